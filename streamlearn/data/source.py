@@ -1,0 +1,153 @@
+"""Rows elsewhere, and rows in hand: the nouns every other room is built on.
+
+A store is a long table of *physical rows* 0 .. n_rows-1.  A `Ref` names a run of them, a `Chunk`
+holds them.  A `Store` (one per file format) reads runs of rows; the public `Dataset` adds the choice
+of columns and rows.  Nothing here knows a format, an engine or an algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+
+class Csr(NamedTuple):
+    """Compressed sparse rows, as the kernels take them (scipy's convention, canonical format)."""
+
+    data: np.ndarray
+    """(nnz,) float32 or float64."""
+    indices: np.ndarray
+    """(nnz,) int32 or int64, column numbers, ascending within a row."""
+    indptr: np.ndarray
+    """(m + 1,) int64, starting at 0."""
+    n_columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.indptr) - 1, self.n_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A run of physical rows to be read; holds no data, pickles in a few bytes."""
+
+    start: int
+    stop: int
+    nbytes: int
+    """Decoded size of the run in the dataset's columns and dtype, in bytes."""
+
+    @property
+    def n_rows(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Rows in hand.  Its arrays live in the reader's buffers: valid until that reader's next read."""
+
+    X: np.ndarray | Csr
+    """(m, p) float32 or float64, row- or column-major; or Csr."""
+    y: np.ndarray | None = None
+    """(m,) targets as stored (numbers or str objects)."""
+    weight: np.ndarray | None = None
+    """(m,) float64, finite and >= 0; None = every weight is 1."""
+    rows: np.ndarray | range = range(0)
+    """(m,) physical row numbers of the base store: a range, or int64 ascending after a selection."""
+    state: dict[str, np.ndarray] = field(default_factory=dict)
+    """Row-aligned state, name -> (m, width); the engine fills it before `step` and keeps it after."""
+    order: np.ndarray | None = None
+    """(m,) intp: the order in which an order-sensitive step visits the rows; None in other passes."""
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """An open store: file handles and buffers of one task.  Not shared between threads."""
+
+    def read(self, start: int, stop: int) -> Chunk:
+        """Physical rows [start, stop).  Cheapest in ascending order; may be asked for in any."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a store."""
+
+    name: str
+    dtype: str
+    """A numpy dtype name (``float32``, ``int16``, ``bool``), or ``string``, ``dictionary``,
+    ``timestamp``, ``nested`` for what is not a plain number."""
+
+
+class Store:
+    """A table in some file format.  A new format is one subclass in one file of this room.
+
+    Subclasses are picklable, cheap to send (they hold paths and metadata, never rows of the data,
+    except in-memory stores) and open nothing before `open`.
+    """
+
+    kind: str
+    """The format's name in messages: ``parquet``, ``zarr``, ``array``, ..."""
+    n_rows: int
+    columns: tuple[Column, ...]
+    sparse: bool = False
+    in_memory: bool = False
+    """True if the rows live in this process (numpy, pandas, ...): threads only, or scattered when small."""
+
+    def boundaries(self) -> np.ndarray:
+        """(u + 1,) int64 ascending from 0 to n_rows: where the natural units (row groups, chunks,
+        partitions) begin.  Units may be empty only if there are no rows at all."""
+        raise NotImplementedError
+
+    def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
+        """Decoded bytes of one row (mean over rows for sparse stores)."""
+        return float(len(names) * dtype.itemsize)
+
+    def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
+        """Bytes a reader holds beside the chunk it returns (decoded pages, whole storage chunks)."""
+        raise NotImplementedError
+
+    def stored_nbytes(self, names: Sequence[str]) -> int:
+        """Bytes on disk (compressed) that one pass over these columns reads; 0 if in memory."""
+        raise NotImplementedError
+
+    def open(
+        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
+    ) -> Reader:
+        """A reader of these feature columns, in this order, as `dtype` (float32 or float64)."""
+        raise NotImplementedError
+
+    def place(self, start: int, stop: int) -> str:
+        """Where these rows lie, for messages: ``data/a.parquet, row group 3``."""
+        raise NotImplementedError
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What identifies the content without reading it (JSON values; no times, no absolute paths)."""
+        raise NotImplementedError
+
+
+class Source(Protocol):
+    """What the engine needs of data: the public `Dataset` is one, the scratch cache another."""
+
+    n_rows: int | None
+
+    def refs(self) -> Sequence[Ref]: ...
+
+    def reader(self) -> SourceReader: ...
+
+
+class SourceReader(Protocol):
+    """Reads refs into chunks; a context manager that closes its files."""
+
+    def read(self, ref: Ref) -> Chunk: ...
+
+    def __enter__(self) -> SourceReader: ...
+
+    def __exit__(self, *exc: object) -> None: ...

@@ -1,0 +1,21 @@
+"""The errors a user can meet.  Each message says what was got, the limit, where, and the remedy."""
+
+
+class StreamlearnError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class MemoryBudgetError(StreamlearnError, MemoryError):
+    """The plan does not fit the memory budget; raised before the first read."""
+
+
+class SourceError(StreamlearnError, ValueError):
+    """The data cannot be read as asked: names the file, row group or chunk, and the rows."""
+
+
+class CheckpointError(StreamlearnError, RuntimeError):
+    """A checkpoint belongs to other data, parameters or another version, or is damaged."""
+
+
+class ScratchError(StreamlearnError, OSError):
+    """The scratch folder cannot be used: no space, no permission, or not shared by the workers."""
