@@ -1,0 +1,127 @@
+"""Imports go down only, families do not know one another, a store library lives in its own file.
+
+    cli, demo, warm -> families -> estimator -> solvers -> engine -> passes -> data, numeric
+                                                                            -> errors, config
+
+Walks the source by ast, so imports inside functions and under TYPE_CHECKING count too.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "streamlearn"
+
+FAMILIES = ("additive", "mixture", "shareboost", "pursuit", "supersparse")
+PROGRAMS = ("cli", "demo", "warm")
+LEVEL = {
+    "errors": 0,
+    "config": 0,
+    "data": 1,
+    "numeric": 1,
+    "passes": 2,
+    "engine": 3,
+    "solvers": 4,
+    "estimator": 5,
+    **dict.fromkeys(FAMILIES, 6),
+    **dict.fromkeys(PROGRAMS, 7),
+}
+
+ONLY_IN = {
+    "pyarrow": ("data/from_parquet.py", "data/from_arrays.py", "data/sink.py"),
+    "zarr": ("data/from_zarr.py", "data/sink.py"),
+    "dask": ("data/from_dask.py", "engine/dask_engine.py"),
+    "distributed": ("data/from_dask.py", "engine/dask_engine.py"),
+    "anndata": (),
+    "pandas": ("data/from_arrays.py",),
+    "polars": ("data/from_arrays.py",),
+}
+
+UPWARD = {
+    # A method of the public noun whose work is a pass: imported when it is called, never before.
+    ("data/dataset.py", "passes"): "Dataset.summary() runs the summary pass",
+    ("data/dataset.py", "engine"): "Dataset.summary() and .to_*() are run by the engine",
+}
+"""(file, room it may import from above, inside a function only): why."""
+
+LIBRARY = {
+    ("warm.py", "pyarrow"): "warm() exists to load the libraries ahead of use",
+    ("warm.py", "zarr"): "warm() exists to load the libraries ahead of use",
+    ("warm.py", "dask"): "warm() exists to load the libraries ahead of use",
+    ("warm.py", "distributed"): "warm() exists to load the libraries ahead of use",
+}
+"""(file, library it may import although it is not the library's own file): why."""
+
+FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+def imports_of(file):
+    """(dotted name, line, inside a function) of every import; `from a import b` counts as a.b."""
+    package = ["streamlearn", *file.split("/")[:-1]]
+
+    def visit(node, inside):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    yield alias.name, child.lineno, inside
+            elif isinstance(child, ast.ImportFrom):
+                base = package[: len(package) - child.level + 1] if child.level else []
+                stem = ".".join([*base, *filter(None, [child.module])])
+                for alias in child.names:
+                    yield f"{stem}.{alias.name}", child.lineno, inside
+            else:
+                yield from visit(child, inside or isinstance(child, ast.FunctionDef | ast.Lambda))
+
+    yield from visit(ast.parse((PACKAGE / file).read_text()), False)
+
+
+def room(file):
+    return file.split("/")[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if f not in ("__init__.py", "__main__.py")])
+def test_imports_go_down(file):
+    here, bad = room(file), []
+    assert here in LEVEL, f"{file}: a room without a level; give {here!r} its place in LEVEL"
+    for name, line, inside in imports_of(file):
+        if name.split(".")[0] != "streamlearn":
+            continue
+        there = (name.split(".") + [""])[1]
+        if there not in LEVEL:  # the package itself or one of its lazy names
+            if here not in PROGRAMS and there != "__version__":
+                bad.append(f"{file}:{line} imports {name}; import it from its own room")
+        elif there != here and LEVEL[there] >= LEVEL[here]:
+            if not (inside and (file, there) in UPWARD):
+                bad.append(f"{file}:{line} imports {name}: {there} is not below {here}")
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_store_libraries_stay_in_their_files(file):
+    bad = [
+        f"{file}:{line} imports {name}; {library} belongs in {', '.join(own) or 'tests only'}"
+        for name, line, _ in imports_of(file)
+        for library, own in ONLY_IN.items()
+        if name.split(".")[0] == library and file not in own and (file, library) not in LIBRARY
+    ]
+    assert not bad, "\n".join(bad)
+
+
+def test_importing_the_package_loads_no_library():
+    """`import streamlearn` is quick because its names load lazily (promise: at most 0.5 s)."""
+    heavy = {*ONLY_IN, "numba", "numpy", "scipy", "sklearn", "click", "tqdm", "matplotlib"}
+    at_import = {
+        (name + ".").split(".")[0] for name, _, inside in imports_of("__init__.py") if not inside
+    }
+    assert not at_import & heavy
+
+
+def test_exceptions_are_still_needed():
+    """An exception nobody uses any more is a hole in the wall."""
+    used = set()
+    for file in FILES:
+        for name, *_ in imports_of(file):
+            used.add((file, name.split(".")[0]))
+            used.add((file, (name.split(".") + [""])[1]))
+    assert not [key for key in (*UPWARD, *LIBRARY) if key[0] in FILES and key not in used]
