@@ -1,0 +1,44 @@
+"""``python -m bench NAME``: run one bench, print its table as Markdown, save it as JSON."""
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from .run import RESULTS, Session
+
+NAMES = {
+    "memory": "peak memory of fits from disk against the budget, and against explicit features",
+    "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
+}
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        epilog="; ".join(f"{name}: {what}" for name, what in NAMES.items()),
+    )
+    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("--tiny", action="store_true", help="seconds, not hours: the tests' size")
+    parser.add_argument("--only", default="", help="only rows whose label contains this text")
+    parser.add_argument("--sizes", default="0.5,2,8", help="generated sets in GB (memory)")
+    parser.add_argument("--repeat", type=int, default=3, help="runs per timing; the best counts")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    options = parser.parse_args(argv)
+    options.data, options.results = options.data.resolve(), options.results.resolve()
+    options.sizes = tuple(float(size) for size in options.sizes.split(","))
+    if options.tiny:
+        options.repeat = 1
+    with Session(options) as session:
+        importlib.import_module(f"bench.{options.name}").run(session)
+        return session.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

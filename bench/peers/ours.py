@@ -1,0 +1,93 @@
+"""`AdditiveClassifier` from disk under a memory budget, on threads or on a two-process cluster."""
+
+import time
+import warnings
+
+from bench.job import memory, reset_peak
+
+
+def prepare(*, cluster=0, **options):
+    import streamlearn
+
+    start = time.perf_counter()
+    streamlearn.warm()
+    report = {"warm_s": time.perf_counter() - start}
+    if not cluster:
+        report["warm_peak_bytes"] = memory("VmHWM")
+        reset_peak()
+    return report
+
+
+def run(report, *, task, budget, threads, cluster=0, scratch=None, **model_options):
+    from sklearn.exceptions import ConvergenceWarning
+
+    import streamlearn
+    from bench import data
+
+    model_options.pop("seed", None)
+    model = streamlearn.AdditiveClassifier(**model_options)
+    config = {"memory_budget": budget}
+    if scratch is not None:
+        config["scratch"] = scratch
+
+    def fit():
+        start = time.perf_counter()
+        with streamlearn.config_context(**config), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the gap is in the table
+            model.fit(streamlearn.open_dataset(task["train"], target=task["target"]))
+        report["fit_s"] = time.perf_counter() - start
+
+    if cluster:
+        with workers(cluster) as client:
+            before = client.run(warm_worker)
+            fit()
+            after = client.run(memory, "VmHWM")
+            report["worker_over_baseline_bytes"] = max(after[w] - before[w] for w in before)
+    else:
+        fit()
+    certificate = model.certificate_
+    report |= {
+        "relative_gap": float(certificate.relative_gap),
+        "n_passes": int(model.n_passes_),
+        "seconds": float(certificate.seconds),
+        "rows_read": int(certificate.rows_read),
+        "bytes_read": int(certificate.bytes_read),
+        "solver": certificate.solver,
+        "history": [dict(record) for record in model.history_],
+    }
+
+    def score():
+        y = data.labels(task, "test")
+        test = streamlearn.open_dataset(task["test"], target=task["target"])
+        if hasattr(model, "predict_proba"):
+            return data.scores(y, model.classes_, model.predict_proba(test))
+        return data.scores(y, model.classes_, predicted=model.predict(test))
+
+    return score
+
+
+def workers(n):
+    """A client of a fresh local cluster of `n` processes with one thread each."""
+    from contextlib import ExitStack
+
+    from distributed import Client, LocalCluster
+
+    class Both(ExitStack):
+        def __enter__(self):
+            cluster = self.enter_context(
+                LocalCluster(
+                    n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None
+                )
+            )
+            return self.enter_context(Client(cluster))
+
+    return Both()
+
+
+def warm_worker():
+    """Promise 1's baseline, in a worker: resident memory after import and warm."""
+    import streamlearn
+
+    streamlearn.warm()
+    reset_peak()
+    return memory("VmRSS")

@@ -1,0 +1,181 @@
+"""A bench session: fresh kernel cache, a fresh process per measurement, one JSON file and table."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"
+LIBRARIES = (
+    "numpy scipy numba dask distributed pyarrow zarr scikit-learn interpret-core streamlearn"
+).split()
+
+
+class Session:
+    """Runs measurements and keeps what they gave; removes its kernel cache when it is left."""
+
+    def __init__(self, options):
+        self.options = options
+        self.rows = []
+        self.notes = []
+        self.failed = []
+        self.started = time.strftime("%Y%m%d-%H%M%S")
+
+    def __enter__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="streamlearn-bench-"))
+        self.options.data.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *exc):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def wants(self, label):
+        return self.options.only in label
+
+    def measure(self, peer, *, label, cache="shared", timeout=7200, **options):
+        """What ``bench/peers/<peer>.py`` reports from a fresh process, or ``{"error": ...}``.
+
+        `cache` names the kernel cache: "shared" is compiled once per session, any other name is a
+        cache of its own (so a new name is a cold one).
+        """
+        say(f"{label}: {peer} ...")
+        threads = str(self.options.threads)
+        env = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("STREAMLEARN_")},
+            "PYTHONPATH": str(ROOT),
+            "NUMBA_CACHE_DIR": str(self.folder / f"numba-{cache}"),
+            "DASK_NUM_WORKERS": threads,
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+        }
+        job = {"peer": peer, "options": {**options, "threads": self.options.threads}}
+        answer = self.folder / "answer.json"
+        answer.unlink(missing_ok=True)
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.job", str(answer)],
+            input=json.dumps(job),
+            text=True,
+            env=env,
+            cwd=self.folder,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            timeout=timeout,
+        )
+        wall = time.perf_counter() - start
+        if answer.exists():
+            report = json.loads(answer.read_text())
+        else:
+            tail = done.stderr.strip().splitlines()
+            report = {"error": tail[-1] if tail else f"exit code {done.returncode}"}
+        if "error" in report:
+            self.failed.append(f"{label}: {peer}: {report['error']}")
+            say(f"  failed: {report['error']}")
+        return {**report, "peer": peer, "label": label, "process_s": wall}
+
+    def best(self, peer, *, key="fit_s", **options):
+        """The quickest of ``--repeat`` measurements."""
+        reports = [self.measure(peer, **options) for _ in range(self.options.repeat)]
+        return min(reports, key=lambda report: report.get(key, float("inf")))
+
+    def add(self, row):
+        self.rows.append(row)
+
+    def note(self, text):
+        self.notes.append(text)
+        say(text)
+
+    def finish(self):
+        """Save, print, and say with the exit code whether every measurement worked."""
+        name = self.options.name
+        record = {
+            "bench": name,
+            "started": self.started,
+            "options": {k: str(v) for k, v in vars(self.options).items()},
+            "machine": machine(),
+            "rows": self.rows,
+            "notes": self.notes,
+            "failed": self.failed,
+        }
+        self.options.results.mkdir(parents=True, exist_ok=True)
+        path = self.options.results / f"{name}-{self.started}.json"
+        path.write_text(json.dumps(record, indent=1, default=str))
+        print(markdown(self.rows))
+        for text in self.notes:
+            print(f"\n{text}")
+        for text in self.failed:
+            print(f"\nFAILED {text}")
+        facts = record["machine"]
+        libraries = ", ".join(f"{k} {v}" for k, v in facts["versions"].items())
+        print(
+            f"\n{facts['processor']}, {facts['cores']} cores, {facts['memory_gb']:.0f} GB; "
+            f"Python {facts['python']}, {libraries}; {self.options.threads} threads; "
+            f"seed {self.options.seed}; commit {facts['commit']}."
+        )
+        say(f"saved to {path}")
+        return 1 if self.failed else 0
+
+
+def machine():
+    versions = {}
+    for library in LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "commit": commit or "unknown",
+    }
+
+
+def processor():
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown processor"
+
+
+def markdown(rows):
+    """Dicts as the rows of a Markdown table; numbers to four significant digits."""
+    if not rows:
+        return "(no rows)"
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    lines += ["| " + " | ".join(text(row.get(c)) for c in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def text(value):
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def mib(nbytes):
+    """Bytes as MiB to one decimal; None stays None."""
+    return None if nbytes is None else f"{nbytes / 2**20:.1f}"
+
+
+def say(message):
+    print(message, file=sys.stderr, flush=True)

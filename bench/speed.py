@@ -1,0 +1,149 @@
+"""Seconds as ratios, each from one run on one machine: ours from parquet under a 256 MiB budget,
+theirs from arrays in memory, the same number of threads each.
+"""
+
+from . import data
+
+BUDGET = "256MiB"
+
+
+def run(session):
+    session.measure("startup", label="compile", what="fit")  # so that no fit below pays for it
+    for section in (covtype, million, gradient_pass, start):
+        if session.wants(section.__name__):
+            section(session)
+
+
+def covtype(session):
+    """Log-loss fit on covtype, class 2 against the rest, 20 bases."""
+    if session.options.tiny:
+        task = data.generated(session.options.data, 6_000, 8, seed=session.options.seed)
+    else:
+        try:
+            task = data.real(session.options.data, "covtype2")
+        except data.Absent as reason:
+            return session.note(f"covtype left out: {reason}")
+    ours = fit(session, "ours", task)
+    against(session, "fit, " + task.name, ours, fit(session, "spline_linear", task), 0.5)
+    against(session, "fit, " + task.name, ours, fit(session, "ebm", task), 0.05)
+    null(session, task, ours)
+
+
+def million(session):
+    """The 1 M x 20 task to a certified gap of 1e-6."""
+    rows, columns = (8_000, 8) if session.options.tiny else (1_000_000, 20)
+    task = data.generated(session.options.data, rows, columns, seed=session.options.seed)
+    ours = fit(session, "ours", task, tol=1e-6)
+    theirs = fit(session, "spline_linear", task)
+    against(session, f"fit to a gap of 1e-6, {task.name}", ours, theirs, 0.25)
+    null(session, task, ours)
+    if "error" not in ours:
+        session.note(
+            f"{task.name}: {ours['n_passes']} reads (at most 8), relative gap "
+            f"{ours['relative_gap']:.1e} (at most 1e-6)."
+        )
+        if "error" not in theirs:
+            session.note(
+                f"{task.name}: test log-loss {ours['log_loss'] - theirs['log_loss']:+.5f} against "
+                "SplineTransformer + LogisticRegression (within 0.0003)."
+            )
+
+
+def gradient_pass(session):
+    """One gradient pass against reading the same row groups and computing nothing."""
+    rows, columns = (8_000, 8) if session.options.tiny else (20_000_000, 50)
+    for pages, limit in (("dictionary", 1.5), ("plain", 2.0)):
+        task = data.generated(
+            session.options.data, rows, columns, pages=pages, seed=session.options.seed
+        )
+        label = f"gradient pass, {task.name}, {pages} pages"
+        floor = session.best("read_only", label=label, task=task.asdict())
+        direct = passes(session, label, task, scratch=False)
+        against(session, label, direct, floor, limit, theirs_is="read_row_group")
+        if pages == "plain":
+            label = f"gradient pass from scratch, {task.name}"
+            cached = passes(session, label, task, scratch=True)
+            against(session, label, cached, floor, 1.0, theirs_is="read_row_group, plain pages")
+            if "write_s" in cached:
+                session.note(f"{task.name}: the pass that writes scratch: {cached['write_s']:.2f} s")
+
+
+def passes(session, label, task, *, scratch):
+    """A few passes of a fit; `fit_s` becomes the seconds of its quickest gradient pass."""
+    report = session.measure(
+        "ours",
+        label=label,
+        task=task.asdict(),
+        budget=BUDGET,
+        solver="newton",
+        max_passes=5,
+        tol=1e-9,
+        scratch=scratch,
+    )
+    if "error" in report:
+        return report
+    gradient = [r["seconds"] for r in report["history"] if "newton" in r["name"]]
+    return {**report, "fit_s": min(gradient)}
+
+
+def start(session):
+    """Import, warm, first fit."""
+    runs = {
+        "import streamlearn": ("import_s", "import", "shared", 0.5),
+        "warm(), cached kernels": ("warm_s", "warm", "shared", 3.0),
+        "first small fit, cached kernels": ("fit_s", "fit", "shared", 3.0),
+        "first small fit, cold kernels": ("fit_s", "fit", "cold", 30.0),
+    }
+    for label, (key, what, cache, limit) in runs.items():
+        best = session.measure if cache == "cold" else session.best
+        extra = {} if cache == "cold" else {"key": key}
+        report = best("startup", label=label, what=what, cache=cache, **extra)
+        session.add(
+            {
+                "what": label,
+                "ours, s": report.get(key),
+                "theirs": "",
+                "theirs, s": None,
+                "ratio": None,
+                "limit": f"{limit:g} s",
+                "held": verdict(report.get(key), limit),
+            }
+        )
+
+
+def fit(session, peer, task, **options):
+    if peer == "ours":
+        options |= {"budget": BUDGET}
+    return session.best(peer, label=task.name, task=task.asdict(), n_bases=20, **options)
+
+
+def against(session, label, ours, theirs, limit, *, theirs_is=None):
+    both = "error" not in ours and "error" not in theirs
+    ratio = ours["fit_s"] / theirs["fit_s"] if both else None
+    session.add(
+        {
+            "what": label,
+            "ours, s": ours.get("fit_s"),
+            "theirs": theirs_is or theirs["peer"],
+            "theirs, s": theirs.get("fit_s"),
+            "ratio": ratio,
+            "limit": f"{limit:g} x",
+            "held": verdict(ratio, limit),
+            "our log-loss": None if theirs_is else ours.get("log_loss"),
+            "their log-loss": theirs.get("log_loss"),
+        }
+    )
+
+
+def null(session, task, ours):
+    """What the class shares alone would score, beside ours."""
+    zeros = session.measure("zeros", label=task.name, task=task.asdict())
+    if "error" not in zeros and "error" not in ours:
+        session.note(
+            f"{task.name}: test log-loss {ours['log_loss']:.4f}, null model "
+            f"{zeros['log_loss']:.4f}."
+        )
+
+
+def verdict(value, limit):
+    return None if value is None else "yes" if value <= limit else "no"

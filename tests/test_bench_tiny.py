@@ -1,0 +1,85 @@
+"""Every bench runs, at a size of seconds, so that none rots; and what it claims holds there too."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bench import data
+
+
+def bench(tmp_path, name, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", name, "--tiny", *arguments]
+        + ["--data", tmp_path / "data", "--results", tmp_path],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob(f"{name}-*.json")
+    return json.loads(path.read_text()), done.stdout
+
+
+def columns_of(blocks):
+    return zip(*blocks, strict=True)
+
+
+@pytest.mark.slow
+def test_memory(tmp_path):
+    record, printed = bench(tmp_path, "memory")
+    assert len(record["rows"]) == 5
+    for row in record["rows"]:
+        assert float(row["peak, MiB"]) <= 256, row
+        assert row["relative gap"] >= 0
+    assert "| peak, MiB |" in printed
+    assert record["machine"]["versions"]["numpy"] == np.__version__
+
+
+@pytest.mark.slow
+def test_speed(tmp_path):
+    pytest.importorskip("interpret", reason="the EBM rival needs the bench extra")
+    record, printed = bench(tmp_path, "speed")
+    assert not record["failed"]
+    assert len(record["rows"]) == 10
+    assert "| ratio |" in printed
+
+
+def test_the_generated_task_does_not_depend_on_the_blocks():
+    """And is the published one: X is one call of `default_rng(0).random`."""
+    whole = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=1000))]
+    parts = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=128))]
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(
+        whole[0], np.random.default_rng(0).random((1000, 9), dtype=np.float32)
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "zarr"])
+@pytest.mark.parametrize("pages", ["plain", "dictionary"])
+def test_generated_files_hold_the_task(tmp_path, kind, pages):
+    task = data.generated(tmp_path, 500, 8, kind=kind, pages=pages)
+    X, y = data.load(task.asdict(), "train")
+    expected = [np.concatenate(parts) for parts in columns_of(data.generate(500, 8, pages=pages))]
+    np.testing.assert_array_equal(X, expected[0])
+    np.testing.assert_array_equal(y, expected[1])
+    assert data.generated(tmp_path, 500, 8, kind=kind, pages=pages) == task  # found again
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_scores():
+    probability = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    got = data.scores([0, 1, 1], np.array([0, 1]), probability)
+    assert got["accuracy"] == pytest.approx(2 / 3)
+    assert got["log_loss"] == pytest.approx(-np.log([0.9, 0.8, 0.4]).mean())
+    unseen = data.scores([5], np.array([0, 1]), probability[:1])
+    assert unseen["log_loss"] == pytest.approx(-np.log(1e-15))
+
+
+def test_real_sets(tmp_path, shared_data):
+    shared_data("covtype/covtype_sample16.parquet")
+    task = data.real(tmp_path, "covtype2")
+    assert (task.n_rows, task.n_columns) == (69_721, 54)
+    assert data.labels(task.asdict(), "test").mean() == pytest.approx(45_328 / 92_962, abs=0.01)
