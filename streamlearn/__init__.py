@@ -1,0 +1,45 @@
+"""Models better than linear, from data larger than memory, trained to a certified optimum.
+
+The names below load when they are first used, so that `import streamlearn` costs next to nothing.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "open_dataset": "data.open",
+    "Dataset": "data.dataset",
+    "AdditiveClassifier": "additive.estimators",
+    "AdditiveRegressor": "additive.estimators",
+    "SplineEmbedding": "additive.embeddings",
+    "AdditiveDisplay": "additive.display",
+    "Certificate": "estimator.certificate",
+    "plan": "estimator.planning",
+    "save": "estimator.persistence",
+    "load": "estimator.persistence",
+    "cross_validate": "estimator.cross_validate",
+    "config_context": "config",
+    "get_config": "config",
+    "warm": "warm",
+    "StreamlearnError": "errors",
+    "MemoryBudgetError": "errors",
+    "SourceError": "errors",
+    "CheckpointError": "errors",
+    "ScratchError": "errors",
+}
+"""Public name -> the module it lives in."""
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name):
+    """Load a public name from its module when it is first used (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'streamlearn' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"streamlearn.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,153 @@
+"""The scikit-learn surface every family shares, and the five methods a family supplies."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+
+from . import fitting, predicting, scoring
+
+
+class StreamEstimator(BaseEstimator):
+    """An estimator trained by passes over data that need not fit in memory.
+
+    A family is a subclass with constructor parameters, `_parameter_constraints` and five methods::
+
+        _needs(dataset, summary=None) -> list[Needs]
+            What its phases cost.  Called with metadata alone before anything is read (`summary` None:
+            give upper bounds), and again with the summary.
+        _fit(run, dataset, summary, validation=None) -> Certificate
+            Reads `dataset` through `run`, sets the fitted attributes.  Chunks carry y as float64:
+            codes 0..K-1 of ``self.classes_``, or the regression target.  `validation` is None or a
+            source coded the same way, whose loss goes into ``run.record``.
+        _decision_chunk(chunk) -> (m,) or (m, K) float64
+            A classifier's decisions (two classes: (m,), positive for the second), a regressor's
+            predictions.  A pure function of the fitted attributes and ``chunk.X``.
+        _state() -> tree                    what `_decision_chunk` needs, as a plain tree
+        _restore(tree) -> None              the inverse, on an estimator with the same parameters
+
+    Everything else is here: parameters, inputs, names, labels, plan, checkpoint, certificate,
+    prediction over arrays, datasets and dask collections, scores, saving.
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {}
+    _accepts_sparse = False
+    """True in families whose kernels take Csr chunks."""
+
+    def fit(self, X, y=None, sample_weight=None, *, validation=None, checkpoint=None):
+        """Fit to rows in memory, on disk or on a cluster.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, dask collection, path or Dataset
+            Anything `open_dataset` takes.
+        y : array-like of shape (n,) or str
+            Targets, or the name of the column that holds them; left out when the Dataset has a target.
+        sample_weight : array-like of shape (n,) or str
+            Finite weights >= 0, or the name of their column; 0 means the row is absent, k means k
+            copies of it.
+        validation : Dataset, (X, y) or float
+            Rows whose loss is recorded after each pass; a fraction is held out by a hash of the row
+            number.
+        checkpoint : path
+            Folder or URL where the fit keeps its progress.  Run the same line again after a kill, and
+            it goes on; run it after the end, and the model is there without a read.
+
+        Returns
+        -------
+        self
+        """
+        fitting.fit(self, X, y, sample_weight, validation=validation, checkpoint=checkpoint)
+        return self
+
+    def predict(self, X):
+        """Predict for each row.
+
+        Arrays, frames, paths and Datasets give an array; a dask collection gives a lazy dask array.
+        """
+        return predicting.answer(self, X, "prediction")
+
+    def predict_to(
+        self,
+        X,
+        path: str | os.PathLike[str],
+        what: str = "prediction",
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        """Write an answer for each row to a folder of parts, in row order.
+
+        Parameters
+        ----------
+        X : anything `predict` takes
+        path : path or URL
+            ``*.zarr`` gives zarr, anything else a folder of parquet files; complete when it holds
+            ``_SUCCESS``.
+        what : {"prediction", "decision", "probability"}
+        overwrite : bool
+            An existing target is refused unless this is True.
+        """
+        predicting.write_answers(self, X, path, what, overwrite=overwrite)
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """Accuracy of a classifier, R^2 of a regressor, in one read and little memory.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        """
+        name = "accuracy" if hasattr(self, "classes_") else "r2"
+        return scoring.evaluate(self, X, y, sample_weight, scoring=(name,))[name]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = self._accepts_sparse
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "certificate_")
+
+    def _label(self, decision: np.ndarray) -> np.ndarray:
+        """Predictions from what `_decision_chunk` returned."""
+        return decision
+
+
+
+def _has_probability(model: StreamClassifier) -> bool:
+    """Raise what `hasattr` understands unless this model gives probabilities."""
+    model._check_probability()
+    return True
+
+
+class StreamClassifier(ClassifierMixin, StreamEstimator):
+    """A `StreamEstimator` for classes; targets may be numbers or strings.
+
+    Families with probabilities override `_probability(decision) -> (m, K)`, and `_check_probability`
+    to raise AttributeError (with the reason) where parameters rule them out.
+    """
+
+    def decision_function(self, X):
+        """Decision values: (n,) for two classes, positive for ``classes_[1]``; else (n, K)."""
+        return predicting.answer(self, X, "decision")
+
+    @available_if(_has_probability)
+    def predict_proba(self, X):
+        """Probability of each class, columns in the order of ``classes_``."""
+        return predicting.answer(self, X, "probability")
+
+    def _check_probability(self) -> None:
+        raise AttributeError(f"{type(self).__name__} has no probabilities; use decision_function")
+
+    def _label(self, decision: np.ndarray) -> np.ndarray:
+        if decision.ndim == 1:
+            return self.classes_[(decision > 0).astype(np.intp)]
+        return self.classes_[decision.argmax(axis=1)]
+
+
+class StreamRegressor(RegressorMixin, StreamEstimator):
+    """A `StreamEstimator` for real targets."""

@@ -1,0 +1,98 @@
+"""What a fit can prove about its answer, and what it cost."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..config import format_bytes
+
+
+@dataclass(frozen=True, repr=False)
+class Certificate:
+    """The outcome of a fit: how good, proved how, and at what cost.
+
+    A convex fit has ``primal``, ``dual`` and ``relative_gap = (primal - dual) / max(|primal|, tiny)``,
+    an upper bound of the relative suboptimality; one-vs-rest fits have arrays of length K and the
+    largest gap.  A fit without a dual has these None and the quantity its theory makes monotone in
+    ``objective``, with the name of its stopping rule in ``criterion``.
+    """
+
+    converged: bool
+    """Whether the stopping rule was met."""
+    primal: float | np.ndarray | None = None
+    """Objective at the solution, measured by a pass over the rows."""
+    dual: float | np.ndarray | None = None
+    """Best dual value seen: a lower bound of the objective."""
+    relative_gap: float | None = None
+    objective: float | None = None
+    """The monotone quantity of a fit without a dual; else None."""
+    criterion: str = "relative duality gap"
+    """What the stopping rule looked at."""
+    tolerance: float | None = None
+    """What `criterion` had to fall to."""
+    solver: str = ""
+    reason: str = ""
+    """Why the fit stopped, in words."""
+    n_passes: int = 0
+    """Reads of the data, the summary included."""
+    rows_read: int = 0
+    bytes_read: int = 0
+    """Bytes decoded over all passes."""
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    """Largest resident memory seen during the fit, in bytes; on a cluster, of any one worker."""
+
+    def __repr__(self) -> str:
+        shown = {field.name: getattr(self, field.name) for field in fields(self)}
+        lines = [
+            f"  {name:<18} {_show(name, value)}"
+            for name, value in shown.items()
+            if value is not None and value != ""
+        ]
+        return "Certificate(\n" + "\n".join(lines) + "\n)"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal fields; arrays are compared element by element."""
+        if not isinstance(other, Certificate):
+            return NotImplemented
+        return all(
+            np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(np.all(a == b))
+            for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # holds arrays
+
+
+def _show(name: str, value: Any) -> str:
+    if name.endswith("_bytes") or name == "bytes_read":
+        return format_bytes(value)
+    if name == "seconds":
+        return f"{value:.2f} s"
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=8, threshold=8)
+    if isinstance(value, bool | str):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.10g}"
+
+
+def warn_unless_converged(name: str, certificate: Certificate) -> None:
+    """Say so when a fit stopped short: criterion reached, tolerance, passes."""
+    if certificate.converged:
+        return
+    reached = certificate.relative_gap
+    if reached is None:
+        reached = certificate.objective
+    got = "" if reached is None else f" of {reached:.3g}"
+    wanted = "" if certificate.tolerance is None else f"; the tolerance is {certificate.tolerance:.3g}"
+    why = f" ({certificate.reason})" if certificate.reason else ""
+    warnings.warn(
+        f"{name} stopped after {certificate.n_passes} passes at a {certificate.criterion}{got}"
+        f"{wanted}{why}; raise max_passes or tol, or scale the features",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
