@@ -3,7 +3,7 @@
 Each row is a fit of `AdditiveClassifier(loss="log_loss")` in a fresh process: the peak is ``VmHWM``
 over resident memory after ``import streamlearn; streamlearn.warm()`` (on a cluster the largest of
 its workers).  Beside it, what the same model costs with explicit features: ours as CSR + LIBLINEAR,
-and `SplineTransformer` + `LogisticRegression`, where that fits in this machine's memory at all.
+and `SplineTransformer` (sparse output) + `LogisticRegression`, where that fits in memory at all.
 """
 
 import itertools
@@ -104,7 +104,7 @@ def rival(session, peer, task, model):
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > 0.8 * available:
         return f"does not fit (about {needed / 1e9:.0f} GB)"
-    report = session.measure(peer, label=task.name, task=task.asdict(), **model)
+    report = session.measure(peer, label=task.name, task=task.asdict(), sparse=True, **model)
     if "error" in report:
         return "failed"
     return f"{mib(report['over_baseline_bytes'])} ({report['fit_s']:.1f} s)"
