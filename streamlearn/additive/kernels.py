@@ -1,0 +1,216 @@
+"""Passes of the additive models over the rows of a chunk, splines computed on the fly.
+
+f_k(x) = b_k + sum_d Phi_d(x)'w_dk.  `X` is (m, p) float32 or float64 in any order, or `Csr`, or
+(``bases.prepared``) the coordinates u of `coordinates_rows`; NaN never gets here.  `y` (m,) float64
+holds +1/-1 or targets when there is one class, and the codes 0..K-1 when there are K > 1 (one
+against the rest).  `weight` (m,) float64, empty = every weight is 1.  Coefficients are (K, dim).
+
+Arithmetic is done in the dtype of the coefficients given: float32 is the fast path (relative error
+about 1e-7 a row), float64 the exact one.  Sums are always float64 and are added to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.source import Csr
+from ..numeric.bsplines import Bases, as_columns
+from ..numeric.roughness import Reference, Roughness, reference_at_zero
+from ..numeric.rows import flat_rows
+from . import kernels_csr, kernels_dense, kernels_dual, kernels_gram
+
+Matrix = np.ndarray | Csr
+NONE = np.empty(0)
+"""No weights, no right-hand side."""
+
+
+class Point(NamedTuple):
+    """Where a pass evaluates: f = b + Phi W, and a second direction d = s + Phi S."""
+
+    W: np.ndarray
+    """(K, dim) float32 or float64."""
+    b: np.ndarray
+    """(K,) float64."""
+    S: np.ndarray
+    """(K, dim) of W's dtype: the last step, f - d is the previous point; (0, dim) = none."""
+    s: np.ndarray
+    """(K,) float64, or (0,)."""
+    steps: np.ndarray
+    """(q,) float64: losses are summed at f + steps[q] d; may be empty."""
+
+
+class Sums(NamedTuple):
+    """What `gradient_rows` adds to, all float64; r is the slope of the loss in f."""
+
+    value: np.ndarray
+    """(K,) sum s l(y, f)."""
+    slope: np.ndarray
+    """(K,) sum s r."""
+    curvature: np.ndarray
+    """(K,) sum s l''."""
+    gradient: np.ndarray
+    """(K, dim) sum s r Phi; (0, dim) = not wanted."""
+    line: np.ndarray
+    """(K, q) sum s l(y, f + steps_q d)."""
+    dual: np.ndarray
+    """(K,) sum s dual_value(y, v), v the linearised forces clip(-l'(f - d) - l''(f - d) d)."""
+    force: np.ndarray
+    """(K,) sum s v."""
+    force_gradient: np.ndarray
+    """(K, dim) sum s v Phi."""
+
+
+def make_point(W: np.ndarray, b: np.ndarray) -> Point:
+    """A point without a second direction."""
+    W = np.atleast_2d(W)
+    return Point(W, np.atleast_1d(np.asarray(b, float)), W[:0], NONE, NONE)
+
+
+def empty_sums(
+    n_classes: int, dim: int, *, second: bool = False, n_steps: int = 0, gradient: bool = True
+) -> Sums:
+    """Zeros of the right shapes; `second` when the point has a second direction."""
+    k2 = n_classes if second else 0
+    return Sums(
+        np.zeros(n_classes),
+        np.zeros(n_classes),
+        np.zeros(n_classes),
+        np.zeros((n_classes if gradient else 0, dim)),
+        np.zeros((n_classes, n_steps)),
+        np.zeros(k2),
+        np.zeros(k2),
+        np.zeros((k2, dim)),
+    )
+
+
+class GramSums(NamedTuple):
+    """What `gram_rows` adds to, float64."""
+
+    H: np.ndarray
+    """(dim, dim) sum h Phi Phi', upper triangle (the lower one is not defined)."""
+    g: np.ndarray
+    """(dim,) sum h Phi."""
+    b: np.ndarray
+    """(dim,) sum r Phi; untouched without r."""
+
+
+class DualProblem(NamedTuple):
+    """The fixed part of a dual problem: 1/2 w'Pw + 1/2 b^2/B^2 + C sum s l."""
+
+    roughness: Roughness
+    reference: Reference
+    """Dense X: any; Csr: c = Phi(0), so that absent values cost nothing."""
+    C: float
+    intercept_scaling: float
+    """B."""
+
+
+class DualState(NamedTuple):
+    """What `dual_epoch_rows` changes in place."""
+
+    alpha: np.ndarray
+    """(m, K) float32 dual variables 0 <= alpha <= C s (no upper bound: squared hinge); log-loss
+    (m, 2K): alpha, then C s - alpha; both 0 = not yet visited."""
+    W: np.ndarray
+    """(K, dim) float64 = sum_i alpha_i y_i L (Phi_i - c)."""
+    b: np.ndarray
+    """(K,) float64 = B^2 sum_i alpha_i y_i; the model is f = b + (Phi - c)'W."""
+    progress: np.ndarray
+    """(K, 2) float64, overwritten: largest projected gradient met, number of variables changed."""
+
+
+def coordinates_rows(X: Matrix, bases: Bases) -> Matrix:
+    """The coordinates u as float32, column-major (Csr: the same pattern); see `Bases.prepared`."""
+    if isinstance(X, Csr):
+        data = np.empty(len(X.data), np.float32)
+        kernels_csr.coordinates(*_csr(X), as_columns(bases, X.data.dtype), data)
+        return X._replace(data=data)
+    U = np.empty(X.shape[::-1], np.float32)
+    kernels_dense.coordinates(flat_rows(X), as_columns(bases, X.dtype), U)
+    return U.T
+
+
+def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
+    """Write Phi W into `F` (m, K) float64 in place."""
+    W = np.ascontiguousarray(W)
+    if isinstance(X, Csr):
+        columns = as_columns(bases, X.data.dtype)
+        kernels_csr.margins(*_csr(X), columns, reference_at_zero(bases), W, F)
+    else:
+        kernels_dense.margins(flat_rows(X), as_columns(bases, X.dtype), W, F)
+
+
+def gradient_rows(
+    X: Matrix, bases: Bases, loss: Any, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
+) -> None:
+    """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
+    if isinstance(X, Csr):
+        columns = as_columns(bases, X.data.dtype)
+        kernels_csr.gradient(
+            *_csr(X), columns, reference_at_zero(bases), loss, point, y, weight, sums
+        )
+    else:
+        columns = as_columns(bases, X.dtype)
+        kernels_dense.gradient(flat_rows(X), columns, loss, point, y, weight, sums)
+
+
+def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramSums) -> None:
+    """Add the rows' curvature-weighted outer products to `sums` in place.
+
+    `h` (m,) weights, `r` (m,) right-hand side (weighted target) or empty; all in float64.
+    """
+    if isinstance(X, Csr):
+        U = kernels_csr.dense_coordinates(X, bases)
+        X, bases = U, bases._replace(prepared=True)
+    kernels_gram.gram(flat_rows(X), as_columns(bases, X.dtype), h, r, sums)
+
+
+def dual_epoch_rows(
+    X: Matrix,
+    bases: Bases,
+    loss: Any,
+    problem: DualProblem,
+    y: np.ndarray,
+    weight: np.ndarray,
+    order: np.ndarray,
+    state: DualState,
+) -> None:
+    """Visit the rows in this order, each class's dual variable exactly minimised; `state` in place.
+
+    `order` (intp row numbers of this chunk) may leave rows out or repeat them.
+    """
+    if isinstance(X, Csr):
+        columns = as_columns(bases, X.data.dtype)
+        kernels_dual.epoch_csr(*_csr(X), columns, loss, problem, y, weight, order, state)
+    else:
+        columns = as_columns(bases, X.dtype)
+        kernels_dual.epoch(flat_rows(X), columns, loss, problem, y, weight, order, state)
+
+
+def dual_sum_rows(
+    loss: Any, C: float, y: np.ndarray, weight: np.ndarray, alpha: np.ndarray, out: np.ndarray
+) -> None:
+    """Add C sum_i s_i dual_value(alpha_i) of each class to `out` (K,) in place.
+
+    The dual objective of `dual_epoch_rows` is this less 1/2 |w|^2 = 1/2 W'PW + 1/2 b^2/B^2.
+    """
+    kernels_dual.dual_sum(loss, C, y, weight, alpha, out)
+
+
+def embed_rows(
+    X: Matrix, bases: Bases, psi: tuple[Roughness, Reference] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Explicit features as (data, indices, indptr, n_columns) of a CSR matrix, float64.
+
+    Without `psi`: Phi, degree + 1 values a column.  With it: Psi = R^-T (Phi - c), the features in
+    which the penalty is 1/2 |w|^2; for Csr rows c must be Phi(0), then absent values stay absent.
+    """
+    if isinstance(X, Csr):
+        return kernels_csr.embed(X, bases, psi)
+    return kernels_dense.embed(X, bases, psi)
+
+
+def _csr(X: Csr) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return X.data, X.indices, X.indptr

@@ -1,0 +1,56 @@
+"""Where a column's breakpoints lie: equally spaced, at quantiles, or at its few values.
+
+Every function returns float64 numbers that ascend strictly even after rounding to `dtype`, possibly
+fewer than asked for; fewer than two mean that the column is constant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def uniform_breakpoints(lo: float, hi: float, n_intervals: int, dtype: np.dtype) -> np.ndarray:
+    """n_intervals + 1 equally spaced breakpoints on [lo, hi]."""
+    t = np.arange(n_intervals + 1) / n_intervals
+    return distinct(lo * (1 - t) + hi * t, dtype)
+
+
+def value_breakpoints(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A breakpoint at each value: at degree 1 the splines are indicators of the values."""
+    return distinct(values, dtype)
+
+
+def quantile_breakpoints(
+    lo: np.ndarray, hi: np.ndarray, mass: np.ndarray, n_intervals: int, dtype: np.dtype
+) -> np.ndarray:
+    """Breakpoints at equal steps of a histogram's distribution function.
+
+    Bin i spreads `mass[i]` evenly over [lo[i], hi[i]]; bins ascend and do not overlap.  A bin with
+    lo == hi is one value: its mass is capped at 1 / n_intervals of the whole (what is left is
+    normalised again) and its place is the middle of its step, so that a column of 95 % zeros does
+    not put all its rows into one interval.
+    """
+    lo, hi, mass = (np.asarray(a, dtype=np.float64) for a in (lo, hi, mass))
+    keep = mass > 0
+    lo, hi, mass = lo[keep], hi[keep], mass[keep]
+    if len(mass) == 0:
+        return np.empty(0)
+    single = lo == hi
+    mass = np.where(single, np.minimum(mass, mass.sum() / n_intervals), mass)
+    top = np.cumsum(mass)
+    bottom = top - mass
+    middle = 0.5 * (bottom + top)
+    x = np.column_stack([lo, hi]).ravel()
+    height = np.column_stack([np.where(single, middle, bottom), np.where(single, middle, top)])
+    t = np.arange(n_intervals + 1) / n_intervals * top[-1]
+    k = np.interp(t, np.maximum.accumulate(height.ravel()), x)
+    k[0], k[-1] = lo[0], hi[-1]
+    return distinct(k, dtype)
+
+
+def distinct(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The ascending distinct numbers of x after rounding to dtype, as float64."""
+    limit = float(np.finfo(dtype).max)
+    return np.unique(np.clip(np.asarray(x, np.float64), -limit, limit).astype(dtype)).astype(
+        np.float64
+    )

@@ -1,0 +1,74 @@
+"""`@kernel`: the one way this package compiles anything.
+
+numba keeps compiled code by the source file of the outermost function and does not see an edit in a
+function inlined from another file.  So the cache folder's name carries a hash of every file that
+holds kernels: any edit starts a new folder, a second process finds every kernel in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def kernel(function: Any) -> Any:
+    """Compile on first call, without the GIL, with numpy's rules for division, cached on disk.
+
+    `kernel(f).py_func` is f.  ``NUMBA_CACHE_DIR`` says where the cache lies (default: the user's
+    cache folder); where nothing can be written kernels are compiled in each process.
+    """
+    folder = None if config.DISABLE_JIT else cache_folder()
+    before = config.CACHE_DIR
+    if folder is not None:
+        config.CACHE_DIR = folder  # read by numba only while it decorates
+    try:
+        return numba.njit(nogil=True, error_model="numpy", cache=folder is not None)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+@cache
+def cache_folder() -> str | None:
+    """The folder of compiled kernels, made and tried; None (after one warning) if it cannot be."""
+    base = os.environ.get("NUMBA_CACHE_DIR") or _user_cache()
+    folder = Path(base, f"streamlearn-{kernel_hash()}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        warnings.warn(
+            f"compiled kernels cannot be kept in {folder} ({error.strerror or error}); each process "
+            "compiles its own, 10 to 20 s. Set NUMBA_CACHE_DIR to a folder that can be written.",
+            stacklevel=2,
+        )
+        return None
+    return str(folder)
+
+
+@cache
+def kernel_hash() -> str:
+    """Hash of every source file that holds kernels."""
+    digest = hashlib.sha256()
+    for path in kernel_files():
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def kernel_files() -> list[Path]:
+    return sorted([*PACKAGE.glob("numeric/*.py"), *PACKAGE.glob("*/kernels*.py")])
+
+
+def _user_cache() -> str:
+    return os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

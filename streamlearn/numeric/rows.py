@@ -1,0 +1,35 @@
+"""How kernels see the rows of a chunk: one flat array and two strides, whatever the order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+
+class Rows(NamedTuple):
+    """X[i, d] is ``flat[i * row_step + d * column_step]``."""
+
+    flat: np.ndarray
+    """1-D float32 or float64, a view of X."""
+    row_step: int
+    column_step: int
+    n_rows: int
+    n_columns: int
+
+
+def flat_rows(X: np.ndarray) -> Rows:
+    """X (m, p) as `Rows`: no copy for any array with non-negative whole strides.
+
+    One compiled kernel then serves C order, F order and slices of both.
+    """
+    steps = [stride // X.itemsize for stride in X.strides]
+    if X.size == 0:
+        return Rows(np.empty(0, X.dtype), 1, 1, *X.shape)
+    if min(X.strides) < 0 or any(stride % X.itemsize for stride in X.strides):
+        X = np.ascontiguousarray(X)
+        steps = [X.shape[1], 1]
+    span = sum((n - 1) * step for n, step in zip(X.shape, steps, strict=True)) + 1
+    flat = as_strided(X, (span,), (X.itemsize,), writeable=False)
+    return Rows(flat, *steps, *X.shape)
