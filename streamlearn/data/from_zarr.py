@@ -1,0 +1,513 @@
+"""zarr stores, formats 2 and 3: dense arrays, AnnData's CSR groups, columns beside them.
+
+The unit is a row of chunks (of inner chunks, in shards), decoded once straight into the reader's
+buffer, from which slices are handed out; only the column chunks asked for are decoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from ..errors import SourceError
+from .columns import check_shape, column_type, find_columns, is_number
+from .from_arrays import Vector, as_vector
+from .source import Chunk, Column, Csr, Reader, Store
+from .zarr_rows import READ_ERRORS, Rows
+
+UNIT_BYTES = 16 << 20
+"""A shard up to this size is one unit; the inner chunks of a larger one are units of their own."""
+
+PARENTS = 3
+"""Groups looked through upwards from ``a.zarr/layers/counts`` for ``obs`` and ``var``."""
+
+
+class ZarrVector:
+    """A column beside X: numbers, strings, or codes with categories; `mask` marks missing values."""
+
+    def __init__(
+        self, name: str, array: Any, categories: np.ndarray | None = None, mask: Any = None
+    ) -> None:
+        self.array, self.categories, self.mask = array, categories, mask
+        place = f"zarr array {name!r}"
+        flat = array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1)
+        dtype = column_type(np.dtype(array.dtype), place)
+        if not flat or dtype in ("timestamp", "nested"):
+            raise SourceError(
+                f"{place} has shape {array.shape} and type {array.dtype}; "
+                "expected one number or string a row"
+            )
+        self.column = Column(name, dtype if categories is None else "dictionary")
+
+    def __len__(self) -> int:
+        return int(self.array.shape[0])
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [array for array in (self.array, self.mask) if array is not None]
+
+
+class ZarrVectorReader:
+    """Values of a `ZarrVector`, or of a vector in memory, run by run."""
+
+    def __init__(self, vector: ZarrVector | Vector, place: str) -> None:
+        self.vector = vector
+        arrays = vector.arrays if isinstance(vector, ZarrVector) else []
+        self.rows = [
+            Rows(array, [0] if array.ndim == 2 else None, target_dtype(array), place)
+            for array in arrays
+        ]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        vector = self.vector
+        if not isinstance(vector, ZarrVector):
+            return vector.values(start, stop)
+        values = self.rows[0].read(start, stop).reshape(-1)
+        if vector.categories is not None:
+            missing = values < 0
+            if missing.any() and vector.categories.dtype.kind in "biuf":
+                return np.where(missing, np.nan, vector.categories[np.maximum(values, 0)])
+            labels = vector.categories[np.maximum(values, 0)]
+            labels[missing] = None if missing.any() else labels[missing]
+            return labels
+        if vector.mask is not None:
+            missing = self.rows[1].read(start, stop).astype(bool)
+            if missing.any() and values.dtype == object:
+                values = values.copy()
+                values[missing] = None
+            elif missing.any():
+                values = np.where(missing, np.nan, values)
+        return values
+
+
+def target_dtype(array: Any) -> np.dtype:
+    """The dtype a target is read as: numbers as stored, strings as objects."""
+    dtype = np.dtype(array.dtype)
+    return np.dtype(object) if dtype.kind in "UTSO" else dtype.newbyteorder("=")
+
+
+class ZarrStore(Store):
+    """A 2-D array or a CSR group, and columns beside it."""
+
+    kind = "zarr"
+
+    def __init__(
+        self,
+        X: Any,
+        names: Sequence[str] | None,
+        vectors: Sequence[ZarrVector | Vector],
+        url: str,
+        default_target: str | None,
+        default_weight: str | None,
+    ) -> None:
+        self.url, self.vectors = url, tuple(vectors)
+        self.default_target, self.default_weight = default_target, default_weight
+        self.sparse = isinstance(X, zarr.Group)
+        self.label = f"array {'/' + X.path if X.path else 'X'!r}"
+        if self.sparse:
+            self.shape, (self.data, self.indices, self.indptr) = csr_parts(X, self.place_of("X"))
+            dtype = np.dtype(self.data.dtype)
+        else:
+            if X.ndim != 2:
+                raise SourceError(
+                    f"{self.place_of('X')}: Expected 2D array, got shape {X.shape} instead; "
+                    "rows are samples, columns are features"
+                )
+            self.X, self.shape, dtype = X, X.shape, np.dtype(X.dtype)
+        self.n_rows = int(self.shape[0])
+        column = column_type(dtype, self.place_of("X"))
+        if not is_number(column):
+            raise SourceError(f"{self.place_of('X')} holds {dtype} values; features must be numbers")
+        width = int(self.shape[1])
+        if names is None or len(names) != width:
+            names = [f"x{j}" for j in range(width)]
+        self.features = tuple(Column(name, column) for name in names)
+        check_shape(self.n_rows, self.features, self.place_of("X"))
+        for vector in self.vectors:
+            if len(vector) != self.n_rows:
+                raise SourceError(
+                    f"{url}: X has {self.n_rows} rows but {vector.column.name!r} has {len(vector)}; "
+                    "they must be of equal length"
+                )
+        self.columns = self.features + tuple(vector.column for vector in self.vectors)
+        stores = [array.store for array in self._arrays()]
+        self.in_memory = any(isinstance(store, zarr.storage.MemoryStore) for store in stores)
+        self._stored: int | None = None
+
+    def place_of(self, name: str) -> str:
+        return f"{self.url}, {name}"
+
+    def _arrays(self) -> list[Any]:
+        X = [self.data, self.indices, self.indptr] if self.sparse else [self.X]
+        return X + [a for v in self.vectors if isinstance(v, ZarrVector) for a in v.arrays]
+
+    def boundaries(self) -> np.ndarray:
+        if self.sparse:
+            nnz = max(int(self.data.shape[0]), 1)
+            unit = max(1, int(self.data.chunks[0] * self.n_rows / nnz))
+        else:
+            unit, shard = self.X.chunks[0], self.X.shards
+            if shard is not None and shard[0] * self.shape[1] * self.X.dtype.itemsize <= UNIT_BYTES:
+                unit = shard[0]
+        return np.append(np.arange(0, self.n_rows, unit), self.n_rows).astype(np.int64)
+
+    def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
+        if not self.sparse:
+            return super().row_nbytes(names, dtype)
+        nnz = self.data.shape[0] / self.n_rows * len(names) / len(self.features)
+        return float(nnz * (dtype.itemsize + index_dtype(self.indices).itemsize) + 8)
+
+    def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
+        rows = min(slice_rows, self.n_rows)
+        total = sum(
+            Rows(array, [0] if array.ndim == 2 else None, target_dtype(array), "").overhead(rows)
+            for vector in self.vectors
+            if isinstance(vector, ZarrVector)
+            for array in vector.arrays
+        )
+        if not self.sparse:
+            which = find_columns(self.features, names, self.url)
+            return total + Rows(self.X, which, np.dtype(np.float64), "").overhead(rows)
+        nnz = int(rows * self.data.shape[0] / self.n_rows)
+        total += Rows(self.data, None, np.dtype(np.float64), "").overhead(nnz)
+        total += Rows(self.indices, None, index_dtype(self.indices), "").overhead(nnz)
+        total += Rows(self.indptr, None, np.dtype(np.int64), "").overhead(rows + 1)
+        if len(names) < len(self.features):  # all columns are decoded, those chosen are copied
+            total += nnz * (9 + 8 + 3 * index_dtype(self.indices).itemsize)
+        return total
+
+    def stored_nbytes(self, names: Sequence[str]) -> int:
+        if self._stored is None:
+            X = [self.data, self.indices, self.indptr] if self.sparse else [self.X]
+            self._stored = sum(stored_bytes(array) for array in X)
+        if self.sparse:
+            return self._stored
+        width = self.X.chunks[1]
+        inside = {column.name: j // width for j, column in enumerate(self.features)}
+        touched = {inside[name] for name in names if name in inside}
+        return self._stored * len(touched) // -(-self.shape[1] // width)
+
+    def open(
+        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
+    ) -> Reader:
+        return ZarrReader(self, names, target, weight, np.dtype(dtype))
+
+    def place(self, start: int, stop: int) -> str:
+        if self.sparse:
+            return f"{self.url}, rows {start} to {stop}"
+        c = self.X.chunks[0]
+        return f"{self.url}, X, chunk rows {start // c} to {-(-stop // c) - 1}, rows {start} to {stop}"
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {
+            "kind": self.kind,
+            "shape": [int(n) for n in self.shape],
+            "columns": [[column.name, column.dtype] for column in self.columns],
+            "arrays": [describe(array) for array in self._arrays()],
+        }
+
+
+class ZarrReader:
+    """Open arrays of one task."""
+
+    def __init__(
+        self,
+        store: ZarrStore,
+        names: Sequence[str],
+        target: str | None,
+        weight: str | None,
+        dtype: np.dtype,
+    ) -> None:
+        self.store = store
+        self.which = find_columns(store.features, names, store.url)
+        place = store.url
+        if store.sparse:
+            self.data = Rows(store.data, None, dtype, place)
+            self.indices = Rows(store.indices, None, index_dtype(store.indices), place)
+            self.indptr = Rows(store.indptr, None, np.dtype(np.int64), place)
+        else:
+            self.X = Rows(store.X, self.which, dtype, place)
+        self.target, self.weight = (self._column(name) for name in (target, weight))
+
+    def _column(self, name: str | None) -> Any:
+        if name is None:
+            return None
+        store = self.store
+        for vector in store.vectors:
+            if vector.column.name == name:
+                return ZarrVectorReader(vector, store.url)
+        j = find_columns(store.features, [name], store.url)[0]
+        if store.sparse:
+            raise SourceError(
+                f"{store.url}: column {name!r} of a sparse X cannot be the target; "
+                "name an array beside X, such as obs/cell_type"
+            )
+        return Rows(store.X, [j], target_dtype(store.X), store.url)
+
+    def read(self, start: int, stop: int) -> Chunk:
+        X = self._csr(start, stop) if self.store.sparse else self.X.read(start, stop)
+        y = None if self.target is None else self.target.read(start, stop).reshape(-1)
+        weight = None
+        if self.weight is not None:
+            weight = self.weight.read(start, stop).reshape(-1).astype(np.float64)
+        return Chunk(X, y, weight, range(start, stop))
+
+    def _csr(self, start: int, stop: int) -> Csr:
+        from .columns import is_all, select_csr
+
+        at = self.indptr.read(start, stop + 1)
+        first, last = int(at[0]), int(at[-1])
+        indptr = at - first
+        width = self.store.shape[1]
+        if (np.diff(indptr) < 0).any() or first < 0 or last > self.store.data.shape[0]:
+            raise SourceError(f"{self.store.place(start, stop)}: indptr is not ascending")
+        data, indices = self.data.read(first, last), self.indices.read(first, last)
+        if len(indices) and (indices.min() < 0 or indices.max() >= width):
+            raise SourceError(
+                f"{self.store.place(start, stop)}: column index outside 0 to {width - 1}; "
+                "the indices array is damaged"
+            )
+        csr = self._canonical(Csr(data, indices, indptr, width))
+        return csr if is_all(self.which, width) else select_csr(csr, self.which)
+
+    def _canonical(self, csr: Csr) -> Csr:
+        """Column numbers ascending and distinct within a row; AnnData does not promise it."""
+        from scipy.sparse import csr_array
+
+        matrix = csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape, copy=False)
+        if matrix.has_canonical_format:
+            return csr
+        matrix.sum_duplicates()
+        self.data.forget()  # its buffers were sorted in place
+        self.indices.forget()
+        indptr = matrix.indptr.astype(np.int64)
+        return Csr(matrix.data, matrix.indices, indptr, csr.n_columns)
+
+    def close(self) -> None:
+        self.__dict__.clear()
+
+
+def index_dtype(array: Any) -> np.dtype:
+    """int32 where the stored column numbers fit, else int64."""
+    return np.dtype(np.int32 if np.can_cast(array.dtype, np.int32) else np.int64)
+
+
+def csr_parts(group: Any, place: str) -> tuple[tuple[int, int], tuple[Any, Any, Any]]:
+    """Shape and the arrays data, indices, indptr of an AnnData CSR group, checked."""
+    shape = tuple(int(n) for n in group.attrs.get("shape", ()))
+    missing = [name for name in ("data", "indices", "indptr") if name not in group]
+    if missing or len(shape) != 2:
+        raise SourceError(
+            f"{place} is no CSR group: it needs the arrays data, indices, indptr and the attribute "
+            f"shape; missing: {', '.join(missing) or 'shape'}"
+        )
+    data, indices, indptr = (group[name] for name in ("data", "indices", "indptr"))
+    if indptr.shape != (shape[0] + 1,) or data.shape != indices.shape:
+        raise SourceError(
+            f"{place}: shape {shape} needs {shape[0] + 1} row pointers and as many values as column "
+            f"numbers; got {indptr.shape[0]}, {data.shape[0]} and {indices.shape[0]}"
+        )
+    return shape, (data, indices, indptr)  # type: ignore[return-value]
+
+
+def local_files(array: Any) -> list[tuple[str, int]] | None:
+    """Names and sizes of an array's files, metadata aside; None if it lies elsewhere."""
+    root = getattr(array.store, "root", None)
+    if not isinstance(root, Path):
+        return None
+    folder = root / array.path
+    found = []
+    for where, _, files in os.walk(folder):
+        for name in files:
+            if name not in ("zarr.json", ".zarray", ".zattrs"):
+                path = os.path.join(where, name)
+                found.append((os.path.relpath(path, folder), os.path.getsize(path)))
+    return sorted(found)
+
+
+def stored_bytes(array: Any) -> int:
+    files = local_files(array)
+    if files is not None:
+        return sum(size for _, size in files)
+    return int(array.nbytes_stored())
+
+
+def describe(array: Any) -> dict[str, Any]:
+    """What identifies an array without reading it."""
+    files = local_files(array)
+    shards = getattr(array, "shards", None)
+    return {
+        "path": array.path,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "chunks": list(array.chunks),
+        "shards": None if shards is None else list(shards),
+        "fill_value": repr(array.fill_value),
+        "format": array.metadata.zarr_format,
+        "sizes_hash": None
+        if files is None
+        else hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest(),
+    }
+
+
+def is_csr(node: Any) -> bool:
+    return isinstance(node, zarr.Group) and node.attrs.get("encoding-type") == "csr_matrix"
+
+
+def open_node(source: Any, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
+    """A zarr array or group, read-only, and its name in messages."""
+    if isinstance(source, zarr.Array | zarr.Group):
+        return source, str(source.store_path)
+    url = os.fspath(source) if isinstance(source, str | os.PathLike) else str(source)
+    options = dict(storage_options) if storage_options and "://" in url else None
+    try:
+        return zarr.open(source, mode="r", storage_options=options), url
+    except (*READ_ERRORS, KeyError) as error:
+        raise SourceError(
+            f"{url} is no zarr array or group: {error}; "
+            "give the folder (or URL) that holds zarr.json, .zarray or .zgroup"
+        ) from error
+
+
+def parent_group(
+    source: Any, node: Any, storage_options: Mapping[str, Any] | None
+) -> tuple[Any, str]:
+    """The group that `obs`, `var` and targets of an array or CSR group are named in.
+
+    The nearest AnnData above `node`, else its own parent; None if there is none.
+    """
+    nearest, nearest_prefix = None, ""
+    opened = isinstance(source, zarr.Array | zarr.Group)
+    path = node.path if opened else str(os.fspath(source)).rstrip("/")
+    for _ in range(PARENTS):
+        if "/" not in path and not (opened and path):
+            break
+        path = path.rsplit("/", 1)[0] if "/" in path else ""
+        try:
+            if opened:
+                group = zarr.open_group(node.store, path=path, mode="r")
+            else:
+                options = dict(storage_options) if storage_options and "://" in path else None
+                group = zarr.open_group(path, mode="r", storage_options=options)
+        except (*READ_ERRORS, KeyError):
+            break
+        if nearest is None:
+            nearest = group
+        if group.attrs.get("encoding-type") == "anndata":
+            return group, nearest_prefix
+    return nearest, nearest_prefix
+
+
+def names_of(X: Any, root: Any) -> list[str] | None:
+    """Column names: the attribute ``feature_names``, or AnnData's ``var``."""
+    for node in (X, root):
+        if node is not None and "feature_names" in node.attrs:
+            return [str(name) for name in node.attrs["feature_names"]]
+    if root is None or root.attrs.get("encoding-type") != "anndata" or "var" not in root:
+        return None
+    var = root["var"]
+    index = var.attrs.get("_index", "_index") if isinstance(var, zarr.Group) else None
+    return [str(name) for name in var[index][:]] if index is not None and index in var else None
+
+
+def find_vector(root: Any, name: str, url: str) -> ZarrVector:
+    """The array or categorical `name` below `root`."""
+    if root is None or name not in root:
+        there = [] if root is None else sorted(path for path, _ in root.members(max_depth=2))
+        raise SourceError(
+            f"{url} has no array {name!r}; it has {', '.join(there[:20]) or 'no other array'}"
+        )
+    node = root[name]
+    if isinstance(node, zarr.Group):
+        kind = str(node.attrs.get("encoding-type", "a group"))
+        if kind == "categorical":
+            return ZarrVector(name, node["codes"], category_values(node["categories"]))
+        if kind.startswith("nullable"):
+            return ZarrVector(name, node["values"], None, node["mask"])
+        raise SourceError(f"{url}: {name!r} is {kind}; expected an array or a categorical column")
+    legacy = node.attrs.get("categories")  # AnnData before 0.8: codes, and a path to the categories
+    if isinstance(legacy, str):
+        parent = name.rsplit("/", 1)[0]
+        for path in (legacy, f"{parent}/{legacy}", f"{parent}/__categories/{name.split('/')[-1]}"):
+            if path in root:
+                return ZarrVector(name, node, category_values(root[path]))
+    return ZarrVector(name, node)
+
+
+def category_values(array: Any) -> np.ndarray:
+    values = np.asarray(array[:])
+    return values if values.dtype.kind in "biuf" else values.astype(object)
+
+
+def open_zarr(
+    source: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    target: Any = None,
+    weight: Any = None,
+    features: Sequence[str] | str | None = None,
+) -> ZarrStore:
+    """A store over a zarr array or group; only metadata is read.
+
+    Parameters
+    ----------
+    source : path, URL, zarr.Array, zarr.Group or zarr store
+        A 2-D array; a group with ``X`` and, if there, ``y`` and ``weight``; an AnnData group, or a
+        CSR group in it such as ``cells.zarr/layers/counts``.
+    storage_options : dict, optional
+        For fsspec URLs.
+    target, weight : str or array (n,), optional
+        An array of the group (``obs/cell_type``), a column of X, or an array in memory.  Default:
+        ``y`` and ``weight`` where the group has them; see `default_target` and `default_weight`.
+    features : str, optional
+        The array or CSR group to use in place of ``X``; a list of names is the caller's business.
+
+    Raises
+    ------
+    SourceError
+        No zarr there, no such array (those that exist are listed), not two-dimensional, not real
+        numbers, lengths that differ.
+    """
+    node, url = open_node(source, storage_options)
+    root = node
+    if isinstance(node, zarr.Array) or is_csr(node):
+        X, root = node, None
+        if is_csr(node) or target is not None or weight is not None or len(node.attrs):
+            root, _ = parent_group(source, node, storage_options)
+    else:
+        name = features if isinstance(features, str) else "X"
+        if name not in node:
+            there = sorted(path for path, _ in node.members(max_depth=2))
+            raise SourceError(
+                f"{url} has no array {name!r}; it has {', '.join(there[:20]) or 'nothing'}; "
+                "give the path of a 2-D array, or name one with features="
+            )
+        X = node[name]
+        target = "y" if target is None and "y" in node else target
+        weight = "weight" if weight is None and "weight" in node else weight
+    if isinstance(X, zarr.Group) and not is_csr(X):
+        kind = X.attrs.get("encoding-type", "a group without encoding-type")
+        hint = "; store it as csr_matrix: rows are read in runs" if kind == "csc_matrix" else ""
+        raise SourceError(f"{url}: X is {kind}; expected a 2-D array or a csr_matrix group{hint}")
+    names = names_of(X, root)
+    vectors: list[ZarrVector | Vector] = []
+    found: list[str | None] = []
+    for given, name in ((target, "y"), (weight, "sample_weight")):
+        if given is None:
+            found.append(None)
+        elif isinstance(given, str):
+            in_X = names is not None and given in names and (root is None or given not in root)
+            in_X = in_X or (names is None and given.startswith("x") and given[1:].isdigit())
+            if not in_X:
+                vectors.append(find_vector(root, given, url))
+            found.append(given)
+        else:
+            is_zarr = isinstance(given, zarr.Array)
+            vectors.append(ZarrVector(name, given) if is_zarr else as_vector(name, given))
+            found.append(name)
+    return ZarrStore(X, names, vectors, url, *found)
