@@ -1,0 +1,1 @@
+"""Additive models: smooth curves, one a column; estimators, embeddings, kernels."""

@@ -1,0 +1,1 @@
+"""Rows elsewhere: stores, one file a format, and the Dataset that chooses columns and rows."""

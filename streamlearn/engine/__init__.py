@@ -1,0 +1,1 @@
+"""Who runs a pass: lanes, memory plan, dask, row-aligned state, checkpoints, scratch."""

@@ -1,0 +1,1 @@
+"""The scikit-learn surface that all families share."""

@@ -1,0 +1,1 @@
+"""Numba kernels and formulas that several families share."""

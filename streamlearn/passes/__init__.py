@@ -1,0 +1,1 @@
+"""What one read of the rows computes: folds."""

@@ -1,0 +1,1 @@
+"""Loops over passes that several families share."""
