@@ -1,0 +1,257 @@
+"""The command line: describe data, plan, fit, predict, evaluate, and a demonstration.
+
+Exit codes: 0 done; 1 the data, a parameter or the system stood in the way; 2 wrong usage; 3 the
+memory budget is too small; 4 the model is saved, but the fit stopped short of its tolerance; 130
+interrupted.  Errors are one sentence on standard error; results go to standard output, as JSON with
+``--json``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+import streamlearn as sl
+
+DONE, FAILED, USAGE, OVER_BUDGET, NOT_CONVERGED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+
+class Commands(click.Group):
+    """A group whose commands report expected errors in one sentence."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a known error becomes a line and an exit code."""
+        from sklearn.exceptions import NotFittedError
+
+        try:
+            return super().invoke(ctx)
+        except sl.MemoryBudgetError as error:
+            fail(error, OVER_BUDGET)
+        except (sl.StreamlearnError, NotFittedError, ValueError, TypeError, OSError) as error:
+            fail(error, FAILED)
+        except KeyboardInterrupt:
+            click.echo("interrupted; run the same line again to go on from a checkpoint", err=True)
+            sys.exit(INTERRUPTED)
+
+
+def fail(error: Exception, code: int) -> None:
+    """Print an error as one line and leave."""
+    click.echo("error: " + " ".join(str(error).split()), err=True)
+    sys.exit(code)
+
+
+def as_json(value: Any) -> Any:
+    """A JSON image of results; numbers that JSON lacks become null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return as_json(value._asdict())
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if hasattr(value, "tolist"):
+        return as_json(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+def report(result: Any, text: str, *, json_output: bool) -> None:
+    """Print a result for a person, or as one JSON object."""
+    click.echo(json.dumps(as_json(result), indent=2) if json_output else text)
+
+
+def parse_settings(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict:
+    """``--set C=10 --set solver=newton`` as parameters: JSON values, else strings."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"expected NAME=VALUE, got {pair!r}")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def make_model(name: str, settings: dict[str, Any]) -> Any:
+    """An estimator by its public name, with these parameters."""
+    from sklearn.base import BaseEstimator
+
+    cls = getattr(sl, name, None) if name in sl.__all__ else None
+    if not (isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "predict")):
+        known = [n for n in sl.__all__ if n.endswith(("Classifier", "Regressor"))]
+        raise ValueError(f"--model {name} is not known; use one of {', '.join(known)}")
+    return cls().set_params(**settings)
+
+
+def open_data(data: tuple[str, ...], target: str | None, weight: str | None, features: str | None):
+    """The dataset that the arguments of a command name."""
+    names = None if features is None else [name.strip() for name in features.split(",")]
+    source = data[0] if len(data) == 1 else list(data)
+    return sl.open_dataset(source, target=target, weight=weight, features=names)
+
+
+DATA = click.argument("data", nargs=-1, required=True)
+TARGET = click.option("--target", "-t", help="Column with the targets.")
+WEIGHT = click.option("--weight", "-w", help="Column with sample weights.")
+FEATURES = click.option("--features", help="Feature columns, separated by commas; default all others.")
+MODEL = click.option("--model", "model_name", default="AdditiveClassifier", show_default=True)
+SET = click.option("--set", "settings", multiple=True, callback=parse_settings, metavar="NAME=VALUE",
+                   help="A parameter of the estimator; may be repeated.")  # fmt: skip
+BUDGET = click.option("--memory-budget", "-m", metavar="SIZE", help='Such as "256MiB".')
+JSON = click.option("--json", "json_output", is_flag=True, help="Print one JSON object.")
+
+
+@click.group(cls=Commands)
+@click.version_option(sl.__version__, package_name="streamlearn")
+def main() -> None:
+    """Train models on data larger than memory."""
+
+
+@main.command()
+@DATA
+@TARGET
+@WEIGHT
+@FEATURES
+@BUDGET
+@JSON
+def describe(data, target, weight, features, memory_budget, json_output) -> None:
+    """Read DATA once and say what is in it."""
+    dataset = open_data(data, target, weight, features)
+    with sl.config_context(memory_budget=memory_budget):
+        summary = dataset.summary()
+    report(summary, f"{dataset!r}\n\n{summary}", json_output=json_output)
+
+
+@main.command()
+@DATA
+@TARGET
+@WEIGHT
+@FEATURES
+@MODEL
+@SET
+@BUDGET
+@JSON
+def plan(data, target, weight, features, model_name, settings, memory_budget, json_output) -> None:
+    """Say what a fit on DATA would cost, before anything is read."""
+    dataset = open_data(data, target, weight, features)
+    result = sl.plan(make_model(model_name, settings), dataset, memory_budget=memory_budget)
+    report(result, str(result), json_output=json_output)
+
+
+@main.command()
+@DATA
+@TARGET
+@WEIGHT
+@FEATURES
+@MODEL
+@SET
+@click.option("--output", "-o", required=True, help="File for the model.")
+@click.option("--checkpoint", help="Folder where the fit keeps its progress, to go on after a kill.")
+@click.option("--validation", type=float, help="Fraction of rows held out and scored after each pass.")
+@click.option("--progress/--no-progress", default=False, help="Draw progress bars.")
+@BUDGET
+@JSON
+def fit(
+    data, target, weight, features, model_name, settings, output, checkpoint, validation, progress,
+    memory_budget, json_output,
+) -> None:  # fmt: skip
+    """Train on DATA and write the model to a file."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    model = make_model(model_name, settings)
+    check_folder(output)
+    dataset = open_data(data, target, weight, features)
+    with (
+        sl.config_context(memory_budget=memory_budget, progress=progress),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(dataset, validation=validation, checkpoint=checkpoint)
+    sl.save(model, output)
+    for warning in caught:
+        click.echo(f"warning: {warning.message}", err=True)
+    certificate = model.certificate_
+    report(
+        {"model": model_name, "output": output, "certificate": certificate},
+        f"{model}\n{certificate!r}\nwritten to {output}",
+        json_output=json_output,
+    )
+    if not certificate.converged:
+        sys.exit(NOT_CONVERGED)
+
+
+@main.command()
+@click.argument("model_file")
+@DATA
+@click.option("--output", "-o", required=True, help="Folder for the parts (*.zarr: a zarr group).")
+@click.option("--what", default="prediction", show_default=True,
+              type=click.Choice(["prediction", "decision", "probability"]))  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace an existing output.")
+@BUDGET
+@JSON
+def predict(model_file, data, output, what, overwrite, memory_budget, json_output) -> None:
+    """Write a prediction of MODEL_FILE for each row of DATA, in row order."""
+    model = sl.load(model_file)
+    with sl.config_context(memory_budget=memory_budget):
+        source = data[0] if len(data) == 1 else list(data)
+        model.predict_to(source, output, what, overwrite=overwrite)
+    report({"output": output, "what": what}, f"written to {output}", json_output=json_output)
+
+
+@main.command()
+@click.argument("model_file")
+@DATA
+@TARGET
+@WEIGHT
+@BUDGET
+@JSON
+def evaluate(model_file, data, target, weight, memory_budget, json_output) -> None:
+    """Score MODEL_FILE on DATA, in one read."""
+    from .estimator.scoring import evaluate, suitable_metrics
+
+    if target is None:
+        raise click.UsageError("evaluate needs the targets: --target COLUMN")
+    model = sl.load(model_file)
+    source = data[0] if len(data) == 1 else list(data)
+    with sl.config_context(memory_budget=memory_budget):
+        scores = evaluate(model, source, target, weight, scoring=suitable_metrics(model))
+    width = max(map(len, scores))
+    lines = [f"{name:<{width}}  {value:.6g}" for name, value in scores.items()]
+    report(scores, "\n".join(lines), json_output=json_output)
+
+
+@main.command()
+@click.option("--rows", default=None, type=int, help="Rows to write; default about 2 million.")
+@click.option("--folder", default=None, help="Where to write; default a temporary folder, removed.")
+@click.option("--plots", default=".", show_default=True, help="Folder for the plots.")
+@click.option("--memory-budget", "-m", metavar="SIZE", default="64MiB", show_default=True)
+@JSON
+def demo(rows, folder, plots, memory_budget, json_output) -> None:
+    """Train on a generated dataset several times larger than the memory budget."""
+    from .demo import run_demo
+
+    say = (lambda text: None) if json_output else click.echo
+    result = run_demo(rows, folder, plots, memory_budget, say)
+    if json_output:
+        report(result, "", json_output=True)
+
+
+def check_folder(output: str) -> None:
+    """Refuse an output that cannot be written before the fit, not after it."""
+    if "://" not in output and not Path(output).absolute().parent.is_dir():
+        raise FileNotFoundError(f"no folder {Path(output).absolute().parent} for --output {output}")
+
+
+if __name__ == "__main__":
+    main(prog_name="streamlearn")

@@ -1,0 +1,129 @@
+"""Cross-validation over data larger than memory: folds by a hash of the row number."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid
+
+from ..data.order import derive_seed
+from .inputs import open_training
+from .scoring import check_metric, evaluate_models
+
+FOLDS = 0x666F6C6473
+"""Makes the folds' seed unrelated to that of a split the user drew with the same small number."""
+
+
+@dataclass(frozen=True, repr=False)
+class CrossValidation:
+    """Scores of every candidate on every fold."""
+
+    parameters: list[dict[str, Any]]
+    """One set of parameters per candidate."""
+    scores: np.ndarray
+    """(candidates, folds); greater is better."""
+    scoring: str
+    n_passes: int
+    """Reads of (parts of) the data, all fits, summaries and scores together."""
+    n_score_passes: int
+    """Reads among them that scored: one a fold, all candidates together."""
+    seconds: float
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(candidates,) mean score over the folds."""
+        return self.scores.mean(axis=1)
+
+    @property
+    def std(self) -> np.ndarray:
+        """(candidates,) standard deviation over the folds."""
+        return self.scores.std(axis=1)
+
+    @property
+    def best_index(self) -> int:
+        """The candidate of highest mean score (the first of equals)."""
+        return int(self.mean.argmax())
+
+    @property
+    def best_parameters(self) -> dict[str, Any]:
+        """The parameters of the best candidate."""
+        return self.parameters[self.best_index]
+
+    def __repr__(self) -> str:
+        head = (
+            f"{self.scoring} over {self.scores.shape[1]} folds, {self.n_passes} reads "
+            f"({self.n_score_passes} of them to score), {self.seconds:.1f} s"
+        )
+        lines = [
+            f"{'*' if k == self.best_index else ' '} {mean:.6g} +/- {std:.2g}  "
+            + (", ".join(f"{key}={value!r}" for key, value in parameters.items()) or "as given")
+            for k, (mean, std, parameters) in enumerate(
+                zip(self.mean, self.std, self.parameters, strict=True)
+            )
+        ]
+        return "\n".join([head, *lines])
+
+
+def cross_validate(
+    model: Any,
+    dataset: Any,
+    cv: int = 5,
+    param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]] | None = None,
+    seed: int = 0,
+    scoring: str | None = None,
+    *,
+    y: Any = None,
+    sample_weight: Any = None,
+) -> CrossValidation:
+    """Score a model, or each of a grid of its parameters, on rows it was not trained on.
+
+    A row's fold is a hash of its number and the seed, so folds need no copy and no index.  Each
+    candidate is trained on each fold with its own reads, within the memory budget; all candidates
+    of a fold are scored in one shared read.
+
+    Parameters
+    ----------
+    model : estimator
+        Not changed; clones are trained.
+    dataset : Dataset, path, array, ...
+        Anything `fit` takes as X.
+    cv : int
+        Number of folds.
+    param_grid : dict or list of dict, optional
+        Parameter name -> values to try, as for `GridSearchCV`.
+    seed : int
+        Of the folds.
+    scoring : str, optional
+        ``"accuracy"`` (default for classifiers), ``"neg_log_loss"``, ``"r2"`` (default for
+        regressors) or ``"neg_mean_squared_error"``.
+    y, sample_weight : as in `fit`, optional
+    """
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
+        raise ValueError(f"cv must be a number of folds, at least 2, got {cv!r}")
+    scoring = scoring or ("accuracy" if is_classifier(model) else "r2")
+    candidates = list(ParameterGrid(param_grid)) if param_grid is not None else [{}]
+    for parameters in candidates:
+        check_metric(clone(model).set_params(**parameters), scoring)
+    if scoring in ("log_loss", "mean_squared_error"):
+        raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
+    started = time.perf_counter()
+    rows = open_training(clone(model), dataset, y, sample_weight)
+    edges = np.linspace(0, 1, cv + 1)
+    seed = derive_seed(seed, FOLDS)
+    scores, n_passes = np.empty((len(candidates), cv)), 0
+    for fold in range(cv):
+        lo, hi = float(edges[fold]), float(edges[fold + 1])
+        # The fold's complement is the interval that wraps around from hi to lo.
+        train = rows.where_hash(hi, lo, seed)
+        fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
+        n_passes += sum(m.n_passes_ for m in fitted) + 1
+        results = evaluate_models(fitted, rows.where_hash(lo, hi, seed), [scoring])
+        scores[:, fold] = [result[scoring] for result in results]
+    return CrossValidation(
+        candidates, scores, scoring, n_passes, cv, time.perf_counter() - started
+    )

@@ -1,0 +1,189 @@
+"""What a user hands in, as a `Dataset`; features by name where they have names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from ..data.dataset import Dataset
+from ..data.open import open_dataset
+
+UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
+"""Kinds of stores whose columns are known by position when they are called x0, x1, ..."""
+
+MAX_SHOWN = 5
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask collection."""
+    return getattr(X, "__dask_graph__", None) is not None and not isinstance(X, type)
+
+
+def is_on_disk(X: Any) -> bool:
+    """Whether X is a path, or a list of paths."""
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(part, str | os.PathLike) for part in X)
+    return isinstance(X, str | os.PathLike)
+
+
+def open_training(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
+    """The dataset to train on; sets ``n_features_in_`` and ``feature_names_in_``."""
+    dataset = _open(model, X, y, sample_weight, reset=True)
+    if dataset.target is None:
+        raise ValueError(
+            f"{type(model).__name__} requires y to be passed, but the target y is None; pass y, a "
+            "column name as y, or a dataset opened with open_dataset(..., target=...)"
+        )
+    _check_sparse(model, dataset)
+    names = dataset.feature_names
+    if is_named(dataset):
+        model.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_
+    model.n_features_in_ = len(names)
+    return dataset
+
+
+def open_scored(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
+    """The dataset to score a fitted model on: its features, a target, perhaps weights."""
+    dataset = match_features(model, _open(model, X, y, sample_weight, reset=False))
+    if dataset.target is None:
+        raise ValueError(
+            "scoring needs the targets: pass y, a column name as y, or a dataset opened with "
+            "open_dataset(..., target=...)"
+        )
+    return dataset
+
+
+def open_features(model: Any, X: Any) -> Dataset:
+    """The rows of X with the features a fitted model was trained on."""
+    return match_features(model, _open(model, X, None, None, reset=False))
+
+
+def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dataset:
+    """X, y and weights of any kind as one dataset; in-memory tables get scikit-learn's checks."""
+    if isinstance(X, Dataset):
+        for given, own, word in ((y, X.target, "target"), (sample_weight, X.weight, "weight")):
+            if given is not None and own is not None:
+                raise ValueError(
+                    f"the {word} is given twice: the dataset was opened with {word}={own!r}, and "
+                    f"{'y' if word == 'target' else 'sample_weight'} was passed too; leave one out"
+                )
+            if given is not None:
+                raise ValueError(
+                    f"{'y' if word == 'target' else 'sample_weight'} cannot be added to a Dataset; "
+                    f"open it with open_dataset(..., {word}=...)"
+                )
+        return X
+    if is_on_disk(X) or isinstance(y, str) or isinstance(sample_weight, str):
+        for given, word in ((y, "y"), (sample_weight, "sample_weight")):
+            if given is not None and not isinstance(given, str):
+                raise ValueError(
+                    f"{word} must be the name of a column of X here, got {type(given).__name__}; "
+                    "rows on disk and columns in memory cannot be paired safely"
+                )
+        features = None
+        if not reset and is_on_disk(X) and hasattr(model, "feature_names_in_"):
+            features = list(model.feature_names_in_)  # a file may hold other columns too
+        return open_dataset(X, target=y, weight=sample_weight, features=features)
+    if reset and y is None and not is_dask(X) and not hasattr(X, "feature_names"):
+        raise ValueError(
+            f"{type(model).__name__} requires y to be passed, but the target y is None; pass an "
+            "array of targets or the name of a column of X"
+        )
+    dataset = open_pair(X, y, check_weights(sample_weight))
+    if not is_dask(X):
+        _check_names(model, X, dataset, reset)
+    return dataset
+
+
+def open_pair(X: Any, y: Any, sample_weight: Any) -> Dataset:
+    """Rows with their targets and weights beside them, as one dataset."""
+    return open_dataset(X, y=y, sample_weight=sample_weight)
+
+
+def check_weights(sample_weight: Any) -> Any:
+    """Weights given as an array: one a row, finite, >= 0, not all 0."""
+    if sample_weight is None or is_dask(sample_weight):
+        return sample_weight
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "biuf":
+        weight = weight.astype(np.float64)
+    if weight.ndim != 1:
+        raise ValueError(
+            f"Sample weights must be 1D array or scalar, got shape {weight.shape}; pass one a row"
+        )
+    for bad, what in ((~np.isfinite(weight), "finite"), (weight < 0, "at least 0")):
+        if bad.any():
+            row = int(bad.argmax())
+            raise ValueError(f"sample_weight must be {what}, got {weight[row]} in row {row}")
+    if weight.size and not weight.any():
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number: a row of weight 0 is absent"
+        )
+    return weight
+
+
+def _check_names(model: Any, X: Any, dataset: Dataset, reset: bool) -> None:
+    """scikit-learn's own checks of feature names and count for a table in memory."""
+    known = hasattr(X, "shape") and len(X.shape) == 2
+    shown = X if known else np.empty((1, dataset.n_features))
+    validate_data(model, shown, reset=reset, skip_check_array=True)
+
+
+def is_named(dataset: Dataset) -> bool:
+    """Whether the feature columns have names of their own."""
+    names = dataset.feature_names
+    numbered = all(name == f"x{j}" for j, name in enumerate(names))
+    return not (numbered and dataset.kind in UNNAMED)
+
+
+def match_features(model: Any, dataset: Dataset) -> Dataset:
+    """The dataset's columns in the order the model was trained on, by name if both have names."""
+    _check_sparse(model, dataset)
+    trained = getattr(model, "feature_names_in_", None)
+    if trained is None or not is_named(dataset):
+        check_count(model, dataset.n_features)
+        return dataset
+    names = match_names(model, dataset.feature_names)
+    return dataset if list(dataset.feature_names) == names else dataset.select(names)
+
+
+def match_names(model: Any, offered: Sequence[str]) -> list[str]:
+    """The trained feature names, all of which must be among those offered."""
+    trained = [str(name) for name in model.feature_names_in_]
+    missing = [name for name in trained if name not in set(offered)]
+    if missing:
+        others = [name for name in offered if name not in set(trained)]
+        raise ValueError(
+            f"X lacks {len(missing)} of the {len(trained)} columns that {type(model).__name__} was "
+            f"trained on: {_listed(missing)}; it has others: {_listed(others)}; "
+            "rename the columns as in training (feature_names_in_)"
+        )
+    return trained
+
+
+def check_count(model: Any, n_features: int) -> None:
+    """Refuse rows of another width than the model was trained on."""
+    if n_features != model.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input"
+        )
+
+
+def _check_sparse(model: Any, dataset: Dataset) -> None:
+    if dataset.sparse and not model._accepts_sparse:
+        raise TypeError(
+            f"Sparse data was passed to {type(model).__name__}, but dense data is required; "
+            "use X.toarray() if it fits in memory"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
+    return ", ".join(map(repr, names[:MAX_SHOWN])) + more if names else "none"

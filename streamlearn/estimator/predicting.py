@@ -1,0 +1,213 @@
+"""Answers for rows: arrays from arrays and datasets, lazy dask from dask, parts on disk.
+
+Every way goes through `answer_chunk`, so all give the same numbers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..config import format_bytes, get_config
+from ..data.source import Chunk, Csr
+from ..engine.plan import Needs, make_plan
+from ..engine.run import Run
+from ..errors import MemoryBudgetError, SourceError
+from ..passes.fold import Fold, run_fold
+from .inputs import is_dask, open_features
+
+WHAT = ("prediction", "decision", "probability")
+
+
+def decide(model: Any, chunk: Chunk) -> np.ndarray:
+    """The model's decisions for a chunk whose features are finite: (m,) or (m, K) float64."""
+    check_finite(model, chunk)
+    return model._decision_chunk(chunk)
+
+
+def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
+    """One answer for each row of a chunk."""
+    decision = decide(model, chunk)
+    if what == "decision":
+        return decision
+    return model._probability(decision) if what == "probability" else model._label(decision)
+
+
+def check_finite(model: Any, chunk: Chunk) -> None:
+    """Refuse NaN and infinity in the features, by column and row."""
+    values = chunk.X.data if isinstance(chunk.X, Csr) else chunk.X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):  # quick: a NaN or an infinity makes the sum one
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():  # the sum itself was too large
+        return
+    if isinstance(chunk.X, Csr):
+        at = int(bad.argmax())
+        row = int(np.searchsorted(chunk.X.indptr, at, side="right")) - 1
+        column, value = int(chunk.X.indices[at]), values[at]
+    else:
+        row = int(bad.any(axis=1).argmax())
+        column = int(bad[row].argmax())
+        value = values[row, column]
+    kind = "NaN" if np.isnan(value) else "infinity"
+    raise SourceError(
+        f"Input X contains {kind} in column {column_name(model, column)}, row {chunk.rows[row]}; "
+        "fill or drop such rows first, for example with Dataset.map or sklearn.impute"
+    )
+
+
+def column_name(model: Any, column: int) -> str:
+    """A feature's name in quotes, or its number."""
+    names = getattr(model, "feature_names_in_", None)
+    return str(column) if names is None else repr(str(names[column]))
+
+
+def check_what(model: Any, what: str) -> None:
+    """Refuse an answer this model does not have."""
+    if what not in WHAT:
+        raise ValueError(f"what={what!r} is not known; use one of {', '.join(map(repr, WHAT))}")
+    if what == "probability":
+        if not hasattr(model, "_check_probability"):
+            raise AttributeError(f"{type(model).__name__} predicts numbers, not probabilities")
+        model._check_probability()
+
+
+def answer(model: Any, X: Any, what: str) -> Any:
+    """Answers for the rows of X: an array, or a lazy dask array for a dask collection."""
+    check_is_fitted(model)
+    check_what(model, what)
+    if is_dask(X):
+        from .lazy import lazy_answer
+
+        return lazy_answer(model, X, what)
+    dataset = open_features(model, X)
+    like = empty_answer(model, what)
+    if dataset.n_rows is not None and not dataset.store.in_memory:
+        n_bytes = dataset.n_rows * row_bytes(like)
+        budget = get_config().memory_budget
+        if budget is not None and n_bytes > budget:
+            raise MemoryBudgetError(
+                f"the answer alone, {dataset.n_rows:,} rows x {row_bytes(like)} B = "
+                f"{format_bytes(n_bytes)}, is over the memory budget of {format_bytes(budget)}; "
+                "write it to disk with predict_to(X, path), or raise memory_budget"
+            )
+    fold = Fold(list, partial(_append_answer, model, what), _join)
+    parts = run(model, dataset, fold, name="predict", driver_bytes_per_row=row_bytes(like))
+    out = np.empty((sum(map(len, parts)), *like.shape[1:]), like.dtype)
+    at = 0
+    parts.reverse()
+    while parts:  # each part goes once it is copied: never two whole answers
+        part = parts.pop()
+        out[at : at + len(part)] = part
+        at += len(part)
+    return out
+
+
+def _append_answer(model: Any, what: str, parts: list, chunk: Chunk) -> list:
+    if chunk.n_rows:
+        parts.append(answer_chunk(model, chunk, what))
+    return parts
+
+
+def _join(a: list, b: list) -> list:
+    a.extend(b)
+    return a
+
+
+def empty_answer(model: Any, what: str) -> np.ndarray:
+    """An answer without rows: its dtype and width."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return np.empty(0)
+    if what == "prediction":
+        return np.empty(0, classes.dtype)
+    if what == "decision" and len(classes) == 2:
+        return np.empty(0)
+    return np.empty((0, len(classes)))
+
+
+def row_bytes(like: np.ndarray) -> int:
+    """Bytes of one row of an answer."""
+    return like.dtype.itemsize * (like.shape[1] if like.ndim == 2 else 1)
+
+
+def run(
+    model: Any,
+    dataset: Any,
+    fold: Fold,
+    *,
+    name: str,
+    n_models: int = 1,
+    driver_bytes_per_row: int = 0,
+) -> Any:
+    """One read of a dataset with fitted models: here if its rows are in memory, else by the engine."""
+    if dataset.store.in_memory:
+        return run_fold(fold, dataset.iter_chunks())
+    width = len(getattr(model, "classes_", (0, 0)))
+    n_rows = dataset.n_rows if dataset.n_rows is not None else 0
+    needs = Needs(
+        name,
+        state_bytes=64 * n_models,
+        # decision, what is made of it, and the family's own temporaries of about the same size
+        step_bytes_per_row=4 * 8 * width,
+        driver_bytes=driver_bytes_per_row * n_rows,
+        model_bytes=n_models * model_bytes(model),
+    )
+    label = f"{type(model).__name__}-{name}"
+    with Run(dataset, make_plan(dataset, [needs]), name=label, identity={}) as reading:
+        return reading.fold(fold, name=name)
+
+
+def model_bytes(model: Any) -> int:
+    """Bytes of a fitted model's arrays."""
+    return sum(v.nbytes for v in vars(model).values() if isinstance(v, np.ndarray))
+
+
+def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) -> None:
+    """Write the answers for the rows of X to `path`, whole or not at all."""
+    from ..data.sink import open_sink
+
+    check_is_fitted(model)
+    check_what(model, what)
+    dataset = open_features(model, X)
+    like = empty_answer(model, what)
+    sink = open_sink(
+        path,
+        columns=[(column, str(like.dtype)) for column in answer_columns(model, like, what)],
+        format="zarr" if str(path).rstrip("/").endswith(".zarr") else "parquet",
+        overwrite=overwrite,
+    )
+    names = answer_columns(model, like, what)
+    fold = Fold(int, partial(_write_part, model, what, sink, names), _add)
+    try:
+        sink.commit(run(model, dataset, fold, name="predict_to"))
+    except BaseException:
+        sink.abort()
+        raise
+
+
+def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
+    """``prediction``, ``decision``; or one column for each class: ``probability_a``, ..."""
+    if like.ndim == 1:
+        return [what]
+    return [f"{what}_{label}" for label in model.classes_]
+
+
+def _write_part(
+    model: Any, what: str, sink: Any, names: list[str], n_rows: int, chunk: Chunk
+) -> int:
+    if not chunk.n_rows:
+        return n_rows
+    values = answer_chunk(model, chunk, what)
+    columns = values[:, None] if values.ndim == 1 else values
+    # The first physical row numbers a part: parts sort into row order, whichever task wrote them.
+    sink.write(int(chunk.rows[0]), 0, {name: columns[:, j] for j, name in enumerate(names)})
+    return n_rows + chunk.n_rows
+
+
+def _add(a: int, b: int) -> int:
+    return a + b

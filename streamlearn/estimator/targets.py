@@ -1,0 +1,94 @@
+"""Targets as the kernels take them: float64 codes of classes, or float64 numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk, Ref, SourceReader
+from ..errors import SourceError
+
+MAX_SHOWN = 5
+
+
+def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Codes 0..K-1 of labels, as float64; -1 for a label that is none of the (sorted) classes."""
+    if y.dtype == object or classes.dtype == object:
+        code = {label: k for k, label in enumerate(classes.tolist())}
+        return np.fromiter((code.get(label, -1) for label in y.tolist()), np.float64, len(y))
+    at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return np.where(classes[at] == y, at, -1).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class CodedSource:
+    """A dataset whose chunks carry `y` as float64: class codes, or the number itself.
+
+    Has what the engine asks of a source; anything else is asked of ``.dataset``.
+    """
+
+    dataset: Any
+    classes: np.ndarray | None
+    """Sorted labels; None for a regression target."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Only names this class lacks come here; "dataset" itself is missing while unpickling.
+        if name.startswith("__") or name == "dataset":
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def with_slice_rows(self, n_rows: int) -> CodedSource:
+        return replace(self, dataset=self.dataset.with_slice_rows(n_rows))
+
+    def with_columns(self, names: Any) -> CodedSource:
+        return replace(self, dataset=self.dataset.with_columns(names))
+
+    def where_hash(self, lo: float, hi: float, seed: int) -> CodedSource:
+        return replace(self, dataset=self.dataset.where_hash(lo, hi, seed))
+
+    def reader(self) -> CodedReader:
+        return CodedReader(self, self.dataset.reader())
+
+    def partition_chunk(self, block: Any, ref: Ref) -> Chunk:
+        return self.code(self.dataset.partition_chunk(block, ref), ref)
+
+    def code(self, chunk: Chunk, ref: Ref) -> Chunk:
+        """Replace the chunk's labels by their codes, in place."""
+        if chunk.y is None:
+            return chunk
+        if self.classes is None:
+            chunk.y = np.asarray(chunk.y, dtype=np.float64)
+            return chunk
+        codes = encode(chunk.y, self.classes)
+        unknown = codes < 0
+        if chunk.weight is not None:
+            unknown &= chunk.weight > 0  # a row of weight 0 is absent, its label with it
+        if unknown.any():
+            labels = sorted({repr(label) for label in chunk.y[unknown].tolist()})[:MAX_SHOWN]
+            raise SourceError(
+                f"{self.dataset.place(ref)}: target holds {', '.join(labels)}, expected one of the "
+                f"{len(self.classes)} classes of the training data "
+                f"({', '.join(map(repr, self.classes[:MAX_SHOWN].tolist()))}...); "
+                "leave these rows out or train with them"
+            )
+        chunk.y = np.maximum(codes, 0.0)
+        return chunk
+
+
+class CodedReader:
+    """Reads chunks with coded targets."""
+
+    def __init__(self, source: CodedSource, reader: SourceReader) -> None:
+        self._source, self._reader = source, reader
+
+    def read(self, ref: Ref) -> Chunk:
+        return self._source.code(self._reader.read(ref), ref)
+
+    def __enter__(self) -> CodedReader:
+        self._reader = self._reader.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._reader.__exit__(*exc)
