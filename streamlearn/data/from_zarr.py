@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 
 from ..errors import SourceError
-from .columns import check_shape, column_type, find_columns, is_number
+from .columns import check_shape, column_type, find_columns, is_all, is_number, select_csr
 from .from_arrays import Vector, as_vector
 from .source import Chunk, Column, Csr, Reader, Store
 from .zarr_rows import READ_ERRORS, Rows
@@ -259,8 +259,6 @@ class ZarrReader:
         return Chunk(X, y, weight, range(start, stop))
 
     def _csr(self, start: int, stop: int) -> Csr:
-        from .columns import is_all, select_csr
-
         at = self.indptr.read(start, stop + 1)
         first, last = int(at[0]), int(at[-1])
         indptr = at - first
@@ -284,8 +282,6 @@ class ZarrReader:
         if matrix.has_canonical_format:
             return csr
         matrix.sum_duplicates()
-        self.data.forget()  # its buffers were sorted in place
-        self.indices.forget()
         indptr = matrix.indptr.astype(np.int64)
         return Csr(matrix.data, matrix.indices, indptr, csr.n_columns)
 

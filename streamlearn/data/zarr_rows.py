@@ -27,7 +27,8 @@ class Rows:
     """Rows of chosen columns of one array, in one buffer that reads use again.
 
     The buffer holds a run of rows that ends where a chunk ends; a read inside it is a view, one that
-    goes on from it keeps the rows they share and decodes the chunks that follow.
+    goes on from it keeps the rows left and decodes the chunks that follow.  Rows handed out are the
+    caller's to change: they are decoded again if they are asked for again.
 
     Parameters
     ----------
@@ -49,15 +50,11 @@ class Rows:
         self.n_rows, self.chunk_rows = int(array.shape[0]), int(array.chunks[0])
         self.groups = column_groups(array, columns)
         self.row_shape = () if columns is None else (len(columns),)
-        self.lo = self.hi = 0
+        self.base = self.lo = self.hi = 0  # buffer[0] is row base; rows lo to hi are still as stored
         self.buffer = np.empty((0, *self.row_shape), dtype)
         stored = np.dtype(array.dtype)
         # integers too large for a float64 are looked for, so they are decoded apart first
         self.checked = stored.kind in "iu" and stored.itemsize == 8 and dtype.kind == "f"
-
-    def forget(self) -> None:
-        """Give no more rows from the buffer: its owner changed them."""
-        self.lo = self.hi = 0
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Rows [start, stop), valid until the next read."""
@@ -66,7 +63,7 @@ class Rows:
             end = min(-(-stop // c) * c, self.n_rows)
             kept = self.hi - start if self.lo <= start < self.hi else 0
             first = start if kept else start // c * c
-            rest = self.buffer[start - self.lo : self.hi - self.lo] if kept else None
+            rest = self.buffer[start - self.base : self.hi - self.base] if kept else None
             self.lo = self.hi = 0
             if len(self.buffer) < end - first:
                 if rest is None:
@@ -78,8 +75,9 @@ class Rows:
                 self.buffer[:kept] = rest
             del rest
             self._decode(first + kept, end, self.buffer[kept : end - first])
-            self.lo, self.hi = first, end
-        return self.buffer[start - self.lo : stop - self.lo]
+            self.base, self.hi = first, end
+        self.lo = stop
+        return self.buffer[start - self.base : stop - self.base]
 
     def overhead(self, rows: int) -> int:
         """Bytes beside the rows handed out: the rest of the run, and what zarr holds in one call."""
