@@ -19,3 +19,7 @@ class CheckpointError(StreamlearnError, RuntimeError):
 
 class ScratchError(StreamlearnError, OSError):
     """The scratch folder cannot be used: no space, no permission, or not shared by the workers."""
+
+
+class ArchiveError(StreamlearnError, ValueError):
+    """A saved model or a checkpoint file is damaged, or written by a version this one cannot read."""

@@ -1,0 +1,129 @@
+"""Settings of a fit that are no part of the model: memory, scheduler, progress, scratch.
+
+Read from `config_context` first, then from the environment: ``STREAMLEARN_MEMORY_BUDGET``,
+``STREAMLEARN_SCHEDULER``, ``STREAMLEARN_PROGRESS``, ``STREAMLEARN_SCRATCH``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+UNSET: Any = object()
+_WORDS = {"1": True, "true": True, "yes": True, "on": True}
+_WORDS |= {"0": False, "false": False, "no": False, "off": False, "": False}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings in force."""
+
+    memory_budget: int | None = None
+    """Bytes a fit may add to each process; None = a quarter of the memory that is available."""
+    scheduler: Any = None
+    """None (the active dask client, else threads), ``"threads"``, ``"synchronous"``,
+    ``"distributed"`` or a `distributed.Client`."""
+    progress: bool = False
+    """Draw one progress bar for each read."""
+    scratch: str | Literal[False] | None = None
+    """Folder for scratch files; None = dask's ``temporary-directory``, else the system's place;
+    False = none allowed."""
+
+
+def parse_bytes(size: int | float | str) -> int:
+    """Bytes of ``"1GiB"``, ``"64 MB"``, ``1e9``.
+
+    Examples
+    --------
+    >>> parse_bytes("64MiB")
+    67108864
+    """
+    from dask.utils import parse_bytes as parse
+
+    try:
+        n_bytes = int(parse(size))
+    except (ValueError, TypeError, OverflowError):
+        n_bytes = -1
+    if n_bytes <= 0 or isinstance(size, bool):
+        raise ValueError(f'a size in bytes was expected, such as "1GiB" or 64e6, got {size!r}')
+    return n_bytes
+
+
+def format_bytes(n_bytes: float) -> str:
+    """``"1.5 MiB"``: the way sizes are written in messages and tables."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.1f} TiB"
+
+
+_ACTIVE: ContextVar[Config | None] = ContextVar("streamlearn_config", default=None)
+
+
+def get_config() -> Config:
+    """The settings in force: those of the innermost `config_context`, else the environment's."""
+    config = _ACTIVE.get()
+    return _from_environment() if config is None else config
+
+
+@contextmanager
+def config_context(
+    *,
+    memory_budget: int | float | str | None = UNSET,
+    scheduler: Any = UNSET,
+    progress: bool = UNSET,
+    scratch: str | os.PathLike[str] | Literal[False] | None = UNSET,
+) -> Iterator[Config]:
+    """Change settings inside a ``with`` block; what is not given stays as it was.
+
+    Parameters
+    ----------
+    memory_budget : int, float or str
+        Bytes each process may use over its memory before the fit, such as ``"1GiB"``; None for a
+        quarter of the memory that is available, containers' limits counted.
+    scheduler : str or distributed.Client
+        None: the active dask client if there is one, else threads (as many as dask's
+        ``num_workers``, default one a core).  ``"threads"``, ``"synchronous"``, ``"distributed"``.
+    progress : bool
+        Draw progress bars.
+    scratch : path or False
+        Where scratch files go; False forbids them.
+    """
+    changes: dict[str, Any] = {}
+    if memory_budget is not UNSET:
+        changes["memory_budget"] = None if memory_budget is None else parse_bytes(memory_budget)
+    if scheduler is not UNSET:
+        changes["scheduler"] = scheduler
+    if progress is not UNSET:
+        changes["progress"] = bool(progress)
+    if scratch is not UNSET:
+        if not (scratch is None or scratch is False or isinstance(scratch, str | os.PathLike)):
+            raise ValueError(f"scratch must be a folder, None (default) or False, got {scratch!r}")
+        changes["scratch"] = os.fspath(scratch) if scratch else scratch
+    token = _ACTIVE.set(replace(get_config(), **changes))
+    try:
+        yield get_config()
+    finally:
+        _ACTIVE.reset(token)
+
+
+def _from_environment() -> Config:
+    """The settings the environment asks for."""
+    get = os.environ.get
+    budget = get("STREAMLEARN_MEMORY_BUDGET")
+    folder = get("STREAMLEARN_SCRATCH") or None
+    forbidden = folder is not None and _WORDS.get(folder.lower()) is False
+    progress = get("STREAMLEARN_PROGRESS", "0").lower()
+    if progress not in _WORDS:
+        raise ValueError(f"STREAMLEARN_PROGRESS must be 0 or 1, got {progress!r}")
+    return Config(
+        memory_budget=parse_bytes(budget) if budget else None,
+        scheduler=get("STREAMLEARN_SCHEDULER") or None,
+        progress=_WORDS[progress],
+        scratch=False if forbidden else folder,
+    )

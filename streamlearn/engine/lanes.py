@@ -1,0 +1,228 @@
+"""Lanes: contiguous runs of refs, each folded by one task; their states merge in lane order.
+
+Which rows a lane holds and which states merge with which is a function of the data alone, so the
+bits of a result do not depend on how many tasks run at once, where, or which ends first.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..data.source import Chunk, Ref, Source
+from ..passes.fold import Fold
+from .blas import one_blas_thread
+from .memory import peak_resident_bytes
+from .row_state import RowAccess, RowFile
+
+LANE_NBYTES = 256 << 20
+MIN_LANES, MAX_LANES = 16, 4096
+READ_ATTEMPTS = 3
+
+
+def cut_lanes(refs: Sequence[Ref]) -> list[tuple[Ref, ...]]:
+    """About one lane per 256 MiB decoded, at least min(16, refs), at most 4096."""
+    total = sum(ref.nbytes for ref in refs)
+    n_lanes = min(max(-(-total // LANE_NBYTES), MIN_LANES), MAX_LANES, len(refs))
+    cuts = cut_evenly([ref.nbytes for ref in refs], n_lanes)
+    return [tuple(refs[start:stop]) for start, stop in cuts]
+
+
+def cut_evenly(sizes: Sequence[int], n_runs: int) -> list[tuple[int, int]]:
+    """Cut a sequence into `n_runs` contiguous non-empty runs of nearly equal total size."""
+    ends = np.cumsum(np.asarray(sizes, dtype=np.int64)) if len(sizes) else np.zeros(0, np.int64)
+    cuts = [0]
+    for k in range(1, n_runs):
+        wanted = int(ends[-1]) * k // n_runs
+        near = int(np.searchsorted(ends, wanted, side="left")) + 1
+        cuts.append(min(max(near, cuts[-1] + 1), len(sizes) - (n_runs - k)))
+    return list(zip(cuts, [*cuts[1:], len(sizes)], strict=True)) if n_runs else []
+
+
+class Stopped(Exception):
+    """The read was given up elsewhere; never reaches the user."""
+
+
+class StopSignal(Protocol):
+    """What a task looks at between two chunks (a `threading.Event`); None on a cluster."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tasks of one read share; sent to each worker once."""
+
+    name: str
+    source: Source
+    fold: Fold[Any, Any]
+    rows: tuple[RowFile, ...] = ()
+    slots: tuple[str, int] | None = None
+    """(run, number of this run's tasks a process may run at once); None = the pool sees to it."""
+    durable: bool = False
+    """Row state is synced to disk before a task reports success."""
+
+
+class LaneState(NamedTuple):
+    """What a task returns: a state, and the peak resident memory of the processes it came from."""
+
+    state: Any
+    peak_bytes: int = 0
+
+
+class RetryingReader:
+    """A source's reader that opens anew and tries again after an `OSError`."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._reader: Any = None
+
+    def read(self, ref: Ref) -> Chunk:
+        for attempt in range(1, READ_ATTEMPTS + 1):
+            try:
+                if self._reader is None:
+                    self._reader = self._source.reader().__enter__()
+                chunk: Chunk = self._reader.read(ref)
+                return chunk
+            except Exception as error:
+                self.close()
+                if attempt == READ_ATTEMPTS or not _is_io_error(error):
+                    raise
+                time.sleep(0.05 * 4**attempt)
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            reader.__exit__(None, None, None)
+
+    def __enter__(self) -> RetryingReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _is_io_error(error: Exception) -> bool:
+    return isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+
+
+def fold_lane(
+    job: Job, refs: tuple[Ref, ...], before: LaneState | None = None, stop: StopSignal | None = None
+) -> LaneState:
+    """Task: fold the refs in order, from the start or from the state of the lane `before`."""
+    with one_blas_thread(), slot(job.slots), RowAccess(job.rows, job.durable) as rows:
+        state = job.fold.start() if before is None else own_state(job, before)
+        with RetryingReader(job.source) as reader:
+            for ref in refs:
+                check(stop)
+                try:
+                    chunk = reader.read(ref)
+                    rows.load(chunk, [(ref, chunk.n_rows)])
+                    state = job.fold.step(state, chunk)
+                    rows.store(chunk, [(ref, chunk.n_rows)])
+                    del chunk  # else its row state lives on while the next one is read
+                except Exception as error:
+                    error.add_note(place_note(job, ref))
+                    raise
+    return LaneState(state, peak_resident_bytes())
+
+
+def merge_states(job: Job, left: LaneState, right: LaneState) -> LaneState:
+    """Task: two neighbouring states become one."""
+    assert job.fold.merge is not None
+    with one_blas_thread():
+        state = job.fold.merge(own_state(job, left), right.state)
+    return LaneState(state, max(left.peak_bytes, right.peak_bytes, peak_resident_bytes()))
+
+
+def own_state(job: Job, before: LaneState) -> Any:
+    """A state that may be updated in place: on a cluster a copy, as a task may be run again."""
+    return copy.deepcopy(before.state) if job.slots is not None else before.state
+
+
+def place_note(job: Job, ref: Ref) -> str:
+    """Where an error happened, as a note below its message."""
+    place = getattr(job.source, "place", None)
+    where = f" ({place(ref)})" if place is not None else ""
+    return f"in read {job.name!r}, rows {ref.start} to {ref.stop}{where}"
+
+
+def check(stop: StopSignal | None) -> None:
+    if stop is not None and stop.is_set():
+        raise Stopped
+
+
+_SLOTS: dict[str, threading.BoundedSemaphore] = {}
+_SLOTS_LOCK = threading.Lock()
+
+
+class slot:
+    """Holds a worker process to the number of lanes its memory was planned for."""
+
+    def __init__(self, slots: tuple[str, int] | None) -> None:
+        self._semaphore: threading.BoundedSemaphore | None = None
+        if slots is not None:
+            with _SLOTS_LOCK:
+                name, n = slots
+                self._semaphore = _SLOTS.setdefault(name, threading.BoundedSemaphore(n))
+
+    def __enter__(self) -> None:
+        if self._semaphore is not None:
+            self._semaphore.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        if self._semaphore is not None:
+            self._semaphore.release()
+
+
+Node = tuple[int, int]
+"""(level, index): the merged state of lanes index * 2**level up to the next node of its level."""
+
+
+class MergeTree:
+    """The fixed binary tree over lanes 0 .. n-1: which node two finished nodes make, and the root.
+
+    Neighbours 2k and 2k+1 of a level merge into k of the next; a last node without a neighbour goes
+    up as it is.
+    """
+
+    def __init__(self, n_lanes: int) -> None:
+        self.widths = [n_lanes]
+        while self.widths[-1] > 1:
+            self.widths.append((self.widths[-1] + 1) // 2)
+
+    @property
+    def root(self) -> Node:
+        return len(self.widths) - 1, 0
+
+    def lift(self, node: Node) -> Node:
+        """The highest node of the same state: a last one of a level without neighbour goes up."""
+        level, index = node
+        while (level, index) != self.root and index % 2 == 0 and index + 1 == self.widths[level]:
+            level, index = level + 1, index // 2
+        return level, index
+
+    def neighbour(self, node: Node) -> Node:
+        level, index = node
+        return level, index ^ 1
+
+    def above(self, node: Node) -> Node:
+        level, index = node
+        return level + 1, index // 2
+
+    def lanes_below(self, node: Node) -> range:
+        level, index = node
+        return range(index << level, min((index + 1) << level, self.widths[0]))

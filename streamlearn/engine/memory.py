@@ -1,0 +1,110 @@
+"""What memory this process uses, and what there is to be had."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+
+import psutil  # type: ignore[import-untyped]
+
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_SAMPLE_S = 0.02
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    except OSError:
+        return int(psutil.Process().memory_info().rss)
+
+
+def peak_resident_bytes() -> int:
+    """Highest resident memory of this process so far (``VmHWM``: not inherited)."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return resident_bytes()
+    for line in status.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return resident_bytes()
+
+
+def available_bytes() -> int:
+    """Memory that can still be had: the system's, or less if a container's limit is nearer."""
+    available = int(psutil.virtual_memory().available)
+    for folder, limit_name, used_name in (
+        (_cgroup_folder(), "memory.max", "memory.current"),
+        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        available = min(available, _room_in_cgroup(folder, limit_name, used_name))
+    return available
+
+
+def _cgroup_folder() -> Path:
+    """The folder of this process's control group (version 2)."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        own = Path("/proc/self/cgroup").read_text().strip().rpartition("::/")[2]
+    except OSError:
+        return root
+    return root / own if (root / own / "memory.max").exists() else root
+
+
+def _room_in_cgroup(folder: Path, limit_name: str, used_name: str) -> int:
+    """Bytes left under the limit of a control group; droppable pages of files count as free."""
+    unlimited = 1 << 62
+    try:
+        limit = (folder / limit_name).read_text().strip()
+        used = int((folder / used_name).read_text())
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return unlimited
+    if limit == "max" or int(limit) >= unlimited:
+        return unlimited
+    droppable = int(stat.get("inactive_file", 0))
+    return max(0, int(limit) - used + droppable)
+
+
+class MemorySampler:
+    """Peak resident memory between entering and leaving, by a light thread.
+
+    A sample can miss a short peak; `VmHWM` cannot, but is the peak since the process began.  So:
+    `VmHWM` if it rose meanwhile, else the highest sample.
+    """
+
+    def __init__(self) -> None:
+        self._highest = 0
+        self._before = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> MemorySampler:
+        self._before = peak_resident_bytes()
+        self._highest = resident_bytes()
+        self._thread = threading.Thread(target=self._sample, name="streamlearn-memory", daemon=True)
+        self._thread.start()
+        return self
+
+    def _sample(self) -> None:
+        while not self._stop.wait(_SAMPLE_S):
+            self._highest = max(self._highest, resident_bytes())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    @property
+    def peak_bytes(self) -> int:
+        """Highest resident memory since entering."""
+        now = peak_resident_bytes()
+        return now if now > self._before else max(self._highest, resident_bytes())

@@ -1,0 +1,293 @@
+"""What a fit will cost, worked out before the first row is read; refused if it cannot keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import ceil, log2
+from typing import Any, NamedTuple
+
+from ..config import format_bytes, get_config
+from ..data.source import Ref, Source
+from ..errors import MemoryBudgetError
+from .checkpoint import Checkpoint
+from .dask_engine import count_threads
+from .lanes import cut_lanes
+from .memory import available_bytes
+from .scratch import lies_in_memory, scratch_allowed, scratch_root
+
+RESERVE_BYTES = 4 << 20
+"""Thread stacks, file metadata, the allocator's slack."""
+MIN_SLICE_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one phase of a fit (reads of the same kind) asks of memory and disk."""
+
+    name: str
+    state_bytes: int
+    """One state of its fold."""
+    step_bytes_per_row: float = 0
+    """Temporaries of a step, per row of the chunk."""
+    driver_bytes: int = 0
+    """What the Python between its reads holds at most (factorisations, samples)."""
+    model_bytes: int = 0
+    """Parameters the fold carries, once a process."""
+    row_state_bytes: float = 0
+    """Row-aligned state, per row."""
+    group: int = 0
+    """Refs in a group of an order-sensitive read; 0 = mergeable."""
+    scratch_bytes_per_row: float = 0
+    passes: tuple[int, int] = (1, 1)
+    """Fewest and most reads."""
+
+
+class Term(NamedTuple):
+    """One summand of a phase's memory."""
+
+    label: str
+    n: int
+    each_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.n * self.each_bytes
+
+    def __str__(self) -> str:
+        times = f"{self.n} x " if self.n != 1 else ""
+        return f"{times}{format_bytes(self.each_bytes)} {self.label}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cost of a fit; prints as a table."""
+
+    n_rows: int
+    n_lanes: int
+    lanes_in_flight: int
+    """Tasks a process runs at once."""
+    slice_rows: int | None
+    """Rows of the largest chunk that is read at once; None if the source cannot be cut finer."""
+    peak_bytes: int
+    """Memory each process adds at most."""
+    budget: int
+    terms: tuple[tuple[str, tuple[Term, ...]], ...]
+    """For each phase, the summands of its peak."""
+    bytes_per_pass: int
+    """Bytes one read takes from the store."""
+    disk_bytes: int
+    """Scratch and row state at most."""
+    passes: tuple[int, int]
+    slices_halved: int = 0
+    """How often slices were halved to fit the budget."""
+
+    def __str__(self) -> str:
+        fewest, most = self.passes
+        reads = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        slices = "as stored" if self.slice_rows is None else f"{self.slice_rows:,}"
+        if self.slices_halved:
+            slices += f" (halved {self.slices_halved} times to fit)"
+        peak, budget = format_bytes(self.peak_bytes), format_bytes(self.budget)
+        lines = [
+            f"rows             {self.n_rows:,}",
+            f"lanes            {self.n_lanes:,}, {self.lanes_in_flight} at once",
+            f"rows in a slice  {slices}",
+            f"reads            {reads} of {format_bytes(self.bytes_per_pass)} each",
+            f"disk             {format_bytes(self.disk_bytes)}",
+            f"memory           {peak} of a budget of {budget}",
+        ]
+        for phase, terms in self.terms:
+            lines.append(f"  {phase:<22} {format_bytes(_total(terms)):>10}")
+            lines += [
+                f"    {term.label:<20} {format_bytes(term.total_bytes):>10}"
+                + (f"  ({term.n} x {format_bytes(term.each_bytes)})" if term.n != 1 else "")
+                for term in terms
+                if term.total_bytes
+            ]
+        return "\n".join(lines)
+
+
+def make_plan(
+    source: Source,
+    needs: Sequence[Needs],
+    *,
+    budget: int | None = None,
+    threads: int | None = None,
+) -> Plan:
+    """The plan that runs most lanes at once within the budget.
+
+    If not even one lane fits, slices are halved until one does, which is recorded.
+
+    Parameters
+    ----------
+    source : Source
+        What the reads go over.
+    needs : sequence of Needs
+        One per phase; the peak is that of the largest.
+    budget : int, optional
+        Bytes; default the configured budget, else a quarter of the memory that is available.
+    threads : int, optional
+        Most lanes a process could run at once; default dask's.
+
+    Raises
+    ------
+    MemoryBudgetError
+        With the sum, and what budget would fit.
+    """
+    config = get_config()
+    budget = budget or config.memory_budget or available_bytes() // 4
+    threads = threads or count_threads(config.scheduler)
+    as_stored = source
+    halved = 0
+    while True:
+        refs = source.refs()
+        most = max(1, min(threads, len(cut_lanes(refs))))
+        for lanes_in_flight in range(most, 0, -1):
+            plan = _plan(source, refs, needs, lanes_in_flight, budget, halved)
+            if plan.peak_bytes <= budget:
+                return plan
+        finer = _finer(source)
+        if finer is None:
+            break
+        source, halved = finer, halved + 1
+    asked = _plan(as_stored, as_stored.refs(), needs, 1, budget, 0)
+    raise MemoryBudgetError(_refusal(asked, smallest=plan, budget=budget))
+
+
+def _finer(source: Source) -> Source | None:
+    """The source read in slices of half as many rows; None if that cannot be or would not help."""
+    rows = getattr(source, "slice_rows", None)
+    if rows is None or not hasattr(source, "with_slice_rows") or rows // 2 < MIN_SLICE_ROWS:
+        return None
+    finer: Source = source.with_slice_rows(rows // 2)
+    return finer
+
+
+def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
+    """The plan a run goes by: the one its checkpoint keeps, as slices and lanes decide bits.
+
+    If it does not fit the budget of today, today's plan serves, provided it cuts the same slices.
+    """
+    if checkpoint.is_new:
+        checkpoint.manifest["plan"] = asdict(now)
+        checkpoint.commit()
+        return now
+    facts = checkpoint.manifest["plan"]
+    terms = tuple((name, tuple(Term(*term) for term in terms)) for name, terms in facts["terms"])
+    kept = Plan(**{**facts, "terms": terms, "passes": tuple(facts["passes"])})
+    if kept.peak_bytes <= now.budget:
+        return kept
+    if (kept.slice_rows, kept.n_lanes) == (now.slice_rows, now.n_lanes):
+        return now
+    raise MemoryBudgetError(
+        f"checkpoint {checkpoint.place} was begun with slices of {kept.slice_rows} rows in "
+        f"{kept.n_lanes} lanes, which need {format_bytes(kept.peak_bytes)} to go on, but the "
+        f"budget is now {format_bytes(now.budget)}, which would cut slices of {now.slice_rows} "
+        f"rows and change the result; raise memory_budget to "
+        f"{format_bytes(kept.peak_bytes * 1.005)}, or remove the checkpoint"
+    )
+
+
+def reader_bytes(source: Source) -> int:
+    """Bytes an open reader holds beside the chunk it returns."""
+    own = getattr(source, "overhead_nbytes", None)
+    if own is not None:
+        return int(own)
+    store: Any = getattr(source, "store", None)
+    if store is None:
+        return 0
+    return int(store.overhead_nbytes(source.feature_names, source.slice_rows))  # type: ignore[attr-defined]
+
+
+def _plan(
+    source: Source,
+    refs: Sequence[Ref],
+    needs: Sequence[Needs],
+    lanes_in_flight: int,
+    budget: int,
+    halved: int,
+) -> Plan:
+    n_lanes = len(cut_lanes(refs))
+    n_rows = refs[-1].stop if refs else 0
+    disk = max((_disk_bytes(need, n_rows) for need in needs), default=0)
+    on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0
+    overhead = reader_bytes(source)
+    terms = tuple(
+        (need.name, _terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs))
+        for need in needs
+    )
+    stored = getattr(source, "stored_nbytes", None)
+    return Plan(
+        n_rows=n_rows,
+        n_lanes=n_lanes,
+        lanes_in_flight=lanes_in_flight,
+        slice_rows=getattr(source, "slice_rows", None),
+        peak_bytes=max((_total(part) for _, part in terms), default=0),
+        budget=budget,
+        terms=terms,
+        bytes_per_pass=sum(ref.nbytes for ref in refs) if stored is None else int(stored),
+        disk_bytes=disk,
+        passes=(sum(need.passes[0] for need in needs), sum(need.passes[1] for need in needs)),
+        slices_halved=halved,
+    )
+
+
+def _terms(
+    need: Needs,
+    refs: Sequence[Ref],
+    n_lanes: int,
+    lanes_in_flight: int,
+    overhead: int,
+    on_tmpfs: int,
+) -> tuple[Term, ...]:
+    """The sum of architecture's law: states, slices with their temporaries, driver, model."""
+    slice_bytes = max((ref.nbytes for ref in refs), default=0)
+    slice_rows = max((ref.n_rows for ref in refs), default=0)
+    per_row = need.step_bytes_per_row + need.row_state_bytes
+    fixed = (
+        Term("driver", 1, need.driver_bytes),
+        Term("model", 1, need.model_bytes),
+        Term("scratch in memory", 1, on_tmpfs),
+        Term("reserve", 1, RESERVE_BYTES),
+    )
+    if need.group:  # one task, two group buffers: one being computed, one being read
+        group = min(need.group, len(refs))
+        group_bytes = group * (slice_bytes + int(need.row_state_bytes * slice_rows))
+        return (
+            Term("state", 2, need.state_bytes),
+            Term("group", 2, group_bytes),
+            Term("slice", 1, slice_bytes + overhead),
+            Term("step", 1, int(group * slice_rows * need.step_bytes_per_row)),
+            *fixed,
+        )
+    return (
+        Term("state", lanes_in_flight + ceil(log2(max(n_lanes, 1))) + 1, need.state_bytes),
+        Term("slice", lanes_in_flight, slice_bytes + overhead),
+        Term("step", lanes_in_flight, int(slice_rows * per_row)),
+        *fixed,
+    )
+
+
+def _disk_bytes(need: Needs, n_rows: int) -> int:
+    """Scratch, and two generations of the row state."""
+    return int(n_rows * (need.scratch_bytes_per_row + 2 * need.row_state_bytes))
+
+
+def _total(terms: Sequence[Term]) -> int:
+    return sum(term.total_bytes for term in terms)
+
+
+def _refusal(asked: Plan, smallest: Plan, budget: int) -> str:
+    phase, terms = max(asked.terms, key=lambda part: _total(part[1]))
+    listed = " + ".join(str(term) for term in terms if term.total_bytes)
+    remedy = f"raise memory_budget to {format_bytes(asked.peak_bytes * 1.005)}"
+    if smallest.slices_halved:
+        remedy += (
+            f" (or to {format_bytes(smallest.peak_bytes * 1.005)} for slices of "
+            f"{smallest.slice_rows:,} rows)"
+        )
+    return (
+        f"Plan needs {format_bytes(asked.peak_bytes)} for {phase!r} with one lane at a time "
+        f"({listed}) but the budget is {format_bytes(budget)}; {remedy}"
+    )

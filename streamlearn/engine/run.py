@@ -1,0 +1,283 @@
+"""One fit in progress: reads of the data, loop state, and what they cost."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..config import get_config
+from ..data.source import Chunk, Source
+from ..passes.fold import Fold
+from .blas import one_blas_thread
+from .checkpoint import Checkpoint
+from .dask_engine import Engine, fold_in_sequence, fold_lanes, open_engine
+from .groups import VisitOrder, cut_segments, fold_segment
+from .keeping import KeptLanes, KeptSegments
+from .lanes import Job, LaneState, cut_lanes, fold_lane
+from .log import Log
+from .memory import MemorySampler
+from .plan import Plan, plan_of_resume
+from .progress import lane_bar
+from .row_state import RowFile, RowStates
+from .scratch import ScratchFolder
+from .spool import ScratchSource, open_spool, spool_fold
+
+Result = TypeVar("Result")
+Visit = tuple[VisitOrder, int] | None
+
+
+class Run:
+    """A context manager around one fit.
+
+    Ordinary Python goes between its reads.  With a checkpoint, a fit that was killed is resumed by
+    running the same Python again: finished reads return their kept results at once.
+
+    Parameters
+    ----------
+    source : Source
+        What reads go over unless they name another.
+    plan : Plan
+        From `make_plan`.  A resumed run goes by the plan kept in its checkpoint: see `plan`.
+    name : str
+        Short name of the fit: task names begin with it.
+    identity : dict
+        Estimator, parameters and data fingerprint: a checkpoint of another identity is refused.
+    checkpoint : path or URL, optional
+        Where finished reads are kept.
+    scheduler, progress : optional
+        Default as configured.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        plan: Plan,
+        *,
+        name: str,
+        identity: Mapping[str, Any],
+        checkpoint: str | os.PathLike[str] | None = None,
+        scheduler: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        config = get_config()
+        self.name = name
+        self.plan = plan
+        self._source = source
+        self._identity = identity
+        self._place = checkpoint
+        self._scheduler = config.scheduler if scheduler is None else scheduler
+        self._progress = config.progress if progress is None else progress
+        self._token = secrets.token_hex(4)
+        self._worker_peak = 0
+
+    def __enter__(self) -> Run:
+        with ExitStack() as stack:
+            checkpoint = None
+            if self._place is not None:
+                checkpoint = Checkpoint(self._place, self._identity)
+                self.plan = plan_of_resume(checkpoint, self.plan)
+            self._log = Log(checkpoint)
+            stack.enter_context(one_blas_thread())
+            self._sampler = stack.enter_context(MemorySampler())
+            self._scratch = ScratchFolder()
+            stack.callback(self._scratch.remove)
+            self._engine: Engine = open_engine(self._scheduler, self.plan.lanes_in_flight)
+            stack.callback(self._engine.close)
+            self._rows = RowStates(checkpoint, self._scratch)
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    @property
+    def source(self) -> Source:
+        """The source, read in slices no larger than planned."""
+        return self._planned(self._source)
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The records so far."""
+        return self._log.history
+
+    @property
+    def n_passes(self) -> int:
+        return self._log.counters.n_passes
+
+    @property
+    def rows_read(self) -> int:
+        return self._log.counters.rows_read
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes the reads took from their stores."""
+        return self._log.counters.bytes_read
+
+    @property
+    def seconds(self) -> float:
+        """Time spent; of attempts that were killed, up to what they kept."""
+        return self._log.counters.seconds
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """Highest resident memory of this process, or of a worker, during the run."""
+        return max(self._sampler.peak_bytes, self._worker_peak)
+
+    @property
+    def finished(self) -> Any:
+        """What `finish` kept in the checkpoint; None: the fit must run."""
+        return self._log.finished()
+
+    def finish(self, result: Any) -> None:
+        """Keep the result of the whole fit; a run with this checkpoint will find it `finished`."""
+        self._log.finish(result)
+
+    def record(self, **fields: Any) -> None:
+        """Append one record to `history`."""
+        self._log.history.append(fields)
+
+    def restore(self, key: str, default: Any = None) -> Any:
+        """The loop state last committed under `key`, or `default`.  Call once, before the loop."""
+        return self._log.restore(key, default)
+
+    def commit(self, key: str, state: Any) -> None:
+        """Keep the loop state; the results of reads since `restore` are dropped."""
+        self._log.commit(key, state)
+
+    def row_state(self, name: str) -> RowFile:
+        """Where the current generation of a row state lies."""
+        return self._rows.current(name)
+
+    def fold(self, fold: Fold[Any, Result], source: Source | None = None, *, name: str) -> Result:
+        """One read of all rows: in lanes if the fold can merge, else in row order."""
+        return self._read(fold, source, name, None)  # type: ignore[no-any-return]
+
+    def sweep(
+        self,
+        fold: Fold[Any, Result],
+        source: Source | None = None,
+        order: VisitOrder | None = None,
+        *,
+        pass_index: int = 0,
+        name: str,
+    ) -> Result:
+        """One read in the order that `order` draws for this pass, a group of refs at a time."""
+        if order is None:
+            raise ValueError("sweep needs an order; for a read in row order use fold")
+        return self._read(fold, source, name, (order, pass_index))  # type: ignore[no-any-return]
+
+    def spool(
+        self,
+        source: Source | None,
+        convert: Callable[[Chunk], Chunk],
+        *,
+        n_columns: int,
+        dtype: Any,
+        layout: str = "columns",
+        also: Fold[Any, Result] | None = None,
+        name: str,
+    ) -> tuple[ScratchSource, Result | None]:
+        """One read that writes ``convert(chunk)`` to scratch, and folds it with `also`.
+
+        Scratch does not outlive its process: in a resumed run this read is done again.
+        """
+        if also is not None and also.rows:
+            raise ValueError("a fold computed while spooling may not use row state")
+        entry = self._log.replay("read", name)
+        source = self._reachable(source)
+        folder = self._scratch.subfolder("spool")
+        if not getattr(source, "sparse", False):
+            self._scratch.require(_n_physical_rows(source) * n_columns * np.dtype(dtype).itemsize)
+        fold = spool_fold(folder, convert, n_columns, dtype, layout, also)
+        state, _ = self._compute(fold, source, name, None, keep=False)
+        scratch_source, also_state = open_spool(folder, source, state, n_columns, dtype, layout)
+        result = None if also is None else also.finish(also_state)
+        if entry is None:
+            self._log_read(source, name, result)
+        return scratch_source, result
+
+    # -- how a read is done
+
+    def _read(self, fold: Fold[Any, Any], source: Source | None, name: str, visit: Visit) -> Any:
+        entry = self._log.replay("read", name)
+        if entry is not None:
+            return self._log.stored(entry)
+        source = self._reachable(source)
+        state, files = self._compute(fold, source, name, visit, keep=True)
+        result = fold.finish(state)
+        replaced = self._rows.advance(files)
+        self._log_read(source, name, result)
+        self._rows.remove(replaced)
+        return result
+
+    def _compute(
+        self, fold: Fold[Any, Any], source: Source, name: str, visit: Visit, *, keep: bool
+    ) -> tuple[Any, tuple[RowFile, ...]]:
+        """Run the tasks of one read: the merged state, and the row state they wrote."""
+        checkpoint = self._log.checkpoint
+        keep = keep and self._rows.can_keep_parts(fold.rows)
+        partial = checkpoint.manifest["partial"] if keep and checkpoint is not None else None
+        files = self._rows.files(fold.rows, partial)
+        job = Job(
+            f"{self.name}-{name}",
+            source,
+            fold,
+            files,
+            (self._token, self.plan.lanes_in_flight) if self._engine.is_cluster else None,
+            durable=checkpoint is not None,
+        )
+        keeper = checkpoint if keep else None
+        refs = source.refs()
+        if visit is None:
+            segments: list[Any] = [(fold_lane, (lane,)) for lane in cut_lanes(refs)]
+        else:
+            segments = [(fold_segment, (part, *visit)) for part in cut_segments(refs, *visit)]
+        if not segments:
+            return fold.start(), files
+        with lane_bar(job.name, len(segments), shown=self._progress) as bar:
+            if visit is None and fold.merge is not None:
+                lanes = [lane for _, (lane,) in segments]
+                kept = KeptLanes(keeper, partial, name, len(lanes), files, bar)
+                root = fold_lanes(self._engine, job, lanes, finished=kept.finished, on_done=kept)
+            else:
+                done = KeptSegments(keeper, partial, name, files, bar)
+                root = fold_in_sequence(
+                    self._engine, job, segments, first=done.n_done, state=done.state, on_done=done
+                )
+        last: LaneState = root.result() if hasattr(root, "result") else root
+        if self._engine.is_cluster:
+            self._worker_peak = max(self._worker_peak, last.peak_bytes)
+        return last.state, files
+
+    def _log_read(self, source: Source, name: str, result: Any) -> None:
+        refs = source.refs()
+        stored = getattr(source, "stored_nbytes", None)
+        n_bytes = sum(ref.nbytes for ref in refs) if stored is None else int(stored)
+        self._log.add_read(name, result, sum(ref.n_rows for ref in refs), n_bytes)
+
+    def _planned(self, source: Source) -> Source:
+        """The source in slices no larger than the plan's."""
+        rows, most = getattr(source, "slice_rows", None), self.plan.slice_rows
+        if rows is None or most is None or rows <= most or not hasattr(source, "with_slice_rows"):
+            return source
+        return source.with_slice_rows(most)  # type: ignore[no-any-return]
+
+    def _reachable(self, source: Source | None) -> Source:
+        """The source as the tasks can read it."""
+        return self._planned(self._source if source is None else source)
+
+
+def _n_physical_rows(source: Source) -> int:
+    refs = source.refs()
+    return refs[-1].stop if refs else 0
