@@ -100,11 +100,22 @@ class Store:
     sparse: bool = False
     in_memory: bool = False
     """True if the rows live in this process (numpy, pandas, ...): threads only, or scattered when small."""
+    filtered: bool = False
+    """True if readers leave rows out: how many stay is known only after a pass."""
+    shared_nbytes: int = 0
+    """Bytes of metadata (file footers) that a process holds once for all its readers."""
 
     def boundaries(self) -> np.ndarray:
         """(u + 1,) int64 ascending from 0 to n_rows: where the natural units (row groups, chunks,
         partitions) begin.  Units may be empty only if there are no rows at all."""
         raise NotImplementedError
+
+    def live(self) -> np.ndarray:
+        """(u,) bool: the units that can hold rows at all; a filter may rule some out unread."""
+        return np.ones(len(self.boundaries()) - 1, bool)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise SourceError if these columns do not mean the same in every file."""
 
     def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
         """Decoded bytes of one row (mean over rows for sparse stores)."""

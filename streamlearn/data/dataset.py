@@ -1,0 +1,419 @@
+"""The public noun: rows elsewhere, with the choice of columns and rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import SourceError
+from .order import HashShare, derive_seed, exact_share, kept_rows
+from .select import keep_rows
+from .source import Chunk, Csr, Ref, Store
+
+if TYPE_CHECKING:
+    from ..passes.summary import Summary
+
+SLICE_BYTES = 16 << 20
+GROUP_BYTES = 8 << 20
+_SPLIT = 0x73706C6974
+"""Keeps the hashes of split and take apart from those of folds: nested choices are independent."""
+_SINGLE = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
+_NUMBERS = (*_SINGLE, "int32", "uint32", "int64", "uint64", "float64")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows of a store, lazily: nothing is read until a pass is run.  Made by `open_dataset`.
+
+    Immutable, picklable and cheap to send.  Its methods return other Datasets over the same store;
+    ``chunk.rows`` are always the row numbers of the store, whatever rows were left out.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        None for a filtered one until its `summary`.
+    n_features : int
+    feature_names : tuple of str
+    target, weight : str or None
+        Names of the columns that chunks give as ``y`` and ``weight``.
+    dtype : numpy.dtype
+        Of the chunks: float32 if that holds every feature column exactly, else float64.
+    """
+
+    store: Store
+    columns: tuple[str, ...]
+    target: str | None = None
+    weight: str | None = None
+    chunk_rows: int | None = None
+    shares: tuple[HashShare, ...] = ()
+    maps: tuple[Callable[[Any], Any], ...] = ()
+    mapped_names: tuple[str, ...] | None = None
+    _counted: list[int] = field(default_factory=list, repr=False, compare=False)
+    """Rows after filters, once a summary has counted them."""
+
+    def __post_init__(self) -> None:
+        types = {column.name: column.dtype for column in self.store.columns}
+        _check_columns(self.store, types, self.columns, self.target, self.weight)
+        if self.chunk_rows is not None and self.chunk_rows < 1:
+            raise ValueError(f"chunk_rows={self.chunk_rows}; a chunk holds at least one row")
+
+    # What it is.
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.columns if self.mapped_names is None else self.mapped_names
+
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_names)
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        types = {column.name: column.dtype for column in self.store.columns}
+        single = all(types[name] in _SINGLE for name in self.columns)
+        return np.dtype(np.float32 if single else np.float64)
+
+    @property
+    def sparse(self) -> bool:
+        return self.store.sparse
+
+    @property
+    def kind(self) -> str:
+        return self.store.kind
+
+    @property
+    def n_physical_rows(self) -> int:
+        return self.store.n_rows
+
+    @cached_property
+    def _hashed_rows(self) -> int:
+        return kept_rows(self.shares, self.store.n_rows)
+
+    @property
+    def n_rows(self) -> int | None:
+        if self._counted:
+            return self._counted[0]
+        if self.store.filtered:
+            return None
+        return self._hashed_rows if self.shares else self.store.n_rows
+
+    @cached_property
+    def slice_rows(self) -> int:
+        """Rows of the largest chunk: `chunk_rows`, or the power of two that decodes to <= 16 MiB."""
+        if self.chunk_rows is not None:
+            return self.chunk_rows
+        row = max(self._row_nbytes, 1.0)
+        return 1 << max(int(SLICE_BYTES / row).bit_length() - 1, 0)
+
+    @cached_property
+    def _row_nbytes(self) -> float:
+        return self.store.row_nbytes(self.columns, self.dtype)
+
+    @property
+    def decoded_nbytes(self) -> int:
+        return sum(ref.nbytes for ref in self.refs())
+
+    @cached_property
+    def stored_nbytes(self) -> int:
+        """Bytes on disk that one read of the dataset's columns takes."""
+        names = dict.fromkeys([*self.columns, *filter(None, (self.target, self.weight))])
+        return self.store.stored_nbytes(tuple(names))
+
+    @cached_property
+    def overhead_nbytes(self) -> int:
+        """Bytes a reader holds beside its chunk, at most."""
+        mapped = int(self.slice_rows * self._row_nbytes) if self.maps else 0
+        return self.store.overhead_nbytes(self.columns, self.slice_rows) + mapped
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What identifies these rows and columns, without reading them (JSON values)."""
+        return {
+            **self.store.fingerprint(),
+            "features": list(self.feature_names),
+            "columns_read": list(self.columns),
+            "target": self.target,
+            "weight": self.weight,
+            "slice_rows": self.slice_rows,
+            "shares": [[share.low, share.high, share.seed] for share in self.shares],
+            "maps": [_name_of(f) for f in self.maps],
+        }
+
+    def place(self, ref: Ref) -> str:
+        return self.store.place(ref.start, ref.stop)
+
+    def __repr__(self) -> str:
+        rows = "filtered rows of " if self.n_rows is None else f"{self.n_rows:,} rows of "
+        if self.n_rows == self.n_physical_rows:
+            rows = ""
+        names = ", ".join(self.feature_names[:6]) + (", ..." if self.n_features > 6 else "")
+        lines = [
+            f"Dataset of {rows}{self.n_physical_rows:,} rows x {self.n_features} features "
+            f"({self.kind}{', sparse' if self.sparse else ''}, {self.dtype})",
+            f"  features: {names}",
+            f"  target: {self.target}, weight: {self.weight}",
+            f"  {_human(self.decoded_nbytes)} decoded in {len(self.refs()):,} chunks"
+            + (f", {_human(self.stored_nbytes)} stored" if self.stored_nbytes else ""),
+        ]
+        return "\n".join(lines)
+
+    # Reading.
+
+    @cached_property
+    def _refs(self) -> tuple[Ref, ...]:
+        runs = cut_runs(
+            self.store.boundaries(), self.store.live(), self.slice_rows, self._row_nbytes
+        )
+        return tuple(Ref(a, b, round((b - a) * self._row_nbytes)) for a, b in runs)
+
+    def refs(self) -> tuple[Ref, ...]:
+        """The runs of rows to read, in order: a function of the data and the columns alone."""
+        return self._refs
+
+    def reader(self) -> DatasetReader:
+        return DatasetReader(self)
+
+    def iter_chunks(self) -> Iterator[Chunk]:
+        """The chunks in row order; the arrays of one are overwritten by the next."""
+        with self.reader() as reader:
+            for ref in self.refs():
+                yield reader.read(ref)
+
+    def summary(self) -> Summary:
+        """Types, ranges, missing values, quantiles and class counts of the columns; reads one pass."""
+        # The pass rooms are above this one: the method is a door to them, no more.
+        from ..passes.summary import summarise
+
+        summary = summarise(self)
+        self._counted[:] = [summary.n_rows]
+        return summary
+
+    # Other choices of the same rows.
+
+    def _with(self, **changes: Any) -> Dataset:
+        if "shares" not in changes:
+            return replace(self, **changes)
+        return replace(self, _counted=[], **changes)
+
+    def with_slice_rows(self, n: int) -> Dataset:
+        """The same rows and columns in chunks of at most `n` rows."""
+        return self._with(chunk_rows=int(n))
+
+    def select(self, columns: Sequence[str]) -> Dataset:
+        """These feature columns, in this order; the others are not read."""
+        names = tuple(columns)
+        if self.mapped_names is None:
+            return self._with(columns=names)
+        missing = [name for name in names if name not in self.mapped_names]
+        if missing:
+            raise SourceError(f"no feature {_some(missing)}; there are {_some(self.mapped_names)}")
+        _refuse_duplicates(names)
+        index = [self.mapped_names.index(name) for name in names]
+        return self.map(partial(_pick, index), names)
+
+    with_columns = select
+
+    def where_hash(self, low: float, high: float, seed: int) -> Dataset:
+        """The rows whose hash under `seed`, as a share in [0, 1), lies in [low, high)."""
+        if not 0.0 <= low <= high <= 1.0:
+            raise ValueError(f"a hash share [{low}, {high}) is not inside [0, 1]")
+        share = HashShare(float(low), float(high), int(seed))
+        return self._with(shares=(*self.shares, share))
+
+    def split(self, fraction: float = 0.8, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """About `fraction` of the rows, and the others, by a hash of the row number: no copy."""
+        if not 0.0 < fraction < 1.0:
+            raise ValueError(f"fraction={fraction}; split takes a share between 0 and 1")
+        key = self._choice_seed(seed)
+        return self.where_hash(0.0, fraction, key), self.where_hash(fraction, 1.0, key)
+
+    def take(self, rows: int | float, seed: int = 0) -> Dataset:
+        """Exactly `rows` rows (an int), or about that share of them (a float), drawn by hash."""
+        key = self._choice_seed(seed)
+        if isinstance(rows, float | np.floating):
+            if not 0.0 < rows <= 1.0:
+                raise ValueError(
+                    f"take({rows}); a share lies in (0, 1], a number of rows is an int"
+                )
+            return self.where_hash(0.0, float(rows), key)
+        if rows < 1:
+            raise ValueError(f"take({rows}); take at least one row")
+        if self.store.filtered:
+            raise SourceError(
+                f"take({rows}) of a filtered dataset: which rows the filter leaves is known only "
+                "after reading them; take a share (a float) instead"
+            )
+        high = exact_share(self.shares, self.store.n_rows, int(rows), key)
+        return self.where_hash(0.0, high, key)
+
+    def _choice_seed(self, seed: int) -> int:
+        return derive_seed(seed, _SPLIT, len(self.shares))
+
+    def map(self, f: Callable[[Any], Any], feature_names: Sequence[str] | None = None) -> Dataset:
+        """The features after ``f(X)``, applied chunk by chunk as they are read.
+
+        `f` must be picklable, act on each row alone, and leave its argument's rows in their order;
+        `feature_names` are needed if it changes the columns.
+        """
+        names = self.feature_names if feature_names is None else tuple(feature_names)
+        _refuse_duplicates(names)
+        return self._with(maps=(*self.maps, f), mapped_names=names)
+
+    # Writing.
+
+    def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the rows as a folder of parquet parts, a part a chunk; reads one pass."""
+        from .sink import write_parquet
+
+        write_parquet(self, path, overwrite=overwrite)
+
+    def to_zarr(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the rows as a zarr v3 group with arrays ``X``, ``y``, ``weight``; reads one pass."""
+        from .sink import write_zarr
+
+        write_zarr(self, path, overwrite=overwrite)
+
+
+class DatasetReader:
+    """An open dataset: one task's files and buffers; a context manager."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        data = dataset
+        self._reader = data.store.open(data.columns, data.target, data.weight, data.dtype)
+
+    def __enter__(self) -> DatasetReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._reader.close()
+
+    def read(self, ref: Ref) -> Chunk:
+        """The chunk of `ref`; its arrays are valid until the next read."""
+        data = self._dataset
+        chunk = self._reader.read(ref.start, ref.stop)
+        if chunk.X.shape[1] != len(data.columns):
+            raise SourceError(
+                f"{data.place(ref)} has {chunk.X.shape[1]} columns, expected {len(data.columns)}"
+            )
+        if data.shares:
+            keep = data.shares[0].keeps(chunk.rows)
+            for share in data.shares[1:]:
+                keep &= share.keeps(chunk.rows)
+            # Rows of an array in memory are the user's own, rows read are the reader's.
+            chunk = keep_rows(chunk, keep, in_place=not data.store.in_memory)
+        for f in data.maps:
+            chunk.X = _apply(f, chunk.X)
+        if data.maps:
+            _check_mapped(data, chunk, ref)
+        return chunk
+
+
+def cut_runs(
+    starts: np.ndarray, live: np.ndarray, slice_rows: int, row_nbytes: float
+) -> Iterator[tuple[int, int]]:
+    """Units cut or joined into runs: slices of `slice_rows` rows, small neighbours up to 8 MiB.
+
+    Units that are not live are left out.
+    """
+    begin = end = 0  # the run of small units being joined
+    for a, b, lives in zip(starts[:-1].tolist(), starts[1:].tolist(), live.tolist(), strict=True):
+        if begin < end and (not lives or a != end or b - begin > slice_rows):
+            yield begin, end
+            begin = end
+        if not lives:
+            begin = end = b
+        elif b - a > slice_rows:
+            for cut in range(a, b, slice_rows):
+                yield cut, min(cut + slice_rows, b)
+            begin = end = b
+        else:
+            begin, end = (begin, b) if begin < end else (a, b)
+            if (end - begin) * row_nbytes >= GROUP_BYTES:
+                yield begin, end
+                begin = end
+    if begin < end:
+        yield begin, end
+
+
+def _check_columns(
+    store: Store,
+    types: dict[str, str],
+    columns: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+) -> None:
+    _refuse_duplicates(columns)
+    if not columns:
+        raise SourceError("no feature columns: every column is the target or the weight")
+    missing = [name for name in columns if name not in types]
+    if missing:
+        raise SourceError(f"no column {_some(missing)}; the columns are {_some(list(types))}")
+    for role, name in (("target", target), ("weight", weight)):
+        if name is not None and name not in types:
+            raise SourceError(f"no {role} column {name!r}; the columns are {_some(list(types))}")
+        if name is not None and name in columns:
+            raise SourceError(f"the {role} {name!r} is among the features; leave it out of them")
+    bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in _NUMBERS]
+    if bad:
+        more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
+        raise SourceError(
+            f"features must be numbers, but these columns are not: {', '.join(bad[:10])}{more}; "
+            "name the numeric columns with features=[...], or encode them"
+        )
+    if target is not None and types[target] not in (*_NUMBERS, "string", "dictionary"):
+        raise SourceError(
+            f"the target {target!r} is {types[target]}; a target is numbers or strings"
+        )
+    if weight is not None and types[weight] not in _NUMBERS:
+        raise SourceError(f"the weight {weight!r} is {types[weight]}; weights are numbers")
+    store.check([*columns, *filter(None, (target, weight))])
+
+
+def _refuse_duplicates(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        raise SourceError(f"columns named twice: {_some(twice)}; name each once")
+
+
+def _some(names: Sequence[str], limit: int = 10) -> str:
+    shown = ", ".join(map(repr, names[:limit]))
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _apply(f: Callable[[Any], Any], X: np.ndarray | Csr) -> np.ndarray | Csr:
+    out = f(X)
+    return out if isinstance(out, Csr) else np.asarray(out)
+
+
+def _check_mapped(data: Dataset, chunk: Chunk, ref: Ref) -> None:
+    wanted = (chunk.n_rows, data.n_features)
+    if chunk.X.shape != wanted:
+        raise SourceError(
+            f"map gave an array of shape {chunk.X.shape} for {data.place(ref)}, expected {wanted}; "
+            "pass feature_names= if the function changes the columns"
+        )
+    if isinstance(chunk.X, np.ndarray) and chunk.X.dtype != data.dtype:
+        chunk.X = chunk.X.astype(data.dtype)
+
+
+def _pick(index: list[int], X: np.ndarray) -> np.ndarray:
+    return X[:, index]
+
+
+def _name_of(f: Callable[[Any], Any]) -> str:
+    if isinstance(f, partial):
+        return f"{_name_of(f.func)}{f.args}{f.keywords}"
+    return f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f).__qualname__)}"
+
+
+def _human(nbytes: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if nbytes < 1000:
+            return f"{nbytes:.3g} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:.3g} GB"

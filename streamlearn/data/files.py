@@ -1,0 +1,114 @@
+"""Which files a path, URL, glob, folder or list means, and what their folders' names say."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from ..errors import SourceError
+
+_REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+(://|::)")
+_SUFFIXES = (".parquet", ".parq", ".pq")
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+READ_AHEAD = 4 << 20
+"""Bytes fetched beyond a request from an object store: columns lie one after another."""
+
+
+def is_url(path: object) -> bool:
+    return isinstance(path, str) and _REMOTE.match(path) is not None
+
+
+def filesystem(url: str, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
+    """(fsspec file system, path in it) of a URL."""
+    from fsspec.core import url_to_fs
+
+    try:
+        return url_to_fs(url, **(storage_options or {}))
+    except (ImportError, ValueError) as error:
+        raise SourceError(f"cannot open {url!r}: {error}") from error
+
+
+def find_files(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[Any, list[str], str]:
+    """(file system or None if local, paths, root): files named by `source`, in a fixed order.
+
+    Folders are searched for parquet files at any depth; names starting with ``_`` or ``.`` are left
+    out, as the writers of such files mean them to be.  ``part.10`` comes after ``part.9``.
+    """
+    if isinstance(source, str | os.PathLike):
+        fs, paths, root = _expand(source, storage_options)
+    else:
+        if not len(source):
+            raise SourceError("an empty list of files; pass at least one path")
+        found = [_expand(one, storage_options) for one in source]
+        if len({None if fs is None else type(fs) for fs, _, _ in found}) > 1:
+            raise SourceError("a list of files on different file systems; open each on its own")
+        fs, root = found[0][0], os.path.commonpath([root for _, _, root in found])
+        paths = [path for _, some, _ in found for path in some]
+    twice = [path for path, times in Counter(paths).items() if times > 1]
+    if twice:
+        raise SourceError(f"files named twice: {twice[:3]}; name each file once")
+    return fs, paths, root
+
+
+def _expand(
+    source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> tuple[Any, list[str], str]:
+    if is_url(source):
+        fs, path = filesystem(str(source), storage_options)
+        local = False
+    else:
+        from fsspec.implementations.local import LocalFileSystem
+
+        fs, path, local = LocalFileSystem(), os.path.abspath(os.fspath(source)), True
+    try:
+        if any(mark in path for mark in "*?[") and not fs.exists(path):
+            paths = [p for p in fs.glob(path) if not _hidden(p, "") and not fs.isdir(p)]
+            root = os.path.dirname(re.split(r"[*?\[]", path)[0])
+            wanted = "file matches the glob"
+        elif fs.isdir(path):
+            root, wanted = path.rstrip("/"), f"file ending in {', '.join(_SUFFIXES)} under"
+            paths = [p for p in fs.find(path) if p.endswith(_SUFFIXES) and not _hidden(p, root)]
+        elif fs.exists(path):
+            paths, root, wanted = [path], os.path.dirname(path), ""
+        else:
+            raise SourceError(
+                f"no such path: {os.fspath(source)!r}; pass a parquet file, a list or glob of "
+                "them, a folder, a zarr store or a URL"
+            )
+    except OSError as error:
+        raise SourceError(f"cannot look into {os.fspath(source)!r}: {error}") from error
+    if not paths:
+        raise SourceError(f"no {wanted} {os.fspath(source)!r}")
+    return None if local else fs, sorted(paths, key=_natural), root
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    return [(int(s), "") if s.isdigit() else (-1, s) for s in re.split(r"(\d+)", path)]
+
+
+def _hidden(path: str, root: str) -> bool:
+    parts = path[len(root) :].split("/") if root else [os.path.basename(path)]
+    return any(part.startswith(("_", ".")) for part in parts)
+
+
+def hive_values(path: str, root: str) -> dict[str, str | None]:
+    """``{"year": "2024"}`` of ``root/year=2024/a.parquet``; None for Hive's null."""
+    values: dict[str, str | None] = {}
+    for part in path[len(root) :].split("/")[:-1]:
+        name, equals, value = part.partition("=")
+        if equals and name:
+            values[unquote(name)] = None if value == _NULL else unquote(value)
+    return values
+
+
+def relative(path: str, root: str) -> str:
+    """The path below `root`, the same wherever the data lie."""
+    return path[len(root) :].lstrip("/") if path.startswith(root) else Path(path).name

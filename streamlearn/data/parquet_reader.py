@@ -1,0 +1,328 @@
+"""Decoding row groups into a chunk's buffer.
+
+Measured on 2 M x 50 float32 (snappy, row groups of 65,536 rows): four columns in a call are decoded
+at 0.9 of the time of whole row groups and hold 1 MB of Arrow memory instead of 50.  ``pre_buffer``,
+``memory_map`` and Arrow's own threads are off: each holds more than it gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import SourceError
+from .select import keep_rows
+from .source import Chunk
+
+if TYPE_CHECKING:
+    from .from_parquet import ParquetStore
+
+PAGE_BUFFER = 1 << 16
+"""Bytes read at a time of a column that is streamed."""
+_AT_ONCE = 1 << 20
+_EXACT = 2**53
+
+
+def columns_at_once(n_rows: int) -> int:
+    """Columns decoded in one call: about a megabyte of float32."""
+    return max(1, _AT_ONCE // max(4 * n_rows, 1))
+
+
+class ParquetReader:
+    """One task's open file and buffers.  Holds one file handle at a time."""
+
+    def __init__(
+        self,
+        store: ParquetStore,
+        names: Sequence[str],
+        target: str | None,
+        weight: str | None,
+        dtype: np.dtype,
+    ) -> None:
+        self._store, self._target, self._weight = store, target, weight
+        self._dtype, self._n_columns = np.dtype(dtype), len(names)
+        self._row_of = {name: i for i, name in enumerate(names)}
+        wanted = {*names, *store.filter_names, *filter(None, (target, weight))}
+        # In the order of the file, whatever order the features are asked for in.
+        self._read = [c.name for c in store.columns if c.name in wanted - store.partitions.keys()]
+        self._constant = [name for name in store.partitions if name in wanted]
+        self._buffer = np.empty(0, self._dtype)
+        self._weights = np.empty(0)
+        self._file: Any = None
+        self._opened: tuple[int, bool] | None = None
+        self._group: _Stream | None = None
+
+    def read(self, start: int, stop: int) -> Chunk:
+        n, p, store = stop - start, self._n_columns, self._store
+        if self._buffer.size < n * p:
+            self._buffer = np.empty(0, self._dtype)  # the old one goes before the new one comes
+            self._buffer = np.empty(n * p, self._dtype)
+        if self._weight is not None and len(self._weights) < n:
+            self._weights = np.empty(n)
+        X = self._buffer[: n * p].reshape(p, n)
+        keep = np.ones(n, bool) if store.filtered else None
+        targets: list[np.ndarray] = []
+        starts, live = store.boundaries(), store.live()
+        first = int(np.searchsorted(starts, start, side="right")) - 1
+        for unit in range(first, len(starts) - 1):
+            a, b = max(start, int(starts[unit])), min(stop, int(starts[unit + 1]))
+            if a >= b:
+                break
+            here = slice(a - start, b - start)
+            if not live[unit]:
+                keep[here] = False  # type: ignore[index]
+                targets.append(np.zeros(b - a))
+                continue
+            try:
+                self._fill(unit, a, b, X[:, here], targets, here, keep)
+            except SourceError:
+                raise
+            except (OSError, ValueError, EOFError, pa.ArrowException) as error:
+                self.close()
+                raise SourceError(
+                    f"cannot read {store.place(a, b)}: {error}; the file is damaged, was changed "
+                    "since it was opened, or cannot be reached"
+                ) from error
+        chunk = Chunk(
+            X=X.T,
+            y=_join(targets) if self._target is not None else None,
+            weight=self._weights[:n] if self._weight is not None else None,
+            rows=range(start, stop),
+        )
+        return chunk if keep is None else keep_rows(chunk, keep, in_place=True)
+
+    def close(self) -> None:
+        self._group = None
+        if self._file is not None:
+            self._file.close()
+        self._file = self._opened = None
+
+    def _fill(
+        self,
+        unit: int,
+        start: int,
+        stop: int,
+        X: np.ndarray,
+        targets: list[np.ndarray],
+        here: slice,
+        keep: np.ndarray | None,
+    ) -> None:
+        """Rows [start, stop) of one unit into X (p, rows) and its like, column by column."""
+        store, filtering = self._store, {}
+        file, _ = store.unit(unit)
+        base = int(store.boundaries()[unit])
+        constant = ((key, store.partitions[key][file]) for key in self._constant)
+        for name, values in constant:
+            if name in self._row_of:
+                X[self._row_of[name]] = values
+            if name == self._target:
+                targets.append(np.full(stop - start, values, store.partitions[name].dtype))
+            if name == self._weight:
+                self._weights[here] = values
+        for name, pieces in self._columns(unit, start - base, stop - base):
+            if sum(map(len, pieces)) != stop - start:
+                raise ValueError(f"column {name!r} ends before the row group's {stop - base} rows")
+            if name in self._row_of:
+                _decode(pieces, X[self._row_of[name]], name, store, start)
+            if name == self._target:
+                targets.append(_target_values(pieces))
+            if name == self._weight:
+                _decode(pieces, self._weights[here], name, store, start)
+            if name in store.filter_names:
+                filtering[name] = pieces
+        if keep is not None and store.row_filter is not None:
+            constants = {key: store.partitions[key][file] for key in self._constant}
+            keep[here] = store.row_filter.mask(filtering, constants, stop - start)
+
+    def _columns(self, unit: int, start: int, stop: int) -> Iterator[tuple[str, list[pa.Array]]]:
+        """Each column's Arrow arrays of rows [start, stop) of the row group."""
+        store = self._store
+        file, group = store.unit(unit)
+        n_rows = int(store.boundaries()[unit + 1] - store.boundaries()[unit])
+        if start == 0 and stop == n_rows:
+            self._group = None
+            opened = self._open(file, streamed=False)
+            step = columns_at_once(n_rows)
+            for i in range(0, len(self._read), step):
+                batch = self._read[i : i + step]
+                table = opened.read_row_group(group, columns=batch, use_threads=False)
+                for name in batch:
+                    yield name, table.column(name).chunks
+            return
+        if self._group is None or self._group.unit != unit or self._group.at > start:
+            self._group = None
+            opened = self._open(file, streamed=True)
+            self._group = _Stream(opened, unit, group, self._read, stop - start)
+        self._group.skip(start - self._group.at)
+        yield from self._group.take(stop - start)
+
+    def _open(self, file: int, *, streamed: bool) -> Any:
+        if self._opened != (file, streamed):
+            self.close()
+            store = self._store
+            # Streamed columns take turns at the file: a shared read-ahead would be thrown away.
+            raw = store.open_raw(file, "none" if streamed else "readahead")
+            self._file = pq.ParquetFile(
+                raw,
+                metadata=store.footer(file),
+                read_dictionary=[self._target] if self._target else None,
+                buffer_size=PAGE_BUFFER
+                if streamed and store.fs is None
+                else 16 * PAGE_BUFFER * streamed,
+                pre_buffer=False,
+            )
+            self._opened = file, streamed
+        return self._file
+
+
+class _Stream:
+    """A row group read forward in slices: one page of each column is held."""
+
+    def __init__(self, file: Any, unit: int, group: int, names: list[str], batch: int) -> None:
+        self.unit, self.at = unit, 0
+        self._names = names
+        self._batches = [
+            file.iter_batches(batch, row_groups=[group], columns=[name], use_threads=False)
+            for name in names
+        ]
+        self._rest: list[list[pa.Array]] = [[] for _ in names]
+
+    def skip(self, n_rows: int) -> None:
+        if n_rows > 0:
+            for _ in self.take(n_rows):
+                pass
+
+    def take(self, n_rows: int) -> Iterator[tuple[str, list[pa.Array]]]:
+        for i, name in enumerate(self._names):
+            pieces, have = self._rest[i], sum(map(len, self._rest[i]))
+            while have < n_rows:
+                batch = next(self._batches[i], None)
+                if batch is None:
+                    break
+                array = batch.column(batch.schema.names.index(name))
+                pieces.append(array)
+                have += len(array)
+            self._rest[i] = []
+            if have > n_rows:
+                last = pieces.pop()
+                cut = len(last) - (have - n_rows)
+                pieces.append(last.slice(0, cut))
+                self._rest[i] = [last.slice(cut)]
+            yield name, pieces
+        self.at += n_rows
+
+
+def _decode(
+    pieces: list[pa.Array], out: np.ndarray, name: str, store: ParquetStore, start: int
+) -> None:
+    """Arrow numbers into `out`, nulls as NaN.
+
+    By the arrays' own buffers: their ``to_numpy`` imports pandas (48 MB).
+    """
+    at = 0
+    for array in pieces:
+        n = len(array)
+        values, valid = _buffers(array)
+        if values.dtype.itemsize == 8 and values.dtype.kind in "iu" and n:
+            seen = values if valid is None else values[valid]
+            if len(seen) and (int(seen.max()) > _EXACT or int(seen.min()) < -_EXACT):
+                row = int(np.argmax((values > _EXACT) | (values < -_EXACT)))
+                raise SourceError(
+                    f"column {name!r} holds {values[row]} ({values.dtype}) in "
+                    f"{store.place(start + at + row, start + at + row + 1)}, beyond 2**53 where "
+                    "float64 is no longer exact; an identifier is no feature: leave it out, or "
+                    "store it as float64"
+                )
+        out[at : at + n] = values
+        if valid is not None:
+            out[at : at + n][~valid] = np.nan
+        at += n
+
+
+def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
+    """(values, validity or None) of a primitive array, as views of its buffers."""
+    n, offset = len(array), array.offset
+    bitmap, data = array.buffers()[:2]
+    valid = None
+    if array.null_count:
+        valid = _bits(bitmap, offset, n)
+    if pa.types.is_boolean(array.type):
+        return (np.zeros(n, bool) if data is None else _bits(data, offset, n)), valid
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    if data is None or not n:
+        return np.zeros(n, dtype), valid
+    return np.frombuffer(data, dtype, n, offset * dtype.itemsize), valid
+
+
+def _bits(buffer: pa.Buffer, offset: int, n: int) -> np.ndarray:
+    raw = np.frombuffer(buffer, np.uint8)[offset // 8 : (offset + n + 7) // 8]
+    return np.unpackbits(raw, bitorder="little")[offset % 8 : offset % 8 + n].view(bool)
+
+
+def _target_values(pieces: list[pa.Array]) -> np.ndarray:
+    """Targets as stored: numbers (float64 with NaN where there are nulls) or str objects and None."""
+    parts = []
+    for array in pieces:
+        if pa.types.is_dictionary(array.type):
+            words = _target_values([array.dictionary])
+            if words.dtype == object or array.null_count:
+                words = np.append(words.astype(object), None)
+            codes, valid = _buffers(array.indices)
+            parts.append(words[codes if valid is None else np.where(valid, codes, -1)])
+        elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            words = np.empty(len(array), object)
+            words[:] = array.to_pylist()
+            parts.append(words)
+        else:
+            values, valid = _buffers(array)
+            parts.append(values.copy() if valid is None else np.where(valid, values, np.nan))
+    return _join(parts)
+
+
+def _join(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
+
+
+def page_nbytes(store: ParquetStore, file: int, group: int, names: Sequence[str]) -> int:
+    """Bytes held by streaming these columns: the first data page and the dictionary of each.
+
+    Twice their decompressed size, compressed and not; at most the whole column chunks.
+    """
+    footer, raw, total = store.footer(file).row_group(group), store.open_raw(file, "none"), 0
+    wanted = set(names)
+    with open(raw, "rb") if store.fs is None else raw as stream:
+        for j in range(footer.num_columns):
+            chunk = footer.column(j)
+            if chunk.path_in_schema not in wanted:
+                continue
+            page = _page_size(stream, chunk.data_page_offset)
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                page += _page_size(stream, chunk.dictionary_page_offset)
+            whole = chunk.total_uncompressed_size + chunk.total_compressed_size
+            total += min(2 * page, whole) if page else whole
+    return total
+
+
+def _page_size(stream: Any, offset: int) -> int:
+    """Decompressed bytes of the page that starts here; 0 if its header is not understood.
+
+    The header is Thrift's compact protocol: field 1 the type, 2 the decompressed size, each a byte
+    0x15 (next field, int32) and a zigzag number.
+    """
+    stream.seek(offset)
+    head = stream.read(16)
+    at, value = 0, 0
+    for _ in range(2):
+        if at >= len(head) or head[at] != 0x15:
+            return 0
+        at, value, shift = at + 1, 0, 0
+        while at < len(head):
+            value |= (head[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if not head[at - 1] & 0x80:
+                break
+    return value >> 1
