@@ -1,0 +1,190 @@
+"""Facts of the feature columns as a mergeable state: a dict of arrays around the kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk, Csr
+from .kernels import (
+    MANY,
+    N_BINS,
+    SLOTS,
+    TILE,
+    Columns,
+    Scratch,
+    Stack,
+    absorb,
+    absorb_zeros,
+    column_order,
+    integers_of,
+    make_limits,
+    make_scratch,
+    pour_table,
+    tabulate,
+    tabulate_table,
+    transpose_rows,
+)
+from .kernels_moments import merge_moments
+
+NO_ROW = np.iinfo(np.int64).max
+TABLE_NBYTES = 16 * SLOTS + 12 * 8
+COLUMN_NBYTES = 8 * N_BINS + TABLE_NBYTES
+"""Most that one column's state takes: bins, table, a dozen numbers."""
+SLAB_VALUES = 1 << 16
+"""Row-major chunks are turned to columns in slabs that stay in the second-level cache."""
+
+State = dict[str, Any]
+
+_VIEWED = ("bad", "key_counts", "key_weights", "bins", "bin_weights")
+_PLAIN = [name for name in Columns._fields if name not in _VIEWED]
+
+
+def empty_columns(p: int, weighted: bool) -> State:
+    """The state of no rows; bins come only with the columns that need them."""
+    counts = np.float64 if weighted else np.int64
+    return {
+        **{name: np.zeros(p) for name in ("weight", "mean", "scatter")},
+        "low": np.full(p, np.inf),
+        "high": np.full(p, -np.inf),
+        **{name: np.zeros(p) for name in ("missing", "infinite", "zeros")},
+        "bad_row": np.full(p, NO_ROW),
+        "distinct": np.zeros(p, np.int64),
+        "keys": np.full((p, SLOTS), np.nan),
+        "key_counts": np.zeros((p, SLOTS), counts),
+        "bin_of": np.full(p, -1, np.intp),
+        "bins": np.zeros((0, N_BINS), counts),
+    }
+
+
+def add_columns(state: State, chunk: Chunk) -> State:
+    """The state with the chunk's rows, in place."""
+    X, rows = chunk.X, chunk.rows
+    weight = np.empty(0) if chunk.weight is None else chunk.weight
+    if isinstance(X, Csr):
+        _add_sparse(state, X, weight, rows)
+    elif X.shape[1] and X.flags.f_contiguous and not X.flags.c_contiguous:
+        _note_bad(state, _add_stack(state, _dense_stack(X.T, weight), make_scratch(X.dtype)), rows)
+    elif X.size:
+        X = np.ascontiguousarray(X)
+        m, p = X.shape
+        scratch = make_scratch(X.dtype)
+        step = max(1, min(SLAB_VALUES // p, m, TILE))
+        slab = np.empty((p, step), X.dtype)
+        for first in range(0, m, step):
+            stop = min(first + step, m)
+            if stop - first < step:
+                slab = np.empty((p, stop - first), X.dtype)
+            transpose_rows(X, first, stop, slab)
+            bad = _add_stack(state, _dense_stack(slab, weight[first:stop]), scratch)
+            _note_bad(state, bad, rows[first:stop])
+    return state
+
+
+def merge_columns(a: State, b: State) -> State:
+    """The state of both parts, in `a`."""
+    merged = merge_moments(*(s[k] for s in (a, b) for k in ("weight", "mean", "scatter")))
+    a["weight"], a["mean"], a["scatter"] = merged
+    for name in ("missing", "infinite", "zeros"):
+        a[name] += b[name]
+    np.minimum(a["low"], b["low"], out=a["low"])
+    np.maximum(a["high"], b["high"], out=a["high"])
+    np.minimum(a["bad_row"], b["bad_row"], out=a["bad_row"])
+    stops = np.empty(len(a["distinct"]), np.intp)
+    other, weighted = _columns(b), _weighted(a)
+    tabulate_table(_columns(a), other, stops, weighted)
+    _leave_tables(a)
+    columns = _columns(a)
+    for j in np.flatnonzero(a["distinct"] == MANY):
+        if b["distinct"][j] == MANY:
+            a["bins"][a["bin_of"][j]] += b["bins"][b["bin_of"][j]]
+        else:
+            pour_table(columns, j, other, stops[j], weighted)
+    return a
+
+
+def _weighted(state: State) -> bool:
+    return state["bins"].dtype == np.float64
+
+
+def _columns(state: State) -> Columns:
+    return Columns(
+        **{name: state[name] for name in _PLAIN},
+        bad=np.empty(len(state["mean"]), np.int64),
+        key_counts=state["key_counts"].view(np.int64),
+        key_weights=state["key_counts"].view(np.float64),
+        bins=state["bins"].view(np.int64),
+        bin_weights=state["bins"].view(np.float64),
+    )
+
+
+def _leave_tables(state: State) -> None:
+    """Give bins to the columns that have just left their table, and pour the table into them."""
+    leavers = np.flatnonzero((state["distinct"] == MANY) & (state["bin_of"] < 0))
+    if not len(leavers):
+        return
+    bins = state["bins"]
+    state["bin_of"][leavers] = np.arange(len(bins), len(bins) + len(leavers))
+    state["bins"] = np.concatenate([bins, np.zeros((len(leavers), N_BINS), bins.dtype)])
+    columns, weighted = _columns(state), _weighted(state)
+    for j in leavers:
+        pour_table(columns, j, columns, 0, weighted)
+
+
+def _dense_stack(XT: np.ndarray, weight: np.ndarray) -> Stack:
+    p, m = XT.shape
+    values = XT.reshape(-1)
+    offsets = np.arange(p + 1, dtype=np.intp) * m
+    return Stack(
+        values, values.view(integers_of(XT.dtype)), offsets, weight, np.zeros(p, np.intp)
+    )
+
+
+def _add_stack(state: State, stack: Stack, scratch: Scratch) -> np.ndarray:
+    """Add columns of values; the position of each column's first NaN or infinity, or -1."""
+    starts = np.empty(len(state["mean"]), np.intp)
+    tabulate(_columns(state), stack, starts)
+    _leave_tables(state)
+    columns = _columns(state)
+    absorb(columns, stack, starts, scratch, make_limits(stack.values.dtype))
+    return columns.bad
+
+
+def _note_bad(state: State, bad: np.ndarray, rows: np.ndarray | range) -> None:
+    for j in np.flatnonzero(bad >= 0):
+        state["bad_row"][j] = min(state["bad_row"][j], rows[bad[j]])
+
+
+def _add_sparse(state: State, X: Csr, weight: np.ndarray, rows: np.ndarray | range) -> None:
+    """Add CSR rows: stored values column by column, then the implicit zeros as one value."""
+    m, p = X.shape
+    stored = np.bincount(X.indices, minlength=p)
+    offsets = np.concatenate([[0], np.cumsum(stored)]).astype(np.intp)
+    order = np.empty(len(X.indices), np.int32 if len(X.indices) < 1 << 31 else np.int64)
+    column_order(X.indices, offsets[:-1].copy(), order)
+    values = X.data[order]
+    row_of = np.repeat(np.arange(m, dtype=np.int32), np.diff(X.indptr))
+    absent = (m - stored).astype(np.float64)
+    entry_weight = weight[row_of[order]] if len(weight) else weight
+    if len(weight):
+        in_rows = np.bincount(X.indices, weight[row_of] > 0, p)
+        rest = weight.sum() - np.bincount(X.indices, weight[row_of], p)
+        # the difference of two sums leaves a crumb where every row is stored
+        absent = np.where(np.count_nonzero(weight > 0) > in_rows, np.maximum(rest, 0.0), 0.0)
+    bits = values.view(integers_of(values.dtype))
+    stack = Stack(values, bits, offsets, entry_weight, offsets)
+    bad = _add_stack(state, stack, make_scratch(values.dtype))
+    for j in np.flatnonzero(bad >= 0):
+        row = rows[int(row_of[order[offsets[j] + bad[j]]])]
+        state["bad_row"][j] = min(state["bad_row"][j], row)
+    _add_zeros(state, absent, values.dtype)
+
+
+def _add_zeros(state: State, absent: np.ndarray, dtype: np.dtype) -> None:
+    p = len(absent)
+    zeros, ends = np.zeros(p, dtype), np.arange(p + 1, dtype=np.intp)
+    stops = np.empty(p, np.intp)
+    tabulate(_columns(state), Stack(zeros, zeros, ends, absent, ends), stops)
+    _leave_tables(state)
+    absorb_zeros(_columns(state), absent)

@@ -1,0 +1,424 @@
+"""Counting the values of columns: the compiled inside of the summary pass.
+
+A column starts with a table of its distinct values (open addressing, `SLOTS` slots).  Once it has more
+than `MAX_VALUES` of them it leaves the table for good and is counted by the top 14 bits of the
+order-preserving integer image of float32.  So a value costs one table access or one bin access, never
+both, and few-valued columns hold no bins at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..numeric.jit import kernel
+from .kernels_moments import merge_tile, tile_moments, weight_of_zeros
+
+MAX_VALUES = 256
+MANY = MAX_VALUES + 1
+SLOTS = 512
+N_BINS = 1 << 14
+ZERO_BIN = N_BINS // 2
+"""Of the positive numbers next to zero."""
+SPILL = N_BINS - 8
+TINIEST = np.float32(1e-45)
+TILE = 2048
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+HASH_SHIFT = np.uint64(64 - 9)
+BIN_SHIFT = np.int32(32 - 14)
+MAGNITUDE = np.int32(0x7FFFFFFF)
+
+
+class Columns(NamedTuple):
+    """Running facts of p columns; counts are float64 and exact up to 2^53 rows."""
+
+    weight: Any
+    """(p,) weight of the finite values; with `mean` and `scatter` as in `moments`."""
+    mean: Any
+    scatter: Any
+    low: Any
+    high: Any
+    missing: Any
+    infinite: Any
+    zeros: Any
+    bad: Any
+    """(p,) int64, position in the chunk of the first NaN or infinity; -1 = none."""
+    distinct: Any
+    """(p,) int64, values in the table, or `MANY`."""
+    keys: Any
+    """(p, SLOTS) float64, NaN where a slot is free."""
+    key_counts: Any
+    """(p, SLOTS) int64; the same memory as `key_weights`, which of the two the data decide."""
+    key_weights: Any
+    """(p, SLOTS) float64."""
+    bin_of: Any
+    """(p,) intp, the row of `bins` of a column that has left its table."""
+    bins: Any
+    """(q, N_BINS) int64, shares its memory with `bin_weights` likewise.  Zeros are not in it: they
+    are counted apart, and pass through the bins from `SPILL` on, which no number has."""
+    bin_weights: Any
+    """(q, N_BINS) float64."""
+
+
+class Stack(NamedTuple):
+    """Columns of values one after the other; dense chunks share one weight vector, sparse do not."""
+
+    values: Any
+    bits: Any
+    """The same memory as integers."""
+    offsets: Any
+    """(p + 1,) column j holds values[offsets[j]:offsets[j+1]]."""
+    weight: Any
+    """float64, empty = all 1; those of column j begin at weight_offsets[j]."""
+    weight_offsets: Any
+
+
+class Limits(NamedTuple):
+    """What the bits of a float type mean, as integers of that size."""
+
+    magnitude: Any
+    """All bits but the sign."""
+    shift: Any
+    """Moves the sign to the lowest place."""
+    infinity: Any
+
+
+class Scratch(NamedTuple):
+    """Work space of one tile; arrays that share memory are views of one another."""
+
+    values: Any
+    bits: Any
+    weight: Any
+    narrow: Any
+    narrow_bits: Any
+    where: Any
+    cell: Any
+    cell_bits: Any
+
+
+def make_limits(dtype: np.dtype) -> Limits:
+    """The `Limits` of float32 or float64."""
+    integer = integers_of(dtype)
+    infinity = np.array([np.inf], dtype).view(integer)[0]
+    return Limits(integer.type(np.iinfo(integer).max), integer.type(8 * integer.itemsize - 1), infinity)
+
+
+def make_scratch(dtype: np.dtype) -> Scratch:
+    """Work space for tiles of `dtype` (float32 or float64): 50 kB at most."""
+    values = np.empty(TILE, dtype)
+    narrow = np.empty(TILE, np.float32)
+    cell = np.empty(1, dtype)
+    return Scratch(
+        values,
+        values.view(integers_of(dtype)),
+        np.empty(TILE),
+        narrow,
+        narrow.view(np.int32),
+        np.empty(TILE, np.uint16),
+        cell,
+        cell.view(integers_of(dtype)),
+    )
+
+
+def integers_of(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.int32 if np.dtype(dtype).itemsize == 4 else np.int64)
+
+
+@kernel
+def slot_of(keys, value):
+    """The slot that holds `value`, or the free slot where it belongs."""
+    slot = (np.uint64(np.float64(value).view(np.int64)) * GOLDEN) >> HASH_SHIFT
+    while keys[slot] != value and keys[slot] == keys[slot]:
+        slot = (slot + np.uint64(1)) & np.uint64(SLOTS - 1)
+    return slot
+
+
+@kernel
+def bin_of_value(value, cell, cell_bits):
+    """The 14-bit bin of one finite float64 but zero; `cell` is one float32, `cell_bits` its view."""
+    cell[0] = value
+    if cell[0] == 0.0:
+        cell[0] = TINIEST if value > 0.0 else -TINIEST
+    bits = cell_bits[0]
+    return ((bits ^ ((bits >> np.int32(31)) & MAGNITUDE)) >> BIN_SHIFT) + ZERO_BIN
+
+
+@kernel
+def tabulate(columns, stack, stops):
+    """Count values in the tables, in place; stops[j] = position at which column j left its table."""
+    values, weight = stack.values, stack.weight
+    for j in range(len(stops)):
+        first = stack.offsets[j]
+        size = stack.offsets[j + 1] - first
+        n = columns.distinct[j]
+        if n == MANY:
+            stops[j] = 0
+            continue
+        keys = columns.keys[j]
+        stops[j] = size
+        for i in range(size):
+            value = np.float64(values[first + i]) + 0.0  # -0.0 becomes 0.0
+            slot = slot_of(keys, value)
+            if keys[slot] != value:
+                w = weight[stack.weight_offsets[j] + i] if len(weight) else 1.0
+                if value - value != 0.0 or w == 0.0:
+                    continue
+                n += 1
+                if n == MANY:
+                    stops[j] = i
+                    break
+                keys[slot] = value
+            if len(weight):
+                columns.key_weights[j, slot] += weight[stack.weight_offsets[j] + i]
+            else:
+                columns.key_counts[j, slot] += 1
+        columns.distinct[j] = n
+
+
+@kernel
+def tabulate_table(columns, other, stops, weighted):
+    """Add tables to tables, in place; stops[j] = slot at which column j left its table."""
+    for j in range(len(stops)):
+        n = columns.distinct[j]
+        stops[j] = 0
+        if n == MANY or other.distinct[j] == MANY:
+            columns.distinct[j] = MANY
+            continue
+        stops[j] = SLOTS
+        keys = columns.keys[j]
+        for i in range(SLOTS):
+            value = other.keys[j, i]
+            if value != value:
+                continue
+            slot = slot_of(keys, value)
+            if keys[slot] != value:
+                n += 1
+                if n == MANY:
+                    stops[j] = i
+                    break
+                keys[slot] = value
+            if weighted:
+                columns.key_weights[j, slot] += other.key_weights[j, i]
+            else:
+                columns.key_counts[j, slot] += other.key_counts[j, i]
+        columns.distinct[j] = n
+
+
+@kernel
+def pour_table(columns, j, other, first, weighted):
+    """Add the table of column j of `other`, from slot `first` on, to the bins of column j, in place."""
+    cell = np.empty(1, np.float32)
+    cell_bits = cell.view(np.int32)
+    row = columns.bin_of[j]
+    for i in range(first, SLOTS):
+        value = other.keys[j, i]
+        if value != value or value == 0.0:
+            continue
+        b = bin_of_value(value, cell, cell_bits)
+        if weighted:
+            columns.bin_weights[row, b] += other.key_weights[j, i]
+        else:
+            columns.bins[row, b] += other.key_counts[j, i]
+
+
+@kernel
+def scan_bits(bits, magnitude, shift):
+    """(largest |bits|, smallest key, largest key, zeros) of a tile; integers only, so it vectorises.
+
+    The key of a float is its bits with the magnitude flipped when negative: it sorts as the floats do.
+    """
+    integer = bits.dtype.type  # numba would widen to int64 and halve the vectors
+    top, low, high, zeros = integer(0), integer(magnitude), integer(~magnitude), integer(0)
+    for i in range(len(bits)):
+        b = bits[i]
+        a = integer(b & magnitude)
+        key = integer(b ^ ((b >> shift) & magnitude))
+        top = max(top, a)
+        low = min(low, key)
+        high = max(high, key)
+        zeros += integer(a == 0)
+    return top, low, high, zeros
+
+
+@kernel
+def find_bins(bits, where):
+    """Write the 14-bit bin of every float32 of a tile (given as int32) to `where`."""
+    for i in range(len(bits)):
+        b = bits[i]
+        key = np.int32(b ^ ((b >> np.int32(31)) & MAGNITUDE))
+        place = np.int32(key >> BIN_SHIFT) + np.int32(ZERO_BIN)
+        if np.int32(b & MAGNITUDE) == 0:
+            # many zeros in one bin would wait for one another; they are counted elsewhere
+            place = np.int32(SPILL) + np.int32(i & 7)
+        where[i] = np.uint16(place)
+
+
+@kernel
+def narrow_tile(values, bits, scratch):
+    """The int32 images of the values rounded to float32."""
+    if values.itemsize == 4:
+        return bits.view(np.int32)
+    for i in range(len(values)):
+        v = values[i]
+        f = np.float32(v)
+        if f == np.float32(0.0) and v != 0.0:
+            f = TINIEST if v > 0.0 else -TINIEST
+        scratch.narrow[i] = f
+    return scratch.narrow_bits[: len(values)]
+
+
+@kernel
+def weigh_special(values, weight, j, columns):
+    """Count NaN and infinite values of a tile, in place; the first one's position or -1."""
+    first = -1
+    for i in range(len(values)):
+        w = weight[i] if len(weight) else 1.0
+        value = values[i]
+        if value - value == 0.0 or w == 0.0:
+            continue
+        if first < 0:
+            first = i
+        if value != value:
+            columns.missing[j] += w
+        else:
+            columns.infinite[j] += w
+    return first
+
+
+@kernel
+def compact(values, weight, scratch):
+    """Copy the finite values of positive weight to the scratch tile; how many there are."""
+    n = 0
+    for i in range(len(values)):
+        w = weight[i] if len(weight) else 1.0
+        if values[i] - values[i] == 0.0 and w > 0.0:
+            scratch.values[n] = values[i]
+            scratch.weight[n] = w
+            n += 1
+    return n
+
+
+@kernel
+def absorb_finite(columns, j, values, bits, weight, counted, scratch, limits):
+    """Add one tile of finite values of positive weight to column j, in place; to its bins if `counted`.
+
+    Adds nothing and returns False if there is a NaN or an infinity among them.
+    """
+    top, low, high, zeros = scan_bits(bits, limits.magnitude, limits.shift)
+    if top >= limits.infinity:
+        return False
+    for key in (low, high):
+        scratch.cell_bits[0] = key ^ ((key >> limits.shift) & limits.magnitude)
+        value = np.float64(scratch.cell[0]) + 0.0
+        columns.low[j] = min(columns.low[j], value)
+        columns.high[j] = max(columns.high[j], value)
+    total, mean, scatter = tile_moments(values, weight)
+    columns.weight[j], columns.mean[j], columns.scatter[j] = merge_tile(
+        columns.weight[j], columns.mean[j], columns.scatter[j], total, mean, scatter
+    )
+    if len(weight) == 0:
+        columns.zeros[j] += zeros
+    elif zeros:
+        columns.zeros[j] += weight_of_zeros(values, weight)
+    if counted:
+        find_bins(narrow_tile(values, bits, scratch), scratch.where)
+        row = columns.bin_of[j]
+        if len(weight):
+            for i in range(len(values)):
+                columns.bin_weights[row, scratch.where[i]] += weight[i]
+        else:
+            for i in range(len(values)):
+                columns.bins[row, scratch.where[i]] += 1
+    return True
+
+
+@kernel
+def all_positive(weight):
+    positive = True
+    for k in range(len(weight)):
+        positive &= weight[k] > 0.0
+    return positive
+
+
+@kernel
+def absorb(columns, stack, starts, scratch, limits):
+    """Add columns of values to everything but the tables, in place.
+
+    Column j is counted in bins from position starts[j] on, where it left its table.
+    """
+    none = stack.weight[:0]
+    for j in range(len(starts)):
+        begin = stack.offsets[j]
+        size = stack.offsets[j + 1] - begin
+        columns.bad[j] = -1
+        i = 0
+        while i < size:
+            stop = min(i + TILE, size)
+            if i < starts[j] < stop:
+                stop = starts[j]
+            counted = i >= starts[j]
+            values = stack.values[begin + i : begin + stop]
+            bits = stack.bits[begin + i : begin + stop]
+            weight = none
+            if len(stack.weight):
+                first = stack.weight_offsets[j]
+                weight = stack.weight[first + i : first + stop]
+            if not (
+                all_positive(weight)
+                and absorb_finite(columns, j, values, bits, weight, counted, scratch, limits)
+            ):
+                special = weigh_special(values, weight, j, columns)
+                if special >= 0 and columns.bad[j] < 0:
+                    columns.bad[j] = i + special
+                n = compact(values, weight, scratch)
+                if n:
+                    kept = scratch.weight[:n] if len(weight) else none
+                    absorb_finite(
+                        columns, j, scratch.values[:n], scratch.bits[:n], kept, counted, scratch, limits
+                    )
+            i = stop
+
+
+@kernel
+def transpose_rows(X, first, stop, out):
+    """Write X[first:stop].T to `out`: 64 columns by 4 rows at a time, each line fetched once."""
+    p = X.shape[1]
+    quads = first + (stop - first) // 4 * 4
+    for j in range(0, p, 64):
+        end = min(j + 64, p)
+        for i in range(first, quads, 4):
+            k = i - first
+            for c in range(j, end):
+                out[c, k] = X[i, c]
+                out[c, k + 1] = X[i + 1, c]
+                out[c, k + 2] = X[i + 2, c]
+                out[c, k + 3] = X[i + 3, c]
+        for i in range(quads, stop):
+            for c in range(j, end):
+                out[c, i - first] = X[i, c]
+
+
+@kernel
+def column_order(indices, starts, order):
+    """The stable order of CSR entries by column; `starts` (p,) is advanced to the columns' ends."""
+    for k in range(len(indices)):
+        j = indices[k]
+        order[starts[j]] = k
+        starts[j] += 1
+
+
+@kernel
+def absorb_zeros(columns, weight):
+    """Add `weight[j]` implicit zeros to every column but not to tables and bins, in place."""
+    for j in range(len(weight)):
+        w = weight[j]
+        if w == 0.0:
+            continue
+        columns.weight[j], columns.mean[j], columns.scatter[j] = merge_tile(
+            columns.weight[j], columns.mean[j], columns.scatter[j], w, 0.0, 0.0
+        )
+        columns.zeros[j] += w
+        columns.low[j] = min(columns.low[j], 0.0)
+        columns.high[j] = max(columns.high[j], 0.0)

@@ -1,0 +1,88 @@
+"""Quantiles from exact counts over 14 bits of the value.
+
+A float32 read as an integer (with the magnitude flipped when negative) sorts as the numbers do; its top
+14 bits are the sign, the exponent and five bits of the fraction.  Counts over them merge exactly in any
+order, and a bin is at most 1/32 of its values wide.
+
+Error: a quantile lies in the bin of the exact one, so it is off by at most 1/32 of its value (4e-40
+next to zero), and its rank by at most the bin's mass.  Zeros, the minimum and the maximum are exact;
+so is everything in columns of at most 256 distinct values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .kernels import BIN_SHIFT, SPILL, ZERO_BIN
+
+RELATIVE_ERROR = 1 / 32
+
+
+class Cdf(NamedTuple):
+    """A distribution function in pieces that ascend and do not overlap."""
+
+    lo: np.ndarray
+    """(b,) float64."""
+    hi: np.ndarray
+    """(b,) float64; piece i spreads mass[i] evenly over [lo, hi], or is one value if lo == hi."""
+    mass: np.ndarray
+    """(b,) float64, weights of rows."""
+
+
+def bin_edges(bins: np.ndarray) -> np.ndarray:
+    """Smallest float32 of each bin, as float64; values past float32's range are cut to it."""
+    keys = (bins.astype(np.int64) - ZERO_BIN) << int(BIN_SHIFT)
+    keys = np.clip(keys, -0x7F800000, 0x7F800000)
+    bits = np.where(keys < 0, keys ^ 0x7FFFFFFF, keys).astype(np.int32)
+    limit = float(np.finfo(np.float32).max)
+    return np.clip(bits.view(np.float32).astype(np.float64), -limit, limit)
+
+
+def cdf_of_values(values: np.ndarray, counts: np.ndarray) -> Cdf:
+    """Every value its own piece."""
+    return Cdf(values, values, counts.astype(np.float64))
+
+
+def cdf_of_bins(
+    bins: np.ndarray, counts: np.ndarray, zeros: float, low: float, high: float
+) -> Cdf:
+    """Pieces from the counts of the non-zero values (bin numbers ascending), zeros and exact range."""
+    lo = np.clip(bin_edges(bins), low, high)
+    hi = np.clip(bin_edges(bins + 1), low, high)
+    mass = counts.astype(np.float64)
+    # the extremes may lie past float32's range; unless they are zeros they end the outer bins
+    if len(bins) and low != 0.0:
+        lo[0] = low
+    if len(bins) and high != 0.0:
+        hi[-1] = high
+    if zeros:
+        at = int(np.searchsorted(bins, ZERO_BIN))
+        lo, hi, mass = (np.insert(a, at, x) for a, x in ((lo, 0.0), (hi, 0.0), (mass, zeros)))
+    return Cdf(lo, hi, mass)
+
+
+def quantiles(cdf: Cdf, q: np.ndarray | float) -> np.ndarray:
+    """Smallest values with at least a share q of the mass at or below; linear inside a piece.
+
+    For columns of few values this is numpy's ``inverted_cdf``.  NaN if there is no mass.
+    """
+    share = np.asarray(q, np.float64)
+    if np.any(~((share >= 0) & (share <= 1))):
+        raise ValueError(f"quantiles are asked for by shares between 0 and 1, got {q}")
+    keep = cdf.mass > 0
+    lo, hi, mass = (a[keep] for a in cdf)
+    if not len(mass):
+        return np.full(share.shape, np.nan)
+    top = np.cumsum(mass)
+    wanted = share * top[-1]
+    at = np.minimum(np.searchsorted(top, wanted), len(top) - 1)
+    inside = np.clip((wanted - (top[at] - mass[at])) / mass[at], 0.0, 1.0)
+    return lo[at] * (1 - inside) + hi[at] * inside
+
+
+def occupied(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(bin numbers, counts) of the non-empty bins of one column's row of counts."""
+    bins = np.flatnonzero(row[:SPILL])
+    return bins, row[bins]

@@ -1,0 +1,267 @@
+"""What one read says about the data: every column, the target, and whether the rows are sorted.
+
+Counts are exact integers (sums of weights if there are weights: weight 0 = the row is absent, k = k
+copies) and do not depend on chunking or merge order; moments do only in rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..errors import SourceError
+from .columns import COLUMN_NBYTES, NO_ROW, TABLE_NBYTES, add_columns, empty_columns, merge_columns
+from .fold import Fold, read_all, run_fold
+from .kernels import MANY
+from .labels import Labels, OrderBias, add_labels, empty_labels, finish_labels, merge_labels
+from .quantiles import Cdf, cdf_of_bins, cdf_of_values, occupied, quantiles
+from .summary_text import format_summary
+
+MAX_STATE_BYTES = 16 << 20
+"""Wider tables are summarised in blocks of columns, several reads; a constant, so that no bit of the
+result depends on the memory that happens to be free."""
+MAX_SHOWN = 5
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSummary:
+    """Facts of one column.  Counts are sums of weights; int if there are none."""
+
+    name: str
+    count: float
+    """Finite values; count + missing + infinite is the total weight."""
+    missing: float
+    infinite: float
+    zeros: float
+    min: float
+    """Of the finite values, as mean and variance (divided by `count`); NaN if there are none."""
+    max: float
+    mean: float
+    variance: float
+    values: np.ndarray | None
+    """Sorted distinct values, if there are at most 256."""
+    value_counts: np.ndarray | None
+    bins: np.ndarray
+    """Numbers of the non-empty 14-bit bins of the non-zero values; empty if `values` are known."""
+    bin_counts: np.ndarray
+    first_bad: int | None
+    """First physical row with NaN or infinity."""
+
+    def cdf(self) -> Cdf:
+        """The distribution in pieces (lo, hi, mass), as `numeric.breakpoints` takes it."""
+        if self.values is not None and self.value_counts is not None:
+            return cdf_of_values(self.values, self.value_counts)
+        return cdf_of_bins(self.bins, self.bin_counts, self.zeros, self.min, self.max)
+
+    def quantile(self, q: Any) -> Any:
+        """Quantiles at shares q; exact for at most 256 values, else see `rank_error`."""
+        return quantiles(self.cdf(), q)[()]
+
+    @property
+    def rank_error(self) -> float:
+        """Most that the rank of a quantile is off, as a share of the rows: the fullest bin."""
+        lo, hi, mass = self.cdf()
+        spread = mass[lo < hi]
+        return float(spread.max() / mass.sum()) if len(spread) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Facts of a dataset; prints as a table."""
+
+    n_rows: int
+    """Rows after selection, those of weight 0 included."""
+    total_weight: float
+    columns: tuple[ColumnSummary, ...]
+    labels: Labels | None
+    n_reads: int = 1
+
+    def __str__(self) -> str:
+        return format_summary(self)
+
+    __repr__ = __str__
+
+    def __getitem__(self, name: str) -> ColumnSummary:
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, ColumnSummary]:
+        return {column.name: column for column in self.columns}
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def ref_labels(self) -> np.ndarray | None:
+        """(n_refs, K) weight of each class in each ref; None without classes."""
+        if self.labels is None or self.labels.classes is None:
+            return None
+        return self.labels.ref_labels
+
+    @property
+    def order_bias(self) -> OrderBias:
+        """Whether the rows are sorted by target."""
+        return OrderBias(False, 0.0, "") if self.labels is None else self.labels.order_bias
+
+    def require_finite(self, place: Callable[[int], str]) -> None:
+        """Raise `SourceError` if a feature holds NaN or infinity; `place(row)` says where a row is."""
+        bad = [column for column in self.columns if column.first_bad is not None]
+        if not bad:
+            return
+        first = bad[0]
+        others = [repr(column.name) for column in bad[1 : MAX_SHOWN + 1]]
+        more = f"; also in {', '.join(others)}" if others else ""
+        if len(bad) > MAX_SHOWN + 1:
+            more += f" and {len(bad) - MAX_SHOWN - 1} other columns"
+        row = int(first.first_bad or 0)
+        raise SourceError(
+            f"column {first.name!r} holds {first.missing:g} NaN (missing) and {first.infinite:g} "
+            f"infinite values, the first in row {row} ({place(row)}){more}; expected finite numbers: "
+            "leave these rows out with filters, or replace the values with Dataset.map"
+        )
+
+
+def summary_fold(dataset: Any) -> Fold[State, Summary]:
+    """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
+    starts = np.array([ref.start for ref in dataset.refs()], np.int64)
+    names = tuple(dataset.feature_names)
+    target = dataset.target
+    return Fold(
+        partial(_start, len(names), dataset.weight is not None, target is not None),
+        partial(_step, starts, target),
+        _merge,
+        partial(_finish, names, len(starts), target),
+    )
+
+
+def state_nbytes(dataset: Any, max_state_bytes: int = MAX_STATE_BYTES) -> int:
+    """Bytes of one state of `collect_summary` at most."""
+    blocks = column_blocks(dataset, max_state_bytes)
+    return max(sum(_column_nbytes(dataset, names)) for names in blocks)
+
+
+def column_blocks(dataset: Any, max_state_bytes: int = MAX_STATE_BYTES) -> list[tuple[str, ...]]:
+    """Runs of columns whose states fit; one read each."""
+    names = tuple(dataset.feature_names)
+    blocks, block, used = [], [], 0
+    for name, size in zip(names, _column_nbytes(dataset, names), strict=True):
+        if block and used + size > max_state_bytes:
+            blocks.append(tuple(block))
+            block, used = [], 0
+        block.append(name)
+        used += size
+    return [*blocks, tuple(block)]
+
+
+def collect_summary(
+    run_fold: Callable[..., Summary], dataset: Any, max_state_bytes: int = MAX_STATE_BYTES
+) -> Summary:
+    """The summary of a dataset, in one read or in blocks of columns, several reads.
+
+    `run_fold(fold, dataset, name=...)` is one read, such as ``Run.fold``.
+    """
+    blocks = column_blocks(dataset, max_state_bytes)
+    if len(blocks) == 1:
+        return run_fold(summary_fold(dataset), dataset, name="summary")
+    parts = []
+    for k, names in enumerate(blocks):
+        part = dataset.with_columns(names)
+        parts.append(run_fold(summary_fold(part), part, name=f"summary-{k + 1}"))
+    columns = tuple(column for part in parts for column in part.columns)
+    return replace(parts[0], columns=columns, n_reads=len(parts))
+
+
+def summarise(dataset: Any, run_fold: Callable[..., Summary] | None = None) -> Summary:
+    """The summary of a dataset, read here and now, one chunk at a time, or by `run_fold`."""
+    return collect_summary(run_fold or _read_in_order, dataset)
+
+
+def _read_in_order(fold: Fold[Any, Summary], dataset: Any, *, name: str) -> Summary:
+    return run_fold(fold, read_all(dataset))
+
+
+def _column_nbytes(dataset: Any, names: tuple[str, ...]) -> list[int]:
+    """Bytes of each column's state; bytes and booleans have at most 256 values and need no bins."""
+    store = getattr(dataset, "store", None)
+    types = {column.name: column.dtype for column in store.columns} if store is not None else {}
+    small = ("bool", "int8", "uint8")
+    return [TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES for name in names]
+
+
+def _start(p: int, weighted: bool, labelled: bool) -> State:
+    return {
+        "n_rows": 0,
+        "total_weight": 0.0,
+        "columns": empty_columns(p, weighted),
+        "labels": empty_labels() if labelled else None,
+    }
+
+
+def _step(starts: np.ndarray, target: str | None, state: State, chunk: Chunk) -> State:
+    m = chunk.n_rows
+    if not m:
+        return state
+    state["n_rows"] += m
+    state["total_weight"] += m if chunk.weight is None else float(chunk.weight.sum())
+    add_columns(state["columns"], chunk)
+    if target is not None:
+        state["labels"] = add_labels(state["labels"], chunk, starts, target)
+    return state
+
+
+def _merge(a: State, b: State) -> State:
+    a["n_rows"] += b["n_rows"]
+    a["total_weight"] += b["total_weight"]
+    a["columns"] = merge_columns(a["columns"], b["columns"])
+    if a["labels"] is not None:
+        a["labels"] = merge_labels(a["labels"], b["labels"])
+    return a
+
+
+def _finish(names: tuple[str, ...], n_refs: int, target: str | None, state: State) -> Summary:
+    columns = state["columns"]
+    return Summary(
+        n_rows=state["n_rows"],
+        total_weight=state["total_weight"],
+        columns=tuple(_column(columns, j, name) for j, name in enumerate(names)),
+        labels=None if target is None else finish_labels(state["labels"], target, n_refs),
+    )
+
+
+def _column(state: State, j: int, name: str) -> ColumnSummary:
+    count = state["weight"][j]
+    number = int if state["bins"].dtype.kind == "i" else float
+    values = value_counts = None
+    bins, bin_counts = np.empty(0, np.int64), np.empty(0)
+    if state["distinct"][j] < MANY:
+        keys = state["keys"][j]
+        order = np.argsort(keys)[: int(state["distinct"][j])]  # free slots are NaN and sort last
+        values, value_counts = keys[order], state["key_counts"][j][order]
+    else:
+        bins, bin_counts = occupied(state["bins"][state["bin_of"][j]])
+    nan = float("nan")
+    return ColumnSummary(
+        name=name,
+        count=number(count),
+        missing=number(state["missing"][j]),
+        infinite=number(state["infinite"][j]),
+        zeros=number(state["zeros"][j]),
+        min=float(state["low"][j]) if count else nan,
+        max=float(state["high"][j]) if count else nan,
+        mean=float(state["mean"][j]) if count else nan,
+        variance=float(state["scatter"][j] / count) if count else nan,
+        values=values,
+        value_counts=value_counts,
+        bins=bins,
+        bin_counts=bin_counts,
+        first_bad=None if state["bad_row"][j] == NO_ROW else int(state["bad_row"][j]),
+    )

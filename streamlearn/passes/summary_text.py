@@ -1,0 +1,126 @@
+"""A summary as a table that a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+MAX_COLUMNS = 40
+MAX_CLASSES = 12
+_HEADER = ("column", "missing", "distinct", "zeros", "min", "25 %", "median", "75 %", "max", "mean", "std")
+
+
+def format_summary(summary: Any) -> str:
+    """The table, the target and what to be careful about."""
+    weights = ""
+    if summary.total_weight != summary.n_rows:
+        weights = f" (total weight {summary.total_weight:,.6g})"
+    lines = [f"{summary.n_rows:,} rows{weights}, {len(summary.columns)} columns", ""]
+    lines += _column_table(summary.columns)
+    lines += _missing_lines(summary)
+    if any(column.values is None for column in summary.columns):
+        lines.append("Quantiles are within 1/32 of the value; min and max are exact.")
+    if summary.labels is not None:
+        lines += ["", *_label_lines(summary.labels)]
+    if summary.order_bias:
+        lines += [
+            "",
+            f"The rows look sorted by {summary.labels.name!r}: {summary.order_bias.text}.",
+            "Solvers that visit rows in order mix several parts of the data at a time.",
+        ]
+    return "\n".join(lines)
+
+
+def _column_table(columns: Any) -> list[str]:
+    if len(columns) > MAX_COLUMNS:
+        half = MAX_COLUMNS // 2
+        shown = [*map(_row, columns[:half]), None, *map(_row, columns[-half:])]
+    else:
+        shown = [*map(_row, columns)]
+    rows = [row for row in shown if row is not None]
+    widths = [max(len(row[k]) for row in [_HEADER, *rows]) for k in range(len(_HEADER))]
+    gap = f"... {len(columns) - MAX_COLUMNS} more columns ..."
+    lines = []
+    for row in [_HEADER, *shown]:
+        if row is None:
+            lines.append(gap)
+            continue
+        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells))
+    return lines
+
+
+def _row(column: Any) -> tuple[str, ...]:
+    name = column.name if len(column.name) <= 24 else f"{column.name[:11]}..{column.name[-11:]}"
+    distinct = "> 256" if column.values is None else str(len(column.values))
+    total = column.count + column.missing + column.infinite
+    numbers: list[str] = []
+    if column.count:
+        q = column.quantile([0.25, 0.5, 0.75])
+        spread = column.variance**0.5
+        numbers = [_number(x) for x in (column.min, *q, column.max, column.mean, spread)]
+    return (
+        name,
+        _share(column.missing + column.infinite, total),
+        distinct,
+        _share(column.zeros, total),
+        *(numbers or ["-"] * 7),
+    )
+
+
+def _missing_lines(summary: Any) -> list[str]:
+    missing = [c for c in summary.columns if c.missing]
+    infinite = [c for c in summary.columns if c.infinite]
+    lines = []
+    for columns, what, count in (
+        (missing, "Missing", lambda c: c.missing),
+        (infinite, "Infinite", lambda c: c.infinite),
+    ):
+        if columns:
+            lines.append(f"{what} values in {_plural(len(columns), 'column')}: {_worst(columns, count)}.")
+    return lines or ["No missing or infinite values."]
+
+
+def _worst(columns: list[Any], count: Callable[[Any], float]) -> str:
+    worst = sorted(columns, key=count, reverse=True)[:5]
+    listed = ", ".join(f"{c.name} {count(c):,.6g} (first in row {c.first_bad})" for c in worst)
+    return listed + (", ..." if len(columns) > 5 else "")
+
+
+def _label_lines(labels: Any) -> list[str]:
+    bad = labels.missing + labels.infinite
+    trouble = f", {bad:,.6g} missing or infinite (first in row {labels.first_bad})" if bad else ""
+    head = f"target {labels.name!r}"
+    lines = []
+    whole = labels.kind == "string" or labels.dtype[-2:-1] in ("i", "u", "b") or labels.dtype == "|b1"
+    if labels.classes is not None and (whole or len(labels.classes) <= MAX_CLASSES):
+        total = max(labels.count, 1e-300)
+        lines.append(f"{head}: {_plural(len(labels.classes), 'class')}{trouble}")
+        pairs = list(zip(labels.classes.tolist(), labels.counts, strict=True))
+        most = sorted(pairs, key=lambda pair: -pair[1])[:MAX_CLASSES] if len(pairs) > MAX_CLASSES else pairs
+        lines += [f"  {label!s:<20} {n:>14,.10g}  {n / total:7.2%}" for label, n in most]
+        if len(pairs) > MAX_CLASSES:
+            lines.append(f"  ... {len(pairs) - MAX_CLASSES} rarer classes")
+    else:
+        lines.append(
+            f"{head}: min {_number(labels.min)}, max {_number(labels.max)}, "
+            f"mean {_number(labels.mean)}, std {_number(labels.variance**0.5)}{trouble}"
+        )
+    return lines
+
+
+def _number(x: float) -> str:
+    return f"{x + 0.0:.5g}"
+
+
+def _share(part: float, total: float) -> str:
+    if not part or not total:
+        return "-"
+    share = part / total
+    return "< 0.01 %" if share < 1e-4 else f"{100 * share:.4g} %"
+
+
+def _plural(n: int, noun: str) -> str:
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
