@@ -29,7 +29,13 @@ LEVEL = {
 }
 
 ONLY_IN = {
-    "pyarrow": ("data/from_parquet.py", "data/from_arrow.py", "data/sink.py"),
+    "pyarrow": (
+        "data/from_parquet.py",
+        "data/parquet_reader.py",
+        "data/parquet_filter.py",
+        "data/from_arrow.py",
+        "data/sink.py",
+    ),
     "zarr": ("data/from_zarr.py", "data/zarr_rows.py", "data/sink.py"),
     "dask": ("data/from_dask.py", "engine/dask_engine.py"),
     "distributed": ("data/from_dask.py", "engine/dask_engine.py"),

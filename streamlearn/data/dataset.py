@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import SourceError
 from .order import HashShare, derive_seed, exact_share, kept_rows
+from .roles import SINGLE, check_columns, refuse_duplicates, some
 from .select import keep_rows
 from .source import Chunk, Csr, Ref, Store
 
@@ -22,8 +23,6 @@ SLICE_BYTES = 16 << 20
 GROUP_BYTES = 8 << 20
 _SPLIT = 0x73706C6974
 """Keeps the hashes of split and take apart from those of folds: nested choices are independent."""
-_SINGLE = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
-_NUMBERS = (*_SINGLE, "int32", "uint32", "int64", "uint64", "float64")
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,12 @@ class Dataset:
 
     def __post_init__(self) -> None:
         types = {column.name: column.dtype for column in self.store.columns}
-        _check_columns(self.store, types, self.columns, self.target, self.weight)
+        check_columns(self.store, types, self.columns, self.target, self.weight)
         if self.chunk_rows is not None and self.chunk_rows < 1:
             raise ValueError(f"chunk_rows={self.chunk_rows}; a chunk holds at least one row")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # not what was derived
 
     # What it is.
 
@@ -75,7 +77,7 @@ class Dataset:
     @cached_property
     def dtype(self) -> np.dtype:
         types = {column.name: column.dtype for column in self.store.columns}
-        single = all(types[name] in _SINGLE for name in self.columns)
+        single = all(types[name] in SINGLE for name in self.columns)
         return np.dtype(np.float32 if single else np.float64)
 
     @property
@@ -104,7 +106,7 @@ class Dataset:
 
     @cached_property
     def slice_rows(self) -> int:
-        """Rows of the largest chunk: `chunk_rows`, or the power of two that decodes to <= 16 MiB."""
+        """Rows of the largest chunk: `chunk_rows`, or the power of two that decodes to 16 MiB."""
         if self.chunk_rows is not None:
             return self.chunk_rows
         row = max(self._row_nbytes, 1.0)
@@ -184,7 +186,7 @@ class Dataset:
                 yield reader.read(ref)
 
     def summary(self) -> Summary:
-        """Types, ranges, missing values, quantiles and class counts of the columns; reads one pass."""
+        """Ranges, missing values, quantiles, class counts of the columns; reads one pass."""
         # The pass rooms are above this one: the method is a door to them, no more.
         from ..passes.summary import summarise
 
@@ -210,8 +212,8 @@ class Dataset:
             return self._with(columns=names)
         missing = [name for name in names if name not in self.mapped_names]
         if missing:
-            raise SourceError(f"no feature {_some(missing)}; there are {_some(self.mapped_names)}")
-        _refuse_duplicates(names)
+            raise SourceError(f"no feature {some(missing)}; there are {some(self.mapped_names)}")
+        refuse_duplicates(names)
         index = [self.mapped_names.index(name) for name in names]
         return self.map(partial(_pick, index), names)
 
@@ -260,7 +262,7 @@ class Dataset:
         `feature_names` are needed if it changes the columns.
         """
         names = self.feature_names if feature_names is None else tuple(feature_names)
-        _refuse_duplicates(names)
+        refuse_duplicates(names)
         return self._with(maps=(*self.maps, f), mapped_names=names)
 
     # Writing.
@@ -272,7 +274,7 @@ class Dataset:
         write_parquet(self, path, overwrite=overwrite)
 
     def to_zarr(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the rows as a zarr v3 group with arrays ``X``, ``y``, ``weight``; reads one pass."""
+        """Write the rows as a zarr v3 group of ``X``, ``y``, ``weight``; reads one pass."""
         from .sink import write_zarr
 
         write_zarr(self, path, overwrite=overwrite)
@@ -338,51 +340,6 @@ def cut_runs(
                 begin = end
     if begin < end:
         yield begin, end
-
-
-def _check_columns(
-    store: Store,
-    types: dict[str, str],
-    columns: tuple[str, ...],
-    target: str | None,
-    weight: str | None,
-) -> None:
-    _refuse_duplicates(columns)
-    if not columns:
-        raise SourceError("no feature columns: every column is the target or the weight")
-    missing = [name for name in columns if name not in types]
-    if missing:
-        raise SourceError(f"no column {_some(missing)}; the columns are {_some(list(types))}")
-    for role, name in (("target", target), ("weight", weight)):
-        if name is not None and name not in types:
-            raise SourceError(f"no {role} column {name!r}; the columns are {_some(list(types))}")
-        if name is not None and name in columns:
-            raise SourceError(f"the {role} {name!r} is among the features; leave it out of them")
-    bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in _NUMBERS]
-    if bad:
-        more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
-        raise SourceError(
-            f"features must be numbers, but these columns are not: {', '.join(bad[:10])}{more}; "
-            "name the numeric columns with features=[...], or encode them"
-        )
-    if target is not None and types[target] not in (*_NUMBERS, "string", "dictionary"):
-        raise SourceError(
-            f"the target {target!r} is {types[target]}; a target is numbers or strings"
-        )
-    if weight is not None and types[weight] not in _NUMBERS:
-        raise SourceError(f"the weight {weight!r} is {types[weight]}; weights are numbers")
-    store.check([*columns, *filter(None, (target, weight))])
-
-
-def _refuse_duplicates(names: Sequence[str]) -> None:
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if list(names).count(name) > 1})
-        raise SourceError(f"columns named twice: {_some(twice)}; name each once")
-
-
-def _some(names: Sequence[str], limit: int = 10) -> str:
-    shown = ", ".join(map(repr, names[:limit]))
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def _apply(f: Callable[[Any], Any], X: np.ndarray | Csr) -> np.ndarray | Csr:

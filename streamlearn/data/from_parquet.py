@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ from ..errors import SourceError
 from .files import READ_AHEAD, find_files, hive_values, relative
 from .parquet_reader import PAGE_BUFFER, ParquetReader, columns_at_once, page_nbytes
 from .source import Column, Store
+
+if TYPE_CHECKING:
+    from .parquet_filter import RowFilter
 
 _FOOTER_BYTES_PER_CHUNK = 900
 """Resident bytes per column chunk of a parsed footer (measured: 850)."""
@@ -80,7 +83,7 @@ class ParquetStore(Store):
                 self._largest[name] = max(self._largest.get(name, 0), footer.largest[name])
         self._digests = [footer.digest for footer in footers]
         self._live = np.ones(len(self._group_file), bool)
-        self.row_filter = None
+        self.row_filter: RowFilter | None = None
         if filters is not None:
             self._add_filter(filters)
 
@@ -156,7 +159,7 @@ class ParquetStore(Store):
         )
 
     def _compare_schemas(self, footers: list[_Footer]) -> None:
-        """The columns are those of the first file with rows; differences count once they are used."""
+        """The columns of the first file with rows; a difference counts once it is used."""
         with_rows = [i for i, f in enumerate(footers) if any(f.group_rows)] or [0]
         first = with_rows[0]
         self._schema = footers[first].schema.remove_metadata()
@@ -189,7 +192,7 @@ class ParquetStore(Store):
         )
 
     def _add_partitions(self) -> None:
-        """Columns told by folder names: the smallest number type that holds all values, or string."""
+        """Columns told by folder names."""
         found = [hive_values(path, self.root) for path in self.paths]
         keys = list(dict.fromkeys(key for values in found for key in values))
         self.partitions: dict[str, np.ndarray] = {}

@@ -28,9 +28,9 @@ def open_dataset(
 
     Parameters
     ----------
-    source : path, URL, glob or list of parquet files; a folder of them; a zarr store; or a collection
-        Parquet folders may be hive-partitioned (``year=2024/``).  A zarr store is an array or a group
-        (``X``, `target`, `weight`; AnnData's groups too).  Collections: dask array or dataframe,
+    source : path, URL, glob, list, or collection
+        Parquet files, or a folder of them, possibly hive-partitioned (``year=2024/``).  A zarr store:
+        an array, or a group (``X``, `target`, `weight`; AnnData's groups too).  Collections: dask array or dataframe,
         numpy array or memory map, scipy.sparse, pandas, polars, pyarrow table or Arrow stream.
     target, weight : str, optional
         The columns (arrays, in zarr) of targets and sample weights.
@@ -65,11 +65,22 @@ def open_dataset(
     store = _open_store(source, target, weight, features, filters, storage_options)
     if store.n_rows == 0:
         raise SourceError(f"no rows in {_say(source)}; check the path and how it was written")
-    names = [column.name for column in store.columns]
-    if features is None:
-        features = [name for name in names if name not in (target, weight)]
-    elif isinstance(features, str):
+    return dataset_of(store, target, weight, features, chunk_rows)
+
+
+def dataset_of(
+    store: Store,
+    target: str | None = None,
+    weight: str | None = None,
+    features: Sequence[str] | None = None,
+    chunk_rows: int | None = None,
+) -> Dataset:
+    """The dataset of a store; without `features`, of all columns but the target and the weight."""
+    if isinstance(features, str):
         raise SourceError(f"features={features!r} is one string; pass a list of column names")
+    if features is None:
+        names = [column.name for column in store.columns]
+        features = [name for name in names if name not in (target, weight)]
     return Dataset(store, tuple(features), target, weight, chunk_rows)
 
 

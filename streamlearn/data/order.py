@@ -142,7 +142,7 @@ class Order:
     ) -> np.ndarray:
         """(n_rows,) intp: the order of a group's rows, whole blocks of neighbours permuted.
 
-        Blocks, not rows: the passes are bound by cache misses, and 16 rows at a time cost no epochs.
+        Blocks, not rows: the passes are bound by cache misses, and blocks cost no epochs.
         """
         # The draws of `groups` start at counter 0, so that no permutation overlaps them.
         philox = np.random.Philox(key=_key(self.seed, pass_index), counter=(group_index + 1) << 192)
@@ -165,7 +165,8 @@ def _spread(drawn: list[int], labels: np.ndarray) -> list[int]:
     mix = labels.sum(axis=0) / max(labels.sum(), 1.0)
     debt = np.zeros(labels.shape[1])
     excess = labels - labels.sum(axis=1, keepdims=True) * mix
-    waiting, out = list(drawn), []
+    waiting = list(drawn)
+    out: list[int] = []
     while waiting:
         window = waiting[:_CANDIDATES]
         after = debt + excess[window]

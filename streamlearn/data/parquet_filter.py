@@ -23,8 +23,8 @@ class RowFilter:
 
     Parameters
     ----------
-    filters : pyarrow.compute.Expression, or list as ``[("x", ">", 0), ...]`` or a list of such lists
-        Tuples of one list are joined by "and", lists by "or".
+    filters : pyarrow.compute.Expression, list of tuples, or list of such lists
+        As ``[("x", ">", 0)]``; tuples of one list are joined by "and", lists by "or".
     types : dict of str to pyarrow.DataType
         The store's columns.
     """
@@ -34,7 +34,7 @@ class RowFilter:
             is_expression = isinstance(filters, pc.Expression)
             self.expression = filters if is_expression else pq.filters_to_expression(filters)
             said = str(self.expression)
-            # An expression does not tell which columns it reads: drop each in turn, see if it binds.
+            # An expression does not tell which columns it reads: drop each, see if it binds.
             named = {name: kind for name, kind in types.items() if name in said}
             self._select(_empty(named))
         except (ValueError, TypeError, pa.ArrowException) as error:
@@ -85,7 +85,7 @@ class RowFilter:
         return keep
 
     def live_units(self, store: ParquetStore) -> np.ndarray:
-        """(u,) bool: row groups whose statistics and folder names do not rule the expression out."""
+        """(u,) bool: row groups not ruled out by their statistics and folder names."""
         import pyarrow.dataset as ds
 
         schema, fs = pa.schema(list(self.types.items())), None
@@ -93,7 +93,7 @@ class RowFilter:
             from pyarrow.fs import FSSpecHandler, PyFileSystem
 
             fs = PyFileSystem(FSSpecHandler(store.fs))
-        live = set()
+        live: set[tuple[int, int]] = set()
         for file, path in enumerate(store.paths):
             told = pc.scalar(True)
             for key, values in store.partitions.items():

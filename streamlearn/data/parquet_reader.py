@@ -264,13 +264,13 @@ def _bits(buffer: pa.Buffer, offset: int, n: int) -> np.ndarray:
 
 
 def _target_values(pieces: list[pa.Array]) -> np.ndarray:
-    """Targets as stored: numbers (float64 with NaN where there are nulls) or str objects and None."""
+    """Targets as stored: numbers (float64 with NaN for nulls), or str objects and None."""
     parts = []
     for array in pieces:
         if pa.types.is_dictionary(array.type):
             words = _target_values([array.dictionary])
             if words.dtype == object or array.null_count:
-                words = np.append(words.astype(object), None)
+                words = np.concatenate([words.astype(object), np.array([None])])
             codes, valid = _buffers(array.indices)
             parts.append(words[codes if valid is None else np.where(valid, codes, -1)])
         elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):

@@ -10,7 +10,7 @@ _BLOCK = 4096
 
 
 def keep_rows(chunk: Chunk, keep: np.ndarray, *, in_place: bool) -> Chunk:
-    """The chunk's rows where `keep` is true; `in_place` moves them up inside the chunk's own buffer.
+    """The chunk's rows where `keep` is true; `in_place` moves them up in the chunk's own buffer.
 
     The row numbers stay the physical ones.
     """

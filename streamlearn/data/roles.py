@@ -1,0 +1,57 @@
+"""What columns may be features, target and weight; each refusal names them and says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import SourceError
+from .source import Store
+
+SINGLE = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
+"""Number types that float32 holds exactly."""
+NUMBERS = (*SINGLE, "int32", "uint32", "int64", "uint64", "float64")
+
+
+def check_columns(
+    store: Store,
+    types: dict[str, str],
+    columns: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+) -> None:
+    refuse_duplicates(columns)
+    if not columns:
+        raise SourceError("no feature columns: every column is the target or the weight")
+    missing = [name for name in columns if name not in types]
+    if missing:
+        raise SourceError(f"no column {some(missing)}; the columns are {some(list(types))}")
+    for role, name in (("target", target), ("weight", weight)):
+        if name is not None and name not in types:
+            raise SourceError(f"no {role} column {name!r}; the columns are {some(list(types))}")
+        if name is not None and name in columns:
+            raise SourceError(f"the {role} {name!r} is among the features; leave it out of them")
+    bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in NUMBERS]
+    if bad:
+        more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
+        raise SourceError(
+            f"features must be numbers, but these columns are not: {', '.join(bad[:10])}{more}; "
+            "name the numeric columns with features=[...], or encode them"
+        )
+    if target is not None and types[target] not in (*NUMBERS, "string", "dictionary"):
+        raise SourceError(
+            f"the target {target!r} is {types[target]}; a target is numbers or strings"
+        )
+    if weight is not None and types[weight] not in NUMBERS:
+        raise SourceError(f"the weight {weight!r} is {types[weight]}; weights are numbers")
+    store.check([*columns, *filter(None, (target, weight))])
+
+
+def refuse_duplicates(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        raise SourceError(f"columns named twice: {some(twice)}; name each once")
+
+
+def some(names: Sequence[str], limit: int = 10) -> str:
+    shown = ", ".join(map(repr, names[:limit]))
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
