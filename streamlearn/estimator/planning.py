@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from ..config import parse_bytes
 from ..engine.plan import Needs, Plan, make_plan
-from ..passes.summary import summary_needs
+from ..passes.summary import column_blocks, state_nbytes, step_nbytes_per_row
 from .inputs import open_data
 
 
@@ -43,4 +43,11 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
 
 def needs_of(model: Any, dataset: Any, summary: Any = None) -> list[Needs]:
     """What the summary and the family's own phases ask of memory and disk."""
-    return [summary_needs(dataset), *model._needs(dataset, summary)]
+    reads = len(column_blocks(dataset))
+    first = Needs(
+        "summary",
+        state_bytes=state_nbytes(dataset),
+        step_bytes_per_row=step_nbytes_per_row(dataset),
+        passes=(reads, reads),
+    )
+    return [first, *model._needs(dataset, summary)]

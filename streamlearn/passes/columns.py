@@ -136,9 +136,7 @@ def _dense_stack(XT: np.ndarray, weight: np.ndarray) -> Stack:
     p, m = XT.shape
     values = XT.reshape(-1)
     offsets = np.arange(p + 1, dtype=np.intp) * m
-    return Stack(
-        values, values.view(integers_of(XT.dtype)), offsets, weight, np.zeros(p, np.intp)
-    )
+    return Stack(values, values.view(integers_of(XT.dtype)), offsets, weight, np.zeros(p, np.intp))
 
 
 def _add_stack(state: State, stack: Stack, scratch: Scratch) -> np.ndarray:

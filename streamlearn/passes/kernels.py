@@ -1,10 +1,12 @@
 """Counting the values of columns: the compiled inside of the summary pass.
 
-A column starts with a table of its distinct values (open addressing, `SLOTS` slots).  Once it has more
-than `MAX_VALUES` of them it leaves the table for good and is counted by the top 14 bits of the
-order-preserving integer image of float32.  So a value costs one table access or one bin access, never
-both, and few-valued columns hold no bins at all.
+A column starts with a table of its distinct values (open addressing, `SLOTS` slots).  Once it has
+more than `MAX_VALUES` of them it leaves the table for good and is counted by the top 14 bits of the
+order-preserving integer image of float32.  So a value costs one table access or one bin access,
+never both, and few-valued columns hold no bins at all.
 """
+
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ class Columns(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """Columns of values one after the other; dense chunks share one weight vector, sparse do not."""
+    """Columns of values one after the other; dense ones share one weight vector."""
 
     values: Any
     bits: Any
@@ -102,7 +104,8 @@ def make_limits(dtype: np.dtype) -> Limits:
     """The `Limits` of float32 or float64."""
     integer = integers_of(dtype)
     infinity = np.array([np.inf], dtype).view(integer)[0]
-    return Limits(integer.type(np.iinfo(integer).max), integer.type(8 * integer.itemsize - 1), infinity)
+    magnitude = integer.type(np.iinfo(integer).max)
+    return Limits(magnitude, integer.type(8 * integer.itemsize - 1), infinity)
 
 
 def make_scratch(dtype: np.dtype) -> Scratch:
@@ -137,7 +140,7 @@ def slot_of(keys, value):
 
 @kernel
 def bin_of_value(value, cell, cell_bits):
-    """The 14-bit bin of one finite float64 but zero; `cell` is one float32, `cell_bits` its view."""
+    """The 14-bit bin of one finite float64 but zero; `cell` is a float32, `cell_bits` its view."""
     cell[0] = value
     if cell[0] == 0.0:
         cell[0] = TINIEST if value > 0.0 else -TINIEST
@@ -147,7 +150,7 @@ def bin_of_value(value, cell, cell_bits):
 
 @kernel
 def tabulate(columns, stack, stops):
-    """Count values in the tables, in place; stops[j] = position at which column j left its table."""
+    """Count values in the tables, in place; stops[j] = position where column j left its table."""
     values, weight = stack.values, stack.weight
     for j in range(len(stops)):
         first = stack.offsets[j]
@@ -208,7 +211,7 @@ def tabulate_table(columns, other, stops, weighted):
 
 @kernel
 def pour_table(columns, j, other, first, weighted):
-    """Add the table of column j of `other`, from slot `first` on, to the bins of column j, in place."""
+    """Add the table of column j of `other`, from slot `first` on, to its bins, in place."""
     cell = np.empty(1, np.float32)
     cell_bits = cell.view(np.int32)
     row = columns.bin_of[j]
@@ -225,9 +228,9 @@ def pour_table(columns, j, other, first, weighted):
 
 @kernel
 def scan_bits(bits, magnitude, shift):
-    """(largest |bits|, smallest key, largest key, zeros) of a tile; integers only, so it vectorises.
+    """(largest |bits|, smallest key, largest key, zeros) of a tile; integers only, to vectorise.
 
-    The key of a float is its bits with the magnitude flipped when negative: it sorts as the floats do.
+    The key of a float, its bits with the magnitude flipped when negative, sorts as the floats do.
     """
     integer = bits.dtype.type  # numba would widen to int64 and halve the vectors
     top, low, high, zeros = integer(0), integer(magnitude), integer(~magnitude), integer(0)
@@ -302,9 +305,10 @@ def compact(values, weight, scratch):
 
 @kernel
 def absorb_finite(columns, j, values, bits, weight, counted, scratch, limits):
-    """Add one tile of finite values of positive weight to column j, in place; to its bins if `counted`.
+    """Add one tile of finite values of positive weight to column j, in place.
 
-    Adds nothing and returns False if there is a NaN or an infinity among them.
+    Adds it to the column's bins too if `counted`.  Adds nothing and returns False if there is a NaN
+    or an infinity in it.
     """
     top, low, high, zeros = scan_bits(bits, limits.magnitude, limits.shift)
     if top >= limits.infinity:
@@ -375,9 +379,8 @@ def absorb(columns, stack, starts, scratch, limits):
                 n = compact(values, weight, scratch)
                 if n:
                     kept = scratch.weight[:n] if len(weight) else none
-                    absorb_finite(
-                        columns, j, scratch.values[:n], scratch.bits[:n], kept, counted, scratch, limits
-                    )
+                    values, bits = scratch.values[:n], scratch.bits[:n]
+                    absorb_finite(columns, j, values, bits, kept, counted, scratch, limits)
             i = stop
 
 

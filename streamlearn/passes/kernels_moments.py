@@ -1,10 +1,14 @@
 """Means and sums of squared deviations that can be added up (Chan, Golub & LeVeque 1983).
 
-The state of a column is (weight, mean, scatter) with scatter = sum_i w_i (x_i - mean)^2; the variance
-is scatter / weight, divided once, at the end.  Everything is float64 whatever the data are.
+The state of a column is (weight, mean, scatter) with scatter = sum_i w_i (x_i - mean)^2; the
+variance is scatter / weight, divided once, at the end.  All in float64 whatever the data are.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
+
+from typing import Any
 
 import numba
 import numpy as np
@@ -19,8 +23,10 @@ TINY = 5e-324
 summing = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
 
 
-def merge_moments(weight, mean, scatter, weight2, mean2, scatter2):
-    """(weight, mean, scatter) of two parts together; arrays or numbers; either part may be empty."""
+def merge_moments(
+    weight: Any, mean: Any, scatter: Any, weight2: Any, mean2: Any, scatter2: Any
+) -> Any:
+    """(weight, mean, scatter) of two parts together; arrays or numbers; a part may be empty."""
     total = weight + weight2
     share = weight2 / np.maximum(total, TINY)
     shift = mean2 - mean

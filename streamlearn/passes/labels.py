@@ -1,7 +1,7 @@
-"""The target: classes and their counts, or a number's range and moments, over all rows and per ref.
+"""The target: classes and their counts, or a number's range and moments, in all and per ref.
 
-Classes are counted up to `MAX_CLASSES` distinct labels; a numeric target with more keeps its moments
-only (a regression), a string target with more is refused.
+Classes are counted up to `MAX_CLASSES` distinct labels; a numeric target with more keeps its
+moments only (a regression), a string target with more is refused.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Labels:
 
     @cached_property
     def ref_labels(self) -> np.ndarray:
-        """(n_refs, K) weight of each class in each ref."""
+        """(n_refs, K) weight of each class in each ref of the dataset that was summarised."""
         table = np.zeros((self.n_refs, self.by_ref.shape[1]))
         table[self.refs] = self.by_ref
         return table
@@ -248,9 +248,7 @@ def _string_facts(
     missing = float(found.pop(None, 0.0))
     bad_row = NO_ROW
     if missing:
-        lost = (
-            k for k, v in enumerate(labels) if v is None and (weight is None or weight[k] > 0)
-        )
+        lost = (k for k, v in enumerate(labels) if v is None and (weight is None or weight[k] > 0))
         bad_row = rows[next(lost)]
     for odd in found:
         if not isinstance(odd, str):

@@ -1,12 +1,12 @@
 """Quantiles from exact counts over 14 bits of the value.
 
-A float32 read as an integer (with the magnitude flipped when negative) sorts as the numbers do; its top
-14 bits are the sign, the exponent and five bits of the fraction.  Counts over them merge exactly in any
-order, and a bin is at most 1/32 of its values wide.
+A float32 read as an integer (with the magnitude flipped when negative) sorts as the numbers do; its
+top 14 bits are the sign, the exponent and five bits of the fraction.  Counts over them merge
+exactly in any order, and a bin is at most 1/32 of its values wide.
 
 Error: a quantile lies in the bin of the exact one, so it is off by at most 1/32 of its value (4e-40
-next to zero), and its rank by at most the bin's mass.  Zeros, the minimum and the maximum are exact;
-so is everything in columns of at most 256 distinct values.
+next to zero), and its rank by at most the bin's mass.  Zeros, the minimum and the maximum are
+exact; so is everything in columns of at most 256 distinct values.
 """
 
 from __future__ import annotations
@@ -45,10 +45,8 @@ def cdf_of_values(values: np.ndarray, counts: np.ndarray) -> Cdf:
     return Cdf(values, values, counts.astype(np.float64))
 
 
-def cdf_of_bins(
-    bins: np.ndarray, counts: np.ndarray, zeros: float, low: float, high: float
-) -> Cdf:
-    """Pieces from the counts of the non-zero values (bin numbers ascending), zeros and exact range."""
+def cdf_of_bins(bins: np.ndarray, counts: np.ndarray, zeros: float, low: float, high: float) -> Cdf:
+    """Pieces from the counts of the non-zero values (bins ascending), zeros and exact range."""
     lo = np.clip(bin_edges(bins), low, high)
     hi = np.clip(bin_edges(bins + 1), low, high)
     mass = counts.astype(np.float64)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ from .quantiles import Cdf, cdf_of_bins, cdf_of_values, occupied, quantiles
 from .summary_text import format_summary
 
 MAX_STATE_BYTES = 16 << 20
-"""Wider tables are summarised in blocks of columns, several reads; a constant, so that no bit of the
-result depends on the memory that happens to be free."""
+"""Wider tables are summarised in blocks of columns, several reads; a constant, so that no bit of
+the result depends on the memory that happens to be free."""
 MAX_SHOWN = 5
 
 State = dict[str, Any]
@@ -113,7 +112,7 @@ class Summary:
         return OrderBias(False, 0.0, "") if self.labels is None else self.labels.order_bias
 
     def require_finite(self, place: Callable[[int], str]) -> None:
-        """Raise `SourceError` if a feature holds NaN or infinity; `place(row)` says where a row is."""
+        """Raise `SourceError` if a feature holds NaN or infinity; `place(row)` says where."""
         bad = [column for column in self.columns if column.first_bad is not None]
         if not bad:
             return
@@ -125,16 +124,19 @@ class Summary:
         row = int(first.first_bad or 0)
         raise SourceError(
             f"column {first.name!r} holds {first.missing:g} NaN (missing) and {first.infinite:g} "
-            f"infinite values, the first in row {row} ({place(row)}){more}; expected finite numbers: "
-            "leave these rows out with filters, or replace the values with Dataset.map"
+            f"infinite values, the first in row {row} ({place(row)}){more}; expected finite "
+            "numbers: leave these rows out with filters, or replace the values with Dataset.map"
         )
 
 
 def summary_fold(dataset: Any) -> Fold[State, Summary]:
     """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
+    return _block_fold(dataset, tuple(dataset.feature_names), dataset.target)
+
+
+def _block_fold(dataset: Any, names: tuple[str, ...], target: str | None) -> Fold[State, Summary]:
+    """The fold of some columns, its labels by the refs of the whole dataset."""
     starts = np.array([ref.start for ref in dataset.refs()], np.int64)
-    names = tuple(dataset.feature_names)
-    target = dataset.target
     return Fold(
         partial(_start, len(names), dataset.weight is not None, target is not None),
         partial(_step, starts, target),
@@ -149,10 +151,18 @@ def state_nbytes(dataset: Any, max_state_bytes: int = MAX_STATE_BYTES) -> int:
     return max(sum(_column_nbytes(dataset, names)) for names in blocks)
 
 
+def step_nbytes_per_row(dataset: Any) -> float:
+    """Temporaries of one step per row: work on the target, sparse rows turned to columns."""
+    sparse = 3 * dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) if dataset.sparse else 0
+    return 64.0 + sparse
+
+
 def column_blocks(dataset: Any, max_state_bytes: int = MAX_STATE_BYTES) -> list[tuple[str, ...]]:
     """Runs of columns whose states fit; one read each."""
     names = tuple(dataset.feature_names)
-    blocks, block, used = [], [], 0
+    blocks: list[tuple[str, ...]] = []
+    block: list[str] = []
+    used = 0
     for name, size in zip(names, _column_nbytes(dataset, names), strict=True):
         if block and used + size > max_state_bytes:
             blocks.append(tuple(block))
@@ -174,8 +184,8 @@ def collect_summary(
         return run_fold(summary_fold(dataset), dataset, name="summary")
     parts = []
     for k, names in enumerate(blocks):
-        part = dataset.with_columns(names)
-        parts.append(run_fold(summary_fold(part), part, name=f"summary-{k + 1}"))
+        fold = _block_fold(dataset, names, None if k else dataset.target)
+        parts.append(run_fold(fold, dataset.with_columns(names), name=f"summary-{k + 1}"))
     columns = tuple(column for part in parts for column in part.columns)
     return replace(parts[0], columns=columns, n_reads=len(parts))
 
@@ -191,8 +201,9 @@ def _read_in_order(fold: Fold[Any, Summary], dataset: Any, *, name: str) -> Summ
 
 def _column_nbytes(dataset: Any, names: tuple[str, ...]) -> list[int]:
     """Bytes of each column's state; bytes and booleans have at most 256 values and need no bins."""
-    store = getattr(dataset, "store", None)
-    types = {column.name: column.dtype for column in store.columns} if store is not None else {}
+    types = {}
+    if hasattr(dataset, "store") and not dataset.maps:
+        types = {column.name: column.dtype for column in dataset.store.columns}
     small = ("bool", "int8", "uint8")
     return [TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES for name in names]
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 MAX_COLUMNS = 40
 MAX_CLASSES = 12
-_HEADER = ("column", "missing", "distinct", "zeros", "min", "25 %", "median", "75 %", "max", "mean", "std")
+_HEADER = (
+    *("column", "missing", "distinct", "zeros"),
+    *("min", "25 %", "median", "75 %", "max", "mean", "std"),
+)
 
 
 def format_summary(summary: Any) -> str:
@@ -45,8 +50,8 @@ def _column_table(columns: Any) -> list[str]:
         if row is None:
             lines.append(gap)
             continue
-        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells))
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]))
     return lines
 
 
@@ -77,7 +82,9 @@ def _missing_lines(summary: Any) -> list[str]:
         (infinite, "Infinite", lambda c: c.infinite),
     ):
         if columns:
-            lines.append(f"{what} values in {_plural(len(columns), 'column')}: {_worst(columns, count)}.")
+            lines.append(
+                f"{what} values in {_plural(len(columns), 'column')}: {_worst(columns, count)}."
+            )
     return lines or ["No missing or infinite values."]
 
 
@@ -92,12 +99,14 @@ def _label_lines(labels: Any) -> list[str]:
     trouble = f", {bad:,.6g} missing or infinite (first in row {labels.first_bad})" if bad else ""
     head = f"target {labels.name!r}"
     lines = []
-    whole = labels.kind == "string" or labels.dtype[-2:-1] in ("i", "u", "b") or labels.dtype == "|b1"
+    whole = np.dtype(labels.dtype).kind != "f"
     if labels.classes is not None and (whole or len(labels.classes) <= MAX_CLASSES):
         total = max(labels.count, 1e-300)
         lines.append(f"{head}: {_plural(len(labels.classes), 'class')}{trouble}")
         pairs = list(zip(labels.classes.tolist(), labels.counts, strict=True))
-        most = sorted(pairs, key=lambda pair: -pair[1])[:MAX_CLASSES] if len(pairs) > MAX_CLASSES else pairs
+        most = pairs
+        if len(pairs) > MAX_CLASSES:
+            most = sorted(pairs, key=lambda pair: -pair[1])[:MAX_CLASSES]
         lines += [f"  {label!s:<20} {n:>14,.10g}  {n / total:7.2%}" for label, n in most]
         if len(pairs) > MAX_CLASSES:
             lines.append(f"  ... {len(pairs) - MAX_CLASSES} rarer classes")

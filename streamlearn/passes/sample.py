@@ -1,0 +1,107 @@
+"""A seeded sample of rows kept in memory, for what needs rows in hand (a Hessian, a starting point).
+
+Which rows are drawn is a function of the physical row number and the seed alone, so it is the same for
+any chunking, any number of workers, and after a resume.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.order import derive_seed, row_share
+from ..data.select import keep_rows
+from ..data.source import Chunk, Csr
+from .fold import Fold
+
+_PURPOSE = 0x73616D706C65
+"""Keeps the sample apart from splits and folds by the same seed: they hash the same row numbers."""
+
+State = dict[str, list[np.ndarray]]
+
+
+class Sample(NamedTuple):
+    """Rows in memory, in row order."""
+
+    X: Any
+    """(m, p) array or Csr, in the dataset's dtype."""
+    y: np.ndarray | None
+    weight: np.ndarray | None
+    rows: np.ndarray
+    """(m,) int64 physical row numbers."""
+
+    def chunk(self) -> Chunk:
+        """The sample as rows in hand."""
+        return Chunk(self.X, self.y, self.weight, self.rows)
+
+
+def sample_fold(dataset: Any, n_rows: int, seed: int) -> Fold[State, Sample]:
+    """Fold: about `n_rows` rows, each kept if its hash share is below n_rows / N.
+
+    N is the dataset's number of rows, or of physical rows while a filtered one has not been counted
+    (the sample then shrinks with the filter).  Rows of weight 0 are absent.  The state is the rows.
+    """
+    total = dataset.n_rows if dataset.n_rows is not None else dataset.n_physical_rows
+    share = min(1.0, n_rows / max(total, 1))
+    width = len(dataset.feature_names)
+    kept = "sparse" if dataset.sparse else "dense"
+    return Fold(
+        _start,
+        partial(_step, share, derive_seed(seed, _PURPOSE)),
+        _merge,
+        partial(_finish, width, kept, dataset.target is not None, dataset.weight is not None),
+    )
+
+
+def _start() -> State:
+    return {name: [] for name in ("rows", "X", "indices", "lengths", "y", "weight")}
+
+
+def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
+    keep = row_share(chunk.rows, seed) < share
+    if chunk.weight is not None:
+        keep &= chunk.weight > 0
+    if not keep.any():
+        return state
+    part = keep_rows(chunk, keep, in_place=False)
+    X = part.X
+    # the chunk's arrays are the reader's: whatever keep_rows passed through is copied
+    if isinstance(X, Csr):
+        state["X"].append(X.data.copy())
+        state["indices"].append(X.indices.copy())
+        state["lengths"].append(np.diff(X.indptr))
+    else:
+        state["X"].append(np.array(X, order="C"))
+    state["rows"].append(np.array(part.rows, np.int64))
+    if part.y is not None:
+        state["y"].append(np.array(part.y))
+    if part.weight is not None:
+        state["weight"].append(part.weight.copy())
+    return state
+
+
+def _merge(a: State, b: State) -> State:
+    return {name: [*a[name], *b[name]] for name in a}
+
+
+def _finish(width: int, kept: str, labelled: bool, weighted: bool, state: State) -> Sample:
+    rows = _join(state["rows"], np.empty(0, np.int64))
+    X: np.ndarray | Csr
+    if kept == "sparse":
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(_join(state["lengths"], np.empty(0, np.int64)), out=indptr[1:])
+        data = _join(state["X"], np.empty(0, np.float32))
+        X = Csr(data, _join(state["indices"], np.empty(0, np.int32)), indptr, width)
+    else:
+        X = _join(state["X"], np.empty((0, width), np.float32))
+    y = _join(state["y"], np.empty(0)) if labelled else None
+    return Sample(X, y, _join(state["weight"], np.empty(0)) if weighted else None, rows)
+
+
+def _join(parts: list[np.ndarray], empty: np.ndarray) -> np.ndarray:
+    """One array; the parts are given up, so that no more than one of them is held twice for long."""
+    joined = np.concatenate(parts) if parts else empty
+    parts.clear()
+    return joined
