@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
-from ..data.order import derive_seed
+from ..data.order import HashShare, derive_seed
 from .inputs import open_training
 from .scoring import check_metric, evaluate_models
 
 FOLDS = 0x666F6C6473
 """Makes the folds' seed unrelated to that of a split the user drew with the same small number."""
+
+
+@dataclass(frozen=True)
+class AllBut(HashShare):
+    """The rows whose share does not lie in [low, high): what a fold is trained on."""
+
+    def keeps(self, rows: range | np.ndarray) -> np.ndarray:
+        return ~super().keeps(rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,8 +126,7 @@ def cross_validate(
     scores, n_passes = np.empty((len(candidates), cv)), 0
     for fold in range(cv):
         lo, hi = float(edges[fold]), float(edges[fold + 1])
-        # The fold's complement is the interval that wraps around from hi to lo.
-        train = rows.where_hash(hi, lo, seed)
+        train = replace(rows, shares=(*rows.shares, AllBut(lo, hi, seed)), _counted=[])
         fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
         n_passes += sum(m.n_passes_ for m in fitted) + 1
         results = evaluate_models(fitted, rows.where_hash(lo, hi, seed), [scoring])

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.base import is_classifier
 
-from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..errors import SourceError
 from ..passes.summary import collect_summary
 from .certificate import warn_unless_converged
-from .inputs import MAX_SHOWN, open_scored, open_training
+from .inputs import open_scored, open_training
 from .persistence import fitted_tree, restore_fitted
-from .planning import needs_of
+from .planning import plan_fit, summary_state_bytes
 from .targets import CodedSource
 
 VALIDATION_SEED = 0x76616C6964617465
@@ -31,7 +29,7 @@ def fit(
     dataset, held_out = hold_out(model, dataset, validation)
     with Run(
         dataset,
-        make_plan(dataset, needs_of(model, dataset)),
+        plan_fit(model, dataset),
         name=type(model).__name__,
         identity=identity(model, dataset, held_out),
         checkpoint=checkpoint,
@@ -47,12 +45,15 @@ def fit(
 
 def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
     """Summary, checks, the family's own fit, and the certificate with what it cost."""
-    summary = collect_summary(run.fold, dataset)
-    check_features(summary)
+    summary = collect_summary(run.fold, dataset, summary_state_bytes(run.plan))
+    check_summary(dataset, summary)
     if is_classifier(model):
-        model.classes_ = find_classes(model, dataset, summary)
-    else:
-        check_target(model, dataset, summary)
+        model.classes_ = find_classes(summary.labels)
+    elif summary.labels.kind == "string":
+        raise ValueError(
+            f"the target {dataset.target!r} holds strings, {type(model).__name__} needs numbers; "
+            "choose a numeric column, or a classifier"
+        )
     classes = getattr(model, "classes_", None)
     validation = None if held_out is None else CodedSource(held_out, classes)
     outcome = model._fit(run, CodedSource(dataset, classes), summary, validation)
@@ -66,6 +67,51 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
         seconds=run.seconds,
         peak_memory_bytes=run.peak_memory_bytes,
     )
+
+
+def check_summary(dataset: Any, summary: Any) -> None:
+    """Refuse data without rows, or with features or targets that are missing or not finite."""
+    if summary.n_rows == 0:
+        raise SourceError(
+            "Found array with 0 sample(s) (no rows are left after filters and splits) while a "
+            "minimum of 1 is required; widen the filters"
+        )
+    if not summary.total_weight > 0:
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number: a row of weight 0 is absent"
+        )
+
+    def place(row: int) -> str:
+        return dataset.store.place(row, row + 1)
+
+    summary.require_finite(place)
+    labels = summary.labels
+    if labels.first_bad is not None:
+        row = labels.first_bad
+        missing = "missing" if labels.kind == "string" else "NaN (missing)"
+        raise SourceError(
+            f"the target {labels.name!r} holds {labels.missing:g} {missing} and "
+            f"{labels.infinite:g} inf (infinite) values, the first in row {row} ({place(row)}); "
+            "leave these rows out with filters, or give them weight 0"
+        )
+
+
+def find_classes(labels: Any) -> Any:
+    """The sorted classes of a classifier's target."""
+    if labels.classes is None or (
+        labels.classes.dtype.kind == "f" and (labels.classes % 1 != 0).any()
+    ):
+        raise ValueError(
+            f"Unknown label type: continuous. The target {labels.name!r} holds numbers that are no "
+            "class labels; use a regressor, or bin them first"
+        )
+    classes = labels.classes[labels.counts > 0]  # a label whose rows all weigh 0 is absent
+    if len(classes) < 2:
+        raise ValueError(
+            f"the target {labels.name!r} holds 1 class ({classes.tolist()[0]!r}), a classifier "
+            "needs at least 2 classes; check the target, the filters and the weights"
+        )
+    return classes
 
 
 def hold_out(model: Any, dataset: Any, validation: Any) -> tuple[Any, Any]:

@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ..data.dataset import Dataset
+from ..data.from_arrays import open_arrays
 from ..data.open import open_dataset
 
 UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
-"""Kinds of stores whose columns are known by position when they are called x0, x1, ..."""
+"""Kinds of stores whose columns are called x0, x1, ... for want of a name."""
 
 MAX_SHOWN = 5
 
@@ -46,6 +47,11 @@ def open_training(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
         del model.feature_names_in_
     model.n_features_in_ = len(names)
     return dataset
+
+
+def open_data(X: Any) -> Dataset:
+    """Rows of any kind, with or without a target."""
+    return X if isinstance(X, Dataset) else open_dataset(X)
 
 
 def open_scored(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
@@ -90,7 +96,7 @@ def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dat
         if not reset and is_on_disk(X) and hasattr(model, "feature_names_in_"):
             features = list(model.feature_names_in_)  # a file may hold other columns too
         return open_dataset(X, target=y, weight=sample_weight, features=features)
-    if reset and y is None and not is_dask(X) and not hasattr(X, "feature_names"):
+    if reset and y is None:
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None; pass an "
             "array of targets or the name of a column of X"
@@ -103,7 +109,17 @@ def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dat
 
 def open_pair(X: Any, y: Any, sample_weight: Any) -> Dataset:
     """Rows with their targets and weights beside them, as one dataset."""
-    return open_dataset(X, y=y, sample_weight=sample_weight)
+    if y is None and sample_weight is None:
+        return open_dataset(X)
+    open_store = open_arrays
+    if is_dask(X):
+        from ..data.from_dask import open_dask
+
+        open_store = open_dask
+    store = open_store(X, y, sample_weight)
+    given = (store.default_target, store.default_weight)
+    names = tuple(column.name for column in store.columns if column.name not in given)
+    return Dataset(store, names, *given)
 
 
 def check_weights(sample_weight: Any) -> Any:

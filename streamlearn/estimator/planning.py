@@ -8,8 +8,11 @@ from sklearn.base import clone
 
 from ..config import parse_bytes
 from ..engine.plan import Needs, Plan, make_plan
-from ..passes.summary import column_blocks, state_nbytes, step_nbytes_per_row
+from ..errors import MemoryBudgetError
+from ..passes.summary import MAX_STATE_BYTES, column_blocks, state_nbytes, step_nbytes_per_row
 from .inputs import open_data
+
+SUMMARY = "summary"
 
 
 def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = None) -> Plan:
@@ -36,18 +39,40 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
     """
     model = clone(model)
     model._validate_params()
-    dataset = open_data(model, data)
-    budget = None if memory_budget is None else parse_bytes(memory_budget)
-    return make_plan(dataset, needs_of(model, dataset), budget=budget)
+    dataset = open_data(data)
+    return plan_fit(model, dataset, None if memory_budget is None else parse_bytes(memory_budget))
 
 
-def needs_of(model: Any, dataset: Any, summary: Any = None) -> list[Needs]:
-    """What the summary and the family's own phases ask of memory and disk."""
-    reads = len(column_blocks(dataset))
-    first = Needs(
-        "summary",
-        state_bytes=state_nbytes(dataset),
-        step_bytes_per_row=step_nbytes_per_row(dataset),
-        passes=(reads, reads),
-    )
-    return [first, *model._needs(dataset, summary)]
+def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
+    """The plan of a fit: the summary, then the family's own phases.
+
+    The summary's state is cut into blocks of columns until it does not keep lanes from running.
+    Blocks read only their own columns, so they cost little; lanes would cost every later read.
+    """
+    own = model._needs(dataset)
+    lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
+    limit, plan = MAX_STATE_BYTES, None
+    while plan is None or plan.lanes_in_flight < lanes:
+        n_blocks = len(column_blocks(dataset, limit))
+        summary = Needs(
+            SUMMARY,
+            state_bytes=state_nbytes(dataset, limit),
+            step_bytes_per_row=step_nbytes_per_row(dataset),
+            passes=(n_blocks, n_blocks),
+        )
+        last = n_blocks == dataset.n_features
+        try:
+            plan = make_plan(dataset, [summary, *own], budget=budget)
+        except MemoryBudgetError:
+            if last:
+                raise
+        if last:
+            break
+        limit = summary.state_bytes // 2
+    return plan
+
+
+def summary_state_bytes(plan: Plan) -> int:
+    """What the plan allows one state of the summary."""
+    states = dict(plan.terms)[SUMMARY]
+    return next(term.each_bytes for term in states if term.label == "state")

@@ -1,0 +1,180 @@
+"""Answers: the same numbers from arrays, files and dask; lazily, in parts, within the budget."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from estimator.ridge import RidgeClassifier, RidgeRegressor
+from sklearn.exceptions import NotFittedError
+
+import streamlearn as sl
+from streamlearn.errors import MemoryBudgetError, SourceError
+
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    X, y, _ = table
+    frame = pd.DataFrame(X, columns=NAMES)
+    return RidgeClassifier().fit(frame, np.where(y == 1, "yes", "no"))
+
+
+@pytest.fixture(scope="module")
+def many(table):
+    """Three classes."""
+    return RidgeClassifier().fit(table[0], np.digitize(table[2], [-1, 1]))
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
+def test_file_and_array_agree(model, parquet, table, method):
+    here = getattr(model, method)(pd.DataFrame(table[0], columns=NAMES))
+    np.testing.assert_array_equal(getattr(model, method)(parquet), here)
+    small = sl.open_dataset(parquet, features=NAMES, chunk_rows=64)
+    np.testing.assert_array_equal(getattr(model, method)(small), here)
+
+
+def test_shapes(model, many, table):
+    frame = pd.DataFrame(table[0], columns=NAMES)
+    assert model.predict(frame).dtype == model.classes_.dtype
+    assert model.decision_function(frame).shape == (500,)
+    assert model.predict_proba(frame).shape == (500, 2)
+    assert many.decision_function(table[0]).shape == (500, 3)
+    np.testing.assert_allclose(many.predict_proba(table[0]).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
+def test_dask_in_dask_out(many, table, method):
+    X = table[0]
+    lazy = getattr(many, method)(da.from_array(X, chunks=(120, 2)))
+    assert isinstance(lazy, da.Array)
+    assert lazy.chunks[0] == (120, 120, 120, 120, 20)
+    np.testing.assert_array_equal(lazy.compute(), getattr(many, method)(X))
+
+
+def test_dask_frame_is_matched_by_name(model, table):
+    frame = pd.DataFrame(table[0], columns=NAMES)
+    collection = dd.from_pandas(frame[["c", "b", "a"]], npartitions=3)
+    lazy = model.predict_proba(collection)
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape[1] == 2
+    np.testing.assert_array_equal(lazy.compute(), model.predict_proba(frame))
+    with pytest.raises(ValueError, match="lacks 1 of the 3 columns"):
+        model.predict(collection[["a", "b"]])
+
+
+def test_dask_of_another_width(many, table):
+    with pytest.raises(ValueError, match="X has 2 features"):
+        many.predict(da.from_array(table[0][:, :2], chunks=100))
+
+
+def test_model_is_one_key_of_the_graph(many, table):
+    lazy = many.predict(da.from_array(table[0], chunks=(50, 3)))
+    holders = [v for v in dict(lazy.__dask_graph__()).values() if v is many]
+    assert len(holders) <= 1
+
+
+@pytest.mark.parametrize(
+    ("what", "columns"),
+    [
+        ("prediction", ["prediction"]),
+        ("decision", ["decision"]),
+        ("probability", ["probability_no", "probability_yes"]),
+    ],
+)
+def test_predict_to_parquet(model, parquet, tmp_path, what, columns):
+    data = sl.open_dataset(parquet, features=NAMES, chunk_rows=64)
+    model.predict_to(data, tmp_path / "out", what)
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+    found = pq.read_table(tmp_path / "out").to_pandas()
+    assert list(found.columns) == columns
+    method = {"prediction": "predict", "decision": "decision_function"}
+    expected = getattr(model, method.get(what, "predict_proba"))(data)
+    np.testing.assert_array_equal(found.to_numpy().squeeze(), expected)
+
+
+def test_predict_to_zarr(many, table, tmp_path):
+    many.predict_to(table[0], tmp_path / "out.zarr", "decision")
+    assert (tmp_path / "out.zarr" / "_SUCCESS").exists()
+    group = zarr.open_group(str(tmp_path / "out.zarr"), mode="r")
+    found = np.column_stack([group[f"decision_{k}"][:] for k in range(3)])
+    np.testing.assert_array_equal(found, many.decision_function(table[0]))
+
+
+def test_existing_target_is_refused_unless_overwritten(model, parquet, tmp_path):
+    model.predict_to(parquet, tmp_path / "out")
+    with pytest.raises((sl.StreamlearnError, FileExistsError), match="overwrite"):
+        model.predict_to(parquet, tmp_path / "out")
+    model.predict_to(parquet, tmp_path / "out", "decision", overwrite=True)
+    assert pq.read_table(tmp_path / "out").column_names == ["decision"]
+
+
+def test_nothing_half_written(model, table, tmp_path):
+    X = table[0].copy()
+    X[-1, 0] = np.nan
+    with pytest.raises(SourceError, match="NaN in column 'a'"):
+        model.predict_to(pd.DataFrame(X, columns=NAMES), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_answers(model, parquet, tmp_path):
+    with pytest.raises(ValueError, match="what='score' is not known; use one of 'prediction'"):
+        model.predict_to(parquet, tmp_path / "out", "score")
+    number = RidgeRegressor().fit(parquet_features(parquet, "z"))
+    with pytest.raises(AttributeError, match="predicts numbers, not probabilities"):
+        number.predict_to(parquet, tmp_path / "out", "probability")
+    with pytest.raises(NotFittedError):
+        RidgeRegressor().predict(parquet)
+
+
+def parquet_features(path, target):
+    return sl.open_dataset(path, target=target, features=NAMES)
+
+
+def test_answer_over_the_budget_is_refused(model, parquet, monkeypatch):
+    data = sl.open_dataset(parquet, features=NAMES)
+    with (
+        sl.config_context(memory_budget="1KiB"),
+        pytest.raises(MemoryBudgetError, match=r"500 rows x 8 B = .* predict_to"),
+    ):
+        model.decision_function(data)
+
+
+def test_scores(model, parquet, table):
+    from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
+
+    from streamlearn.estimator.scoring import evaluate, suitable_metrics
+
+    X, y, z = table
+    w = np.arange(500) % 3.0
+    frame = pd.DataFrame(X, columns=NAMES)
+    labels = np.where(y == 1, "yes", "no")
+    data = sl.open_dataset(parquet, target="label", weight="w", features=NAMES, chunk_rows=64)
+    expected = accuracy_score(labels, model.predict(frame), sample_weight=w)
+    assert model.score(data) == pytest.approx(expected, rel=1e-12)
+    assert model.score(frame, labels, w) == pytest.approx(expected, rel=1e-12)
+    assert model.score(parquet, "label", "w") == pytest.approx(expected, rel=1e-12)
+    scores = evaluate(model, data, scoring=suitable_metrics(model))
+    expected = log_loss(labels, model.predict_proba(frame), sample_weight=w)
+    assert scores["log_loss"] == pytest.approx(expected, rel=1e-12)
+
+    number = RidgeRegressor().fit(X, z)
+    scores = evaluate(number, X, z, w, scoring=["r2", "mean_squared_error"])
+    assert scores["r2"] == pytest.approx(r2_score(z, number.predict(X), sample_weight=w))
+    assert scores["mean_squared_error"] == pytest.approx(
+        mean_squared_error(z, number.predict(X), sample_weight=w)
+    )
+    with pytest.raises(ValueError, match="'accuracy' does not fit RidgeRegressor; use one of r2"):
+        evaluate(number, X, z, scoring=["accuracy"])
+    with pytest.raises(ValueError, match="scoring='f1' is not known"):
+        evaluate(number, X, z, scoring=["f1"])
+    with pytest.raises(ValueError, match="scoring needs the targets"):
+        number.score(X)
+
+
+def test_unseen_label_is_a_miss(model, table):
+    frame = pd.DataFrame(table[0], columns=NAMES)
+    assert model.score(frame, np.full(500, "maybe")) == 0

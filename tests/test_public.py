@@ -1,0 +1,50 @@
+"""The public names: lazy, complete, quick to import."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import streamlearn as sl
+
+
+def test_every_public_name_loads():
+    for name in sl.__all__:
+        assert getattr(sl, name) is not None
+    assert set(sl.__all__) <= set(dir(sl))
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        sl.nonsense  # noqa: B018
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_import_loads_nothing_but_itself():
+    code = (
+        "import sys, json; before = set(sys.modules); import streamlearn;"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    assert set(json.loads(run(code))) <= {"streamlearn", "importlib", "importlib._abc"}
+
+
+@pytest.mark.slow
+def test_warm_is_a_function_however_it_was_reached():
+    assert "ok" in run(
+        "import streamlearn.warm as module; import streamlearn as sl; sl.warm(); module.warm();"
+        "from streamlearn.warm import warm; warm(); print('ok')"
+    )
+
+
+def test_version_is_the_packages():
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        assert version("streamlearn") == sl.__version__
+    except PackageNotFoundError:
+        pytest.skip("streamlearn is not installed here, only on the path")
