@@ -10,7 +10,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def run(arguments, folder):
@@ -32,14 +31,28 @@ def test_example(path, tmp_path):
     assert run([path], tmp_path).strip(), "an example prints something"
 
 
+def readme(language):
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert blocks, f"no {language} block in README.md"
+    return blocks
+
+
 @pytest.mark.slow
 def test_readme(tmp_path):
-    """The README's Python blocks, one after another in one process and folder, as it says."""
-    blocks = FENCE.findall((ROOT / "README.md").read_text())
-    assert blocks
+    """The README's Python blocks, one after another, and then its shell lines."""
+    data, *_ = blocks = readme("python")
     script = tmp_path / "readme.py"
     script.write_text("\n".join(blocks))
     run([script], tmp_path)
+
+    shell = tmp_path / "shell"
+    shell.mkdir()
+    script.write_text(data)
+    run([script], shell)
+    for line in "".join(readme("sh")).splitlines():
+        program, *arguments = line.split()
+        assert run(["-m", program, *arguments], shell).strip(), line
 
 
 def test_examples_are_short():

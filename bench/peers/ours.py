@@ -30,6 +30,8 @@ def run(report, *, task, budget, threads, cluster=0, scratch=None, **model_optio
     if scratch is not None:
         config["scratch"] = scratch
 
+    report["reads"] = time_reads()
+
     def fit():
         start = time.perf_counter()
         with streamlearn.config_context(**config), warnings.catch_warnings():
@@ -53,7 +55,6 @@ def run(report, *, task, budget, threads, cluster=0, scratch=None, **model_optio
         "rows_read": int(certificate.rows_read),
         "bytes_read": int(certificate.bytes_read),
         "solver": certificate.solver,
-        "history": [dict(record) for record in model.history_],
     }
 
     def score():
@@ -64,6 +65,31 @@ def run(report, *, task, budget, threads, cluster=0, scratch=None, **model_optio
         return data.scores(y, model.classes_, predicted=model.predict(test))
 
     return score
+
+
+def time_reads():
+    """A list that gets kind, name and seconds of every read of the data from now on."""
+    from functools import wraps
+
+    from streamlearn.engine.run import Run
+
+    reads = []
+
+    def timed(kind):
+        method = getattr(Run, kind)
+
+        @wraps(method)
+        def read(*args, name, **options):
+            start = time.perf_counter()
+            result = method(*args, name=name, **options)
+            reads.append({"kind": kind, "name": name, "s": time.perf_counter() - start})
+            return result
+
+        setattr(Run, kind, read)
+
+    for kind in ("fold", "sweep", "spool"):
+        timed(kind)
+    return reads
 
 
 def workers(n):
