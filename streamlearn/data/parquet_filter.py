@@ -87,12 +87,10 @@ class RowFilter:
     def live_units(self, store: ParquetStore) -> np.ndarray:
         """(u,) bool: row groups not ruled out by their statistics and folder names."""
         import pyarrow.dataset as ds
+        from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
 
-        schema, fs = pa.schema(list(self.types.items())), None
-        if store.fs is not None:
-            from pyarrow.fs import FSSpecHandler, PyFileSystem
-
-            fs = PyFileSystem(FSSpecHandler(store.fs))
+        schema = pa.schema(list(self.types.items()))
+        fs = LocalFileSystem() if store.fs is None else PyFileSystem(FSSpecHandler(store.fs))
         live: set[tuple[int, int]] = set()
         for file, path in enumerate(store.paths):
             told = pc.scalar(True)
