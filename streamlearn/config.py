@@ -46,7 +46,7 @@ def parse_bytes(size: int | float | str) -> int:
 
     try:
         n_bytes = int(parse(size))
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         n_bytes = -1
     if n_bytes <= 0 or isinstance(size, bool):
         raise ValueError(f'a size in bytes was expected, such as "1GiB" or 64e6, got {size!r}')

@@ -25,6 +25,7 @@ from .row_state import RowAccess, RowFile
 LANE_NBYTES = 256 << 20
 MIN_LANES, MAX_LANES = 16, 4096
 READ_ATTEMPTS = 3
+FIRST_WAIT_S = 0.2
 
 
 def cut_lanes(refs: Sequence[Ref]) -> list[tuple[Ref, ...]]:
@@ -95,7 +96,7 @@ class RetryingReader:
                 self.close()
                 if attempt == READ_ATTEMPTS or not _is_io_error(error):
                     raise
-                time.sleep(0.05 * 4**attempt)
+                time.sleep(FIRST_WAIT_S * 4 ** (attempt - 1))
         raise AssertionError("unreachable")
 
     def close(self) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from streamlearn.data.source import Chunk, Csr, Ref
+from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.run import Run
 from streamlearn.passes.fold import Fold, RowState
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows made from their numbers, so that any process can make them; `keep` in 1 leaves some out."""
+    """Rows made from their numbers, so that any process can make them; `skip` leaves some out."""
 
     n_rows: int = 1000
     p: int = 3
@@ -81,6 +83,8 @@ class FailingRows(Rows):
     times: int = 1
     error: type[Exception] = OSError
     kill: bool = False
+    skip_kills: int = 0
+    """Readings of a ref in `at` that go well before one fails."""
 
     def reader(self):
         return FailingReader(self)
@@ -95,7 +99,8 @@ class FailingReader(RowsReader):
         log = Path(source.folder, f"{ref.start}.log")
         with log.open("a") as file:
             file.write("x")
-        if ref.start in source.at and log.stat().st_size <= source.times:
+        n_reads = log.stat().st_size
+        if ref.start in source.at and source.skip_kills < n_reads <= source.times:
             if source.kill:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise source.error(f"cannot read rows {ref.start} to {ref.stop}")
@@ -160,3 +165,42 @@ def _sgd_step(rate, row_state, w, chunk):
         if row_state is not None:
             chunk.state[row_state][i] += w[0]
     return w
+
+
+def open_run(source, checkpoint, identity=None, budget=1 << 30, threads=2):
+    plan = make_plan(source, [Needs("read", 1000)], budget=budget, threads=threads)
+    identity = {"parameters": {"C": 1.0}, "data": {"sizes": [1, 2]}} | (identity or {})
+    return Run(source, plan, name="fit", identity=identity, checkpoint=checkpoint)
+
+
+def same(chunk):
+    return chunk
+
+
+def program(run):
+    """A fit with every kind of read; what it returns depends on every bit of them."""
+    if run.finished is not None:
+        return run.finished
+    gram = run.fold(gram_fold(3), name="summary")["gram"]
+    scratch, also = run.spool(
+        None, same, n_columns=3, dtype="float32", also=gram_fold(3), name="spool"
+    )
+    loop = run.restore("loop", {"t": 0, "w": np.linalg.solve(gram, also["gram"][0])})
+    w = loop["w"]
+    for t in range(loop["t"], 4):
+        fold = sgd_fold(w, row_state="sum")
+        w = run.sweep(fold, None, Shuffled(), pass_index=t, name=f"sweep-{t}")
+        check = run.fold(gram_fold(3), scratch, name=f"check-{t}")
+        run.record(t=t, w=w.copy(), n_passes=run.n_passes)
+        if t % 2:
+            run.commit("loop", {"t": t + 1, "w": w})
+    sums = np.fromfile(run.row_state("sum").read_path)
+    result = {"w": w, "sums": sums, "gram": check["gram"], "n_passes": run.n_passes}
+    run.finish(result)
+    return result
+
+
+def assert_same(a, b):
+    assert a.keys() == b.keys()
+    for key in a:
+        np.testing.assert_array_equal(a[key], b[key])

@@ -1,0 +1,62 @@
+"""The same reads on a dask cluster of processes: same bits, lost workers repaired."""
+
+import pytest
+from engine_kit import FailingRows, Rows, assert_same, gram_fold, open_run, program
+
+from streamlearn.config import config_context
+from streamlearn.engine.dask_engine import find_client
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def expected():
+    with config_context(scheduler="threads"), open_run(Rows(), None) as run:
+        return program(run)
+
+
+def test_the_active_client_is_found_and_threads_can_be_asked_for(client):
+    assert find_client(None) is client
+    assert find_client("threads") is None
+    assert find_client(client) is client
+    with pytest.raises(ValueError, match="scheduler='processes' is not known"):
+        find_client("processes")
+
+
+def test_every_kind_of_read_gives_the_bits_of_threads(client, expected):
+    with open_run(Rows(), None) as run:
+        assert run._engine.is_cluster
+        assert_same(program(run), expected)
+        assert run.peak_memory_bytes > 1 << 20
+
+
+def test_a_fit_can_move_from_threads_to_a_cluster(client, expected, tmp_path):
+    with config_context(scheduler="threads"), open_run(Rows(), tmp_path) as run:
+        run.fold(gram_fold(3), name="summary")
+    with open_run(Rows(), tmp_path) as run:
+        assert_same(program(run), expected)
+
+
+def test_io_errors_on_workers_are_tried_again(client, tmp_path):
+    source = FailingRows(folder=str(tmp_path), at=(64, 640), times=2)
+    with open_run(source, None) as run, open_run(Rows(), None) as other:
+        assert_same(run.fold(gram_fold(3), name="a"), other.fold(gram_fold(3), name="a"))
+
+
+def test_a_lost_worker_changes_nothing(client, tmp_path):
+    source = FailingRows(folder=str(tmp_path), at=(512,), times=1, kill=True)
+    with open_run(source, None) as run, open_run(Rows(), None) as other:
+        assert_same(run.fold(gram_fold(3), name="a"), other.fold(gram_fold(3), name="a"))

@@ -1,0 +1,98 @@
+"""The arithmetic of a plan, done by hand; refusals that say what would fit."""
+
+import pytest
+from engine_kit import Rows
+
+from streamlearn.config import config_context
+from streamlearn.engine.plan import RESERVE_BYTES, Needs, make_plan
+from streamlearn.errors import MemoryBudgetError
+
+MIB = 1 << 20
+
+
+def source(slice_rows=4096, n_rows=1 << 20):
+    """1 KiB a row."""
+    return Rows(n_rows, slice_rows=slice_rows, row_nbytes=1024)
+
+
+def test_the_sum_of_the_law():
+    needs = Needs(
+        "fit",
+        state_bytes=8 * MIB,
+        step_bytes_per_row=256,
+        driver_bytes=3 * MIB,
+        model_bytes=MIB,
+        row_state_bytes=8,
+        passes=(2, 9),
+    )
+    plan = make_plan(source(), [needs], budget=10**10, threads=4)
+    assert plan.n_lanes == 16
+    states = (4 + 4 + 1) * 8 * MIB  # log2(16) = 4
+    slices = 4 * 4 * MIB
+    steps = 4 * 4096 * (256 + 8)
+    assert plan.peak_bytes == states + slices + steps + 4 * MIB + RESERVE_BYTES
+    assert plan.lanes_in_flight == 4
+    assert plan.disk_bytes == 2 * 8 << 20
+    assert plan.passes == (2, 9)
+    assert plan.bytes_per_pass == 1 << 30
+
+
+def test_the_peak_is_that_of_the_largest_phase():
+    plan = make_plan(source(), [Needs("a", MIB), Needs("b", 5 * MIB)], budget=10**10, threads=1)
+    assert plan.peak_bytes == (1 + 4 + 1) * 5 * MIB + 4 * MIB + RESERVE_BYTES
+    assert plan.passes == (2, 2)
+
+
+def test_a_sweep_counts_two_groups():
+    needs = Needs("sweep", state_bytes=MIB, step_bytes_per_row=16, row_state_bytes=8, group=4)
+    plan = make_plan(source(), [needs], budget=10**10, threads=4)
+    groups = 2 * 4 * (4 * MIB + 8 * 4096)
+    steps = 4 * 4096 * 16
+    assert plan.peak_bytes == 2 * MIB + groups + 4 * MIB + steps + RESERVE_BYTES
+
+
+def test_fewer_lanes_then_finer_slices():
+    needs = [Needs("fit", MIB)]
+    assert make_plan(source(), needs, budget=29 * MIB, threads=4).lanes_in_flight == 4
+    assert make_plan(source(), needs, budget=28 * MIB, threads=4).lanes_in_flight == 3
+    finer = make_plan(source(), needs, budget=13 * MIB, threads=4)
+    assert (finer.slice_rows, finer.slices_halved, finer.lanes_in_flight) == (2048, 1, 1)
+
+
+def test_the_number_of_lanes_does_not_depend_on_budget_or_threads():
+    plans = [
+        make_plan(source(), [Needs("fit", MIB)], budget=b * MIB, threads=t)
+        for b, t in [(14, 1), (10**4, 1), (10**4, 8)]
+    ]
+    assert {(plan.n_lanes, plan.slice_rows) for plan in plans} == {(16, 4096)}
+
+
+def test_a_plan_that_cannot_fit_prints_the_sum_and_what_would():
+    needs = [Needs("newton", 8 * MIB, driver_bytes=24 * MIB)]
+    text = (
+        r"Plan needs 80.0 MiB for 'newton' with one lane at a time "
+        r"\(6 x 8.0 MiB state \+ 4.0 MiB slice \+ 24.0 MiB driver \+ 4.0 MiB reserve\) "
+        r"but the budget is 64.0 MiB; raise memory_budget to 80.4 MiB "
+        r"\(or to 76.6 MiB for slices of 256 rows\)"
+    )
+    with pytest.raises(MemoryBudgetError, match=text):
+        make_plan(source(), needs, budget=64 * MIB, threads=4)
+    with pytest.raises(MemoryBudgetError, match="1.0 MiB"), config_context(memory_budget="1MiB"):
+        make_plan(source(), needs)
+
+
+def test_scratch_in_memory_counts_as_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("streamlearn.engine.plan.lies_in_memory", lambda folder: True)
+    needs = [Needs("spool", 0, scratch_bytes_per_row=100)]
+    plan = make_plan(source(), needs, budget=10**10, threads=1)
+    assert plan.peak_bytes == (100 << 20) + 4 * MIB + RESERVE_BYTES
+
+
+def test_it_prints_as_a_table():
+    plan = make_plan(source(), [Needs("fit", MIB, passes=(2, 9))], budget=29 * MIB, threads=4)
+    lines = str(plan).splitlines()
+    assert lines[0] == "rows             1,048,576"
+    assert lines[1] == "lanes            16, 4 at once"
+    assert lines[3] == "reads            2 to 9 of 1.0 GiB each"
+    assert lines[5] == "memory           29.0 MiB of a budget of 29.0 MiB"
+    assert lines[7] == "    state                   9.0 MiB  (9 x 1.0 MiB)"

@@ -1,0 +1,304 @@
+"""Reads through `Run`: same bits for any number of threads, order, retries, row state, spool."""
+
+import os
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from engine_kit import FailingRows, Rows, Shuffled, dense, gram_fold, sgd_fold
+
+from streamlearn.config import config_context
+from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.run import Run
+from streamlearn.errors import ScratchError
+from streamlearn.passes.fold import Fold, both, read_all, run_fold
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr("streamlearn.engine.lanes.FIRST_WAIT_S", 0.0)
+
+
+def open_run(source, threads=2, **options):
+    plan = make_plan(source, [Needs("read", 1000)], budget=1 << 30, threads=threads)
+    return Run(source, plan, name="test", identity={"n": 1}, **options)
+
+
+def rows_of(run, name, n_rows):
+    """A row state as an array."""
+    return np.fromfile(run.row_state(name).read_path).reshape(n_rows, -1)
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_bits_do_not_depend_on_threads(threads):
+    source = Rows(3000)
+    results = []
+    for n in (1, threads):
+        with dask.config.set(num_workers=n), open_run(source, n) as run:
+            assert run.plan.lanes_in_flight == n
+            results.append(run.fold(gram_fold(3), name="gram"))
+    one, many = results
+    assert one["n"] == many["n"] == 3000
+    np.testing.assert_array_equal(one["gram"], many["gram"])
+
+
+def test_synchronous_scheduler_runs_in_the_calling_thread():
+    source = Rows()
+    with open_run(source) as run:
+        threaded = run.fold(gram_fold(3), name="gram")
+    with config_context(scheduler="synchronous"), open_run(source) as run:
+        inline = run.fold(gram_fold(3), name="gram")
+    np.testing.assert_array_equal(threaded["gram"], inline["gram"])
+
+
+def test_states_merge_in_lane_order():
+    source = Rows(1000, slice_rows=10)
+    names = Fold(list, _append_rows, _concatenate)
+    with dask.config.set(num_workers=4), open_run(source, 4) as run:
+        assert run.fold(names, name="rows") == list(range(1000))
+
+
+def _append_rows(state, chunk):
+    return [*state, *chunk.rows]
+
+
+def _concatenate(a, b):
+    return a + b
+
+
+def test_a_fold_without_merge_sees_the_rows_in_order():
+    source, fold = Rows(500), sgd_fold(np.zeros(3))
+    with open_run(source, 4) as run:
+        streamed = run.fold(fold, name="sgd")
+    np.testing.assert_array_equal(streamed, run_fold(fold, read_all(source)))
+
+
+def test_counters():
+    with open_run(Rows(500)) as run:
+        run.fold(gram_fold(3), name="a")
+        run.fold(both(gram_fold(3), gram_fold(3)), name="b")
+        assert (run.n_passes, run.rows_read, run.bytes_read) == (2, 1000, 2 * 500 * 24)
+        assert run.seconds > 0
+        assert run.peak_memory_bytes > 1 << 20
+
+
+def test_io_errors_are_tried_again_and_change_nothing(tmp_path):
+    flaky = FailingRows(folder=str(tmp_path), at=(64, 320), times=1)
+    with open_run(flaky) as run:
+        result = run.fold(gram_fold(3), name="gram")
+    with open_run(Rows()) as run:
+        np.testing.assert_array_equal(result["gram"], run.fold(gram_fold(3), name="gram")["gram"])
+    assert (tmp_path / "64.log").read_text() == "xx"
+
+
+@pytest.mark.parametrize("error, n_reads", [(OSError, 3), (ValueError, 1)])
+def test_an_error_that_stays_is_raised_with_its_place(tmp_path, error, n_reads):
+    broken = FailingRows(folder=str(tmp_path), at=(64,), times=99, error=error)
+    with open_run(broken) as run, pytest.raises(error, match="rows 64 to 96") as raised:
+        run.fold(gram_fold(3), name="gram")
+    assert "in read 'test-gram', rows 64 to 96" in raised.value.__notes__
+    assert (tmp_path / "64.log").stat().st_size == n_reads
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": False}, {"sparse": True}, {"skip": 3}])
+def test_a_sweep_visits_the_rows_of_each_group_in_the_drawn_order(options):
+    source, order = Rows(700, **options), Shuffled(size=3)
+    X, y = dense(source.all().X), source.all().y
+    numbers = np.asarray(source.all().rows)
+    if options.get("skip"):
+        X = np.array([row for i, row in enumerate(Rows(700).all().X) if i % 3])
+        y = np.array([v for i, v in enumerate(Rows(700).all().y) if i % 3])
+    w, refs = np.zeros(3), source.refs()
+    for g, group in enumerate(order.groups(refs, 5)):
+        at = np.concatenate(
+            [
+                np.flatnonzero((numbers >= refs[i].start) & (numbers < refs[i].stop))
+                for i in sorted(group)
+            ]
+        )
+        at = at[order.permutation(len(at), 5, g)]
+        for i in at:
+            x = X[i].astype(np.float64)
+            w += 0.1 * (y[i] - x @ w) * x
+    with open_run(_WithRightTarget(source)) as run:
+        swept = run.sweep(sgd_fold(np.zeros(3)), None, order, pass_index=5, name="sgd")
+    np.testing.assert_array_equal(swept, w)
+
+
+class _WithRightTarget:
+    """`Rows` whose targets follow a selection."""
+
+    def __init__(self, source):
+        self.source, self.n_rows = source, source.n_rows
+
+    def refs(self):
+        return self.source.refs()
+
+    def reader(self):
+        return _TargetReader(self.source.reader())
+
+
+class _TargetReader:
+    def __init__(self, reader):
+        self.reader = reader
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        return None
+
+    def read(self, ref):
+        chunk = self.reader.read(ref)
+        chunk.y = np.cos(np.asarray(chunk.rows, dtype=np.float64))
+        return chunk
+
+
+def _add_to_rows(n, chunk):
+    chunk.state["seen"] += np.asarray(chunk.rows, dtype=np.float64)[:, None] + 1
+    return n + chunk.n_rows
+
+
+def _sum(a, b):
+    return a + b
+
+
+def _counting_rows():
+    from streamlearn.passes.fold import RowState
+
+    return Fold(int, _add_to_rows, _sum, rows=(RowState("seen", "float64", 2),))
+
+
+@pytest.mark.parametrize("skip", [0, 2])
+def test_row_state_goes_from_generation_to_generation(skip):
+    source = Rows(500, skip=skip)
+    with open_run(source) as run:
+        for _ in range(3):
+            run.fold(_counting_rows(), name="count")
+        expected = 3.0 * np.arange(1, 501)
+        if skip:
+            expected[::skip] = 0
+        np.testing.assert_array_equal(rows_of(run, "seen", 500), np.c_[expected, expected])
+        folder = Path(run.row_state("seen").read_path).parent
+        assert len(list(folder.glob("rows-*"))) == 1
+    assert not folder.exists()
+
+
+def test_row_state_survives_a_retried_read_in_a_sweep(tmp_path):
+    results = []
+    for source in (Rows(), FailingRows(folder=str(tmp_path), at=(96, 640), times=2)):
+        with open_run(source) as run:
+            w = np.zeros(3)
+            for t in range(2):
+                fold = sgd_fold(w, row_state="sum")
+                w = run.sweep(fold, None, Shuffled(), pass_index=t, name="sgd")
+            results.append((w, rows_of(run, "sum", 1000)))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+def test_a_row_state_keeps_its_shape():
+    with open_run(Rows()) as run:
+        run.fold(_counting_rows(), name="count")
+        other = sgd_fold(np.zeros(3), row_state="seen")
+        with pytest.raises(ValueError, match="is 2 x float64 a row, a fold asks for 1 x float64"):
+            run.fold(other, name="sgd")
+
+
+def _double(chunk):
+    chunk.X = chunk.X * 2
+    return chunk
+
+
+def _same(chunk):
+    return chunk
+
+
+@pytest.mark.parametrize("layout", ["columns", "rows"])
+@pytest.mark.parametrize("skip", [0, 3])
+def test_spooled_rows_are_what_was_converted(layout, skip):
+    source = Rows(500, skip=skip)
+    with open_run(source) as run:
+        scratch, also = run.spool(
+            None, _double, n_columns=3, dtype="float32", layout=layout, also=gram_fold(3), name="s"
+        )
+        assert scratch.refs() == source.refs()
+        again = run.fold(gram_fold(3), scratch, name="gram")
+        np.testing.assert_array_equal(again["gram"], also["gram"])
+        with scratch.reader() as reader, source.reader() as original:
+            for ref in (*source.refs()[3:], source.refs()[0]):
+                got, expected = reader.read(ref), original.read(ref)
+                np.testing.assert_array_equal(got.X, expected.X * 2)
+                np.testing.assert_array_equal(got.y, expected.y)
+                np.testing.assert_array_equal(np.asarray(got.rows), np.asarray(expected.rows))
+                assert got.X.flags.f_contiguous == (layout == "columns")
+        assert run.bytes_read == 500 * 24 + scratch.stored_nbytes
+    assert not Path(scratch.folder).exists()
+
+
+def test_sparse_rows_and_string_targets_can_be_spooled():
+    source = Rows(200, sparse=True)
+    with open_run(source) as run:
+        scratch, _ = run.spool(None, _named, n_columns=3, dtype="float32", name="s")
+        assert scratch.sparse
+        chunk = next(iter(read_all(scratch)))
+        np.testing.assert_array_equal(dense(chunk.X), dense(next(iter(read_all(source))).X))
+        assert chunk.y[0] == "row 0"
+        assert chunk.y[1] is None
+
+
+def _named(chunk):
+    chunk.y = np.array([None if i % 2 else f"row {i}" for i in chunk.rows], dtype=object)
+    return chunk
+
+
+def test_scratch_without_room_is_refused_before_the_read():
+    source = Rows()
+    with open_run(source) as run, pytest.raises(ScratchError, match="needs .* but has .* free"):
+        run.spool(None, _same, n_columns=1 << 50, dtype="float32", name="s")
+
+
+def test_scratch_can_be_forbidden():
+    with config_context(scratch=False), open_run(Rows()) as run:
+        with pytest.raises(ScratchError, match="scratch is False"):
+            run.spool(None, _same, n_columns=3, dtype="float32", name="s")
+
+
+def test_blas_is_held_to_one_thread_during_a_run():
+    from threadpoolctl import threadpool_info
+
+    def n_threads():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    with open_run(Rows()), open_run(Rows()):
+        assert n_threads() == {1}
+
+
+def test_progress_is_drawn_only_when_asked(capsys):
+    for shown in (False, True):
+        with open_run(Rows(), progress=shown) as run:
+            run.fold(gram_fold(3), name="gram")
+        assert ("test-gram" in capsys.readouterr().err) == shown
+
+
+def test_an_empty_source_gives_the_identity():
+    with open_run(Rows(0)) as run:
+        assert run.fold(gram_fold(3), name="gram")["n"] == 0
+        w = run.sweep(sgd_fold(np.ones(3)), None, Shuffled(), pass_index=0, name="sgd")
+        np.testing.assert_array_equal(w, np.ones(3))
+
+
+def test_scratch_goes_when_the_fit_is_interrupted():
+    run = open_run(Rows())
+    folders = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(run, folders)
+    assert not os.path.exists(folders[0])
+
+
+def interrupted(run, folders):
+    with run:
+        run.fold(_counting_rows(), name="count")
+        folders.append(os.path.dirname(run.row_state("seen").read_path))
+        raise KeyboardInterrupt
