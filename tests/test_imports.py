@@ -38,7 +38,7 @@ ONLY_IN = {
         "data/sink.py",
     ),
     "zarr": ("data/from_zarr.py", "data/zarr_rows.py", "data/sink.py"),
-    "dask": ("data/from_dask.py", "engine/dask_engine.py"),
+    "dask": ("data/from_dask.py", "data/map_dask.py", "engine/dask_engine.py"),
     "distributed": ("data/from_dask.py", "engine/dask_engine.py"),
     "anndata": (),
     "pandas": ("data/from_arrays.py",),

@@ -39,7 +39,8 @@ def check_shape(n_rows: int, columns: Sequence[Column], what: str) -> None:
     shape = f"(shape=({n_rows}, {len(columns)}))"
     if not columns:
         raise SourceError(
-            f"{what}: 0 feature(s) {shape} while a minimum of 1 is required; pass at least one column"
+            f"{what}: 0 feature(s) {shape} while a minimum of 1 is required; "
+            "pass at least one column"
         )
     if not n_rows:
         raise SourceError(
@@ -64,8 +65,8 @@ def find_columns(columns: Sequence[Column], names: Sequence[str], what: str) -> 
     for j in found:
         if not is_number(columns[j].dtype):
             raise SourceError(
-                f"{what}: column {columns[j].name!r} holds {columns[j].dtype} values, features must "
-                "be numbers; leave it out with features=, or encode it as numbers first"
+                f"{what}: column {columns[j].name!r} holds {columns[j].dtype} values, features "
+                "must be numbers; leave it out with features=, or encode it as numbers first"
             )
     return found
 
@@ -76,14 +77,14 @@ def copy_numbers(out: np.ndarray, values: np.ndarray, place: str) -> None:
         low, high = int(values.min()), int(values.max())
         if max(-low, high) > EXACT_INTEGERS:
             raise SourceError(
-                f"{place}: integer {high if high > EXACT_INTEGERS else low} is beyond 2**53 and has "
-                "no exact float64; leave the column out (is it an identifier?) or scale it"
+                f"{place}: integer {high if high > EXACT_INTEGERS else low} is beyond 2**53 and "
+                "has no exact float64; leave the column out (is it an identifier?) or scale it"
             )
     np.copyto(out, values, casting="unsafe")
 
 
-def as_selector(positions: Sequence[int]) -> slice | np.ndarray:
-    """Column positions as a slice where they are consecutive, which numpy selects without a copy."""
+def as_selector(positions: Sequence[int] | np.ndarray) -> slice | np.ndarray:
+    """Column positions, as a slice if consecutive: numpy selects a slice without a copy."""
     array = np.asarray(positions, dtype=np.intp)
     if len(array) and np.array_equal(array, np.arange(array[0], array[0] + len(array))):
         return slice(int(array[0]), int(array[-1]) + 1)

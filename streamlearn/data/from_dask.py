@@ -1,14 +1,14 @@
-"""dask arrays, dataframes, bags and lists of delayed blocks: partitions that others will compute.
+"""dask arrays, dataframes, bags, lists of delayed blocks: partitions that others compute.
 
 How the engine uses a `DaskStore`: every partition is a lane.  ``store.partitions[i]`` is a Delayed
-that gives a `Block`; the engine makes it an argument of the lane's task, so that the block arrives as
-a dependency and nothing is computed inside a task:
+that gives a `Block`; the engine makes it an argument of the lane's task, so that the block arrives
+as a dependency and nothing is computed inside a task:
 
     task = delayed(fold_lane)(store.partitions[i], store.first_row(i), ...)
 
 Inside, ``partition_store(block, names)`` is an ordinary in-memory store to be read in slices, and
-`partition_chunk` the whole block as one chunk.  Where the lengths are unknown, the first pass returns
-them (``len(block.X)``) and ``store.with_lengths(...)`` numbers the rows from then on.
+`partition_chunk` the whole block as one chunk.  Where the lengths are unknown, the first pass
+returns them (``store.n_rows``) and ``store.with_lengths(...)`` numbers the rows from then on.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import numpy as np
 
 from ..errors import SourceError
 from .columns import check_shape, column_type
-from .from_arrays import ArrayStore, as_store, as_vector
+from .from_arrays import ArrayStore, as_store
 from .source import Chunk, Column, Reader, Store
+from .vectors import as_vector
 
 
 class Block(NamedTuple):
@@ -95,6 +96,8 @@ class DaskStore(Store):
     ) -> Reader:
         """Computes one partition at a time: for the driver only, never inside a task."""
         self._lengths()
+        from .dask_reader import DaskReader
+
         return DaskReader(self, names, target, weight, np.dtype(dtype))
 
     def place(self, start: int, stop: int) -> str:
@@ -115,83 +118,6 @@ class DaskStore(Store):
         }
 
 
-class DaskReader:
-    """The last computed partition, handed out in slices."""
-
-    def __init__(
-        self,
-        store: DaskStore,
-        names: Sequence[str],
-        target: str | None,
-        weight: str | None,
-        dtype: np.dtype,
-    ) -> None:
-        self.store, self.ask = store, (names, target, weight, dtype)
-        self.starts = np.cumsum([0, *store._lengths()])
-        self.i, self.reader = -1, None
-
-    def read(self, start: int, stop: int) -> Chunk:
-        i = int(np.searchsorted(self.starts, start, side="right")) - 1
-        first, last = int(self.starts[i]), int(self.starts[i + 1])
-        if stop <= last:
-            return self._read(i, start - first, stop - first, start)
-        runs = []  # rows of several partitions: copied together
-        while start < stop:
-            while self.starts[i + 1] <= start:
-                i += 1
-            first, end = int(self.starts[i]), min(stop, int(self.starts[i + 1]))
-            chunk = self._read(i, start - first, end - first, start)
-            runs.append(copy_chunk(chunk))
-            start = end
-        return join_chunks(runs)
-
-    def _read(self, i: int, start: int, stop: int, row: int) -> Chunk:
-        if i != self.i:
-            self.i, self.reader = -1, None  # the old partition goes before the new one comes
-            block = self.store.partitions[i].compute()
-            store = partition_store(block, [c.name for c in self.store.columns])
-            if store.n_rows != self.store._lengths()[i]:
-                raise SourceError(
-                    f"{self.store.kind}, partition {i} has {store.n_rows} rows, "
-                    f"{self.store._lengths()[i]} were announced"
-                )
-            self.i, self.reader = i, store.open(*self.ask)  # type: ignore[assignment]
-        chunk = self.reader.read(start, stop)  # type: ignore[attr-defined]
-        chunk.rows = range(row, row + stop - start)
-        return chunk
-
-    def close(self) -> None:
-        self.i, self.reader = -1, None
-
-
-def copy_chunk(chunk: Chunk) -> Chunk:
-    """The chunk in memory of its own."""
-    X = type(chunk.X)(*map(copy, chunk.X)) if isinstance(chunk.X, tuple) else chunk.X.copy()
-    return Chunk(X, copy(chunk.y), copy(chunk.weight), chunk.rows)
-
-
-def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    """Chunks of neighbouring rows as one."""
-    first = chunks[0]
-    X: Any
-    if isinstance(first.X, tuple):
-        before = np.cumsum([0, *(len(c.X.data) for c in chunks)])
-        tails = [c.X.indptr[1:] + n for c, n in zip(chunks, before, strict=False)]  # type: ignore[union-attr]
-        X = type(first.X)(
-            np.concatenate([c.X.data for c in chunks]),
-            np.concatenate([c.X.indices for c in chunks]),  # type: ignore[union-attr]
-            np.concatenate([np.zeros(1, np.int64), *tails]),
-            first.X.n_columns,
-        )
-    else:
-        X = np.concatenate([c.X for c in chunks])  # type: ignore[misc]
-    y, weight = (
-        None if getattr(first, name) is None else np.concatenate([getattr(c, name) for c in chunks])
-        for name in ("y", "weight")
-    )
-    return Chunk(X, y, weight, range(first.rows[0], chunks[-1].rows[-1] + 1))
-
-
 def partition_store(block: Block, names: Sequence[str] | None = None) -> ArrayStore:
     """A computed partition as an in-memory store, which may be empty.
 
@@ -201,7 +127,10 @@ def partition_store(block: Block, names: Sequence[str] | None = None) -> ArraySt
     names : sequence of str, optional
         Names of the DaskStore's columns (features first): the partition's must be the same.
     """
-    X = rows_of(block.X) if isinstance(block.X, list) else block.X
+    X = block.X
+    if isinstance(X, list):
+        given = (block.y is not None) + (block.sample_weight is not None)
+        X = rows_of(X, 0 if names is None else len(names) - given)
     store = as_store(X, block.y, block.sample_weight)
     found = [column.name for column in store.columns]
     if names is not None and found != list(names):
@@ -227,9 +156,9 @@ def partition_chunk(
     return chunk
 
 
-def rows_of(items: list[Any]) -> Any:
+def rows_of(items: list[Any], width: int) -> Any:
     """A bag's partition, a list of rows or of 2-D blocks, as one array."""
-    return np.vstack(items) if items else np.empty((0, 0))
+    return np.vstack(items) if items else np.empty((0, width))
 
 
 def describe_block(X: Any) -> tuple[tuple[Column, ...], bool]:
@@ -238,15 +167,20 @@ def describe_block(X: Any) -> tuple[tuple[Column, ...], bool]:
     return store.columns, store.sparse
 
 
+def describe_vector(name: str, values: Any) -> str:
+    """`Column.dtype` of a computed block of `y` or `sample_weight`."""
+    return as_vector(name, values).column.dtype
+
+
 def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStore:
     """A store over a dask collection; nothing is computed, but for the first block of a list.
 
     Parameters
     ----------
     source : dask array (n, p), dask dataframe, dask bag, or list of Delayed
-        Arrays chunked along columns are rechunked along them (``rechunk({1: -1})``).  Delayed blocks
-        and bags say nothing of their columns: their first block is computed where the tasks run, and
-        its column names and types come back.
+        Arrays chunked along columns are rechunked along them (``rechunk({1: -1})``).  Delayed
+        blocks and bags say nothing of their columns: their first block is computed where the
+        tasks run, and its column names and types come back.
     y, sample_weight : dask array or series (n,), array (n,), or list of Delayed; optional
         Cut like `source`; an array in memory needs known lengths.
 
@@ -260,7 +194,8 @@ def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStor
     kind, blocks, known, columns, sparse, identity = open_collection(source)
     check_shape(1 if known is None else sum(known), columns, kind)
     names = {column.name for column in columns}
-    apart, extra = [], []
+    apart: list[list[Any]] = []
+    extra: list[Column | None] = []
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         if values is None:
             apart.append([None] * len(blocks))
@@ -271,7 +206,7 @@ def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStor
         parts, dtype, token = open_column(name, values, len(blocks), known)
         apart.append(parts)
         extra.append(Column(name, dtype))
-        identity.append(token)
+        identity += [token] if token else []
     pair = delayed(Block, pure=True)
     partitions = [pair(*parts) for parts in zip(blocks, *apart, strict=True)]
     given = [column for column in extra if column is not None]
@@ -333,12 +268,14 @@ def open_column(
     import warnings
 
     import dask.array as da
+    from dask import delayed
     from dask.delayed import Delayed
 
     if isinstance(values, list | tuple) and values and all(isinstance(v, Delayed) for v in values):
         if len(values) != n_blocks:
             raise SourceError(f"X has {n_blocks} blocks but {name} has {len(values)}")
-        return list(values), "float64", ""
+        dtype = delayed(describe_vector)(name, values[0]).compute()
+        return list(values), dtype, ""
     if not isinstance(values, da.Array) and hasattr(values, "to_delayed"):
         meta = as_vector(name, values._meta)
         parts, token, lengths = list(values.to_delayed()), values._name, None

@@ -20,7 +20,7 @@ READ_BYTES = 1 << 20
 
 def read_exactly(file: int, out: np.ndarray, offset: int, path: str) -> None:
     """Fill contiguous `out`, in place, from the bytes at `offset`."""
-    view = memoryview(out.reshape(-1).view(np.uint8))
+    view = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
     while view.nbytes:
         n = os.preadv(file, [view], offset)
         if not n:
@@ -44,7 +44,7 @@ class MapPart:
         self.stride = X.strides[1]
 
     @classmethod
-    def of(cls, X: np.memmap) -> MapPart | None:
+    def of(cls, X: Any) -> MapPart | None:
         """None if the file does not hold what the mapping shows, row by row or column by column."""
         path, mapping = getattr(X, "filename", None), getattr(X, "_mmap", None)
         by_columns = X.ndim == 2 and X.strides[0] == X.itemsize and X.strides[1] > 0

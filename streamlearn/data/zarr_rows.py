@@ -19,16 +19,17 @@ READ_ERRORS = (
 """What zarr's stores and codecs raise over damaged bytes."""
 
 CALL_BYTES = 2 << 20
-"""Decoded bytes asked of zarr in one call, unless one chunk is larger.  zarr decodes up to ten chunks
-of a call at once; a call this small keeps them all within its overhead."""
+"""Decoded bytes asked of zarr in one call, unless one chunk is larger.
+
+zarr decodes up to ten chunks of a call at once; all of a call this small are in its overhead."""
 
 
 class Rows:
     """Rows of chosen columns of one array, in one buffer that reads use again.
 
-    The buffer holds a run of rows that ends where a chunk ends; a read inside it is a view, one that
-    goes on from it keeps the rows left and decodes the chunks that follow.  Rows handed out are the
-    caller's to change: they are decoded again if they are asked for again.
+    The buffer holds a run of rows that ends where a chunk ends; a read inside it is a view, one
+    that goes on from it keeps the rows left and decodes the chunks that follow.  Rows handed out
+    are the caller's to change: they are decoded again if they are asked for again.
 
     Parameters
     ----------
@@ -50,7 +51,9 @@ class Rows:
         self.n_rows, self.chunk_rows = int(array.shape[0]), int(array.chunks[0])
         self.groups = column_groups(array, columns)
         self.row_shape = () if columns is None else (len(columns),)
-        self.base = self.lo = self.hi = 0  # buffer[0] is row base; rows lo to hi are still as stored
+        self.base = self.lo = self.hi = (
+            0  # buffer[0] is row base; rows lo to hi are still as stored
+        )
         self.buffer = np.empty((0, *self.row_shape), dtype)
         stored = np.dtype(array.dtype)
         # integers too large for a float64 are looked for, so they are decoded apart first
@@ -80,7 +83,7 @@ class Rows:
         return self.buffer[start - self.base : stop - self.base]
 
     def overhead(self, rows: int) -> int:
-        """Bytes beside the rows handed out: the rest of the run, and what zarr holds in one call."""
+        """Bytes beside the rows handed out: rest of the run, and what zarr holds in a call."""
         c = min(self.chunk_rows, self.n_rows)
         itemsize = 8 if self.dtype == object else self.dtype.itemsize
         row = itemsize * (self.row_shape[0] if self.row_shape else 1)
@@ -115,23 +118,25 @@ class Rows:
         from zarr.core.buffer.cpu import NDBuffer
 
         apart = self.checked or not isinstance(dest, slice)
-        view = out if out.ndim == 1 else out[:, dest] if not apart else None
+        whole = out.ndim == 1
+        width = len(range(*dest.indices(out.shape[-1]))) if isinstance(dest, slice) else len(dest)
         if apart:
-            shape = (b - a,) if out.ndim == 1 else (b - a, len(out[0, dest]))
-            view = np.empty(shape, self.array.dtype)
+            view = np.empty((b - a,) if whole else (b - a, width), self.array.dtype)
+        else:
+            view = out if whole else out[:, dest]
         rows = slice(a, b)
         select = self.array.get_basic_selection
         if isinstance(source, np.ndarray):
             select = self.array.get_orthogonal_selection
         select((rows,) if source is None else (rows, source), out=NDBuffer(view))
-        if apart:
-            if out.ndim == 1:
-                copy_numbers(out, view, f"{self.place}, rows {a} to {b}")
-            elif isinstance(dest, slice):
-                copy_numbers(out[:, dest], view, f"{self.place}, rows {a} to {b}")
-            else:
-                for k, j in enumerate(dest):
-                    copy_numbers(out[:, j], view[:, k], f"{self.place}, rows {a} to {b}")
+        if not apart:
+            return
+        place = f"{self.place}, rows {a} to {b}"
+        if isinstance(dest, slice):
+            copy_numbers(out if whole else out[:, dest], view, place)
+        else:
+            for k, j in enumerate(dest):
+                copy_numbers(out[:, j], view[:, k], place)
 
     def _name_chunk(self, a: int, b: int, error: Exception) -> None:
         """Raise the error again for the chunk that causes it, found by reading one at a time."""
@@ -158,8 +163,10 @@ class Rows:
 
 
 def column_groups(array: Any, columns: Sequence[int] | None) -> list[tuple[Any, Any, int]]:
-    """What to ask for together: (columns of the array, columns of the buffer, decoded bytes a row
-    of chunks), at most `CALL_BYTES` unless one chunk is larger.  Both ascend within a group."""
+    """What to ask for together, at most `CALL_BYTES` unless one chunk is larger.
+
+    Each is (columns of the array, columns of the buffer, decoded bytes of a row of these chunks).
+    """
     itemsize = np.dtype(array.dtype).itemsize
     if columns is None:
         return [(None, slice(None), array.chunks[0] * itemsize)]
