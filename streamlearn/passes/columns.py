@@ -84,7 +84,10 @@ def add_columns(state: State, chunk: Chunk) -> State:
 
 def merge_columns(a: State, b: State) -> State:
     """The state of both parts, in `a`."""
-    merged = merge_moments(*(s[k] for s in (a, b) for k in ("weight", "mean", "scatter")))
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # squares past 1e308 are infinite, not an error
+        merged = merge_moments(*(s[k] for s in (a, b) for k in ("weight", "mean", "scatter")))
     a["weight"], a["mean"], a["scatter"] = merged
     for name in ("missing", "infinite", "zeros"):
         a[name] += b[name]

@@ -25,6 +25,7 @@ ZERO_BIN = N_BINS // 2
 """Of the positive numbers next to zero."""
 SPILL = N_BINS - 8
 TINIEST = np.float32(1e-45)
+LARGEST = float(np.finfo(np.float32).max)
 TILE = 2048
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -130,9 +131,15 @@ def integers_of(dtype: np.dtype) -> np.dtype:
 
 
 @kernel
+def first_slot(value):
+    """Where the search for a float64 begins; the product wraps around on purpose."""
+    return (np.float64(value).view(np.uint64) * GOLDEN) >> HASH_SHIFT
+
+
+@kernel
 def slot_of(keys, value):
     """The slot that holds `value`, or the free slot where it belongs."""
-    slot = (np.uint64(np.float64(value).view(np.int64)) * GOLDEN) >> HASH_SHIFT
+    slot = first_slot(value)
     while keys[slot] != value and keys[slot] == keys[slot]:
         slot = (slot + np.uint64(1)) & np.uint64(SLOTS - 1)
     return slot
@@ -141,7 +148,7 @@ def slot_of(keys, value):
 @kernel
 def bin_of_value(value, cell, cell_bits):
     """The 14-bit bin of one finite float64 but zero; `cell` is a float32, `cell_bits` its view."""
-    cell[0] = value
+    cell[0] = min(max(value, -LARGEST), LARGEST)
     if cell[0] == 0.0:
         cell[0] = TINIEST if value > 0.0 else -TINIEST
     bits = cell_bits[0]
@@ -149,34 +156,58 @@ def bin_of_value(value, cell, cell_bits):
 
 
 @kernel
+def tabulate_units(values, keys, key_counts, n):
+    """Count values in a table of `n` values, in place; (values in it, position where it was full)."""
+    for i in range(len(values)):
+        value = np.float64(values[i]) + 0.0  # -0.0 becomes 0.0
+        slot = first_slot(value)
+        if keys[slot] == value:  # nearly always
+            key_counts[slot] += 1
+            continue
+        slot = slot_of(keys, value)
+        if keys[slot] != value:
+            if not np.isfinite(value):
+                continue
+            if n == MAX_VALUES:
+                return MANY, i
+            n += 1
+            keys[slot] = value
+        key_counts[slot] += 1
+    return n, len(values)
+
+
+@kernel
+def tabulate_weights(values, weight, keys, key_weights, n):
+    """The same with weights; rows of weight 0 are absent."""
+    for i in range(len(values)):
+        value = np.float64(values[i]) + 0.0
+        slot = slot_of(keys, value)
+        if keys[slot] != value:
+            if not np.isfinite(value) or weight[i] == 0.0:
+                continue
+            if n == MAX_VALUES:
+                return MANY, i
+            n += 1
+            keys[slot] = value
+        key_weights[slot] += weight[i]
+    return n, len(values)
+
+
+@kernel
 def tabulate(columns, stack, stops):
     """Count values in the tables, in place; stops[j] = position where column j left its table."""
-    values, weight = stack.values, stack.weight
     for j in range(len(stops)):
-        first = stack.offsets[j]
-        size = stack.offsets[j + 1] - first
         n = columns.distinct[j]
+        first, stop = stack.offsets[j], stack.offsets[j + 1]
+        values, keys = stack.values[first:stop], columns.keys[j]
         if n == MANY:
             stops[j] = 0
-            continue
-        keys = columns.keys[j]
-        stops[j] = size
-        for i in range(size):
-            value = np.float64(values[first + i]) + 0.0  # -0.0 becomes 0.0
-            slot = slot_of(keys, value)
-            if keys[slot] != value:
-                w = weight[stack.weight_offsets[j] + i] if len(weight) else 1.0
-                if value - value != 0.0 or w == 0.0:
-                    continue
-                n += 1
-                if n == MANY:
-                    stops[j] = i
-                    break
-                keys[slot] = value
-            if len(weight):
-                columns.key_weights[j, slot] += weight[stack.weight_offsets[j] + i]
-            else:
-                columns.key_counts[j, slot] += 1
+        elif len(stack.weight):
+            begin = stack.weight_offsets[j]
+            weight = stack.weight[begin : begin + stop - first]
+            n, stops[j] = tabulate_weights(values, weight, keys, columns.key_weights[j], n)
+        else:
+            n, stops[j] = tabulate_units(values, keys, columns.key_counts[j], n)
         columns.distinct[j] = n
 
 
@@ -265,7 +296,7 @@ def narrow_tile(values, bits, scratch):
         return bits.view(np.int32)
     for i in range(len(values)):
         v = values[i]
-        f = np.float32(v)
+        f = np.float32(min(max(v, -LARGEST), LARGEST))
         if f == np.float32(0.0) and v != 0.0:
             f = TINIEST if v > 0.0 else -TINIEST
         scratch.narrow[i] = f
@@ -279,7 +310,7 @@ def weigh_special(values, weight, j, columns):
     for i in range(len(values)):
         w = weight[i] if len(weight) else 1.0
         value = values[i]
-        if value - value == 0.0 or w == 0.0:
+        if np.isfinite(value) or w == 0.0:
             continue
         if first < 0:
             first = i
@@ -296,7 +327,7 @@ def compact(values, weight, scratch):
     n = 0
     for i in range(len(values)):
         w = weight[i] if len(weight) else 1.0
-        if values[i] - values[i] == 0.0 and w > 0.0:
+        if np.isfinite(values[i]) and w > 0.0:
             scratch.values[n] = values[i]
             scratch.weight[n] = w
             n += 1
