@@ -30,7 +30,7 @@ _HOME = {
 }
 """Public name -> the module it lives in."""
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name):

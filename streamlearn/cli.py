@@ -104,10 +104,18 @@ def open_data(data: tuple[str, ...], target: str | None, weight: str | None, fea
 DATA = click.argument("data", nargs=-1, required=True)
 TARGET = click.option("--target", "-t", help="Column with the targets.")
 WEIGHT = click.option("--weight", "-w", help="Column with sample weights.")
-FEATURES = click.option("--features", help="Feature columns, separated by commas; default all others.")
+FEATURES = click.option(
+    "--features", help="Feature columns, separated by commas; default all others."
+)
 MODEL = click.option("--model", "model_name", default="AdditiveClassifier", show_default=True)
-SET = click.option("--set", "settings", multiple=True, callback=parse_settings, metavar="NAME=VALUE",
-                   help="A parameter of the estimator; may be repeated.")  # fmt: skip
+SET = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    callback=parse_settings,
+    metavar="NAME=VALUE",
+    help="A parameter of the estimator; may be repeated.",
+)
 BUDGET = click.option("--memory-budget", "-m", metavar="SIZE", help='Such as "256MiB".')
 JSON = click.option("--json", "json_output", is_flag=True, help="Print one JSON object.")
 
@@ -157,8 +165,12 @@ def plan(data, target, weight, features, model_name, settings, memory_budget, js
 @MODEL
 @SET
 @click.option("--output", "-o", required=True, help="File for the model.")
-@click.option("--checkpoint", help="Folder where the fit keeps its progress, to go on after a kill.")
-@click.option("--validation", type=float, help="Fraction of rows held out and scored after each pass.")
+@click.option(
+    "--checkpoint", help="Folder where the fit keeps its progress, to go on after a kill."
+)
+@click.option(
+    "--validation", type=float, help="Fraction of rows held out and scored after each pass."
+)
 @click.option("--progress/--no-progress", default=False, help="Draw progress bars.")
 @BUDGET
 @JSON

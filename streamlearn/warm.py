@@ -14,16 +14,11 @@ def warm() -> None:
 
     After it a fit adds only its own data to memory, and spends no time on compiling.  About two
     seconds with kernels in numba's cache, half a minute without.
-
-    Examples
-    --------
-    >>> import streamlearn as sl
-    >>> sl.warm()
     """
-    import dask.array
-    import distributed
-    import pyarrow.parquet
-    import zarr
+    import dask.array  # noqa: F401
+    import distributed  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+    import zarr  # noqa: F401
     from sklearn.exceptions import ConvergenceWarning
 
     from .config import config_context
@@ -65,7 +60,7 @@ def _warm_additive() -> None:
 
 
 class _Warm(ModuleType):
-    """Makes the module callable: importing it binds its name, the function's too, in the package."""
+    """Makes the module callable: an import of it binds its name, `warm`, in the package."""
 
     def __call__(self) -> None:
         warm()

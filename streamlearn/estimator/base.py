@@ -18,8 +18,8 @@ class StreamEstimator(BaseEstimator):
     A family is a subclass with constructor parameters, `_parameter_constraints` and five methods::
 
         _needs(dataset, summary=None) -> list[Needs]
-            What its phases cost.  Called with metadata alone before anything is read (`summary` None:
-            give upper bounds), and again with the summary.
+            What its phases cost.  Called with metadata alone before anything is read (`summary`
+            None: give upper bounds), and again with the summary.
         _fit(run, dataset, summary, validation=None) -> Certificate
             Reads `dataset` through `run`, sets the fitted attributes.  Chunks carry y as float64:
             codes 0..K-1 of ``self.classes_``, or the regression target.  `validation` is None or a
@@ -46,7 +46,7 @@ class StreamEstimator(BaseEstimator):
         X : array-like, frame, sparse matrix, dask collection, path or Dataset
             Anything `open_dataset` takes.
         y : array-like of shape (n,) or str
-            Targets, or the name of the column that holds them; left out when the Dataset has a target.
+            Targets, or the name of the column that holds them; left out when a Dataset has a target.
         sample_weight : array-like of shape (n,) or str
             Finite weights >= 0, or the name of their column; 0 means the row is absent, k means k
             copies of it.
@@ -54,8 +54,8 @@ class StreamEstimator(BaseEstimator):
             Rows whose loss is recorded after each pass; a fraction is held out by a hash of the row
             number.
         checkpoint : path
-            Folder or URL where the fit keeps its progress.  Run the same line again after a kill, and
-            it goes on; run it after the end, and the model is there without a read.
+            Folder or URL where the fit keeps its progress.  Run the same line again after a kill,
+            and it goes on; run it after the end, and the model is there without a read.
 
         Returns
         -------
@@ -117,7 +117,6 @@ class StreamEstimator(BaseEstimator):
         return decision
 
 
-
 def _has_probability(model: StreamClassifier) -> bool:
     """Raise what `hasattr` understands unless this model gives probabilities."""
     model._check_probability()
@@ -127,8 +126,8 @@ def _has_probability(model: StreamClassifier) -> bool:
 class StreamClassifier(ClassifierMixin, StreamEstimator):
     """A `StreamEstimator` for classes; targets may be numbers or strings.
 
-    Families with probabilities override `_probability(decision) -> (m, K)`, and `_check_probability`
-    to raise AttributeError (with the reason) where parameters rule them out.
+    Families with probabilities override `_probability(decision) -> (m, K)`, and
+    `_check_probability` to raise AttributeError (with the reason) where parameters rule them out.
     """
 
     def decision_function(self, X):
@@ -148,6 +147,10 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
             return self.classes_[(decision > 0).astype(np.intp)]
         return self.classes_[decision.argmax(axis=1)]
 
+    score = StreamEstimator.score  # the mixin's would predict all rows at once
+
 
 class StreamRegressor(RegressorMixin, StreamEstimator):
     """A `StreamEstimator` for real targets."""
+
+    score = StreamEstimator.score  # the mixin's would predict all rows at once

@@ -16,9 +16,9 @@ from ..config import format_bytes
 class Certificate:
     """The outcome of a fit: how good, proved how, and at what cost.
 
-    A convex fit has ``primal``, ``dual`` and ``relative_gap = (primal - dual) / max(|primal|, tiny)``,
-    an upper bound of the relative suboptimality; one-vs-rest fits have arrays of length K and the
-    largest gap.  A fit without a dual has these None and the quantity its theory makes monotone in
+    A convex fit has ``primal``, ``dual`` and ``relative_gap = (primal - dual) / max(|primal|,
+    tiny)``, an upper bound of the relative suboptimality; one-vs-rest fits have arrays of length K
+    and the largest gap.  A fit without a dual has these None and the quantity its theory makes monotone in
     ``objective``, with the name of its stopping rule in ``criterion``.
     """
 
@@ -88,7 +88,9 @@ def warn_unless_converged(name: str, certificate: Certificate) -> None:
     if reached is None:
         reached = certificate.objective
     got = "" if reached is None else f" of {reached:.3g}"
-    wanted = "" if certificate.tolerance is None else f"; the tolerance is {certificate.tolerance:.3g}"
+    wanted = (
+        "" if certificate.tolerance is None else f"; the tolerance is {certificate.tolerance:.3g}"
+    )
     why = f" ({certificate.reason})" if certificate.reason else ""
     warnings.warn(
         f"{name} stopped after {certificate.n_passes} passes at a {certificate.criterion}{got}"

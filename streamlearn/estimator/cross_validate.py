@@ -131,6 +131,4 @@ def cross_validate(
         n_passes += sum(m.n_passes_ for m in fitted) + 1
         results = evaluate_models(fitted, rows.where_hash(lo, hi, seed), [scoring])
         scores[:, fold] = [result[scoring] for result in results]
-    return CrossValidation(
-        candidates, scores, scoring, n_passes, cv, time.perf_counter() - started
-    )
+    return CrossValidation(candidates, scores, scoring, n_passes, cv, time.perf_counter() - started)

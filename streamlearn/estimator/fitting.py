@@ -11,7 +11,7 @@ from ..engine.run import Run
 from ..errors import SourceError
 from ..passes.summary import collect_summary
 from .certificate import warn_unless_converged
-from .inputs import open_scored, open_training
+from .inputs import open_scored, open_training, with_known_rows
 from .persistence import fitted_tree, restore_fitted
 from .planning import plan_fit, summary_state_bytes
 from .targets import CodedSource
@@ -25,7 +25,8 @@ def fit(
 ) -> None:
     """Train `model` in place."""
     model._validate_params()
-    dataset = open_training(model, X, y, sample_weight)
+    opened = open_training(model, X, y, sample_weight)
+    dataset = with_known_rows(opened)
     dataset, held_out = hold_out(model, dataset, validation)
     with Run(
         dataset,
@@ -36,15 +37,18 @@ def fit(
     ) as run:
         fitted = run.finished
         if fitted is None:
-            train(model, run, dataset, held_out)
+            train(model, run, dataset, held_out, n_counting=int(dataset is not opened))
             run.finish(fitted_tree(model))
         else:
             restore_fitted(model, fitted)
     warn_unless_converged(type(model).__name__, model.certificate_)
 
 
-def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
-    """Summary, checks, the family's own fit, and the certificate with what it cost."""
+def train(model: Any, run: Any, dataset: Any, held_out: Any, n_counting: int = 0) -> None:
+    """Summary, checks, the family's own fit, and the certificate with what it cost.
+
+    `n_counting` is the number of reads that only counted rows before the run began.
+    """
     summary = collect_summary(run.fold, dataset, summary_state_bytes(run.plan))
     check_summary(dataset, summary)
     if is_classifier(model):
@@ -58,10 +62,10 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
     validation = None if held_out is None else CodedSource(held_out, classes)
     outcome = model._fit(run, CodedSource(dataset, classes), summary, validation)
     model.history_ = list(run.history)
-    model.n_passes_ = run.n_passes
+    model.n_passes_ = run.n_passes + n_counting
     model.certificate_ = replace(
         outcome,
-        n_passes=run.n_passes,
+        n_passes=model.n_passes_,
         rows_read=run.rows_read,
         bytes_read=run.bytes_read,
         seconds=run.seconds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from ..data.dataset import Dataset
 from ..data.from_arrays import open_arrays
-from ..data.open import open_dataset
+from ..data.open import dataset_of, open_dataset
 
 UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
 """Kinds of stores whose columns are called x0, x1, ... for want of a name."""
@@ -47,6 +48,15 @@ def open_training(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
         del model.feature_names_in_
     model.n_features_in_ = len(names)
     return dataset
+
+
+def with_known_rows(dataset: Dataset) -> Dataset:
+    """A dask collection whose partitions' lengths are known; those that are not are counted now."""
+    if getattr(dataset.store, "known", ()) is not None:
+        return dataset
+    from ..data.map_dask import count_rows
+
+    return replace(dataset, store=count_rows(dataset.store))
 
 
 def open_data(X: Any) -> Dataset:
@@ -118,8 +128,12 @@ def open_pair(X: Any, y: Any, sample_weight: Any) -> Dataset:
         open_store = open_dask
     store = open_store(X, y, sample_weight)
     given = (store.default_target, store.default_weight)
-    names = tuple(column.name for column in store.columns if column.name not in given)
-    return Dataset(store, names, *given)
+    if len(store.columns) == sum(name is not None for name in given):
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape=({store.n_rows}, 0)) while a minimum of 1 is "
+            "required; pass at least one column"
+        )
+    return dataset_of(store, *given)
 
 
 def check_weights(sample_weight: Any) -> Any:

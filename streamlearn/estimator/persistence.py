@@ -56,7 +56,14 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"{path} has model format {tree['format']}, this version of streamlearn reads "
             f"{FORMAT}; load it with the version that wrote it, or train again"
         )
-    model = find_class(tree["class"], path)(**tree["parameters"])
+    cls = find_class(tree["class"], path)
+    unknown = sorted(set(tree["parameters"]) - set(cls().get_params(deep=False)))
+    if unknown:
+        raise ArchiveError(
+            f"{path} holds a {tree['class']} with parameters this version of streamlearn does not "
+            f"know: {', '.join(unknown)}; load it with the version that wrote it, or train again"
+        )
+    model = cls(**tree["parameters"])
     restore_fitted(model, tree["fitted"])
     return model
 

@@ -144,7 +144,7 @@ def run(
     n_models: int = 1,
     driver_bytes_per_row: int = 0,
 ) -> Any:
-    """One read of a dataset with fitted models: here if its rows are in memory, else by the engine."""
+    """One read of a dataset: here if its rows are in memory, else by the engine."""
     if dataset.store.in_memory:
         return run_fold(fold, dataset.iter_chunks())
     width = len(getattr(model, "classes_", (0, 0)))

@@ -27,7 +27,11 @@ def with_constant(X):
 
 
 def start(p, n_targets):
-    return {"gram": np.zeros((p + 1, p + 1)), "moment": np.zeros((p + 1, n_targets)), "square": np.zeros(n_targets)}
+    return {
+        "gram": np.zeros((p + 1, p + 1)),
+        "moment": np.zeros((p + 1, n_targets)),
+        "square": np.zeros(n_targets),
+    }
 
 
 def step(n_classes, state, chunk):
@@ -62,13 +66,18 @@ class Ridge:
 
     def _needs(self, dataset, summary=None):
         size = 8 * (dataset.n_features + 2) ** 2
-        return [Needs("gram", state_bytes=size, step_bytes_per_row=16 * dataset.n_features, driver_bytes=3 * size)]
+        return [
+            Needs(
+                "gram",
+                state_bytes=size,
+                step_bytes_per_row=16 * dataset.n_features,
+                driver_bytes=3 * size,
+            )
+        ]
 
     def _fit(self, run, dataset, summary, validation=None):
         K = 0 if dataset.classes is None else len(dataset.classes)
-        fold = Fold(
-            partial(start, dataset.n_features, 1 if K <= 2 else K), partial(step, K), merge
-        )
+        fold = Fold(partial(start, dataset.n_features, 1 if K <= 2 else K), partial(step, K), merge)
         sums = run.fold(fold, dataset, name="gram")
         self.coef_ = np.linalg.solve(
             np.eye(len(sums["gram"])) + 2 * self.C * sums["gram"], 2 * self.C * sums["moment"]

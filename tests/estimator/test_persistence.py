@@ -72,7 +72,9 @@ def test_unknown_version_class_and_content(model, tmp_path):
     with pytest.raises(ArchiveError, match="holds a NeverWas, which is not known.*upgrade"):
         sl.load(path)
     changed(path, **{"class": "elsewhere.models:Net"})
-    with pytest.raises(ArchiveError, match=r"elsewhere\.models:Net.*import elsewhere\.models first"):
+    with pytest.raises(
+        ArchiveError, match=r"elsewhere\.models:Net.*import elsewhere\.models first"
+    ):
         sl.load(path)
     write_archive(path, {"weights": np.zeros(3)})
     with pytest.raises(ArchiveError, match="holds no model"):

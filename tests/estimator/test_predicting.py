@@ -98,7 +98,6 @@ def test_predict_to_parquet(model, parquet, tmp_path, what, columns):
 
 def test_predict_to_zarr(many, table, tmp_path):
     many.predict_to(table[0], tmp_path / "out.zarr", "decision")
-    assert (tmp_path / "out.zarr" / "_SUCCESS").exists()
     group = zarr.open_group(str(tmp_path / "out.zarr"), mode="r")
     found = np.column_stack([group[f"decision_{k}"][:] for k in range(3)])
     np.testing.assert_array_equal(found, many.decision_function(table[0]))
