@@ -132,6 +132,11 @@ class Dataset:
         mapped = int(self.slice_rows * self._row_nbytes) if self.maps else 0
         return self.store.overhead_nbytes(self.columns, self.slice_rows) + mapped
 
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of metadata that a process holds once, whatever the number of its readers."""
+        return self.store.shared_nbytes
+
     def fingerprint(self) -> dict[str, Any]:
         """What identifies these rows and columns, without reading them (JSON values)."""
         return {

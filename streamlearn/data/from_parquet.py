@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from ..errors import SourceError
 from .files import READ_AHEAD, find_files, hive_values, relative
-from .parquet_reader import PAGE_BUFFER, ParquetReader, columns_at_once, page_nbytes
+from .parquet_reader import BATCH_ROWS, PAGE_BUFFER, ParquetReader, columns_at_once, page_nbytes
 from .source import Column, Store
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FOOTER_BYTES_PER_CHUNK = 900
 """Resident bytes per column chunk of a parsed footer (measured: 850)."""
 _FOOTERS_KEPT = 16 << 20
-_POOL = 6 << 20
+_POOL = 5 << 20
 """What the library's memory pool and page decoders keep beside what they hand out (measured)."""
 _SAMPLED_GROUPS = 8
 
@@ -252,14 +252,14 @@ class ParquetStore(Store):
         rows = np.diff(self._starts)
         largest = max((self._largest[name] for name in stored), default=0)
         held = 0
+        wide = 8 if any("64" in c.dtype for c in self.columns if c.name in stored) else 4
         whole = int(rows[rows <= slice_rows].max(initial=0))
         if whole:
-            # Two batches: the next is decoded while the last is still referred to.
-            held = 2 * min(len(stored), columns_at_once(whole)) * (largest + 16 * whole)
+            held = min(len(stored), columns_at_once(whole)) * (largest + 2 * wide * whole)
         if rows.max(initial=0) > slice_rows:
             file, group = self.unit(int(np.argmax(rows)))
             pages = page_nbytes(self, file, group, stored)
-            held = max(held, pages + len(stored) * PAGE_BUFFER + 24 * slice_rows)
+            held = max(held, pages + len(stored) * (PAGE_BUFFER + 2 * wide * BATCH_ROWS))
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest

@@ -29,8 +29,8 @@ def open_dataset(
     Parameters
     ----------
     source : path, URL, glob, list, or collection
-        Parquet files, or a folder of them, also hive-partitioned (``year=2024/``).  A zarr store: an
-        array, or a group (``X``, `target`, `weight`; AnnData's too).  A dask array or dataframe,
+        Parquet files, or a folder of them, also hive-partitioned (``year=2024/``).  A zarr
+        array, or group (``X``, `target`, `weight`; AnnData's too).  A dask array or dataframe,
         numpy array or memory map, scipy.sparse, pandas, polars, pyarrow table or Arrow stream.
     target, weight : str, optional
         The columns (arrays, in zarr) of targets and sample weights.

@@ -244,7 +244,7 @@ def write_parquet(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: 
 
 
 def write_zarr(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """The rows of a dataset as a zarr group: ``X``, and its target and weight as ``y``, ``weight``."""
+    """The rows of a dataset as a zarr group: ``X``, target and weight as ``y`` and ``weight``."""
     if dataset.sparse:
         raise SourceError("a sparse dataset is not written to zarr; AnnData writes CSR groups")
     sink = open_sink(
@@ -332,8 +332,10 @@ def _parquet_bytes(columns: Sequence[tuple[str, str]], arrays: Mapping[str, np.n
 
 
 def _arrow_array(values: np.ndarray, kind: str) -> Any:
-    """An Arrow array by its buffers (``pyarrow.array`` imports pandas); NaN is null where the type
-    has no NaN, and so is None."""
+    """An Arrow array by its buffers: ``pyarrow.array`` imports pandas.
+
+    None is null, and so is NaN where the type has no NaN.
+    """
     import pyarrow as pa
 
     valid = None
