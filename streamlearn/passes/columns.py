@@ -179,13 +179,5 @@ def _add_sparse(state: State, X: Csr, weight: np.ndarray, rows: np.ndarray | ran
     for j in np.flatnonzero(bad >= 0):
         row = rows[int(row_of[order[offsets[j] + bad[j]]])]
         state["bad_row"][j] = min(state["bad_row"][j], row)
-    _add_zeros(state, absent, values.dtype)
-
-
-def _add_zeros(state: State, absent: np.ndarray, dtype: np.dtype) -> None:
-    p = len(absent)
-    zeros, ends = np.zeros(p, dtype), np.arange(p + 1, dtype=np.intp)
-    stops = np.empty(p, np.intp)
-    tabulate(_columns(state), Stack(zeros, zeros, ends, absent, ends), stops)
+    absorb_zeros(_columns(state), absent, _weighted(state))
     _leave_tables(state)
-    absorb_zeros(_columns(state), absent)

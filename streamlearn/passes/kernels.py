@@ -444,8 +444,8 @@ def column_order(indices, starts, order):
 
 
 @kernel
-def absorb_zeros(columns, weight):
-    """Add `weight[j]` implicit zeros to every column but not to tables and bins, in place."""
+def absorb_zeros(columns, weight, weighted):
+    """Add weight[j] implicit zeros to column j, in place; zeros are in no bin."""
     for j in range(len(weight)):
         w = weight[j]
         if w == 0.0:
@@ -456,3 +456,15 @@ def absorb_zeros(columns, weight):
         columns.zeros[j] += w
         columns.low[j] = min(columns.low[j], 0.0)
         columns.high[j] = max(columns.high[j], 0.0)
+        if columns.distinct[j] == MANY:
+            continue
+        slot = slot_of(columns.keys[j], 0.0)
+        if columns.keys[j, slot] != 0.0:
+            columns.distinct[j] += 1
+            if columns.distinct[j] == MANY:
+                continue
+            columns.keys[j, slot] = 0.0
+        if weighted:
+            columns.key_weights[j, slot] += w
+        else:
+            columns.key_counts[j, slot] += np.int64(w)

@@ -77,7 +77,8 @@ def quantiles(cdf: Cdf, q: np.ndarray | float) -> np.ndarray:
     wanted = share * top[-1]
     at = np.minimum(np.searchsorted(top, wanted), len(top) - 1)
     inside = np.clip((wanted - (top[at] - mass[at])) / mass[at], 0.0, 1.0)
-    return lo[at] * (1 - inside) + hi[at] * inside
+    lo, hi = lo[at], hi[at]
+    return np.where(lo == hi, lo, lo * (1 - inside) + hi * inside)
 
 
 def occupied(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
