@@ -82,7 +82,8 @@ class Run:
             if self._place is not None:
                 checkpoint = Checkpoint(self._place, self._identity)
                 self.plan = plan_of_resume(checkpoint, self.plan)
-            self._log = Log(checkpoint)
+            store = getattr(self._source, "store", None)
+            self._log = Log(checkpoint, getattr(store, "passes_before", 0))
             stack.enter_context(one_blas_thread())
             self._sampler = stack.enter_context(MemorySampler())
             self._scratch = ScratchFolder()
@@ -142,6 +143,13 @@ class Run:
     def finish(self, result: Any) -> None:
         """Keep the result of the whole fit; a run with this checkpoint will find it `finished`."""
         self._log.finish(result)
+
+    def replan(self, plan: Plan) -> None:
+        """Go by another plan from the next read on: the data turned out to need more memory."""
+        self._engine.close()
+        self.plan = plan
+        self._engine = open_engine(self._scheduler, plan.lanes_in_flight)
+        self._open.callback(self._engine.close)
 
     def record(self, **fields: Any) -> None:
         """Append one record to `history`."""

@@ -19,7 +19,8 @@ class StreamEstimator(BaseEstimator):
 
         _needs(dataset, summary=None) -> list[Needs]
             What its phases cost.  Called with metadata alone before anything is read (`summary`
-            None: give upper bounds), and again with the summary.
+            None: the least that any data can need), and again with it, when ``self.classes_`` is
+            set: then the plan can only shrink the number of lanes and slices, or be refused.
         _fit(run, dataset, summary, validation=None) -> Certificate
             Reads `dataset` through `run`, sets the fitted attributes.  Chunks carry y as float64:
             codes 0..K-1 of ``self.classes_``, or the regression target.  `validation` is None or a
@@ -46,7 +47,7 @@ class StreamEstimator(BaseEstimator):
         X : array-like, frame, sparse matrix, dask collection, path or Dataset
             Anything `open_dataset` takes.
         y : array-like of shape (n,) or str
-            Targets, or the name of the column that holds them; left out when a Dataset has a target.
+            Targets, or the name of the column that holds them; not with a Dataset that has one.
         sample_weight : array-like of shape (n,) or str
             Finite weights >= 0, or the name of their column; 0 means the row is absent, k means k
             copies of it.

@@ -18,8 +18,8 @@ class Certificate:
 
     A convex fit has ``primal``, ``dual`` and ``relative_gap = (primal - dual) / max(|primal|,
     tiny)``, an upper bound of the relative suboptimality; one-vs-rest fits have arrays of length K
-    and the largest gap.  A fit without a dual has these None and the quantity its theory makes monotone in
-    ``objective``, with the name of its stopping rule in ``criterion``.
+    and the largest gap.  A fit without a dual has these None, and in ``objective`` the quantity its
+    theory makes monotone, with the name of its stopping rule in ``criterion``.
     """
 
     converged: bool

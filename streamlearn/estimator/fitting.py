@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
+from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..errors import SourceError
 from ..passes.summary import collect_summary
@@ -59,9 +60,11 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, n_counting: int = 0
             "choose a numeric column, or a classifier"
         )
     classes = getattr(model, "classes_", None)
+    replan(run, model._needs(dataset, summary))
     validation = None if held_out is None else CodedSource(held_out, classes)
     outcome = model._fit(run, CodedSource(dataset, classes), summary, validation)
     model.history_ = list(run.history)
+    model.plan_ = run.plan
     model.n_passes_ = run.n_passes + n_counting
     model.certificate_ = replace(
         outcome,
@@ -71,6 +74,14 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, n_counting: int = 0
         seconds=run.seconds,
         peak_memory_bytes=run.peak_memory_bytes,
     )
+
+
+def replan(run: Any, needs: Any) -> None:
+    """Hold the run to its budget now that the number of classes and coefficients is known."""
+    now = run.plan
+    plan = make_plan(run.source, needs, budget=now.budget, threads=now.lanes_in_flight)
+    if (plan.lanes_in_flight, plan.slice_rows) != (now.lanes_in_flight, now.slice_rows):
+        run.replan(plan)
 
 
 def check_summary(dataset: Any, summary: Any) -> None:

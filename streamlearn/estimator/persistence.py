@@ -105,6 +105,7 @@ def fitted_tree(model: Any) -> dict[str, Any]:
         "certificate": model.certificate_,
         "history": model.history_,
         "n_passes": model.n_passes_,
+        "plan": model.plan_,
         "state": model._state(),
     }
 
@@ -119,4 +120,5 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
     model.certificate_ = tree["certificate"]
     model.history_ = tree["history"]
     model.n_passes_ = tree["n_passes"]
+    model.plan_ = tree["plan"]
     model._restore(tree["state"])

@@ -65,7 +65,8 @@ class Ridge:
         self.tol = tol
 
     def _needs(self, dataset, summary=None):
-        size = 8 * (dataset.n_features + 2) ** 2
+        n_targets = 1 if summary is None else len(getattr(self, "classes_", [0]))
+        size = 8 * (dataset.n_features + 2) * (dataset.n_features + 2 + n_targets)
         return [
             Needs(
                 "gram",

@@ -1,5 +1,8 @@
 """scikit-learn's contract, on the test's own family: what a new family gets by inheriting."""
 
+from dataclasses import replace
+
+import dask
 import numpy as np
 import pandas as pd
 import pytest
@@ -139,3 +142,27 @@ class TestValidation:
             pytest.raises(ValueError, match=r"target holds 5, 6, expected one of the 2 classes"),
         ):
             reader.read(model.seen_.refs()[0])
+
+
+class Hungry(RidgeClassifier):
+    """Needs much more memory once it knows the classes."""
+
+    def _needs(self, dataset, summary=None):
+        (need,) = super()._needs(dataset, summary)
+        return [need if summary is None else replace(need, state_bytes=30 << 20)]
+
+
+def test_plan_is_made_again_when_the_classes_are_known(parquet):
+    data = sl.open_dataset(parquet, target="y", features=["a", "b", "c"], chunk_rows=32)
+    with dask.config.set(num_workers=2):
+        with sl.config_context(memory_budget="250MiB"):
+            assert Hungry().fit(data).plan_.lanes_in_flight == 2
+        with sl.config_context(memory_budget="200MiB"):
+            model = Hungry().fit(data)
+        assert model.plan_.lanes_in_flight == 1
+        np.testing.assert_array_equal(model.coef_, RidgeClassifier().fit(data).coef_)
+    with (
+        sl.config_context(memory_budget="64MiB"),
+        pytest.raises(MemoryBudgetError, match="raise memory_budget"),
+    ):
+        Hungry().fit(data)
