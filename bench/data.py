@@ -10,6 +10,7 @@ so that the log-loss of the true F is a floor no model can beat.  All further co
 import os
 import shutil
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +85,11 @@ def generated(folder, n_rows, n_columns, *, kind="parquet", pages="plain", seed=
         raise ValueError(f"the task needs at least 8 columns, got {n_columns}")
     test_rows = test_rows or min(200_000, max(1_000, n_rows // 4))
     suffix = {"parquet": "parquet", "zarr": "zarr"}[kind]
-    write = {"parquet": write_parquet, "zarr": write_zarr}[kind]
+    # the writer's own choice would be a dictionary of 65,536 different values a row group
+    write = {
+        "parquet": partial(write_parquet, dictionary=pages == "dictionary"),
+        "zarr": write_zarr,
+    }[kind]
     paths = []
     for part, rows, part_seed in (("train", n_rows, seed), ("test", test_rows, [seed, 2])):
         path = Path(folder) / f"additive-{rows}x{n_columns}-{pages}-{seed}-{part}.{suffix}"
@@ -105,8 +110,8 @@ def generated(folder, n_rows, n_columns, *, kind="parquet", pages="plain", seed=
     )
 
 
-def write_parquet(path, blocks, n_rows, n_columns, *, names=None, target="y"):
-    """Blocks as row groups of one snappy file (dictionary pages where values repeat)."""
+def write_parquet(path, blocks, n_rows, n_columns, *, names=None, target="y", dictionary=True):
+    """Blocks as row groups of one snappy file, with dictionary or plain pages."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -117,7 +122,9 @@ def write_parquet(path, blocks, n_rows, n_columns, *, names=None, target="y"):
             columns = [pa.array(column) for column in np.asfortranarray(X).T]
             table = pa.table([*columns, pa.array(y)], [*names, target])
             if writer is None:
-                writer = pq.ParquetWriter(draft, table.schema, compression="snappy")
+                writer = pq.ParquetWriter(
+                    draft, table.schema, compression="snappy", use_dictionary=dictionary
+                )
             writer.write_table(table, row_group_size=ROW_GROUP)
     finally:
         if writer is not None:
