@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, log2
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..data.source import Ref
 from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states
@@ -34,9 +34,26 @@ class Engine(Protocol):
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
     def share(self, value: Any) -> Any: ...
+    def compute(self, delayed: Any) -> Any: ...
     def wait(self, futures: Sequence[Any]) -> list[Any]: ...
     def cancel(self, futures: Iterable[Any]) -> None: ...
     def close(self) -> None: ...
+
+
+class Lazy(NamedTuple):
+    """A Delayed that the thread of the task computes itself, so that no second pool is at work."""
+
+    delayed: Any
+
+
+def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    lazy = [isinstance(arg, Lazy) for arg in args]
+    return function(
+        *(
+            arg.delayed.compute(scheduler="synchronous") if is_lazy else arg
+            for arg, is_lazy in zip(args, lazy, strict=True)
+        )
+    )
 
 
 class Threads:
@@ -52,16 +69,19 @@ class Threads:
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> cf.Future[Any]:
         args = tuple(arg.result() if isinstance(arg, cf.Future) else arg for arg in args)
         if self._pool is not None:
-            return self._pool.submit(function, *args)
+            return self._pool.submit(_call, function, args)
         future: cf.Future[Any] = cf.Future()
         try:
-            future.set_result(function(*args))
+            future.set_result(_call(function, args))
         except Exception as error:  # kept in the future, as a pool does; `result` raises it
             future.set_exception(error)
         return future
 
     def share(self, value: Any) -> Any:
         return value
+
+    def compute(self, delayed: Any) -> Lazy:
+        return Lazy(delayed)
 
     def wait(self, futures: Sequence[cf.Future[Any]]) -> list[cf.Future[Any]]:
         return list(cf.wait(futures, return_when=cf.FIRST_COMPLETED).done)
@@ -97,6 +117,9 @@ class Cluster:
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         key = f"{name}-{secrets.token_hex(8)}"
         return self.client.submit(function, *args, key=key, retries=2, pure=False)
+
+    def compute(self, delayed: Any) -> Any:
+        return self.client.compute(delayed, retries=2)
 
     def share(self, value: Any) -> Any:
         return self.client.scatter(value, broadcast=True, hash=False)

@@ -24,11 +24,11 @@ class Counters:
 class Log:
     """What a fit has finished, in the order it was asked for."""
 
-    def __init__(self, checkpoint: Checkpoint | None) -> None:
+    def __init__(self, checkpoint: Checkpoint | None, n_passes: int = 0) -> None:
         self.checkpoint = checkpoint
         self.history: list[dict[str, Any]] = []
         self._position = 0
-        self._counters = Counters()
+        self._counters = Counters(n_passes)
         self._since = time.monotonic()
 
     @property

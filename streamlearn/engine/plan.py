@@ -213,8 +213,9 @@ def _plan(
     disk = max((_disk_bytes(need, n_rows) for need in needs), default=0)
     on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0
     overhead = reader_bytes(source)
+    shared = int(getattr(getattr(source, "store", None), "shared_nbytes", 0))
     terms = tuple(
-        (need.name, _terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs))
+        (need.name, _terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs, shared))
         for need in needs
     )
     stored = getattr(source, "stored_nbytes", None)
@@ -240,6 +241,7 @@ def _terms(
     lanes_in_flight: int,
     overhead: int,
     on_tmpfs: int,
+    shared: int,
 ) -> tuple[Term, ...]:
     """The sum of architecture's law: states, slices with their temporaries, driver, model."""
     slice_bytes = max((ref.nbytes for ref in refs), default=0)
@@ -249,6 +251,7 @@ def _terms(
         Term("driver", 1, need.driver_bytes),
         Term("model", 1, need.model_bytes),
         Term("scratch in memory", 1, on_tmpfs),
+        Term("file metadata", 1, shared),
         Term("reserve", 1, RESERVE_BYTES),
     )
     if need.group:  # one task, two group buffers: one being computed, one being read

@@ -77,9 +77,13 @@ def _start(form: _Format) -> dict[str, Any]:
 
 def _step(form: _Format, state: dict[str, Any], chunk: Chunk) -> dict[str, Any]:
     chunk = form.convert(chunk)
+    if chunk.X.shape != (chunk.n_rows, form.n_columns):
+        raise ValueError(
+            f"spooled chunk is {chunk.X.shape}, expected {(chunk.n_rows, form.n_columns)}"
+        )
     path = Path(form.folder, state["file"])
     with scratch_write(path, _nbytes(chunk)), open(path, "ab", buffering=0) as file:
-        state["blocks"].append(_write_block(form, state["file"], file, chunk))
+        state["blocks"].append(write_block(file, path.name, chunk, form.dtype, form.layout))
     if form.also is not None:
         state["also"] = form.also.step(state["also"], chunk)
     return state
@@ -97,15 +101,14 @@ def _nbytes(chunk: Chunk) -> int:
     return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if isinstance(X, Csr) else X.nbytes
 
 
-def _write_block(form: _Format, name: str, file: BinaryIO, chunk: Chunk) -> Block:
+def write_block(file: BinaryIO, name: str, chunk: Chunk, dtype: str, layout: str) -> Block:
+    """Append a chunk to the file called `name`."""
     X = chunk.X
-    if X.shape != (chunk.n_rows, form.n_columns):
-        raise ValueError(f"spooled chunk is {X.shape}, expected {(chunk.n_rows, form.n_columns)}")
     if isinstance(X, Csr):
         arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
     else:
-        wanted = X.astype(form.dtype, copy=False)
-        arrays = {"X": np.ascontiguousarray(wanted.T if form.layout == "columns" else wanted)}
+        wanted = X.astype(dtype, copy=False)
+        arrays = {"X": wanted.T if layout == "columns" else wanted}
     if chunk.y is not None:
         arrays["y"] = chunk.y
     if chunk.weight is not None:
@@ -136,7 +139,7 @@ def open_spool(
     folder: Path, source: Source, state: dict[str, Any], n_columns: int, dtype: Any, layout: str
 ) -> tuple[ScratchSource, Any]:
     """The source that was spooled, and the state of the fold computed meanwhile."""
-    blocks, refs = tuple(Block(*block) for block in state["blocks"]), tuple(source.refs())
+    blocks, refs = tuple(state["blocks"]), tuple(source.refs())
     first = dict(zip((ref.start for ref in refs), blocks, strict=True))
     return (
         ScratchSource(str(folder), refs, first, source.n_rows, n_columns, np.dtype(dtype), layout),
@@ -160,7 +163,7 @@ class ScratchSource:
     @property
     def stored_nbytes(self) -> int:
         """Bytes on disk that one read takes."""
-        return sum(_piece_nbytes(p) for b in self.blocks.values() for p in b.pieces.values())
+        return sum(block_nbytes(block) for block in self.blocks.values())
 
     @property
     def sparse(self) -> bool:
@@ -213,32 +216,40 @@ class ScratchReader:
         return Chunk(X, arrays.get("y"), arrays.get("weight"), rows)
 
     def _piece(self, block: Block, key: str) -> np.ndarray:
-        piece = Piece(*block.pieces[key])
-        n_bytes = _piece_nbytes(piece)
+        piece = block.pieces[key]
         buffer = self._buffers.get(key)
-        if buffer is None or len(buffer) < n_bytes:
-            largest = max(
-                _piece_nbytes(Piece(*b.pieces[key]))
-                for b in self._source.blocks.values()
-                if key in b.pieces
-            )
-            self._buffers[key] = buffer = np.empty(largest, np.uint8)
-        view = memoryview(buffer)[:n_bytes]  # type: ignore[arg-type]
-        file = self._files[block.file]
-        file.seek(piece.at)
-        done = 0
-        while done < n_bytes:
-            n = file.readinto(view[done:])  # type: ignore[attr-defined]
-            if not n:
-                raise OSError(f"scratch file {Path(self._source.folder, block.file)} is cut short")
-            done += n
-        if piece.dtype == "json":
-            values = json.loads(bytes(view))
-            array = np.empty(len(values), dtype=object)
-            array[:] = values
-            return array
-        return buffer[:n_bytes].view(piece.dtype)
+        dtype = np.dtype("u1" if piece.dtype == "json" else piece.dtype)
+        if buffer is None or buffer.dtype != dtype or len(buffer) < piece.n:
+            blocks = self._source.blocks.values()
+            largest = max(b.pieces[key].n for b in blocks if key in b.pieces)
+            self._buffers[key] = buffer = np.empty(largest, dtype)
+        return read_piece(self._files[block.file], piece, buffer)
 
 
-def _piece_nbytes(piece: Piece) -> int:
-    return piece.n if piece.dtype == "json" else piece.n * np.dtype(piece.dtype).itemsize
+def read_piece(file: BinaryIO, piece: Piece, out: np.ndarray | None = None) -> np.ndarray:
+    """One array of a block, in the beginning of `out` if that is given."""
+    is_raw = piece.dtype != "json"
+    if out is None:
+        out = np.empty(piece.n, piece.dtype if is_raw else np.uint8)
+    view = out[: piece.n].view(np.uint8).data
+    file.seek(piece.at)
+    done = 0
+    while done < len(view):
+        n = file.readinto(view[done:])  # type: ignore[attr-defined]
+        if not n:
+            raise OSError(f"scratch file {file.name} is cut short")
+        done += n
+    if is_raw:
+        return out[: piece.n]
+    values = json.loads(bytes(view))
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def block_nbytes(block: Block) -> int:
+    """Bytes of one block on disk."""
+    return sum(
+        piece.n if piece.dtype == "json" else piece.n * np.dtype(piece.dtype).itemsize
+        for piece in block.pieces.values()
+    )

@@ -250,7 +250,8 @@ import streamlearn.engine.groups as groups
 groups.LANE_NBYTES = 4 * 32 * 24
 from engine_kit import FailingRows
 from engine_kit import open_run, program
-source = FailingRows(folder={folder!r}, at=({at},), times={times}, kill=True, skip_kills={times} - 1)
+kills = dict(kill=True, times={times}, skip_kills={times} - 1)
+source = FailingRows(folder={folder!r}, at=({at},), **kills)
 with open_run(source, {checkpoint!r}) as run:
     program(run)
 """

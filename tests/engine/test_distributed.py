@@ -1,10 +1,14 @@
 """The same reads on a dask cluster of processes: same bits, lost workers repaired."""
 
+import dask.array as da
+import numpy as np
 import pytest
 from engine_kit import FailingRows, Rows, assert_same, gram_fold, open_run, program
 
 from streamlearn.config import config_context
+from streamlearn.data.open import open_dataset
 from streamlearn.engine.dask_engine import find_client
+from streamlearn.engine.settle import settled
 
 pytestmark = pytest.mark.slow
 
@@ -60,3 +64,19 @@ def test_a_lost_worker_changes_nothing(client, tmp_path):
     source = FailingRows(folder=str(tmp_path), at=(512,), times=1, kill=True)
     with open_run(source, None) as run, open_run(Rows(), None) as other:
         assert_same(run.fold(gram_fold(3), name="a"), other.fold(gram_fold(3), name="a"))
+
+
+def test_partitions_are_computed_on_the_workers(client):
+    X = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32)
+    with settled(open_dataset(da.from_array(X, chunks=(300, 3)))) as dataset:
+        got = np.concatenate([chunk.X.copy() for chunk in dataset.iter_chunks()])
+    np.testing.assert_array_equal(got, X)
+
+
+def test_a_large_table_in_memory_goes_through_scratch(client, monkeypatch):
+    monkeypatch.setattr("streamlearn.engine.settle.SENT_NBYTES", 1000)
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    with settled(open_dataset(X)) as dataset:
+        assert not dataset.store.in_memory
+        got = np.concatenate([chunk.X.copy() for chunk in dataset.iter_chunks()])
+    np.testing.assert_array_equal(got, X)
