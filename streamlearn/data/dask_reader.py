@@ -66,7 +66,7 @@ class DaskReader:
 def copy_chunk(chunk: Chunk) -> Chunk:
     """The chunk in memory of its own."""
     X: Any = chunk.X
-    X = Csr(*map(np.copy, X[:3]), X.n_columns) if isinstance(X, Csr) else X.copy()
+    X = Csr(X[0].copy(), X[1].copy(), X[2].copy(), X[3]) if isinstance(X, Csr) else X.copy()
     return Chunk(X, copy(chunk.y), copy(chunk.weight), chunk.rows)
 
 

@@ -19,8 +19,10 @@ def arrow_type(dtype: Any) -> str:
 
     if t.is_boolean(dtype):
         return "bool"
-    if t.is_integer(dtype) or t.is_floating(dtype):
-        return str(dtype.to_pandas_dtype().__name__)
+    if t.is_floating(dtype):
+        return f"float{dtype.bit_width}"
+    if t.is_integer(dtype):
+        return str(dtype)
     if t.is_dictionary(dtype):
         return "dictionary"
     if t.is_string(dtype) or t.is_large_string(dtype) or t.is_string_view(dtype):
@@ -86,7 +88,10 @@ def table_vectors(table: Any) -> tuple[list[Vector], int]:
     """The columns of a pyarrow Table or RecordBatch, or of a polars frame (shared, not copied)."""
     import pyarrow as pa
 
-    table = pa.table(table)
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    elif not isinstance(table, pa.Table):  # pa.table(frame) would import pandas
+        table = pa.RecordBatchReader.from_stream(table).read_all()
     vectors: list[Vector] = [
         ArrowVector(name, column)
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -115,13 +120,13 @@ def open_stream(source: Any) -> StreamStore:
                 "this polars cannot stream a LazyFrame (collect_batches is missing); "
                 "upgrade polars, call .collect() if it fits in memory, or .sink_parquet(path)"
             )
-        schema = pa.table(source.limit(0).collect()).schema
+        schema = pa.RecordBatchReader.from_stream(source.limit(0).collect()).schema
         frames = source.collect_batches(chunk_size=BATCH_ROWS, lazy=True)
         return StreamStore(schema_columns(schema), map(table_vectors, frames))
     reader = source if isinstance(source, pa.RecordBatchReader) else None
     if reader is None:
         reader = pa.RecordBatchReader.from_stream(source)
-    batches = (table_vectors(pa.Table.from_batches([batch])) for batch in reader)
+    batches = (table_vectors(batch) for batch in reader)
     return StreamStore(schema_columns(reader.schema), batches)
 
 
