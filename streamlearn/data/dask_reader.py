@@ -38,7 +38,7 @@ class DaskReader:
                 i += 1
             first, end = int(self.starts[i]), min(stop, int(self.starts[i + 1]))
             chunk = self._read(i, start - first, end - first, start)
-            runs.append(copy_chunk(chunk))
+            runs.append(chunk)
             start = end
         return join_chunks(runs)
 
@@ -57,7 +57,7 @@ class DaskReader:
             self.i, self.reader = i, store.open(*self.ask)  # type: ignore[assignment]
         chunk = self.reader.read(start, stop)  # type: ignore[attr-defined]
         chunk.rows = range(row, row + stop - start)
-        return chunk
+        return copy_chunk(chunk)  # the block may be a view of an array the user holds
 
     def close(self) -> None:
         self.i, self.reader = -1, None

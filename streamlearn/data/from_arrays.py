@@ -25,10 +25,6 @@ SAMPLED_RUNS, SAMPLED_ROWS = 64, 64
 class ArrayStore(Store):
     """A part with the features, and columns given apart."""
 
-    default_target: str | None = None
-    """The column that holds a `y` given apart: the target, if no other is named."""
-    default_weight: str | None = None
-
     def __init__(self, kind: str, part: Part, extra: VectorsPart, what: str) -> None:
         self.kind, self.part, self.extra, self.what = kind, part, extra, what
         self.n_rows = part.n_rows

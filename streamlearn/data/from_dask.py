@@ -38,9 +38,6 @@ class Block(NamedTuple):
 class DaskStore(Store):
     """Partitions of a dask collection, none of them computed."""
 
-    default_target: str | None = None
-    default_weight: str | None = None
-
     def __init__(
         self,
         kind: str,

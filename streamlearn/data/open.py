@@ -65,6 +65,10 @@ def open_dataset(
     store = _open_store(source, target, weight, features, filters, storage_options)
     if store.n_rows == 0:
         raise SourceError(f"no rows in {_say(source)}; check the path and how it was written")
+    if store.kind == "zarr" and isinstance(features, str):
+        features = None  # it named the array to use as X; of that, all columns
+    target = store.default_target if target is None else target
+    weight = store.default_weight if weight is None else weight
     return dataset_of(store, target, weight, features, chunk_rows)
 
 

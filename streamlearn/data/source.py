@@ -104,6 +104,9 @@ class Store:
     """True if readers leave rows out: how many stay is known only after a pass."""
     shared_nbytes: int = 0
     """Bytes of metadata (file footers) that a process holds once for all its readers."""
+    default_target: str | None = None
+    """The target if no other is named: ``y`` of a zarr group, or a `y` given apart."""
+    default_weight: str | None = None
 
     def boundaries(self) -> np.ndarray:
         """(u + 1,) int64 ascending from 0 to n_rows: where the natural units (row groups, chunks,

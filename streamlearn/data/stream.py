@@ -24,8 +24,6 @@ class StreamStore(Store):
     kind = "stream"
     one_shot = True
     in_memory = True
-    default_target: str | None = None
-    default_weight: str | None = None
 
     def __init__(
         self, columns: tuple[Column, ...], batches: Iterator[tuple[list[Vector], int]]

@@ -94,6 +94,13 @@ def test_nothing_is_computed_at_opening():
     assert open_dask(source, Y).n_rows == N
 
 
+def test_chunks_are_no_views_of_the_users_array():
+    source = X.copy()
+    reader = open_dask(da.from_array(source, chunks=6)).open(NAMES, None, None, np.dtype("f4"))
+    reader.read(0, 5).X[...] = -1
+    np.testing.assert_array_equal(source, X)
+
+
 def test_dataframes():
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y, s=["u", "v"] * 10)
     whole = dd.from_pandas(frame, npartitions=3)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import zarr
 
 from streamlearn.data.from_zarr import open_zarr
+from streamlearn.data.open import open_dataset
 from streamlearn.data.zarr_rows import Rows
 from streamlearn.errors import SourceError
 
@@ -142,6 +143,16 @@ def test_sources(tmp_path):
     assert (chunk.y == Y[3:20]).all()
     assert (chunk.weight == 1).all()
     assert (store.open(NAMES[1:], "x0", None, np.dtype("f8")).read(3, 9).y == X[3:9, 0]).all()
+
+
+def test_roles_in_a_dataset(tmp_path):
+    path = write(tmp_path / "a")
+    dataset = open_dataset(path)
+    assert (dataset.target, dataset.weight, dataset.feature_names) == ("y", None, tuple(NAMES))
+    zarr.open_group(path, mode="a").create_array("layers/scaled", data=X / 2)
+    dataset = open_dataset(path, features="layers/scaled")
+    (chunk,) = dataset.iter_chunks()
+    np.testing.assert_array_equal(chunk.X, X / 2)
 
 
 def test_fsspec_memory(tmp_path):
