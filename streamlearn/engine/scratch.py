@@ -25,7 +25,10 @@ from ..errors import ScratchError
 
 _NAME = re.compile(r"streamlearn-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}")
 _OWNER = "owner.json"
-_SPACE_OR_RIGHTS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+_UNUSABLE = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.EEXIST, errno.ENOTDIR),
+}
 
 
 def scratch_root() -> Path:
@@ -70,7 +73,7 @@ def scratch_write(path: str | os.PathLike[str], n_bytes: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _SPACE_OR_RIGHTS or isinstance(error, ScratchError):
+        if error.errno not in _UNUSABLE or isinstance(error, ScratchError):
             raise
         folder = Path(path).parent
         raise ScratchError(

@@ -135,7 +135,7 @@ def _map_partitions(
     ask: Ask,
     folder: str,
 ) -> list[list[Block]]:
-    """Results of a task per partition, in order; at most as many at once as the engine has slots."""
+    """Results of a task per partition, in order; at most as many at once as there are slots."""
     origin = [column.name for column in store.columns], store.known
     queue = deque(enumerate(partitions))
     running: dict[Any, int] = {}
