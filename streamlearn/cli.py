@@ -101,6 +101,12 @@ def open_data(data: tuple[str, ...], target: str | None, weight: str | None, fea
     return sl.open_dataset(source, target=target, weight=weight, features=names)
 
 
+def settings_of(memory_budget: str | None, progress: bool = False) -> Any:
+    """The context of a command; what is not asked for stays as the environment says."""
+    asked = {"memory_budget": memory_budget, "progress": progress or None}
+    return sl.config_context(**{key: value for key, value in asked.items() if value is not None})
+
+
 DATA = click.argument("data", nargs=-1, required=True)
 TARGET = click.option("--target", "-t", help="Column with the targets.")
 WEIGHT = click.option("--weight", "-w", help="Column with sample weights.")
@@ -136,7 +142,7 @@ def main() -> None:
 def describe(data, target, weight, features, memory_budget, json_output) -> None:
     """Read DATA once and say what is in it."""
     dataset = open_data(data, target, weight, features)
-    with sl.config_context(memory_budget=memory_budget):
+    with settings_of(memory_budget):
         summary = dataset.summary()
     report(summary, f"{dataset!r}\n\n{summary}", json_output=json_output)
 
@@ -171,7 +177,7 @@ def plan(data, target, weight, features, model_name, settings, memory_budget, js
 @click.option(
     "--validation", type=float, help="Fraction of rows held out and scored after each pass."
 )
-@click.option("--progress/--no-progress", default=False, help="Draw progress bars.")
+@click.option("--progress", is_flag=True, help="Draw progress bars.")
 @BUDGET
 @JSON
 def fit(
@@ -185,7 +191,7 @@ def fit(
     check_folder(output)
     dataset = open_data(data, target, weight, features)
     with (
-        sl.config_context(memory_budget=memory_budget, progress=progress),
+        settings_of(memory_budget, progress),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", ConvergenceWarning)
@@ -215,7 +221,7 @@ def fit(
 def predict(model_file, data, output, what, overwrite, memory_budget, json_output) -> None:
     """Write a prediction of MODEL_FILE for each row of DATA, in row order."""
     model = sl.load(model_file)
-    with sl.config_context(memory_budget=memory_budget):
+    with settings_of(memory_budget):
         source = data[0] if len(data) == 1 else list(data)
         model.predict_to(source, output, what, overwrite=overwrite)
     report({"output": output, "what": what}, f"written to {output}", json_output=json_output)
@@ -236,7 +242,7 @@ def evaluate(model_file, data, target, weight, memory_budget, json_output) -> No
         raise click.UsageError("evaluate needs the targets: --target COLUMN")
     model = sl.load(model_file)
     source = data[0] if len(data) == 1 else list(data)
-    with sl.config_context(memory_budget=memory_budget):
+    with settings_of(memory_budget):
         scores = evaluate(model, source, target, weight, scoring=suitable_metrics(model))
     width = max(map(len, scores))
     lines = [f"{name:<{width}}  {value:.6g}" for name, value in scores.items()]
@@ -244,7 +250,7 @@ def evaluate(model_file, data, target, weight, memory_budget, json_output) -> No
 
 
 @main.command()
-@click.option("--rows", default=None, type=int, help="Rows to write; default about 2 million.")
+@click.option("--rows", default=None, type=int, help="Rows to write; default 4 million.")
 @click.option("--folder", default=None, help="Where to write; default a temporary folder, removed.")
 @click.option("--plots", default=".", show_default=True, help="Folder for the plots.")
 @click.option("--memory-budget", "-m", metavar="SIZE", default="64MiB", show_default=True)

@@ -27,7 +27,7 @@ class StreamEstimator(BaseEstimator):
             source coded the same way, whose loss goes into ``run.record``.
         _decision_chunk(chunk) -> (m,) or (m, K) float64
             A classifier's decisions (two classes: (m,), positive for the second), a regressor's
-            predictions.  A pure function of the fitted attributes and ``chunk.X``.
+            predictions, in a new array.  A pure function of fitted attributes and ``chunk.X``.
         _state() -> tree                    what `_decision_chunk` needs, as a plain tree
         _restore(tree) -> None              the inverse, on an estimator with the same parameters
 

@@ -1,0 +1,198 @@
+"""``streamlearn demo``: a dataset several times larger than the budget, from writing to plots.
+
+Memory is measured in fresh processes: this module run as a program is one such process, which reads
+a job as JSON from standard input and answers in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import streamlearn as sl
+
+N_ROWS, N_COLUMNS = 4_000_000, 20
+BLOCK_ROWS = 65_536
+SAMPLE = 10
+"""Embeddings are computed for every tenth row, their memory is ten times what that takes."""
+
+
+def run_demo(
+    n_rows: int | None,
+    folder: str | None,
+    plots: str,
+    memory_budget: str,
+    say: Callable[[str], Any],
+) -> dict[str, Any]:
+    """Write, describe, plan, train, evaluate and compare; what was found, as plain values."""
+    with tempfile.TemporaryDirectory(prefix="streamlearn-demo-") as temporary:
+        root = Path(folder or temporary)
+        root.mkdir(parents=True, exist_ok=True)
+        return _run(n_rows or N_ROWS, root, Path(plots), memory_budget, say)
+
+
+def _run(
+    n_rows: int, root: Path, plots: Path, memory_budget: str, say: Callable[[str], Any]
+) -> dict[str, Any]:
+    from .config import format_bytes, parse_bytes
+
+    began = time.perf_counter()
+    budget = parse_bytes(memory_budget)
+    data_path, model_path = str(root / "data.parquet"), str(root / "model.slm")
+    say(f"Writing {n_rows:,} rows x {N_COLUMNS} columns to {data_path}")
+    floor = write_data(data_path, n_rows)
+    data = sl.open_dataset(data_path, target="y")
+    train, test = data.split(0.9, seed=0)
+    times = data.decoded_nbytes / budget
+    say(f"\n{data!r}\n  {times:.1f} times the memory budget of {format_bytes(budget)}")
+    with sl.config_context(memory_budget=budget):
+        say(f"\nWhat one read says about it\n{data.summary()}")
+        say(f"\nThe plan\n{sl.plan(sl.AdditiveClassifier(), train)}")
+
+    say("\nTraining in a fresh process (the first time, its kernels are compiled before)")
+    sl.warm()
+    fitted = in_fresh_process(
+        {"job": "fit", "data": data_path, "budget": budget, "model": model_path}
+    )
+    model = sl.load(model_path)
+    say(f"{model}\n{model.certificate_!r}")
+
+    from .estimator.scoring import evaluate
+
+    with sl.config_context(memory_budget=budget):
+        scores = evaluate(model, test, scoring=["accuracy", "log_loss"])
+    embedded = in_fresh_process({"job": "embed", "data": data_path, "budget": budget})
+
+    result = {
+        "rows": n_rows,
+        "columns": N_COLUMNS,
+        "data_bytes": data.decoded_nbytes,
+        "memory_budget_bytes": budget,
+        "peak_over_baseline_bytes": fitted["peak_over_baseline_bytes"],
+        "baseline_bytes": fitted["baseline_bytes"],
+        "precomputed_embeddings_bytes": SAMPLE * embedded["peak_over_baseline_bytes"],
+        "fit_seconds": fitted["seconds"],
+        "reads": model.n_passes_,
+        "relative_gap": model.certificate_.relative_gap,
+        **scores,
+        "best_possible_log_loss": floor,
+        "plots": draw(model, plots),
+        "seconds": time.perf_counter() - began,
+    }
+    rows = [
+        ("the features as an array", result["data_bytes"]),
+        ("memory budget", budget),
+        ("peak over the baseline, this fit", result["peak_over_baseline_bytes"]),
+        ("the same for precomputed embeddings", result["precomputed_embeddings_bytes"]),
+        ("baseline: the libraries, kernels loaded", result["baseline_bytes"]),
+    ]
+    say("\nMemory")
+    for label, n_bytes in rows:
+        say(f"  {label:<40} {'unknown' if n_bytes is None else format_bytes(n_bytes):>10}")
+    say(f"  (embeddings: of every {SAMPLE}th row, times {SAMPLE}, before any solver has run)")
+    say(
+        f"\nAccuracy {scores['accuracy']:.4f}, log loss {scores['log_loss']:.4f} on held-out rows; "
+        f"no model can do better than {floor:.4f}.\n"
+        f"{result['reads']} reads, {result['fit_seconds']:.1f} s to fit, "
+        f"relative gap {result['relative_gap']:.1e}; the demo took {result['seconds']:.0f} s."
+    )
+    say(f"Plots: {result['plots'] or 'install matplotlib (pip install .[plot]) to see the curves'}")
+    return result
+
+
+def write_data(path: str, n_rows: int) -> float:
+    """Write the rows in parts; returns the log loss of their true probabilities.
+
+    Columns are uniform on [0, 1).  P(y = 1) = 1 / (1 + exp(-F)), where
+    F = 2 sin 6a + 2 cos 9b + 12 (c - 1/2)^2 + d + e + f + g + h - 3; other columns are noise.
+    """
+    import numpy as np
+
+    from .data.sink import open_sink
+
+    names = [chr(ord("a") + j) for j in range(N_COLUMNS)]
+    columns = [(name, "float32") for name in names] + [("y", "int8")]
+    sink, loss = open_sink(path, columns=columns, format="parquet", overwrite=True), 0.0
+    for part, start in enumerate(range(0, n_rows, BLOCK_ROWS)):
+        rng = np.random.Generator(np.random.Philox(key=[0, part]))
+        X = rng.random((N_COLUMNS, min(BLOCK_ROWS, n_rows - start)), dtype=np.float32)
+        F = 2 * np.sin(6 * X[0]) + 2 * np.cos(9 * X[1]) + 12 * (X[2] - 0.5) ** 2
+        F += X[3:8].sum(axis=0) - 3
+        y = (rng.random(len(F)) < 1 / (1 + np.exp(-F))).astype(np.int8)
+        loss += float(np.logaddexp(0, np.where(y == 1, -F, F), dtype=np.float64).sum())
+        sink.write(part, 0, {**dict(zip(names, X, strict=True)), "y": y})
+    sink.commit(n_rows)
+    return loss / n_rows
+
+
+def draw(model: Any, folder: Path) -> list[str]:
+    """Save the learned curves; nothing without matplotlib."""
+    if find_spec("matplotlib") is None:
+        return []
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "streamlearn-demo.png"
+    display = sl.AdditiveDisplay.from_estimator(model, features=list("abcdefgh"))
+    display.figure_.savefig(path, dpi=120)
+    return [str(path)]
+
+
+def in_fresh_process(job: dict[str, Any]) -> dict[str, Any]:
+    """Run a job of this module in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise sl.StreamlearnError(f"the {job['job']} process of the demo failed: {last[0]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(job: dict[str, Any]) -> dict[str, Any]:
+    """The job's peak memory over what is resident once the libraries and kernels are loaded."""
+    from .engine.memory import peak_resident_bytes, resident_bytes
+
+    sl.warm()
+    with suppress(OSError):  # start the high-water mark again, where the system lets us
+        Path("/proc/self/clear_refs").write_text("5")
+    baseline, began = resident_bytes(), time.perf_counter()
+    train, _ = sl.open_dataset(job["data"], target="y").split(0.9, seed=0)
+    with sl.config_context(memory_budget=job["budget"]):
+        (fit_job if job["job"] == "fit" else embed_job)(job, train)
+    return {
+        "baseline_bytes": baseline,
+        "peak_over_baseline_bytes": peak_resident_bytes() - baseline,
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def fit_job(job: dict[str, Any], train: Any) -> None:
+    """Fit within the budget and save the model."""
+    sl.save(sl.AdditiveClassifier().fit(train), job["model"])
+
+
+def embed_job(job: dict[str, Any], train: Any) -> None:
+    """What everyone else does first: the rows as an array, and their spline features beside it."""
+    import numpy as np
+
+    parts = [chunk.X.copy() for chunk in train.take(1 / SAMPLE).iter_chunks()]
+    X = np.concatenate(parts)
+    sl.SplineEmbedding().fit(X).transform(X)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(json.load(sys.stdin))))

@@ -1,0 +1,147 @@
+"""The command line: what it prints, what it exits with, and one sentence for every error."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from estimator.ridge import RidgeClassifier, RidgeRegressor
+
+import streamlearn as sl
+from streamlearn import cli
+
+
+@pytest.fixture(autouse=True)
+def family(monkeypatch):
+    """The tests' own family under public names, so that these tests wait for no other."""
+    for cls in (RidgeClassifier, RidgeRegressor):
+        monkeypatch.setattr(sl, cls.__name__, cls, raising=False)
+    monkeypatch.setattr(sl, "__all__", [*sl.__all__, "RidgeClassifier", "RidgeRegressor"])
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 2))
+    columns = {"a": X[:, 0], "b": X[:, 1], "y": (X[:, 0] > 0.5).astype(int), "w": np.ones(300)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=100)
+    return str(tmp_path / "t.parquet")
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(cli.main, [str(arg) for arg in args])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def fit(data, output, *more, code=0):
+    return run(
+        "fit", data, "--target", "y", "--weight", "w", "--model", "RidgeClassifier",
+        "--output", output, *more, code=code,
+    )  # fmt: skip
+
+
+def test_describe(data):
+    text = run("describe", data, "--target", "y").output
+    assert "300 rows" in text
+    assert "median" in text
+    facts = json.loads(run("describe", data, "--target", "y", "--json").output)
+    assert facts["n_rows"] == 300
+    assert facts["columns"][0]["name"] == "a"
+    assert facts["labels"]["classes"] == [0, 1]
+
+
+def test_plan(data):
+    args = ("plan", data, "--target", "y", "--model", "RidgeClassifier", "-m", "64MiB")
+    assert "summary" in run(*args).output
+    assert json.loads(run(*args, "--json").output)["budget"] == 64 << 20
+
+
+def test_fit_evaluate_predict(data, tmp_path):
+    model = tmp_path / "m.slm"
+    out = json.loads(fit(data, model, "--set", "C=10", "--json").stdout)
+    assert out["certificate"]["converged"] is True
+    assert sl.load(model).get_params() == {"C": 10, "tol": 1e-6}
+    scores = json.loads(run("evaluate", model, data, "--target", "y", "--json").output)
+    assert scores["accuracy"] > 0.9
+    assert scores["log_loss"] > 0
+    assert "accuracy" in run("evaluate", model, data, "-t", "y", "-w", "w").output
+    run("predict", model, data, "--output", tmp_path / "p", "--what", "probability")
+    table = pq.read_table(tmp_path / "p")
+    assert table.column_names == ["probability_0", "probability_1"]
+    assert table.num_rows == 300
+
+
+def test_checkpoint_and_validation(data, tmp_path):
+    for _ in range(2):
+        fit(data, tmp_path / "m.slm", "--checkpoint", tmp_path / "run", "--validation", "0.2")
+    assert (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_stopped_short(data, tmp_path):
+    result = fit(data, tmp_path / "m.slm", "--set", "tol=-1", code=cli.NOT_CONVERGED)
+    assert "stopped after" in result.stderr
+    assert sl.load(tmp_path / "m.slm").certificate_.converged is False
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (["--target", "nope"], 1, "nope"),
+        (["--set", "C=-1"], 1, "'C' parameter of RidgeClassifier"),
+        (["--set", "gamma=1"], 1, "gamma"),
+        (["--model", "Nonsense"], 1, "--model Nonsense is not known; use one of"),
+        (["--model", "Dataset"], 1, "--model Dataset is not known"),
+        (["--memory-budget", "1KiB"], 3, "the budget is 1.0 KiB"),
+        (["--memory-budget", "much"], 1, "a size in bytes was expected"),
+        (["--output", "no/such/folder/m.slm"], 1, "no folder"),
+        (["--set", "C"], 2, "expected NAME=VALUE"),
+        (["--features", "a,z"], 1, "z"),
+    ],
+)
+def test_errors_are_one_sentence(data, tmp_path, change, code, message):
+    result = fit(data, tmp_path / "m.slm", *change, code=code)
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    if code != 2:
+        assert result.stderr.count("\n") == 1
+        assert result.stderr.startswith("error: ")
+    assert not (tmp_path / "m.slm").exists()
+
+
+def test_errors_of_other_commands(data, tmp_path):
+    assert "nothing.parquet" in run("describe", tmp_path / "nothing.parquet", code=1).stderr
+    assert "m.slm" in run("evaluate", tmp_path / "m.slm", data, "-t", "y", code=1).stderr
+    fit(data, tmp_path / "m.slm")
+    assert "--target" in run("evaluate", tmp_path / "m.slm", data, code=2).stderr
+    run("predict", tmp_path / "m.slm", data, "-o", tmp_path / "p")
+    result = run("predict", tmp_path / "m.slm", data, "-o", tmp_path / "p", code=1)
+    assert "overwrite" in result.stderr
+
+
+def test_interrupt(data, tmp_path, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RidgeClassifier, "_fit", stop)
+    result = fit(data, tmp_path / "m.slm", code=cli.INTERRUPTED)
+    assert "interrupted" in result.stderr
+
+
+def test_help_names_every_command():
+    text = run("--help").output
+    for command in ("demo", "describe", "plan", "fit", "predict", "evaluate"):
+        assert command in text
+
+
+@pytest.mark.slow
+def test_as_a_program(data):
+    done = subprocess.run(
+        [sys.executable, "-m", "streamlearn", "describe", data, "--json"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["n_rows"] == 300
