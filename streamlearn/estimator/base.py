@@ -39,6 +39,13 @@ class StreamEstimator(BaseEstimator):
     _accepts_sparse = False
     """True in families whose kernels take Csr chunks."""
 
+    def _sample_rows(self, dataset) -> int:
+        """Rows of a seeded sample that `_fit` wants as a fifth argument, a coded `Chunk`; 0 = none.
+
+        They are kept in memory during the summary's read, drawn by `random_state`.
+        """
+        return 0
+
     def fit(self, X, y=None, sample_weight=None, *, validation=None, checkpoint=None):
         """Fit to rows in memory, on disk or on a cluster.
 

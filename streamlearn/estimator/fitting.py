@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..errors import SourceError
+from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
 from .certificate import warn_unless_converged
 from .inputs import open_scored, open_training, with_known_rows
@@ -50,7 +51,9 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, n_counting: int = 0
 
     `n_counting` is the number of reads that only counted rows before the run began.
     """
-    summary = collect_summary(run.fold, dataset, summary_state_bytes(run.plan))
+    wanted = model._sample_rows(dataset)
+    read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
+    summary = collect_summary(read, dataset, summary_state_bytes(run.plan))
     check_summary(dataset, summary)
     if is_classifier(model):
         model.classes_ = find_classes(summary.labels)
@@ -62,7 +65,9 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, n_counting: int = 0
     classes = getattr(model, "classes_", None)
     replan(run, model._needs(dataset, summary))
     validation = None if held_out is None else CodedSource(held_out, classes)
-    outcome = model._fit(run, CodedSource(dataset, classes), summary, validation)
+    coded = CodedSource(dataset, classes)
+    sample = (coded.code(read.sample().chunk(), dataset.refs()[0]),) if wanted else ()
+    outcome = model._fit(run, coded, summary, validation, *sample)
     model.history_ = list(run.history)
     model.plan_ = run.plan
     model.n_passes_ = run.n_passes + n_counting

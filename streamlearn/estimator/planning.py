@@ -9,6 +9,7 @@ from sklearn.base import clone
 from ..config import parse_bytes
 from ..engine.plan import Needs, Plan, make_plan
 from ..errors import MemoryBudgetError
+from ..passes.sample import sample_nbytes
 from ..passes.summary import MAX_STATE_BYTES, column_blocks, state_nbytes, step_nbytes_per_row
 from .inputs import open_data
 
@@ -58,6 +59,7 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
             SUMMARY,
             state_bytes=state_nbytes(dataset, limit),
             step_bytes_per_row=step_nbytes_per_row(dataset),
+            driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
             passes=(n_blocks, n_blocks),
         )
         last = n_blocks == dataset.n_features

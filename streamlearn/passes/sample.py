@@ -6,6 +6,7 @@ any chunking, any number of workers, and after a resume.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from ..data.order import derive_seed, row_share
 from ..data.select import keep_rows
 from ..data.source import Chunk, Csr
-from .fold import Fold
+from .fold import Fold, both
 
 _PURPOSE = 0x73616D706C65
 """Keeps the sample apart from splits and folds by the same seed: they hash the same row numbers."""
@@ -53,6 +54,49 @@ def sample_fold(dataset: Any, n_rows: int, seed: int) -> Fold[State, Sample]:
         _merge,
         partial(_finish, width, kept, dataset.target is not None, dataset.weight is not None),
     )
+
+
+class SampledRead:
+    """Reads like `run_fold` and keeps a sample of the rows in the same read.
+
+    A summary in blocks of columns is several reads; the same rows are drawn in each, so their
+    columns put side by side are the sample of the whole.
+    """
+
+    def __init__(self, run_fold: Callable[..., Any], n_rows: int, seed: int) -> None:
+        self._run_fold, self._n_rows, self._seed = run_fold, n_rows, seed
+        self._parts: list[Sample] = []
+
+    def __call__(self, fold: Fold[Any, Any], dataset: Any, *, name: str) -> Any:
+        extra = sample_fold(dataset, self._n_rows, self._seed)
+        result, part = self._run_fold(both(fold, extra), dataset, name=name)
+        self._parts.append(part)
+        return result
+
+    def sample(self) -> Sample:
+        """The sample; the parts are given up."""
+        parts, self._parts = self._parts, []
+        if len(parts) == 1:
+            return parts[0]
+        blocks = [part.X for part in parts]
+        X = _beside(blocks) if isinstance(blocks[0], Csr) else np.hstack(blocks)
+        return parts[0]._replace(X=X)
+
+
+def sample_nbytes(dataset: Any, n_rows: int) -> int:
+    """Bytes of a sample of about `n_rows` rows, while it is put together."""
+    n_rows = min(n_rows, dataset.n_physical_rows)
+    row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
+    return int(n_rows * (2 * row + 32))
+
+
+def _beside(blocks: list[Csr]) -> Csr:
+    """Blocks of columns as one matrix."""
+    from scipy.sparse import csr_matrix, hstack
+
+    parts = [csr_matrix((b.data, b.indices, b.indptr), b.shape) for b in blocks]
+    X = hstack(parts, format="csr")
+    return Csr(X.data, X.indices, X.indptr.astype(np.int64), X.shape[1])
 
 
 def _start() -> State:
