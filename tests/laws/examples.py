@@ -1,0 +1,178 @@
+"""One small example of every store and of every fold: what the laws are checked on.
+
+A new store or fold is added here; `test_sources.py` and `test_folds.py` fail until it is.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import streamlearn as sl
+from streamlearn.data.open import dataset_of
+
+N, P = 603, 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows that every store below holds: a few-valued and a sparse column among others."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+
+
+def table(n=N, seed=0) -> Table:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, P)).astype(np.float32)
+    X[:, 1] = rng.integers(0, 4, n)
+    X[:, 2] *= rng.random(n) < 0.2
+    return Table(X, rng.integers(0, 3, n), rng.integers(0, 3, n).astype(float))
+
+
+TABLE = table()
+FEATURES = tuple(f"x{j}" for j in range(P))
+
+
+def frame():
+    import pandas as pd
+
+    data = pd.DataFrame(TABLE.X, columns=list(FEATURES))
+    return data.assign(y=TABLE.y, w=TABLE.weight)
+
+
+def polars_frame(folder):
+    import polars as pl
+
+    return named(pl.from_pandas(frame()))
+
+
+def arrow_table(folder):
+    import pyarrow as pa
+
+    return named(pa.Table.from_pandas(frame()))
+
+
+def named(source, **kw):
+    return sl.open_dataset(source, target="y", weight="w", **kw)
+
+
+def arrays(X):
+    from streamlearn.data.from_arrays import open_arrays
+
+    store = open_arrays(X, TABLE.y, TABLE.weight)
+    return dataset_of(store, "y", "sample_weight", FEATURES)
+
+
+def memory_map(folder):
+    np.save(folder / "X.npy", TABLE.X)
+    return arrays(np.load(folder / "X.npy", mmap_mode="r"))
+
+
+def parquet(folder):
+    data = frame()
+    (folder / "parts").mkdir()
+    for k, (a, b) in enumerate([(0, 200), (200, 201), (201, 201), (201, N)]):
+        data[a:b].to_parquet(folder / "parts" / f"part-{k}.parquet", row_group_size=64)
+    return named(folder / "parts")
+
+
+def zarr(folder, **kw):
+    import zarr
+
+    path = str(folder / "store.zarr")
+    group = zarr.open_group(path, mode="w", zarr_format=3)
+    for name, array in (("X", TABLE.X), ("y", TABLE.y), ("w", TABLE.weight)):
+        chunks = (100, 2)[: array.ndim]
+        more = {key: value[: array.ndim] for key, value in kw.items()}
+        group.create_array(name, shape=array.shape, chunks=chunks, dtype=array.dtype, **more)[
+            ...
+        ] = array
+    return sl.open_dataset(path, target="y", weight="w")
+
+
+def dask_array(folder):
+    import dask.array as da
+    from streamlearn.data.from_dask import open_dask
+
+    cuts = ((100, 300, N - 400), (P,))
+    store = open_dask(
+        da.from_array(TABLE.X, chunks=cuts),
+        da.from_array(TABLE.y, chunks=cuts[:1]),
+        da.from_array(TABLE.weight, chunks=cuts[:1]),
+    )
+    return dataset_of(store, "y", "sample_weight", FEATURES)
+
+
+def dask_frame(folder):
+    """A dataframe does not know its lengths: as it is after they have been counted."""
+    import dask.dataframe as dd
+    from streamlearn.data.from_dask import open_dask
+
+    store = open_dask(dd.from_pandas(frame(), npartitions=4))
+    lengths = [len(part.compute()) for part in dd.from_pandas(frame(), npartitions=4).partitions]
+    return dataset_of(store.with_lengths(lengths), "y", "w")
+
+
+def stream(folder):
+    """A one-shot stream as it is after its first read: spooled."""
+    import pyarrow as pa
+    from streamlearn.data.from_arrow import open_stream
+    from streamlearn.data.stream import spool_stream
+
+    reader = pa.Table.from_pandas(frame()).to_reader(max_chunksize=90)
+    (folder / "spool").mkdir()
+    return dataset_of(spool_stream(open_stream(reader), folder / "spool", 128), "y", "w", FEATURES)
+
+
+def scratch(folder):
+    from streamlearn.engine.scratch_store import Ask, ScratchStore, write_rows
+
+    origin = arrays(TABLE.X).store
+    ask = Ask(FEATURES, "y", "sample_weight", "float32", 100)
+    cuts = [(0, 250), (250, N)]
+    parts = [write_rows(origin, a, b, ask, str(folder)) for a, b in cuts]
+    return dataset_of(ScratchStore(origin, ask, str(folder), parts), "y", "sample_weight", FEATURES)
+
+
+SOURCES = {
+    "numpy": lambda folder: arrays(TABLE.X),
+    "numpy by columns": lambda folder: arrays(np.asfortranarray(TABLE.X)),
+    "numpy float64": lambda folder: arrays(TABLE.X.astype(np.float64)),
+    "memory map": memory_map,
+    "csr": lambda folder: arrays(sparse.csr_array(TABLE.X)),
+    "pandas": lambda folder: named(frame()),
+    "polars": polars_frame,
+    "arrow": arrow_table,
+    "stream": stream,
+    "parquet": parquet,
+    "zarr": zarr,
+    "zarr shards": lambda folder: zarr(folder, shards=(200, 4)),
+    "dask array": dask_array,
+    "dask frame": dask_frame,
+    "scratch": scratch,
+}
+"""Name -> f(folder) -> Dataset of `TABLE` with target and weight."""
+
+NO_EXAMPLE = {"StreamStore": "has no rows before it is spooled; the spooled one is an ArrayStore"}
+"""Store class that no example opens: why."""
+
+
+def fold_examples(dataset: Any) -> dict[str, Any]:
+    """Qualified name of a fold's constructor -> the fold for this dataset."""
+    from streamlearn.passes.fold import both
+    from streamlearn.passes.sample import sample_fold
+    from streamlearn.passes.summary import summary_fold
+
+    folds = {
+        "passes.summary.summary_fold": summary_fold(dataset),
+        "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
+    }
+    folds["passes.fold.both"] = both(*folds.values())
+    return folds
+
+
+APPROXIMATE_SAMPLE = ("passes.sample.sample_fold", "passes.fold.both")
+"""Folds whose answer is about the rows themselves, so that k copies of a row are not weight k."""
