@@ -17,7 +17,7 @@ import numpy as np
 
 from ..data.source import Csr
 from ..numeric.bsplines import Bases, as_columns
-from ..numeric.roughness import Reference, Roughness, reference_at_zero
+from ..numeric.roughness import Reference, Roughness
 from ..numeric.rows import flat_rows
 from . import kernels_csr, kernels_dense, kernels_dual, kernels_gram
 
@@ -121,12 +121,19 @@ class DualState(NamedTuple):
     """(K, 2) float64, overwritten: largest projected gradient met, number of variables changed."""
 
 
-def coordinates_rows(X: Matrix, bases: Bases) -> Matrix:
-    """The coordinates u as float32, column-major (Csr: the same pattern); see `Bases.prepared`."""
+def coordinates_rows(X: Matrix, bases: Bases, order: str = "F") -> Matrix:
+    """The coordinates u as float32; see `Bases.prepared`.
+
+    `order`: "F" (columns) for passes, "C" (rows) for dual epochs; Csr keeps its pattern.
+    """
     if isinstance(X, Csr):
         data = np.empty(len(X.data), np.float32)
-        kernels_csr.coordinates(*_csr(X), as_columns(bases, X.data.dtype), data)
+        kernels_csr.coordinates(X.data, X.indices, as_columns(bases, X.data.dtype), data)
         return X._replace(data=data)
+    if order == "C":
+        U = np.empty(X.shape, np.float32)
+        kernels_dense.coordinates_by_row(flat_rows(X), as_columns(bases, X.dtype), U)
+        return U
     U = np.empty(X.shape[::-1], np.float32)
     kernels_dense.coordinates(flat_rows(X), as_columns(bases, X.dtype), U)
     return U.T
@@ -136,8 +143,7 @@ def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
     """Write Phi W into `F` (m, K) float64 in place."""
     W = np.ascontiguousarray(W)
     if isinstance(X, Csr):
-        columns = as_columns(bases, X.data.dtype)
-        kernels_csr.margins(*_csr(X), columns, reference_at_zero(bases), W, F)
+        kernels_csr.margins(*_sparse(X, bases), W, F)
     else:
         kernels_dense.margins(flat_rows(X), as_columns(bases, X.dtype), W, F)
 
@@ -147,10 +153,7 @@ def gradient_rows(
 ) -> None:
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
     if isinstance(X, Csr):
-        columns = as_columns(bases, X.data.dtype)
-        kernels_csr.gradient(
-            *_csr(X), columns, reference_at_zero(bases), loss, point, y, weight, sums
-        )
+        kernels_csr.gradient(*_sparse(X, bases), loss, point, y, weight, sums)
     else:
         columns = as_columns(bases, X.dtype)
         kernels_dense.gradient(flat_rows(X), columns, loss, point, y, weight, sums)
@@ -162,8 +165,7 @@ def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramS
     `h` (m,) weights, `r` (m,) right-hand side (weighted target) or empty; all in float64.
     """
     if isinstance(X, Csr):
-        U = kernels_csr.dense_coordinates(X, bases)
-        X, bases = U, bases._replace(prepared=True)
+        X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
     kernels_gram.gram(flat_rows(X), as_columns(bases, X.dtype), h, r, sums)
 
 
@@ -179,12 +181,16 @@ def dual_epoch_rows(
 ) -> None:
     """Visit the rows in this order, each class's dual variable exactly minimised; `state` in place.
 
-    `order` (intp row numbers of this chunk) may leave rows out or repeat them.
+    `order` (intp row numbers of this chunk) may leave rows out or repeat them.  Dense rows are
+    copied to row-major coordinates (4 p bytes a row) unless X is ``coordinates_rows(X, bases, "C")``
+    already: do that once when a chunk is visited several times.
     """
     if isinstance(X, Csr):
         columns = as_columns(bases, X.data.dtype)
         kernels_dual.epoch_csr(*_csr(X), columns, loss, problem, y, weight, order, state)
     else:
+        if not bases.prepared or X.strides[1] != X.itemsize:
+            X, bases = coordinates_rows(X, bases, "C"), bases._replace(prepared=True)
         columns = as_columns(bases, X.dtype)
         kernels_dual.epoch(flat_rows(X), columns, loss, problem, y, weight, order, state)
 
@@ -208,9 +214,16 @@ def embed_rows(
     which the penalty is 1/2 |w|^2; for Csr rows c must be Phi(0), then absent values stay absent.
     """
     if isinstance(X, Csr):
-        return kernels_csr.embed(X, bases, psi)
+        if psi is not None:
+            return kernels_csr.embed_stored(X, bases, *psi)
+        X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
     return kernels_dense.embed(X, bases, psi)
 
 
 def _csr(X: Csr) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.data, X.indices, X.indptr
+
+
+def _sparse(X: Csr, bases: Bases) -> tuple:
+    u0 = kernels_csr.coordinates_of_zero(bases, X.data.dtype)
+    return *_csr(X), as_columns(bases, X.data.dtype), u0

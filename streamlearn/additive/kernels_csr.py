@@ -1,162 +1,179 @@
 """Sparse rows: an absent value is 0, its splines are c = Phi(0), cost O(values stored).
 
-Sums over all columns are restored from those over stored values: with A = Phi - c the margins are
-c'W + A W, and since the splines of a column sum to 1, the part of sum r Phi that absent values owe
-is (sum r - sum of the stored part) c.
+Sums over all columns are restored from those over stored values.  With A = Phi - c the margins are
+c'W + A W; and since the splines of a column sum to 1, what absent values owe to sum r Phi is
+(sum r - sum of the stored part) c.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..numeric.bsplines import as_columns, basis_values, coordinate
+from ..numeric.bsplines import as_columns, basis_values, coordinate, evaluate
 from ..numeric.jit import kernel
-from .kernels_dense import row_slopes
+from ..numeric.tiles import add_splines, interval_tables
+from .kernels_loss import add_losses, add_second, load_targets, make_loss_buffers
+
+TILE = 256
 
 
 @kernel
-def coordinates(data, indices, indptr, columns, out):
+def coordinates(data, indices, columns, out):
     """Write every stored value's coordinate into `out` float32 in place."""
     for at in range(len(data)):
         d = indices[at]
-        known = columns.first[d + 1] > columns.first[d]
-        out[at] = coordinate(data[at], columns, d) if known else np.float32(0)
+        out[at] = coordinate(data[at], columns, d) if columns.n_intervals[d] > 0 else np.float32(0)
 
 
 @kernel
-def stored_splines(data, indices, a, b, columns, where, phi):
-    """Write the stored values' active coefficients and splines in place (-1: constant column)."""
-    for at in range(a, b):
-        d = indices[at]
-        where[at - a] = -1
-        if columns.first[d + 1] > columns.first[d]:
-            m = columns.first_knot[d + 1] - columns.first_knot[d] - 1
-            u = coordinate(data[at], columns, d)
-            where[at - a] = columns.first[d] + basis_values(u, m, columns.degree[d], phi[at - a])
-
-
-@kernel
-def row_product(indices, a, b, columns, where, phi, w, at_zero):
-    """Return the stored part of (Phi_i - c)'w; at_zero is c'w of every column."""
-    total = w[:1].sum() * 0
-    for at in range(b - a):
-        if where[at] >= 0:
-            d = indices[a + at]
-            for q in range(columns.degree[d] + 1):
-                total += phi[at, q] * w[where[at] + q]
-            total -= at_zero[d]
-    return total
-
-
-@kernel
-def add_row(indices, a, b, columns, where, phi, r, g):
-    """Add the stored part of r Phi_i to `g` in place."""
-    for at in range(b - a):
-        if where[at] >= 0:
-            for q in range(columns.degree[indices[a + at]] + 1):
-                g[where[at] + q] += r * phi[at, q]
-
-
-@kernel
-def zero_parts(columns, c, W):
-    """Return (K, p) c_d'w_d."""
+def values_at_zero(columns, tables, u0):
+    """Return (K, p): every column's function at 0."""
     p = len(columns.degree)
-    out = np.zeros((len(W), p), W.dtype)
-    for k in range(len(W)):
-        for d in range(p):
-            for j in range(columns.first[d], columns.first[d + 1]):
-                out[k, d] += c[j] * W[k, j]
+    out = np.zeros((len(tables), p), tables.dtype)
+    for d in range(p):
+        if columns.n_intervals[d] > 0:
+            for k in range(len(tables)):
+                out[k, d] = column_value(u0[d], columns, d, tables[k])
     return out
 
 
 @kernel
-def longest_row(indptr):
-    """Return the number of values of the fullest row."""
-    most = 1
+def column_value(u, columns, d, table):
+    """Return column d's function at coordinate u."""
+    j = np.uintp(u)
+    f = table.dtype.type(u - np.float32(j))
+    j += np.uintp(columns.at[d])
+    if columns.degree[d] == 1:
+        return table[0, j] + f * table[1, j]
+    return table[0, j] + f * (table[1, j] + f * (table[2, j] + f * table[3, j]))
+
+
+@kernel
+def add_value_moments(u, columns, d, r, M):
+    """Add r (1, f, ..) of one value to its interval of `M` in place, four places an interval."""
+    j = np.uintp(u)
+    f = np.float64(u - np.float32(j))
+    at = np.uintp(4) * (np.uintp(columns.at[d]) + j)
+    M[at] += r
+    M[at + np.uintp(1)] += r * f
+    if columns.degree[d] > 1:
+        M[at + np.uintp(2)] += r * f * f
+        M[at + np.uintp(3)] += r * f * f * f
+
+
+@kernel
+def margins(data, indices, indptr, columns, u0, W, F):
+    """Write Phi W into `F` (m, K) in place; u0 holds every column's coordinate of 0."""
+    tables = interval_tables(columns, W)
+    zero = values_at_zero(columns, tables, u0)
     for i in range(len(indptr) - 1):
-        most = max(most, indptr[i + 1] - indptr[i])
+        for k in range(len(W)):
+            F[i, k] = zero[k].sum()
+        for at in range(indptr[i], indptr[i + 1]):
+            d = indices[at]
+            if columns.n_intervals[d] > 0:
+                u = coordinate(data[at], columns, d)
+                for k in range(len(W)):
+                    F[i, k] += column_value(u, columns, d, tables[k]) - zero[k, d]
+
+
+@kernel
+def gradient(data, indices, indptr, columns, u0, loss, point, y, weight, sums):
+    """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
+    n_classes, n_second, dtype = len(point.W), len(point.S), point.W.dtype
+    n_rows, wanted = len(indptr) - 1, len(sums.gradient)
+    f, r = np.empty((n_classes, TILE), dtype), np.empty((n_classes, TILE), dtype)
+    step, v = np.empty((n_second, TILE), dtype), np.empty((n_second, TILE), dtype)
+    buffers = make_loss_buffers(TILE)
+    tables, step_tables = interval_tables(columns, point.W), interval_tables(columns, point.S)
+    zero, step_zero = (
+        values_at_zero(columns, tables, u0),
+        values_at_zero(columns, step_tables, u0),
+    )
+    room = 4 * columns.at[len(u0)]
+    M, N = np.zeros((wanted, room)), np.zeros((n_second, room))
+    before, force_before = sums.slope.copy(), sums.force.copy()
+    u = np.empty(most_values(indptr), np.float32)
+    for start in range(0, n_rows, TILE):
+        n = min(TILE, n_rows - start)
+        first = indptr[start]
+        for k in range(n_classes):
+            f[k] = point.b[k] + zero[k].sum()
+        for k in range(n_second):
+            step[k] = point.s[k] + step_zero[k].sum()
+        for i in range(n):
+            for at in range(indptr[start + i], indptr[start + i + 1]):
+                d = indices[at]
+                if columns.n_intervals[d] > 0:
+                    here = coordinate(data[at], columns, d)
+                    u[at - first] = here
+                    for k in range(n_classes):
+                        f[k, i] += column_value(here, columns, d, tables[k]) - zero[k, d]
+                    for k in range(n_second):
+                        extra = column_value(here, columns, d, step_tables[k])
+                        step[k, i] += extra - step_zero[k, d]
+        for k in range(n_classes):
+            load_targets(y, weight, start, n, k, n_classes, buffers)
+            add_losses(loss, k, n, f[k], r[k], buffers, sums)
+            if n_second > 0:
+                add_second(loss, k, n, f[k], step[k], v[k], point.steps, buffers, sums)
+        for i in range(n if wanted > 0 else 0):
+            for at in range(indptr[start + i], indptr[start + i + 1]):
+                d = indices[at]
+                if columns.n_intervals[d] > 0:
+                    for k in range(n_classes):
+                        add_value_moments(u[at - first], columns, d, r[k, i], M[k])
+                    for k in range(n_second):
+                        add_value_moments(u[at - first], columns, d, v[k, i], N[k])
+    for k in range(wanted):
+        stored = np.zeros(columns.first[len(u0)])
+        add_splines(columns, M[k], 4, stored)
+        add_absent(columns, u0, sums.slope[k] - before[k], stored, sums.gradient[k])
+        if n_second > 0:
+            stored[:] = 0
+            add_splines(columns, N[k], 4, stored)
+            total = sums.force[k] - force_before[k]
+            add_absent(columns, u0, total, stored, sums.force_gradient[k])
+
+
+@kernel
+def most_values(indptr):
+    """Return the number of values of the fullest tile."""
+    most, n_rows = 1, len(indptr) - 1
+    for start in range(0, n_rows, TILE):
+        most = max(most, indptr[min(start + TILE, n_rows)] - indptr[start])
     return most
 
 
 @kernel
-def margins(data, indices, indptr, columns, c, W, F):
-    """Write Phi W into `F` (m, K) in place."""
-    longest = longest_row(indptr)
-    where, phi = np.empty(longest, np.intp), np.empty((longest, 4))
-    at_zero = zero_parts(columns, c, W)
-    for i in range(len(indptr) - 1):
-        a, b = indptr[i], indptr[i + 1]
-        stored_splines(data, indices, a, b, columns, where, phi)
-        for k in range(len(W)):
-            F[i, k] = at_zero[k].sum() + row_product(
-                indices, a, b, columns, where, phi, W[k], at_zero[k]
-            )
-
-
-@kernel
-def gradient(data, indices, indptr, columns, c, loss, point, y, weight, sums):
-    """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
-    longest = longest_row(indptr)
-    where, phi = np.empty(longest, np.intp), np.empty((longest, 4))
-    zero_w = zero_parts(columns, c, point.W)
-    zero_s = zero_parts(columns, c, point.S)
-    n_classes, second = len(point.W), len(point.S) > 0
-    stored = np.zeros_like(sums.gradient)
-    stored_force = np.zeros_like(sums.force_gradient)
-    slope_before, force_before = sums.slope.copy(), sums.force.copy()
-    for i in range(len(indptr) - 1):
-        s = weight[i] if len(weight) > 0 else 1.0
-        if s == 0:
+def add_absent(columns, u0, total, stored, out):
+    """Add the stored sums and what the absent values owe to `out` (dim,) in place."""
+    phi = np.empty(4)
+    for d in range(len(u0)):
+        a, b = columns.first[d], columns.first[d + 1]
+        if a == b:
             continue
-        a, b = indptr[i], indptr[i + 1]
-        stored_splines(data, indices, a, b, columns, where, phi)
-        for k in range(n_classes):
-            target = y[i]
-            if n_classes > 1:
-                target = 1.0 if y[i] == k else -1.0
-            f = point.b[k] + zero_w[k].sum() + row_product(
-                indices, a, b, columns, where, phi, point.W[k], zero_w[k]
-            )
-            d = 0.0
-            if second:
-                d = point.s[k] + zero_s[k].sum() + row_product(
-                    indices, a, b, columns, where, phi, point.S[k], zero_s[k]
-                )
-            r, v = row_slopes(loss, point, k, target, s, f, d, sums)
-            if len(stored) > 0:
-                add_row(indices, a, b, columns, where, phi, r, stored[k])
-            if second:
-                add_row(indices, a, b, columns, where, phi, v, stored_force[k])
-    add_absent(columns, c, sums.slope - slope_before, stored, sums.gradient)
-    add_absent(columns, c, sums.force - force_before, stored_force, sums.force_gradient)
+        rest = total
+        for j in range(a, b):
+            rest -= stored[j]
+            out[j] += stored[j]
+        j = a + basis_values(u0[d], columns.n_intervals[d], columns.degree[d], phi)
+        for q in range(columns.degree[d] + 1):
+            out[j + q] += rest * phi[q]
 
 
 @kernel
-def add_absent(columns, c, total, stored, out):
-    """Add the stored sums and what the absent values owe to `out` (K, dim) in place."""
-    for k in range(len(stored)):
-        for d in range(len(columns.degree)):
-            a, b = columns.first[d], columns.first[d + 1]
-            rest = total[k] - stored[k, a:b].sum()
-            for j in range(a, b):
-                out[k, j] += stored[k, j] + rest * c[j]
+def zero_coordinates(columns, u0):
+    """Write every column's coordinate of 0 into `u0` in place; columns not prepared."""
+    for d in range(len(u0)):
+        u0[d] = coordinate(0.0, columns, d) if columns.n_intervals[d] > 0 else np.float32(0)
 
 
-def dense_coordinates(X, bases):
-    """The coordinates of all columns, (m, p) float32 column-major, absent values included."""
-    U = np.empty(X.shape[::-1], np.float32)
-    zero = as_columns(bases._replace(prepared=False), np.dtype(np.float64))
-    fill_zero(zero, U)
-    scatter_coordinates(*X[:3], as_columns(bases, X.data.dtype), U)
-    return U.T
-
-
-@kernel
-def fill_zero(columns, U):
-    """Write the coordinate of 0 into each row of `U` (p, m) in place."""
-    for d in range(len(U)):
-        if columns.first[d + 1] > columns.first[d]:
-            U[d] = coordinate(0.0, columns, d)
+def coordinates_of_zero(bases, dtype):
+    """(p,) float32: every column's coordinate of 0 in the arithmetic of the rows."""
+    u0 = np.empty(len(bases.degree), np.float32)
+    zero_coordinates(as_columns(bases._replace(prepared=False), dtype), u0)
+    return u0
 
 
 @kernel
@@ -165,43 +182,32 @@ def scatter_coordinates(data, indices, indptr, columns, U):
     for i in range(len(indptr) - 1):
         for at in range(indptr[i], indptr[i + 1]):
             d = indices[at]
-            if columns.first[d + 1] > columns.first[d]:
+            if columns.n_intervals[d] > 0:
                 U[d, i] = coordinate(data[at], columns, d)
 
 
-@kernel
-def splines_of_values(data, indices, columns, where, phi):
-    """Write every stored value's active coefficients and splines in place."""
-    stored_splines(data, indices, 0, len(data), columns, where, phi)
+def dense_coordinates(X, bases):
+    """The coordinates of all columns, (m, p) float32 column-major, absent values included."""
+    U = np.empty(X.shape[::-1], np.float32)
+    U[:] = coordinates_of_zero(bases, X.data.dtype)[:, None]
+    scatter_coordinates(*X[:3], as_columns(bases, X.data.dtype), U)
+    return U.T
 
 
-def embed(X, bases, psi):
-    """Phi of all columns or Psi of the stored values as (data, indices, indptr, n_columns)."""
-    from .kernels_dense import embed as embed_dense
-
-    if psi is None:
-        return embed_dense(dense_coordinates(X, bases), bases._replace(prepared=True), None)
-    roughness, reference = psi
-    nnz, dim = len(X.data), int(bases.first[-1])
-    where, phi = np.empty(nnz, np.intp), np.zeros((nnz, 4))
-    columns = as_columns(bases, X.data.dtype)
-    splines_of_values(X.data, X.indices, columns, where, phi)
+def embed_stored(X, bases, roughness, reference):
+    """Psi of the stored values, c = Phi(0), as (data, indices, indptr, n_columns)."""
+    u = np.empty(len(X.data), np.float32)
+    coordinates(X.data, X.indices, as_columns(bases, X.data.dtype), u)
     n_bases = np.diff(bases.first)
-    width = n_bases[X.indices]
-    ends = np.concatenate([[0], np.cumsum(width)])
+    ends = np.concatenate([[0], np.cumsum(n_bases[X.indices])])
     data, indices = np.empty(ends[-1]), np.empty(ends[-1], np.int32)
-    for d in np.unique(X.indices):
-        n, degree = int(n_bases[d]), int(bases.degree[d])
-        if n == 0:
-            continue
-        rows = np.flatnonzero(X.indices == d)
-        first = bases.first[d]
-        A = np.zeros((len(rows), n))
-        at = (where[rows] - first)[:, None] + np.arange(degree + 1)
-        np.put_along_axis(A, at, phi[rows, : degree + 1], axis=1)
+    prepared = bases._replace(prepared=True)
+    for d in np.flatnonzero(n_bases):
+        n, first = n_bases[d], bases.first[d]
+        stored = np.flatnonzero(X.indices == d)
         R = roughness.R[roughness.table[d] : roughness.table[d] + n * n].reshape(n, n)
-        A = np.linalg.solve(R.T, (A - reference.c[first : first + n]).T).T
-        to = ends[rows][:, None] + np.arange(n)
-        data[to] = A
+        A = evaluate(prepared, d, u[stored]) - reference.c[first : first + n]
+        to = ends[stored][:, None] + np.arange(n)
+        data[to] = np.linalg.solve(R.T, A.T).T
         indices[to] = first + np.arange(n)
-    return data, indices, ends[X.indptr].astype(np.int64), dim
+    return data, indices, ends[X.indptr].astype(np.int64), int(bases.first[-1])

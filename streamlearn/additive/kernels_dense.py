@@ -4,119 +4,129 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numeric.bsplines import as_columns, basis_values, coordinate
+from ..numeric.bsplines import as_columns, basis_values
 from ..numeric.jit import kernel
-from ..numeric.losses import clip_dual, curvature, dual_value, slope, value
 from ..numeric.rows import flat_rows
+from ..numeric.tiles import (
+    add_margins,
+    add_moments,
+    add_splines,
+    interval_tables,
+    load_column,
+    make_scratch,
+    tile_rows,
+)
+from .kernels_loss import add_losses, add_second, load_targets, make_loss_buffers
 
 
 @kernel
 def coordinates(rows, columns, U):
     """Write every value's coordinate into `U` (p, m) float32 in place."""
+    x = np.empty(rows.n_rows, rows.flat.dtype)
     for d in range(rows.n_columns):
-        known = columns.first[d + 1] > columns.first[d]
-        for i in range(rows.n_rows):
-            x = rows.flat[i * rows.row_step + d * rows.column_step]
-            U[d, i] = coordinate(x, columns, d) if known else np.float32(0)
+        if columns.n_intervals[d] > 0:
+            load_column(rows, columns, d, 0, rows.n_rows, x, U[d])
+        else:
+            U[d] = 0
 
 
 @kernel
-def active_splines(rows, columns, i, where, phi):
-    """Write row i's active coefficients' first numbers and values in place (-1: constant column)."""
-    for d in range(rows.n_columns):
-        where[d] = -1
-        if columns.first[d + 1] > columns.first[d]:
-            u = coordinate(rows.flat[i * rows.row_step + d * rows.column_step], columns, d)
-            m = columns.first_knot[d + 1] - columns.first_knot[d] - 1
-            where[d] = columns.first[d] + basis_values(u, m, columns.degree[d], phi[d])
-
-
-@kernel
-def row_product(columns, where, phi, w):
-    """Return Phi_i'w."""
-    total = w[:1].sum() * 0
-    for d in range(len(where)):
-        if where[d] >= 0:
-            for q in range(columns.degree[d] + 1):
-                total += phi[d, q] * w[where[d] + q]
-    return total
-
-
-@kernel
-def add_row(columns, where, phi, a, g):
-    """Add a Phi_i to `g` in place."""
-    for d in range(len(where)):
-        if where[d] >= 0:
-            for q in range(columns.degree[d] + 1):
-                g[where[d] + q] += a * phi[d, q]
+def coordinates_by_row(rows, columns, U):
+    """Write every value's coordinate into `U` (m, p) float32 in place."""
+    tile = tile_rows(rows.n_rows, rows.n_columns)
+    x, u = np.empty(tile, rows.flat.dtype), np.empty(tile, np.float32)
+    for start in range(0, rows.n_rows, tile):
+        n = min(tile, rows.n_rows - start)
+        for d in range(rows.n_columns):
+            if columns.n_intervals[d] > 0:
+                load_column(rows, columns, d, start, n, x, u)
+            else:
+                u[:n] = 0
+            for i in range(n):
+                U[start + i, d] = u[i]
 
 
 @kernel
 def margins(rows, columns, W, F):
     """Write Phi W into `F` (m, K) in place."""
-    where, phi = np.empty(rows.n_columns, np.intp), np.empty((rows.n_columns, 4))
-    for i in range(rows.n_rows):
-        active_splines(rows, columns, i, where, phi)
-        for k in range(len(W)):
-            F[i, k] = row_product(columns, where, phi, W[k])
-
-
-@kernel
-def row_slopes(loss, point, k, y, s, f, d, sums):
-    """Add one row's losses at f and along d to `sums`; return the slope and the linearised force."""
-    sums.value[k] += s * value(loss, y, f)
-    sums.curvature[k] += s * curvature(loss, y, f)
-    r = s * slope(loss, y, f)
-    sums.slope[k] += r
-    v = 0.0
-    if len(point.S) > 0:
-        for q in range(len(point.steps)):
-            sums.line[k, q] += s * value(loss, y, f + point.steps[q] * d)
-        v = clip_dual(loss, y, -slope(loss, y, f - d) - curvature(loss, y, f - d) * d)
-        sums.dual[k] += s * dual_value(loss, y, v)
-        v *= s
-        sums.force[k] += v
-    return r, v
+    tile, n_classes = tile_rows(rows.n_rows, 1), len(W)
+    x, u = np.empty(tile, rows.flat.dtype), np.empty(tile, np.float32)
+    f = np.empty((n_classes, tile), W.dtype)
+    tables = interval_tables(columns, W)
+    for start in range(0, rows.n_rows, tile):
+        n = min(tile, rows.n_rows - start)
+        f[:] = 0
+        for d in range(rows.n_columns):
+            if columns.n_intervals[d] > 0:
+                load_column(rows, columns, d, start, n, x, u)
+                for k in range(n_classes):
+                    add_margins(u, n, columns, d, tables[k], f[k])
+        for k in range(n_classes):
+            for i in range(n):
+                F[start + i, k] = f[k, i]
 
 
 @kernel
 def gradient(rows, columns, loss, point, y, weight, sums):
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
-    where, phi = np.empty(rows.n_columns, np.intp), np.empty((rows.n_columns, 4))
-    n_classes = len(point.W)
-    for i in range(rows.n_rows):
-        s = weight[i] if len(weight) > 0 else 1.0
-        if s == 0:
-            continue
-        active_splines(rows, columns, i, where, phi)
+    n_classes, p, dtype = len(point.W), rows.n_columns, point.W.dtype
+    n_second = len(point.S)
+    tile = tile_rows(rows.n_rows, p)
+    x, U = np.empty(tile, rows.flat.dtype), np.empty((p, tile), np.float32)
+    f, r = np.empty((n_classes, tile), dtype), np.empty((n_classes, tile), dtype)
+    step, v = np.empty((n_second, tile), dtype), np.empty((n_second, tile), dtype)
+    buffers, scratch = make_loss_buffers(tile), make_scratch(tile, columns, point.W)
+    tables, step_tables = interval_tables(columns, point.W), interval_tables(columns, point.S)
+    wanted = len(sums.gradient)
+    M = np.zeros((wanted, 4 * columns.at[p]))
+    N = np.zeros((n_second, 4 * columns.at[p]))
+    for start in range(0, rows.n_rows, tile):
+        n = min(tile, rows.n_rows - start)
         for k in range(n_classes):
-            target = y[i]
-            if n_classes > 1:
-                target = 1.0 if y[i] == k else -1.0
-            f = point.b[k] + row_product(columns, where, phi, point.W[k])
-            d = 0.0
-            if len(point.S) > 0:
-                d = point.s[k] + row_product(columns, where, phi, point.S[k])
-            r, v = row_slopes(loss, point, k, target, s, f, d, sums)
-            if len(sums.gradient) > 0:
-                add_row(columns, where, phi, r, sums.gradient[k])
-            if len(point.S) > 0:
-                add_row(columns, where, phi, v, sums.force_gradient[k])
+            f[k] = point.b[k]
+        for k in range(n_second):
+            step[k] = point.s[k]
+        for d in range(p):
+            if columns.n_intervals[d] > 0:
+                load_column(rows, columns, d, start, n, x, U[d])
+                for k in range(n_classes):
+                    add_margins(U[d], n, columns, d, tables[k], f[k])
+                for k in range(n_second):
+                    add_margins(U[d], n, columns, d, step_tables[k], step[k])
+        for k in range(n_classes):
+            load_targets(y, weight, start, n, k, n_classes, buffers)
+            add_losses(loss, k, n, f[k], r[k], buffers, sums)
+            if n_second > 0:
+                add_second(loss, k, n, f[k], step[k], v[k], point.steps, buffers, sums)
+        for d in range(p if wanted > 0 else 0):
+            if columns.n_intervals[d] > 0:
+                for k in range(n_classes):
+                    if n_second > 0:
+                        add_moments(U[d], n, columns, d, r[k], v[k], scratch, M[k], N[k])
+                    else:
+                        add_moments(U[d], n, columns, d, r[k], r[k, :0], scratch, M[k], M[k])
+    for k in range(wanted):
+        add_splines(columns, M[k], 2, sums.gradient[k])
+        if n_second > 0:
+            add_splines(columns, N[k], 2, sums.force_gradient[k])
 
 
 @kernel
 def embed_tile(rows, columns, data, indices):
-    """Write the active splines of every row into `data`, `indices` (m, sum of degree + 1) in place."""
-    where, phi = np.empty(rows.n_columns, np.intp), np.empty((rows.n_columns, 4))
-    for i in range(rows.n_rows):
-        active_splines(rows, columns, i, where, phi)
-        at = 0
-        for d in range(rows.n_columns):
-            if where[d] >= 0:
-                for q in range(columns.degree[d] + 1):
-                    data[i, at] = phi[d, q]
-                    indices[i, at] = where[d] + q
-                    at += 1
+    """Write every row's active splines into `data`, `indices` (m, sum of degree + 1) in place."""
+    x, u = np.empty(rows.n_rows, rows.flat.dtype), np.empty(rows.n_rows, np.float32)
+    phi, at = np.empty(4), 0
+    for d in range(rows.n_columns):
+        m, degree = columns.n_intervals[d], columns.degree[d]
+        if m == 0:
+            continue
+        load_column(rows, columns, d, 0, rows.n_rows, x, u)
+        for i in range(rows.n_rows):
+            first = columns.first[d] + basis_values(u[i], m, degree, phi)
+            for q in range(degree + 1):
+                data[i, at + q] = phi[q]
+                indices[i, at + q] = first + q
+        at += degree + 1
 
 
 def embed(X, bases, psi):

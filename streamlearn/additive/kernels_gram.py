@@ -1,28 +1,168 @@
-"""Gram matrices of the splines, weighted row by row."""
+"""Gram matrices of the splines, weighted row by row, in float64.
+
+A pair of columns (d, e) needs the moments sum h f_d^s f_e^q of every pair of intervals: one packed
+add a row at degree 1, none for two binary columns (a dot product).  Moments become splines once in
+a block of rows.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..numeric.jit import kernel
-from .kernels_dense import active_splines
+from ..numeric.bsplines import POLYNOMIALS
+from ..numeric.jit import kernel, sum_kernel
+from ..numeric.simd import add_quad
+from ..numeric.tiles import load_column
+
+TILE = 512
 
 
 @kernel
 def gram(rows, columns, h, r, sums):
     """Add sum h Phi Phi' (upper triangle), sum h Phi and sum r Phi to `sums` in place."""
-    where, phi = np.empty(rows.n_columns, np.intp), np.empty((rows.n_columns, 4))
-    for i in range(rows.n_rows):
-        active_splines(rows, columns, i, where, phi)
-        for d in range(rows.n_columns):
-            if where[d] < 0:
-                continue
-            for q in range(columns.degree[d] + 1):
-                a, weighted = where[d] + q, h[i] * phi[d, q]
-                sums.g[a] += weighted
+    p = rows.n_columns
+    block = max(1, min(rows.n_rows, max(1024, min(8192, 524288 // max(p, 1)))))
+    x, U = np.empty(block, rows.flat.dtype), np.empty((p, block), np.float32)
+    most = max(1, columns.n_intervals.max()) if p > 0 else 1
+    left, none = np.empty((4, block)), np.zeros(block, np.uint32)
+    at, values = np.empty(TILE, np.uint32), np.empty(4 * TILE)
+    here, acc, line = np.empty(block, np.uint32), np.zeros(16 * most * most), np.empty(most + 3)
+    for start in range(0, rows.n_rows, block):
+        n = min(block, rows.n_rows - start)
+        for d in range(p):
+            if columns.n_intervals[d] > 0:
+                load_column(rows, columns, d, start, n, x, U[d])
+                left[0, :n] = h[start : start + n]
+                add_powers(U[d], n, columns, d, left[0], none, 0, at, values, acc)
+                flush_line(columns, d, acc, 0, 4, line)
+                add_line(line, columns, d, 1.0, sums.g)
                 if len(r) > 0:
-                    sums.b[a] += r[i] * phi[d, q]
-                for e in range(d, rows.n_columns):
-                    if where[e] >= 0:
-                        for s in range(columns.degree[e] + 1):
-                            sums.H[a, where[e] + s] += weighted * phi[e, s]
+                    left[0, :n] = r[start : start + n]
+                    acc[: 4 * columns.n_intervals[d]] = 0
+                    add_powers(U[d], n, columns, d, left[0], none, 0, at, values, acc)
+                    flush_line(columns, d, acc, 0, 4, line)
+                    add_line(line, columns, d, 1.0, sums.b)
+                acc[: 4 * columns.n_intervals[d]] = 0
+        for d in range(p):
+            m, degree = columns.n_intervals[d], columns.degree[d]
+            if m == 0:
+                continue
+            left[0, :n] = h[start : start + n]
+            set_left(U[d], n, m, degree, left, here)
+            for e in range(d, p):
+                if columns.n_intervals[e] > 0:
+                    width = 4 * columns.n_intervals[e]
+                    if degree == 1 and columns.degree[e] == 1:
+                        if m == 1 and width == 4:
+                            add_dots(U[e], n, left, acc)
+                        else:
+                            add_squares(U[e], n, columns, e, left, here, width, at, values, acc)
+                        flush_pair(columns, d, e, acc, width, 2, line, sums.H)
+                        acc[: m * width] = 0
+                    else:
+                        for s in range(degree + 1):
+                            add_powers(
+                                U[e], n, columns, e, left[s], here, (degree + 1) * width,
+                                at, values, acc[s * width :],
+                            )  # fmt: skip
+                        flush_pair(
+                            columns, d, e, acc, (degree + 1) * width, width, line, sums.H
+                        )
+                        acc[: m * (degree + 1) * width] = 0
+
+
+@kernel
+def set_left(u, n, m, degree, left, here):
+    """Write the interval of u[:n] into `here` and left[0] f^s into `left`[s] in place."""
+    for i in range(n):
+        here[i] = min(np.int32(u[i]), np.int32(m - 1))
+    for s in range(degree):
+        for i in range(n):
+            left[s + 1, i] = left[s, i] * np.float64(u[i] - np.float32(here[i]))
+
+
+@kernel
+def add_powers(u, n, columns, e, weight, here, stride, at, values, acc):
+    """Add weight (1, f, f^2, f^3) to `acc` in place, at here * stride + 4 j."""
+    last = np.int32(columns.n_intervals[e] - 1)
+    stride = np.uint32(stride)
+    for start in range(0, n, TILE):
+        stop = min(TILE, n - start)
+        for i in range(stop):
+            j = min(np.int32(u[start + i]), last)
+            f = np.float64(u[start + i] - np.float32(j))
+            at[i] = np.uint32(here[start + i] * stride) + np.uint32(4 * j)
+            w = weight[start + i]
+            values[4 * i] = w
+            values[4 * i + 1] = w * f
+            values[4 * i + 2] = w * f * f
+            values[4 * i + 3] = w * f * f * f
+        for i in range(stop):
+            add_quad(acc, np.intp(at[i]), values, 4 * i)
+
+
+@kernel
+def add_squares(u, n, columns, e, left, here, stride, at, values, acc):
+    """Add h (1, f_e, f_d, f_d f_e) to `acc` in place, at here * stride + 4 j."""
+    last = np.int32(columns.n_intervals[e] - 1)
+    stride = np.uint32(stride)
+    for start in range(0, n, TILE):
+        stop = min(TILE, n - start)
+        for i in range(stop):
+            j = min(np.int32(u[start + i]), last)
+            f = np.float64(u[start + i] - np.float32(j))
+            at[i] = np.uint32(here[start + i] * stride) + np.uint32(4 * j)
+            values[4 * i] = left[0, start + i]
+            values[4 * i + 1] = left[0, start + i] * f
+            values[4 * i + 2] = left[1, start + i]
+            values[4 * i + 3] = left[1, start + i] * f
+        for i in range(stop):
+            add_quad(acc, np.intp(at[i]), values, 4 * i)
+
+
+@sum_kernel
+def add_dots(u, n, left, acc):
+    """Add sum h (1, u_e, u_d, u_d u_e) to acc[:4] in place: two binary columns."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        f = np.float64(u[i])
+        a += left[0, i]
+        b += left[0, i] * f
+        c += left[1, i]
+        d += left[1, i] * f
+    acc[0] += a
+    acc[1] += b
+    acc[2] += c
+    acc[3] += d
+
+
+@kernel
+def flush_line(columns, e, acc, begin, step, line):
+    """Write the splines' sums that column e's moments acc[begin + 4 j + q] say into `line` in place."""
+    m, degree = columns.n_intervals[e], columns.degree[e]
+    line[: m + degree] = 0
+    for j in range(m):
+        for b in range(degree + 1):
+            total = 0.0
+            for q in range(degree + 1):
+                total += POLYNOMIALS[degree, b, q] * acc[begin + step * j + q]
+            line[j + b] += total
+
+
+@kernel
+def add_line(line, columns, e, factor, out):
+    """Add factor line to column e's part of `out` in place."""
+    first, last = columns.first[e], columns.first[e + 1]
+    for j in range(last - first):
+        out[first + j] += factor * line[j]
+
+
+@kernel
+def flush_pair(columns, d, e, acc, stride, power, line, H):
+    """Add the block of (d, e) that the moments acc[i stride + s power + 4 j + q] say to `H`."""
+    first, degree = columns.first[d], columns.degree[d]
+    for i in range(columns.n_intervals[d]):
+        for s in range(degree + 1):
+            flush_line(columns, e, acc, i * stride + s * power, 4, line)
+            for a in range(degree + 1):
+                add_line(line, columns, e, POLYNOMIALS[degree, a, s], H[first + i + a])

@@ -19,6 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import kernel
+from .simd import TABLE, search_column
+
+POLYNOMIALS = np.zeros((4, 4, 4))
+"""[p, a, q]: the coefficient of f^q in the a-th active spline of degree p."""
+POLYNOMIALS[1, :2, :2] = [[1, -1], [0, 1]]
+POLYNOMIALS[2, :3, :3] = np.array([[1, -2, 1], [1, 2, -2], [0, 0, 1]]) / 2
+POLYNOMIALS[3] = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
 
 
 class Bases(NamedTuple):
@@ -47,12 +54,14 @@ class Bases(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """`Bases` as the kernels take them: the map in the arithmetic of X."""
+    """`Bases` as the kernels take them: the map in the arithmetic of X, padded for `simd`."""
 
     knots: np.ndarray
+    """Column d's breakpoints from ``at[d]`` on, then +inf up to ``at[d + 1]``."""
     inverse: np.ndarray
-    """1 / (k_{j+1} - k_j), and 0 at a column's last breakpoint."""
-    first_knot: np.ndarray
+    """1 / (k_{j+1} - k_j) at the same places; 0 at the last breakpoint and after it."""
+    at: np.ndarray
+    n_intervals: np.ndarray
     degree: np.ndarray
     first: np.ndarray
     prepared: bool
@@ -80,41 +89,56 @@ def make_bases(breakpoints: Sequence[np.ndarray], degrees: np.ndarray | Sequence
 
 def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
     """The map for rows of this dtype.  Breakpoints that collide in float32 make empty intervals."""
-    knots = bases.knots.astype(dtype)
-    inverse = np.zeros_like(knots)
-    with np.errstate(divide="ignore", over="ignore"):
-        np.divide(1, np.diff(knots), out=inverse[:-1])
-    inverse[bases.first_knot[1:][np.diff(bases.first_knot) > 0] - 1] = 0
+    size = np.diff(bases.first_knot)
+    room = -(-size // TABLE) * TABLE
+    at = np.concatenate([[0], np.cumsum(room)])
+    column = np.repeat(np.arange(len(size)), size)
+    place = at[column] + np.arange(len(bases.knots)) - bases.first_knot[column]
+    knots, inverse = np.full(at[-1], np.inf, dtype), np.zeros(at[-1], dtype)
+    knots[place] = bases.knots
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        gap = knots[place + 1 - (place + 1 == at[-1])] - knots[place]
+        inverse[place] = 1 / gap
+    inverse[place[np.flatnonzero(np.diff(column, append=-1))]] = 0
     # fresh arrays of one type, whatever a checkpoint or a worker made of them: one specialisation
-    index = [np.array(a, dtype=np.intp) for a in (bases.first_knot, bases.degree, bases.first)]
+    index = [
+        np.array(a, dtype=np.intp) for a in (at, bases.n_intervals, bases.degree, bases.first)
+    ]
     return Columns(knots, inverse, *index, bool(bases.prepared))
 
 
 @kernel
-def coordinate(x, columns, d):
-    """Return u, float32, of the value x in column d."""
-    if columns.prepared:
-        return np.float32(x)
-    first, last = columns.first_knot[d], columns.first_knot[d + 1]
-    j = 0
-    for i in range(first + 1, last):
-        j += x >= columns.knots[i]
-    # A comparison with NaN is False: inf - inf and 0 * inf, possible at the range's ends, become 0.
-    t = (x - columns.knots[first + j]) * columns.inverse[first + j]
-    t = t if t > 0 else x * 0
-    t = t if t < 1 else x * 0 + 1
-    return np.float32(t + type_of(x, j))
+def coordinate_column(x, n_rows, columns, d, u):
+    """Write the coordinates of x[:n_rows], values of column d, into `u` float32 in place."""
+    a, b = columns.at[d], columns.at[d + 1]
+    knots, inverse = columns.knots[a:b], columns.inverse[a:b]
+    search_column(x, n_rows, knots, inverse, columns.n_intervals[d], u)
 
 
 @kernel
-def type_of(x, j):
-    """Return the small integer j in the arithmetic of x."""
-    return x * 0 + j
+def coordinate(x, columns, d):
+    """Return the coordinate of one value of column d, the same bits as `coordinate_column`."""
+    if columns.prepared:
+        return np.float32(x)
+    a, m = np.uintp(columns.at[d]), columns.n_intervals[d]
+    j, step = 0, 1
+    while 2 * step <= m:
+        step *= 2
+    while step > 0:
+        trial = j + step
+        j = trial if trial <= m and x >= columns.knots[a + np.uintp(trial)] else j
+        step //= 2
+    place = a + np.uintp(j)
+    kind = columns.knots.dtype.type
+    t = (kind(x) - columns.knots[place]) * columns.inverse[place]
+    t = t if t > 0 else kind(0)
+    t = t if t < 1 else kind(1)
+    return np.float32(t + kind(j))
 
 
 @kernel
 def basis_values(u, n_intervals, degree, phi):
-    """Write the degree + 1 splines active at u into `phi` in place; return the first one's number."""
+    """Write the degree + 1 splines active at u into `phi` in place; return the first's number."""
     j = min(int(u), n_intervals - 1)
     f = np.float64(u) - j
     g = 1.0 - f
@@ -140,30 +164,29 @@ def evaluate(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
     """
     x = np.asarray(x)
     x = x if x.dtype == np.float32 else x.astype(np.float64)
-    columns = as_columns(bases, x.dtype)
     n = int(bases.first[d + 1] - bases.first[d])
     out = np.zeros((len(x), n))
     if n == 0:
         return out
-    m, degree = int(bases.n_intervals[d]), int(bases.degree[d])
+    u = np.empty(len(x), np.float32)
     if bases.prepared:
-        u = x.astype(np.float32)
+        u[:] = x
     else:
-        k = slice(*bases.first_knot[d : d + 2])
-        knots, inverse = columns.knots[k], columns.inverse[k]
-        j = np.searchsorted(knots[1:], x, side="right")
+        columns = as_columns(select_columns(bases, [d]), x.dtype)
         with np.errstate(invalid="ignore", over="ignore"):
-            t = (x - knots[j]) * inverse[j]
-        t = np.where(t > 0, t, x.dtype.type(0))
-        t = np.where(t < 1, t, x.dtype.type(1))
-        u = (t + j.astype(x.dtype)).astype(np.float32)
-    phi = np.empty(degree + 1)
-    for i, value in enumerate(u):
-        j = basis_values.py_func(value, m, degree, phi) if hasattr(basis_values, "py_func") else (
-            basis_values(value, m, degree, phi)
-        )
-        out[i, j : j + degree + 1] = phi
+            coordinate_column(x, len(x), columns, 0, u)
+    degree = int(bases.degree[d])
+    j = np.minimum(u.astype(np.intp), bases.n_intervals[d] - 1)
+    powers = (u.astype(np.float64) - j)[:, None] ** np.arange(degree + 1)
+    phi = powers @ POLYNOMIALS[degree, : degree + 1, : degree + 1].T
+    np.put_along_axis(out, j[:, None] + np.arange(degree + 1), phi, axis=1)
     return out
+
+
+def select_columns(bases: Bases, chosen: Sequence[int]) -> Bases:
+    """The bases of some columns, in this order."""
+    knots = [bases.knots[slice(*bases.first_knot[d : d + 2])] for d in chosen]
+    return make_bases(knots, bases.degree[chosen])._replace(prepared=bases.prepared)
 
 
 def mean_basis(bases: Bases, d: int, lo: np.ndarray, hi: np.ndarray, mass: np.ndarray) -> np.ndarray:

@@ -27,12 +27,27 @@ def kernel(function: Any) -> Any:
     `kernel(f).py_func` is f.  ``NUMBA_CACHE_DIR`` says where the cache lies (default: the user's
     cache folder); where nothing can be written kernels are compiled in each process.
     """
+    return _compile(function, False)
+
+
+def sum_kernel(function: Any) -> Any:
+    """`kernel` for a pure sum: its terms may be added in another order, so that it vectorises.
+
+    The order is fixed when it is compiled; NaN and infinity are treated as usual.
+    """
+    return _compile(function, {"reassoc"})
+
+
+def _compile(function: Any, fastmath: bool | set[str]) -> Any:
     folder = None if config.DISABLE_JIT else cache_folder()
     before = config.CACHE_DIR
     if folder is not None:
-        config.CACHE_DIR = folder  # read by numba only while it decorates
+        config.CACHE_DIR = folder  # numba reads it while it decorates, and only then
     try:
-        return numba.njit(nogil=True, error_model="numpy", cache=folder is not None)(function)
+        decorate = numba.njit(
+            nogil=True, error_model="numpy", fastmath=fastmath, cache=folder is not None
+        )
+        return decorate(function)
     finally:
         config.CACHE_DIR = before
 
@@ -48,8 +63,8 @@ def cache_folder() -> str | None:
             pass
     except OSError as error:
         warnings.warn(
-            f"compiled kernels cannot be kept in {folder} ({error.strerror or error}); each process "
-            "compiles its own, 10 to 20 s. Set NUMBA_CACHE_DIR to a folder that can be written.",
+            f"compiled kernels cannot be kept in {folder} ({error.strerror or error}); "
+            "each process compiles its own, 10 to 20 s. Set NUMBA_CACHE_DIR to a folder that can be written.",
             stacklevel=2,
         )
         return None

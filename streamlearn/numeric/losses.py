@@ -1,23 +1,25 @@
 """Losses of a target y and a decision f: value, slope and curvature in f, and the dual.
 
 Classification: y is +1 or -1 and the losses are functions of the margin y f.  The same five
-functions serve Python and compiled kernels, which are specialised by the loss's type.
+functions serve Python and compiled kernels, which are specialised by the loss's type.  All is
+float64 and free of branches, so that loops over rows vectorise.
 
 The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the optimum v = -slope) is
 
     D(v) = C sum_i s_i dual_value(y_i, v_i) - 1/2 |C sum_i s_i v_i Psi_i|^2,
 
-dual_value(y, v) = min_f [l(y, f) + v f]; with v = y alpha / C these are the usual sums: hinge alpha,
-squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].  `clip_dual` moves a force
-to the nearest one whose dual_value is finite.
+dual_value(y, v) = min_f [l(y, f) + v f].  With v = y alpha / C these are the usual sums: hinge
+alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].  `clip_dual` moves
+a force to the nearest one whose dual_value is finite.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from numba.extending import overload, register_jitable
+
+from .elementary import decay, log1p_unit, log_unit
 
 
 class LogLoss(NamedTuple):
@@ -25,22 +27,20 @@ class LogLoss(NamedTuple):
 
     def value(self, y, f):
         z = y * f
-        return math.log1p(math.exp(-abs(z))) + max(-z, 0.0)
+        return log1p_unit(decay(abs(z))) + max(-z, 0.0)
 
     def slope(self, y, f):
         z = y * f
-        e = math.exp(-abs(z))
-        return -y * (e if z >= 0 else 1.0) / (1.0 + e)
+        e = decay(abs(z))
+        return -y * (e if z >= 0.0 else 1.0) / (1.0 + e)
 
     def curvature(self, y, f):
-        e = math.exp(-abs(y * f))
+        e = decay(abs(y * f))
         return e / ((1.0 + e) * (1.0 + e))
 
     def dual_value(self, y, v):
         u = y * v
-        a = u * math.log(u) if u > 0.0 else 0.0
-        b = (1.0 - u) * math.log1p(-u) if u < 1.0 else 0.0
-        return -(a + b)
+        return -(u * log_unit(u) + (1.0 - u) * log_unit(1.0 - u))
 
     def clip_dual(self, y, v):
         return y * min(max(y * v, 0.0), 1.0)

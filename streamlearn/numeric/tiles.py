@@ -1,0 +1,264 @@
+"""Splines over tiles of rows, column by column: look-ups, and sums of r Phi as moments.
+
+In interval j a spline function is a polynomial in f = u - j, so f(x) is a look-up of degree + 1
+numbers, and sum r Phi follows from the moments sum r f^q of every interval (one packed add a row).
+u = M, f = 0 is an interval of its own: the value at the right end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .bsplines import POLYNOMIALS, coordinate_column
+from .jit import kernel, sum_kernel
+from .simd import add_pair, add_quad, lookup_column
+
+COPIES = 4
+"""Accumulators of a tile: a row waits for the fourth row before it, not for the last."""
+
+
+@kernel
+def tile_rows(n_rows, n_columns):
+    """Return the rows of a tile: coordinates of about 256 kB, between 256 and 1,024 rows."""
+    return max(1, min(n_rows, 1024, max(256, 65536 // max(n_columns, 1) // 16 * 16)))
+
+
+@kernel
+def load_column(rows, columns, d, start, n_rows, x, u):
+    """Write the coordinates of rows start.. of column d into `u` in place; `x` is scratch."""
+    begin, step = start * rows.row_step + d * rows.column_step, rows.row_step
+    if step == 1:
+        x[:n_rows] = rows.flat[begin : begin + n_rows]
+    else:
+        for i in range(n_rows):
+            x[i] = rows.flat[begin + i * step]
+    if columns.prepared:
+        u[:n_rows] = x[:n_rows]
+    else:
+        coordinate_column(x, n_rows, columns, d, u)
+
+
+@kernel
+def interval_tables(columns, W):
+    """Return (K, 4, room): plane q, place at[d] + j holds the coefficient of f^q in interval j."""
+    tables = np.zeros((len(W), 4, columns.at[-1]), W.dtype)
+    for k in range(len(W)):
+        for d in range(len(columns.degree)):
+            first, m, degree = columns.first[d], columns.n_intervals[d], columns.degree[d]
+            for j in range(m):
+                for q in range(degree + 1):
+                    total = 0.0
+                    for a in range(degree + 1):
+                        total += POLYNOMIALS[degree, a, q] * W[k, first + j + a]
+                    tables[k, q, columns.at[d] + j] = total
+            total = 0.0
+            for a in range(degree + 1 if m > 0 else 0):
+                total += POLYNOMIALS[degree, a].sum() * W[k, first + m - 1 + a]
+            tables[k, 0, columns.at[d] + m if m > 0 else 0] += total
+    return tables
+
+
+@kernel
+def add_margins(u, n_rows, columns, d, table, F):
+    """Add column d's function at u[:n_rows] to `F` in place; `table` (4, room) is of one class."""
+    a, b = columns.at[d], columns.at[d + 1]
+    if columns.degree[d] == 1:
+        if columns.n_intervals[d] == 1:
+            low, slope = table[0, a], table[1, a]
+            for i in range(n_rows):
+                F[i] += low + F.dtype.type(u[i]) * slope
+        else:
+            lookup_column(u, n_rows, table[0, a:b], table[1, a:b], F)
+        return
+    for i in range(n_rows):
+        j = np.uintp(u[i])
+        f = F.dtype.type(u[i] - np.float32(j))
+        j += np.uintp(a)
+        F[i] += table[0, j] + f * (table[1, j] + f * (table[2, j] + f * table[3, j]))
+
+
+@sum_kernel
+def dot_plain(u, r, n_rows):
+    """Return sum u r."""
+    total = r.dtype.type(0)
+    for i in range(n_rows):
+        total += r.dtype.type(u[i]) * r[i]
+    return total
+
+
+@sum_kernel
+def sum_plain(r, n_rows):
+    """Return sum r in float64."""
+    total = 0.0
+    for i in range(n_rows):
+        total += r[i]
+    return total
+
+
+class Scratch(NamedTuple):
+    """Buffers of `add_moments` for tiles of n rows."""
+
+    at: np.ndarray
+    """(n,) uint32."""
+    values: np.ndarray
+    """(4 n,) in the arithmetic's dtype."""
+    sums: np.ndarray
+    """COPIES accumulators of `size` numbers, all 0 between calls."""
+    size: int
+
+
+@kernel
+def make_scratch(n_rows, columns, W):
+    """Return buffers in the dtype of W."""
+    size = 4
+    for d in range(len(columns.degree)):
+        size = max(size, 4 * (columns.n_intervals[d] + 1))
+    return Scratch(
+        np.empty(n_rows, np.uint32), np.empty(4 * n_rows, W.dtype), np.zeros(COPIES * size, W.dtype),
+        size,
+    )
+
+
+@kernel
+def add_moments(u, n_rows, columns, d, r, v, scratch, M, N):
+    """Add the moments of r in column d to `M` (4 room,) in place, of v too if v is not empty.
+
+    An interval has r (1, f) at degree 1, r (1, f, f^2, f^3) otherwise.
+    """
+    a = 4 * columns.at[d]
+    used = columns.n_intervals[d] + 1
+    if columns.degree[d] > 1:
+        scatter_powers(u, n_rows, r, scratch)
+        flush(scratch, 4 * used, M, a)
+        if len(v) > 0:
+            scatter_powers(u, n_rows, v, scratch)
+            flush(scratch, 4 * used, N, a)
+    elif used == 2:  # a binary column: f = u, and what u = 1 adds to interval 0 is the same
+        M[a] += sum_plain(r, n_rows)
+        M[a + 1] += dot_plain(u, r, n_rows)
+        if len(v) > 0:
+            N[a] += sum_plain(v, n_rows)
+            N[a + 1] += dot_plain(u, v, n_rows)
+    elif len(v) > 0:
+        scatter_both(u, n_rows, r, v, scratch)
+        flush_both(scratch, used, M, N, a)
+    else:
+        scatter_pairs(u, n_rows, r, scratch)
+        flush(scratch, 2 * used, M, a)
+
+
+@kernel
+def flush(scratch, used, M, a):
+    """Add the accumulators to M[a:a + used] in place and set them to 0."""
+    sums, size = scratch.sums, scratch.size
+    for i in range(used):
+        M[a + i] += (np.float64(sums[i]) + np.float64(sums[size + i])) + (
+            np.float64(sums[2 * size + i]) + np.float64(sums[3 * size + i])
+        )
+    for copy in range(COPIES):
+        sums[copy * size : copy * size + used] = 0
+
+
+@kernel
+def flush_both(scratch, used, M, N, a):
+    """`flush` of intervals (r, r f, v, v f): the first two to M, the others to N."""
+    sums, size = scratch.sums, scratch.size
+    for i in range(used):
+        for q in range(2):
+            at, to = 4 * i + q, a + 2 * i + q
+            M[to] += (np.float64(sums[at]) + np.float64(sums[size + at])) + (
+                np.float64(sums[2 * size + at]) + np.float64(sums[3 * size + at])
+            )
+            at += 2
+            N[to] += (np.float64(sums[at]) + np.float64(sums[size + at])) + (
+                np.float64(sums[2 * size + at]) + np.float64(sums[3 * size + at])
+            )
+    for copy in range(COPIES):
+        sums[copy * size : copy * size + 4 * used] = 0
+
+
+@kernel
+def add_splines(columns, M, width, G):
+    """Add the splines' sums that moments say to `G` (dim,) in place.
+
+    Moment q of interval j of column d is M[4 at[d] + j width + q]; columns of degree 2 and 3 always
+    have the width 4.
+    """
+    for d in range(len(columns.degree)):
+        first, m, degree = columns.first[d], columns.n_intervals[d], columns.degree[d]
+        a, w = 4 * columns.at[d], width if degree == 1 else 4
+        for j in range(m):
+            for s in range(degree + 1):
+                for q in range(degree + 1):
+                    G[first + j + s] += POLYNOMIALS[degree, s, q] * M[a + j * w + q]
+        if m > 0:
+            for s in range(degree + 1):
+                G[first + m - 1 + s] += POLYNOMIALS[degree, s].sum() * M[a + m * w]
+
+
+@kernel
+def scatter_pairs(u, n_rows, r, scratch):
+    """Add (r, r f) to each row's interval of ``scratch.sums`` in place."""
+    values, at, sums, size = scratch.values, scratch.at, scratch.sums, scratch.size
+    for i in range(n_rows):
+        j = np.int32(u[i])
+        f = r.dtype.type(u[i] - np.float32(j))
+        at[i] = 2 * j
+        values[2 * i] = r[i]
+        values[2 * i + 1] = r[i] * f
+    whole = n_rows // COPIES * COPIES
+    for i in range(0, whole, COPIES):
+        add_pair(sums, np.intp(at[i]), values, 2 * i)
+        add_pair(sums, np.intp(at[i + 1]) + size, values, 2 * i + 2)
+        add_pair(sums, np.intp(at[i + 2]) + 2 * size, values, 2 * i + 4)
+        add_pair(sums, np.intp(at[i + 3]) + 3 * size, values, 2 * i + 6)
+    for i in range(whole, n_rows):
+        add_pair(sums, np.intp(at[i]), values, 2 * i)
+
+
+@kernel
+def scatter_both(u, n_rows, r, v, scratch):
+    """Add (r, r f, v, v f) to each row's interval of ``scratch.sums`` in place."""
+    values, at = scratch.values, scratch.at
+    for i in range(n_rows):
+        j = np.int32(u[i])
+        f = r.dtype.type(u[i] - np.float32(j))
+        at[i] = 4 * j
+        values[4 * i] = r[i]
+        values[4 * i + 1] = r[i] * f
+        values[4 * i + 2] = v[i]
+        values[4 * i + 3] = v[i] * f
+    add_quads(n_rows, scratch)
+
+
+@kernel
+def scatter_powers(u, n_rows, r, scratch):
+    """Add r (1, f, f^2, f^3) to each row's interval of ``scratch.sums`` in place."""
+    values, at = scratch.values, scratch.at
+    for i in range(n_rows):
+        j = np.int32(u[i])
+        f = r.dtype.type(u[i] - np.float32(j))
+        at[i] = 4 * j
+        values[4 * i] = r[i]
+        values[4 * i + 1] = r[i] * f
+        values[4 * i + 2] = r[i] * f * f
+        values[4 * i + 3] = r[i] * f * f * f
+    add_quads(n_rows, scratch)
+
+
+@kernel
+def add_quads(n_rows, scratch):
+    """Add every row's four values to its interval of ``scratch.sums`` in place."""
+    values, at, sums, size = scratch.values, scratch.at, scratch.sums, scratch.size
+    whole = n_rows // COPIES * COPIES
+    for i in range(0, whole, COPIES):
+        add_quad(sums, np.intp(at[i]), values, 4 * i)
+        add_quad(sums, np.intp(at[i + 1]) + size, values, 4 * i + 4)
+        add_quad(sums, np.intp(at[i + 2]) + 2 * size, values, 4 * i + 8)
+        add_quad(sums, np.intp(at[i + 3]) + 3 * size, values, 4 * i + 12)
+    for i in range(whole, n_rows):
+        add_quad(sums, np.intp(at[i]), values, 4 * i)
+
+
