@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.source import Chunk, Ref, SourceReader
+from ..data.select import keep_rows
+from ..data.source import Chunk, Csr, Ref, SourceReader
 from ..errors import SourceError
 
 MAX_SHOWN = 5
@@ -20,6 +21,16 @@ def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
         return np.fromiter((code.get(label, -1) for label in y.tolist()), np.float64, len(y))
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return np.where(classes[at] == y, at, -1).astype(np.float64)
+
+
+def is_finite(chunk: Chunk) -> bool:
+    """Whether features and a numeric target are free of NaN and infinity."""
+    values = [chunk.X.data if isinstance(chunk.X, Csr) else chunk.X]
+    if chunk.y is not None and chunk.y.dtype.kind == "f":
+        values.append(chunk.y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A NaN or an infinity makes the sum one; a sum that is too large is looked into.
+        return all(np.isfinite(v.sum()) or np.isfinite(v).all() for v in values)
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,10 @@ class CodedSource:
         return self.code(self.dataset.partition_chunk(block, ref), ref)
 
     def code(self, chunk: Chunk, ref: Ref) -> Chunk:
-        """Replace the chunk's labels by their codes, in place."""
+        """Replace the chunk's labels by their codes; rows of weight 0 that no sum can take go."""
+        if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
+            in_place = not self.dataset.store.in_memory
+            chunk = keep_rows(chunk, chunk.weight > 0, in_place=in_place)
         if chunk.y is None:
             return chunk
         if self.classes is None:

@@ -6,6 +6,7 @@ import dask
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from estimator.ridge import RidgeClassifier, RidgeRegressor
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -166,3 +167,23 @@ def test_plan_is_made_again_when_the_classes_are_known(parquet):
         pytest.raises(MemoryBudgetError, match="raise memory_budget"),
     ):
         Hungry().fit(data)
+
+
+@pytest.mark.parametrize("place", ["feature", "sparse feature", "target", "label"])
+def test_row_of_weight_zero_may_hold_anything(table, place):
+    X, y, z = (a.copy() for a in table)
+    k = np.ones(500)
+    k[[3, 300]] = 0
+    model, target = (RidgeClassifier(), y) if place == "label" else (RidgeRegressor(), z)
+    expected = clone(model).fit(X[k > 0], target[k > 0])
+    if "feature" in place:
+        X[3, 1], X[300, 0] = np.nan, np.inf
+    elif place == "target":
+        target[[3, 300]] = np.nan, -np.inf
+    else:
+        target = np.where(target == 1, "yes", "no").astype(object)
+        target[[3, 300]] = None, "maybe"
+    given = scipy.sparse.csr_array(X) if place == "sparse feature" else X
+    kept = X.copy()
+    np.testing.assert_allclose(clone(model).fit(given, target, k).coef_, expected.coef_, rtol=1e-10)
+    np.testing.assert_array_equal(X, kept)
