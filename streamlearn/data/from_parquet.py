@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FOOTER_BYTES_PER_CHUNK = 900
 """Resident bytes per column chunk of a parsed footer (measured: 850)."""
 _FOOTERS_KEPT = 16 << 20
-_POOL = 5 << 20
+_POOL = 6 << 20
 """What the library's memory pool and page decoders keep beside what they hand out (measured)."""
 _SAMPLED_GROUPS = 8
 

@@ -86,8 +86,9 @@ class ParquetReader:
                 raise
             except (OSError, ValueError, EOFError, pa.ArrowException) as error:
                 self.close()
+                said = " ".join(str(error).split())
                 raise SourceError(
-                    f"cannot read {store.place(a, b)}: {error}; the file is damaged, was changed "
+                    f"cannot read {store.place(a, b)}: {said}; the file is damaged, was changed "
                     "since it was opened, or cannot be reached"
                 ) from error
         chunk = Chunk(
@@ -175,7 +176,7 @@ class ParquetReader:
             self._file = pq.ParquetFile(
                 raw,
                 metadata=store.footer(file),
-                read_dictionary=[self._target] if self._target else None,
+                read_dictionary=[self._target] if self._target in self._read else None,
                 buffer_size=PAGE_BUFFER
                 if streamed and store.fs is None
                 else 16 * PAGE_BUFFER * streamed,

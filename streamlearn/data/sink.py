@@ -223,7 +223,8 @@ class Sink:
 
     def _shape_of(self, i: int) -> tuple[tuple[int, ...], np.dtype]:
         """Rows of all parts and the other axes, from the headers of the parts."""
-        rows, rest = 0, ()
+        rows = 0
+        rest: tuple[int, ...] = ()
         for part in self._parts(f".{i}.npy"):
             with self.fs.open(part, "rb") as file:
                 np.lib.format.read_magic(file)
