@@ -44,7 +44,8 @@ def check_shape(n_rows: int, columns: Sequence[Column], what: str) -> None:
         )
     if not n_rows:
         raise SourceError(
-            f"{what}: 0 sample(s) {shape} while a minimum of 1 is required; pass at least one row"
+            f"no rows in {what}: 0 sample(s) {shape} while a minimum of 1 is required; "
+            "pass at least one row"
         )
     names = [column.name for column in columns]
     if len(set(names)) < len(names):

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import SourceError
 from .columns import as_selector, copy_numbers
+from .malloc import return_freed_blocks
 
 READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, EOFError, ArithmeticError, zlib.error,
@@ -46,6 +47,7 @@ class Rows:
     def __init__(
         self, array: Any, columns: Sequence[int] | None, dtype: np.dtype, place: str
     ) -> None:
+        return_freed_blocks()
         self.array, self.dtype = array, dtype
         self.place = f"{place}, array {'/' + array.path if array.path else 'X'}"
         self.n_rows, self.chunk_rows = int(array.shape[0]), int(array.chunks[0])
@@ -72,7 +74,8 @@ class Rows:
                 if rest is None:
                     self.buffer = np.empty((0, *self.row_shape), self.dtype)
                 # room for a run that starts and ends inside chunks; untouched pages cost nothing
-                room = min(end - first + (c if (stop - start) % c else 0), self.n_rows)
+                room = min(stop - start + (2 * c if (stop - start) % c else 0), self.n_rows)
+                room = max(room, end - first)
                 self.buffer = np.empty((room, *self.row_shape), self.dtype)
             if rest is not None:
                 self.buffer[:kept] = rest
@@ -82,12 +85,15 @@ class Rows:
         self.lo = stop
         return self.buffer[start - self.base : stop - self.base]
 
-    def overhead(self, rows: int) -> int:
-        """Bytes beside the rows handed out: rest of the run, and what zarr holds in a call."""
+    def overhead(self, rows: int, aligned: bool = False) -> int:
+        """Bytes beside the rows handed out: rest of the run, and what zarr holds in a call.
+
+        `aligned`: reads begin with a chunk or lie inside one, as those of the store's own units do.
+        """
         c = min(self.chunk_rows, self.n_rows)
         itemsize = 8 if self.dtype == object else self.dtype.itemsize
         row = itemsize * (self.row_shape[0] if self.row_shape else 1)
-        rest = 0 if rows % c == 0 else (2 * c if rows > c else c - rows) * row
+        rest = (max(0, c - rows) if aligned else min(2 * c, self.n_rows)) * row
         call = min(max(nbytes for *_, nbytes in self.groups), self._nbytes())
         call = max(call, min(CALL_BYTES, self._nbytes()))
         sharded = getattr(self.array, "shards", None) is not None

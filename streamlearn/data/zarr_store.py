@@ -103,7 +103,7 @@ class ZarrStore(Store):
         )
         if not self.sparse:
             which = find_columns(self.features, names, self.url)
-            return total + Rows(self.X, which, np.dtype(np.float64), "").overhead(rows)
+            return total + Rows(self.X, which, np.dtype(np.float64), "").overhead(rows, True)
         nnz = int(rows * self.data.shape[0] / self.n_rows)
         total += Rows(self.data, None, np.dtype(np.float64), "").overhead(nnz)
         total += Rows(self.indices, None, index_dtype(self.indices), "").overhead(nnz)

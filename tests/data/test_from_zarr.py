@@ -1,5 +1,7 @@
 import pickle
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -309,3 +311,47 @@ def test_bad_input(tmp_path):
     zarr.open_group(path, mode="a").create_group("S").attrs["encoding-type"] = "csc_matrix"
     with pytest.raises(SourceError, match="X is csc_matrix; .* store it as csr_matrix"):
         open_zarr(path, features="S")
+
+
+PEAK = """
+import sys
+import numpy as np
+from streamlearn.data.from_arrays import open_arrays
+from streamlearn.data.from_zarr import open_zarr
+
+def peak():
+    return next(int(l.split()[1]) << 10 for l in open("/proc/self/status") if l.startswith("VmHWM"))
+
+kind, path = sys.argv[1:]
+store = open_zarr(path) if kind == "zarr" else open_arrays(np.load(path, mmap_mode="r"))
+names, rows = [f"x{j}" for j in range(50)], 16384
+reader, before = store.open(names, None, None, np.dtype("f4")), peak()
+units = store.boundaries().tolist()
+for begin, end in zip(units, units[1:]):
+    for start in range(begin, end, rows):
+        reader.read(start, min(start + rows, end))
+print(peak() - before, store.overhead_nbytes(names, rows) + rows * 200)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("zarr", {"chunks": (40_000, 50)}),
+        ("zarr", {"chunks": (2_000, 50)}),
+        ("zarr", {"chunks": (40_000, 10), "compressors": None}),
+        ("zarr", {"chunks": (4_000, 50), "shards": (80_000, 50)}),
+        ("memmap", {}),
+    ],
+)
+def test_peak_memory_is_what_the_overhead_says(tmp_path, kind, options):
+    data = np.random.default_rng(0).integers(0, 999, (400_000, 50)).astype(np.float32)
+    path = tmp_path / "x.npy"
+    if kind == "zarr":
+        zarr.create_array(path, data=data, **options)
+    else:
+        np.save(path, data)
+    run = [sys.executable, "-c", PEAK, kind, str(path)]
+    peak, planned = map(int, subprocess.run(run, check=True, capture_output=True).stdout.split())
+    assert peak <= planned + (2 << 20)  # 2 MiB: zarr's threads and event loop, once a process
