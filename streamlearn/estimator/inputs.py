@@ -76,8 +76,9 @@ def open_scored(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
 
 
 def open_features(model: Any, X: Any) -> Dataset:
-    """The rows of X with the features a fitted model was trained on."""
-    return match_features(model, _open(model, X, None, None, reset=False))
+    """The rows of X with the features a fitted model was trained on, and no other column."""
+    dataset = match_features(model, _open(model, X, None, None, reset=False))
+    return replace(dataset, target=None, weight=None)
 
 
 def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dataset:

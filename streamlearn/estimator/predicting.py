@@ -86,16 +86,9 @@ def answer(model: Any, X: Any, what: str) -> Any:
         return lazy_answer(model, X, what)
     dataset = open_features(model, X)
     like = empty_answer(model, what)
-    if dataset.n_rows is not None and not dataset.store.in_memory:
-        n_bytes = dataset.n_rows * row_bytes(like)
-        budget = get_config().memory_budget
-        if budget is not None and n_bytes > budget:
-            raise MemoryBudgetError(
-                f"the answer alone, {dataset.n_rows:,} rows x {row_bytes(like)} B = "
-                f"{format_bytes(n_bytes)}, is over the memory budget of {format_bytes(budget)}; "
-                "write it to disk with predict_to(X, path), or raise memory_budget"
-            )
-    fold = Fold(list, partial(_append_answer, model, what), _join)
+    limit = None if dataset.store.in_memory else get_config().memory_budget
+    check_size(dataset.n_rows or 0, like, limit)
+    fold = Fold(list, partial(_append_answer, model, what, limit), partial(_join, limit))
     parts = run(model, dataset, fold, name="predict", driver_bytes_per_row=row_bytes(like))
     out = np.empty((sum(map(len, parts)), *like.shape[1:]), like.dtype)
     at = 0
@@ -107,14 +100,25 @@ def answer(model: Any, X: Any, what: str) -> Any:
     return out
 
 
-def _append_answer(model: Any, what: str, parts: list, chunk: Chunk) -> list:
-    if chunk.n_rows:
-        parts.append(answer_chunk(model, chunk, what))
-    return parts
+def check_size(n_rows: int, like: np.ndarray, limit: int | None) -> None:
+    """Refuse an answer that is over the memory budget on its own."""
+    n_bytes = n_rows * row_bytes(like)
+    if limit is not None and n_bytes > limit:
+        raise MemoryBudgetError(
+            f"the answer alone, {n_rows:,} rows x {row_bytes(like)} B = {format_bytes(n_bytes)}, "
+            f"is over the memory budget of {format_bytes(limit)}; write it to disk with "
+            "predict_to(X, path), or raise memory_budget"
+        )
 
 
-def _join(a: list, b: list) -> list:
+def _append_answer(model: Any, what: str, limit: int | None, parts: list, chunk: Chunk) -> list:
+    return _join(limit, parts, [answer_chunk(model, chunk, what)] if chunk.n_rows else [])
+
+
+def _join(limit: int | None, a: list, b: list) -> list:
     a.extend(b)
+    if a:  # how many rows a filter leaves is known only now
+        check_size(sum(map(len, a)), a[0], limit)
     return a
 
 

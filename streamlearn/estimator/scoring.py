@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..data.select import keep_rows
 from ..data.source import Chunk
+from ..errors import SourceError
 from ..passes.fold import Fold
 from . import predicting
 from .inputs import open_scored
-from .targets import encode
+from .targets import encode, is_finite
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,20 @@ def suitable_metrics(model: Any) -> list[str]:
     return ["accuracy", "log_loss"] if hasattr(model, "predict_proba") else ["accuracy"]
 
 
+def check_labelled(chunk: Chunk) -> None:
+    """Refuse rows whose target is missing or not finite."""
+    if chunk.y.dtype == object:
+        bad = np.array([label is None for label in chunk.y.tolist()])
+    else:
+        bad = ~np.isfinite(chunk.y) if chunk.y.dtype.kind == "f" else np.zeros(chunk.n_rows, bool)
+    if bad.any():
+        at = int(bad.argmax())
+        raise SourceError(
+            f"the target is {chunk.y[at]!r} in row {chunk.rows[at]}: such a row cannot be scored; "
+            "leave it out with filters, or give it weight 0"
+        )
+
+
 def _start(n_models: int, n_metrics: int) -> list[list[np.ndarray | None]]:
     return [[None] * n_metrics for _ in range(n_models)]
 
@@ -156,6 +172,9 @@ def _start(n_models: int, n_metrics: int) -> list[list[np.ndarray | None]]:
 def _step(models: tuple, metrics: tuple, state: list, chunk: Chunk) -> list:
     if chunk.n_rows == 0:
         return state
+    if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
+        chunk = keep_rows(chunk, chunk.weight > 0, in_place=False)
+    check_labelled(chunk)
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     new = []
     for model in models:

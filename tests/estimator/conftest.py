@@ -14,7 +14,10 @@ def table():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, 3))
     z = X @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(N)
-    return X, (z > 0).astype(np.int64), z
+    y = (z > 0).astype(np.int64)
+    for array in (X, y, z):
+        array.flags.writeable = False  # shared by all tests
+    return X, y, z
 
 
 @pytest.fixture(scope="session")

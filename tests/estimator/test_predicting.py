@@ -142,6 +142,35 @@ def test_answer_over_the_budget_is_refused(model, parquet, monkeypatch):
         model.decision_function(data)
 
 
+def test_size_of_a_filtered_answer_is_checked_as_it_grows(model, parquet):
+    from streamlearn.estimator.predicting import _append_answer, _join
+
+    data = sl.open_dataset(parquet, features=NAMES, filters=[("z", ">", -100.0)], chunk_rows=64)
+    assert data.n_rows is None
+    parts, chunks = [], data.iter_chunks()
+    for _ in range(2):
+        _append_answer(model, "decision", 1024, parts, next(chunks))
+    with pytest.raises(MemoryBudgetError, match=r"answer alone, 1\d\d rows x 8 B"):
+        _append_answer(model, "decision", 1024, parts, next(chunks))
+    with pytest.raises(MemoryBudgetError, match="answer alone, 200 rows"):
+        _join(1024, [np.zeros(100)], [np.zeros(100)])
+
+
+def test_target_that_cannot_be_scored(model, table):
+    X, y, z = table
+    frame = pd.DataFrame(X.copy(), columns=NAMES)
+    labels = np.where(y == 1, "yes", "no").astype(object)
+    expected = model.score(frame.drop(7), np.delete(labels, 7))
+    labels[7] = None
+    with pytest.raises(ValueError, match="target is None in row 7"):
+        model.score(frame, labels)
+    frame.loc[7, "a"] = np.nan
+    assert model.score(frame, labels, np.arange(500) != 7) == expected
+    number = RidgeRegressor().fit(X, z)
+    with pytest.raises(ValueError, match=r"target is .*nan.* in row 3"):
+        number.score(X, np.where(np.arange(500) == 3, np.nan, z))
+
+
 def test_scores(model, parquet, table):
     from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
