@@ -1,6 +1,6 @@
 """Who runs the tasks of a read: threads of this process, or the workers of a dask cluster.
 
-Both offer the same few verbs (`submit`, `share`, `wait`, `cancel`), and `fold_lanes` below
+Both offer the same few verbs (`submit`, `share`, `wait`, `cancel`), and `driver.fold_lanes`
 drives either in the same order, so a result does not depend on which it was.
 """
 
@@ -10,13 +10,11 @@ import concurrent.futures as cf
 import secrets
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import ceil, log2
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ..data.source import Ref
-from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states
+from ..errors import ScratchError
+from .scratch import probe_file, see_probe
 
 _INLINE = ("synchronous", "sync", "single-threaded")
 
@@ -37,6 +35,7 @@ class Engine(Protocol):
     def compute(self, delayed: Any) -> Any: ...
     def wait(self, futures: Sequence[Any]) -> list[Any]: ...
     def cancel(self, futures: Iterable[Any]) -> None: ...
+    def require_shared(self, folder: str) -> None: ...
     def close(self) -> None: ...
 
 
@@ -94,6 +93,9 @@ class Threads:
         cf.wait(futures)
         self.stop.clear()
 
+    def require_shared(self, folder: str) -> None:
+        return None
+
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
@@ -108,6 +110,7 @@ class Cluster:
     def __init__(self, client: Any, lanes_in_flight: int) -> None:
         self.client = client
         self._lanes_in_flight = lanes_in_flight
+        self._shared: set[str] = set()
         client.wait_for_workers(1, timeout=60)
 
     @property
@@ -131,6 +134,22 @@ class Cluster:
 
     def cancel(self, futures: Iterable[Any]) -> None:
         self.client.cancel(list(futures))
+
+    def require_shared(self, folder: str) -> None:
+        """Each worker must find what this process writes there, and write beside it."""
+        if folder in self._shared:
+            return
+        mark = secrets.token_hex(8)
+        with probe_file(folder, mark):
+            found = self.client.run(see_probe, folder, mark)
+        blind = sorted(address for address, error in found.items() if error)
+        if blind:
+            raise ScratchError(
+                f"folder {folder} must be shared by all workers of the cluster, but {len(blind)} "
+                f"of {len(found)} cannot use it, the first {blind[0]}: {found[blind[0]]}; pass a "
+                'folder on shared storage as checkpoint= or config_context(scratch="...")'
+            )
+        self._shared.add(folder)
 
     def close(self) -> None:
         return None
@@ -194,100 +213,3 @@ def _n_local_threads(scheduler: Any) -> int:
     if (scheduler or dask.config.get("scheduler", None)) in _INLINE:
         return 0
     return int(dask.config.get("num_workers", None) or CPU_COUNT)
-
-
-def fold_lanes(
-    engine: Engine,
-    job: Job,
-    lanes: Sequence[tuple[Ref, ...]],
-    *,
-    finished: Mapping[Node, LaneState],
-    on_done: Callable[[Mapping[Node, Any], int, bool], None],
-) -> Any:
-    """Run one task per lane, merge their states by the tree; the future of the root's state.
-
-    Lanes start in order, and the next only while the unmerged states are below their bound.
-
-    Parameters
-    ----------
-    finished : dict
-        Merged states kept from an earlier attempt: their lanes do not run again.
-    on_done : callable
-        Called with the finished unmerged states, the number of lanes just read, and whether the
-        read is being given up, whenever a task ends and before an error is raised.
-    """
-    tree = MergeTree(len(lanes))
-    shared = engine.share(job)
-    n_slots = engine.n_slots
-    window = n_slots + ceil(log2(max(len(lanes), 2))) + 1
-    done = {lane for node in finished for lane in tree.lanes_below(node)}
-    queue = deque(lane for lane in range(len(lanes)) if lane not in done)
-    nodes = {tree.lift(node): engine.share(state) for node, state in finished.items()}
-    running: dict[Any, Node] = {}
-
-    def merge_ready() -> None:
-        """Merge every finished state whose neighbour is finished."""
-        for node in sorted(nodes):
-            pair = sorted((node, tree.neighbour(node)))
-            if node != tree.root and all(n in nodes for n in pair):
-                left, right = (nodes.pop(n) for n in pair)
-                future = engine.submit(f"{job.name}-merge", merge_states, shared, left, right)
-                running[future] = tree.above(node)
-
-    try:
-        merge_ready()
-        while queue or running:
-            while queue and len(running) < n_slots and len(running) + len(nodes) < window:
-                lane = queue.popleft()
-                args = (shared, lanes[lane], None, engine.stop)
-                running[engine.submit(job.name, fold_lane, *args)] = (0, lane)
-            ended = engine.wait(list(running))
-            failed = [future for future in ended if future.exception() is not None]
-            good = [future for future in ended if future not in failed]
-            n_lanes = sum(running[future][0] == 0 for future in good)
-            nodes.update((tree.lift(running.pop(future)), future) for future in good)
-            if failed:
-                failed[0].result()
-            del ended, good  # the states live in `nodes` alone
-            on_done(nodes, n_lanes, False)
-            merge_ready()
-    except BaseException:
-        engine.cancel(running)
-        kept = [future for future in running if _ended_well(future)]
-        nodes.update((tree.lift(running[future]), future) for future in kept)
-        on_done(nodes, 0, True)
-        raise
-    return nodes[tree.root]
-
-
-def fold_in_sequence(
-    engine: Engine,
-    job: Job,
-    segments: Sequence[tuple[Callable[..., LaneState], tuple[Any, ...]]],
-    *,
-    first: int,
-    state: LaneState | None,
-    on_done: Callable[[Any, int], None],
-) -> Any:
-    """Run the tasks one after the other, each from the state of the one before; the last's future.
-
-    `first` and `state` say where an earlier attempt came to.  `on_done(future, n)` is called when n
-    segments are done.
-    """
-    shared = engine.share(job)
-    future = engine.share(state)
-    for number, (task, args) in enumerate(segments[first:], first + 1):
-        future = engine.submit(job.name, task, shared, *args, future, engine.stop)
-        try:
-            engine.wait([future])
-        except BaseException:
-            engine.cancel([future])
-            raise
-        if future.exception() is not None:
-            future.result()
-        on_done(future, number)
-    return future
-
-
-def _ended_well(future: Any) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None

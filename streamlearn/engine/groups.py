@@ -25,7 +25,7 @@ from .lanes import (
     place_note,
     slot,
 )
-from .memory import peak_resident_bytes
+from .memory import peak_resident_bytes, return_freed_memory
 from .row_state import RowAccess
 
 Parts = list[tuple[Ref, int]]
@@ -68,6 +68,7 @@ def fold_segment(
     stop: StopSignal | None = None,
 ) -> LaneState:
     """Task: fold the groups in order, from the state of the segment before."""
+    return_freed_memory()
     with (
         one_blas_thread(),
         slot(job.slots),

@@ -38,14 +38,14 @@ class KeptLanes:
         checkpoint: Checkpoint | None,
         partial: Mapping[str, Any] | None,
         name: str,
-        n_lanes: int,
+        cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
     ) -> None:
         self._checkpoint, self._bar = checkpoint, bar
-        self._tree = MergeTree(n_lanes)
+        self._tree = MergeTree(cut[-1])
         self._pace = Pace()
-        self._partial: dict[str, Any] = {"name": name, "rows": written(files)}
+        self._partial: dict[str, Any] = {"name": name, "cut": cut, "rows": written(files)}
         self._files: dict[Node, str] = {}
         self.finished: dict[Node, LaneState] = {}
         if checkpoint is not None and partial is not None:
@@ -91,11 +91,12 @@ class KeptSegments:
         checkpoint: Checkpoint | None,
         partial: Mapping[str, Any] | None,
         name: str,
+        cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
     ) -> None:
         self._checkpoint, self._bar = checkpoint, bar
-        self._partial: dict[str, Any] = {"name": name, "rows": written(files)}
+        self._partial: dict[str, Any] = {"name": name, "cut": cut, "rows": written(files)}
         self.n_done = 0
         self.state: LaneState | None = None
         if checkpoint is not None and partial is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from ..data.source import Chunk, Ref, Source
 from ..passes.fold import Fold
 from .blas import one_blas_thread
-from .memory import peak_resident_bytes
+from .memory import peak_resident_bytes, return_freed_memory
 from .row_state import RowAccess, RowFile
 
 LANE_NBYTES = 256 << 20
@@ -124,6 +124,7 @@ def fold_lane(
     job: Job, refs: tuple[Ref, ...], before: LaneState | None = None, stop: StopSignal | None = None
 ) -> LaneState:
     """Task: fold the refs in order, from the start or from the state of the lane `before`."""
+    return_freed_memory()
     with one_blas_thread(), slot(job.slots), RowAccess(job.rows, job.durable) as rows:
         state = job.fold.start() if before is None else own_state(job, before)
         with RetryingReader(job.source) as reader:

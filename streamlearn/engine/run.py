@@ -16,12 +16,13 @@ from ..data.source import Chunk, Source
 from ..passes.fold import Fold
 from .blas import one_blas_thread
 from .checkpoint import Checkpoint
-from .dask_engine import Engine, fold_in_sequence, fold_lanes, open_engine
+from .dask_engine import Engine, open_engine
+from .driver import fold_in_sequence, fold_lanes
 from .groups import VisitOrder, cut_segments, fold_segment
 from .keeping import KeptLanes, KeptSegments
 from .lanes import Job, LaneState, cut_lanes, fold_lane
 from .log import Log
-from .memory import MemorySampler
+from .memory import MemorySampler, return_freed_memory
 from .plan import Plan, plan_of_resume
 from .progress import lane_bar
 from .row_state import RowFile, RowStates
@@ -84,12 +85,13 @@ class Run:
                 self.plan = plan_of_resume(checkpoint, self.plan)
             store = getattr(self._source, "store", None)
             self._log = Log(checkpoint, getattr(store, "passes_before", 0))
+            return_freed_memory()
             stack.enter_context(one_blas_thread())
             self._sampler = stack.enter_context(MemorySampler())
             self._scratch = ScratchFolder()
             stack.callback(self._scratch.remove)
             self._engine: Engine = open_engine(self._scheduler, self.plan.lanes_in_flight)
-            stack.callback(self._engine.close)
+            stack.callback(lambda: self._engine.close())
             self._rows = RowStates(checkpoint, self._scratch)
             self._open = stack.pop_all()
         return self
@@ -106,6 +108,16 @@ class Run:
     def source(self) -> Source:
         """The source, read in slices no larger than planned."""
         return self._planned(self._source)
+
+    def replan(self, plan: Plan) -> None:
+        """Go by another plan from the next read on: the data told more of what the fit needs.
+
+        A checkpoint keeps the plan the fit began with, from which a resumed fit replans alike.
+        """
+        self._engine.close()
+        self.plan = plan
+        self._token = secrets.token_hex(4)
+        self._engine = open_engine(self._scheduler, plan.lanes_in_flight)
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -143,13 +155,6 @@ class Run:
     def finish(self, result: Any) -> None:
         """Keep the result of the whole fit; a run with this checkpoint will find it `finished`."""
         self._log.finish(result)
-
-    def replan(self, plan: Plan) -> None:
-        """Go by another plan from the next read on: the data turned out to need more memory."""
-        self._engine.close()
-        self.plan = plan
-        self._engine = open_engine(self._scheduler, plan.lanes_in_flight)
-        self._open.callback(self._engine.close)
 
     def record(self, **fields: Any) -> None:
         """Append one record to `history`."""
@@ -207,6 +212,7 @@ class Run:
         folder = self._scratch.subfolder("spool")
         if not getattr(source, "sparse", False):
             self._scratch.require(_n_physical_rows(source) * n_columns * np.dtype(dtype).itemsize)
+        self._engine.require_shared(str(folder))
         fold = spool_fold(folder, convert, n_columns, dtype, layout, also)
         state, _ = self._compute(fold, source, name, None, keep=False)
         scratch_source, also_state = open_spool(folder, source, state, n_columns, dtype, layout)
@@ -237,6 +243,8 @@ class Run:
         keep = keep and self._rows.can_keep_parts(fold.rows)
         partial = checkpoint.manifest["partial"] if keep and checkpoint is not None else None
         files = self._rows.files(fold.rows, partial)
+        for file in files:
+            self._engine.require_shared(os.path.dirname(file.write_path or file.read_path or ""))
         job = Job(
             f"{self.name}-{name}",
             source,
@@ -253,13 +261,16 @@ class Run:
             segments = [(fold_segment, (part, *visit)) for part in cut_segments(refs, *visit)]
         if not segments:
             return fold.start(), files
+        cut = [len(refs), len(segments)]
+        if partial is not None and partial["cut"] != cut:
+            partial = None  # made with other slices: its states would not fit in
         with lane_bar(job.name, len(segments), shown=self._progress) as bar:
             if visit is None and fold.merge is not None:
                 lanes = [lane for _, (lane,) in segments]
-                kept = KeptLanes(keeper, partial, name, len(lanes), files, bar)
+                kept = KeptLanes(keeper, partial, name, cut, files, bar)
                 root = fold_lanes(self._engine, job, lanes, finished=kept.finished, on_done=kept)
             else:
-                done = KeptSegments(keeper, partial, name, files, bar)
+                done = KeptSegments(keeper, partial, name, cut, files, bar)
                 root = fold_in_sequence(
                     self._engine, job, segments, first=done.n_done, state=done.state, on_done=done
                 )

@@ -83,6 +83,32 @@ def scratch_write(path: str | os.PathLike[str], n_bytes: int) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def probe_file(folder: str, mark: str) -> Iterator[None]:
+    """A file in `folder` for `see_probe` to find."""
+    path = Path(folder, f"probe-{mark}")
+    with scratch_write(path, len(mark)):
+        path.write_text(mark)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def see_probe(folder: str, mark: str) -> str:
+    """Runs on a worker: why it cannot read and write in `folder`; empty if it can."""
+    path = Path(folder, f"probe-{mark}")
+    own = Path(folder, f"probe-{mark}-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        if path.read_text() != mark:
+            return f"{path} holds something else"
+        own.write_text(mark)
+        own.unlink()
+    except OSError as error:
+        return f"{error.strerror} ({error.filename})"
+    return ""
+
+
 class ScratchFolder:
     """A folder that exists from its first use until `remove`."""
 

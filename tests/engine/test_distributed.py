@@ -1,14 +1,26 @@
 """The same reads on a dask cluster of processes: same bits, lost workers repaired."""
 
+from contextlib import contextmanager
+
 import dask.array as da
 import numpy as np
 import pytest
-from engine_kit import FailingRows, Rows, assert_same, gram_fold, open_run, program
+from engine_kit import (
+    FailingRows,
+    Rows,
+    Shuffled,
+    assert_same,
+    gram_fold,
+    open_run,
+    program,
+    sgd_fold,
+)
 
 from streamlearn.config import config_context
 from streamlearn.data.open import open_dataset
 from streamlearn.engine.dask_engine import find_client
 from streamlearn.engine.settle import settled
+from streamlearn.errors import ScratchError
 
 pytestmark = pytest.mark.slow
 
@@ -80,3 +92,18 @@ def test_a_large_table_in_memory_goes_through_scratch(client, monkeypatch):
         assert not dataset.store.in_memory
         got = np.concatenate([chunk.X.copy() for chunk in dataset.iter_chunks()])
     np.testing.assert_array_equal(got, X)
+
+
+def test_a_folder_that_workers_cannot_reach_is_refused_by_name(client, tmp_path, monkeypatch):
+    folder = tmp_path / "mine alone"
+    folder.mkdir()
+
+    @contextmanager
+    def elsewhere(folder, mark):
+        yield
+
+    monkeypatch.setattr("streamlearn.engine.dask_engine.probe_file", elsewhere)
+    text = "must be shared by all workers of the cluster, but 2 of 2 cannot use it"
+    with config_context(scratch=folder), open_run(Rows(), None) as run:
+        with pytest.raises(ScratchError, match=text):
+            run.sweep(sgd_fold(np.zeros(3), row_state="s"), None, Shuffled(), name="sweep")

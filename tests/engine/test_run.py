@@ -302,3 +302,16 @@ def interrupted(run, folders):
         run.fold(_counting_rows(), name="count")
         folders.append(os.path.dirname(run.row_state("seen").read_path))
         raise KeyboardInterrupt
+
+
+def test_a_run_can_be_replanned():
+    source = Rows(1000)
+    with open_run(source, 4) as run:
+        first = run.fold(gram_fold(3), name="a")
+        run.replan(make_plan(source, [Needs("read", 1000)], budget=1 << 30, threads=1))
+        assert run.plan.lanes_in_flight == 1
+        again = run.fold(gram_fold(3), name="b")
+        finer = make_plan(source.with_slice_rows(16), [Needs("read", 1)], budget=1 << 30, threads=1)
+        run.replan(finer)
+        assert run.source.slice_rows == 16
+    np.testing.assert_array_equal(first["gram"], again["gram"])
