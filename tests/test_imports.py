@@ -32,6 +32,8 @@ LEVEL = {
 ONLY_IN = {
     "pyarrow": (
         "data/from_parquet.py",
+        "data/parquet_arrays.py",
+        "data/parquet_footer.py",
         "data/parquet_reader.py",
         "data/parquet_filter.py",
         "data/from_arrow.py",

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+
 from ..errors import SourceError
 
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+(://|::)")
@@ -107,6 +109,23 @@ def hive_values(path: str, root: str) -> dict[str, str | None]:
         if equals and name:
             values[unquote(name)] = None if value == _NULL else unquote(value)
     return values
+
+
+def parse_partition(values: list[str | None]) -> np.ndarray:
+    """Folder names as the smallest type that holds them all exactly: int, float or string."""
+    said = [value for value in values if value is not None]
+    for kind in (int, float):
+        try:
+            parsed = [kind(value) for value in said]
+        except ValueError:
+            continue
+        if kind is int and parsed and max(map(abs, parsed)) <= 2**31 and len(said) == len(values):
+            low, high = np.min_scalar_type(min(parsed)), np.min_scalar_type(max(parsed))
+            return np.array(parsed, np.promote_types(low, high))
+        as_float = np.array([np.nan if v is None else float(v) for v in values])
+        narrow = as_float.astype(np.float32)
+        return narrow if np.array_equal(narrow, as_float, equal_nan=True) else as_float
+    return np.array(values, object)
 
 
 def relative(path: str, root: str) -> str:

@@ -7,33 +7,27 @@ one chunk and about a megabyte beside it.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import SourceError
-from .files import READ_AHEAD, find_files, hive_values, relative
-from .parquet_reader import BATCH_ROWS, PAGE_BUFFER, ParquetReader, columns_at_once, page_nbytes
+from .files import READ_AHEAD, find_files, hive_values, parse_partition, relative
+from .parquet_footer import FileFacts, Footers, dtype_name, kept_nbytes, page_nbytes
+from .parquet_reader import BATCH_ROWS, PAGE_BUFFER, ParquetReader, columns_at_once
+from .roles import NUMBERS
 from .source import Column, Store
 
 if TYPE_CHECKING:
     from .parquet_filter import RowFilter
 
-_FOOTER_BYTES_PER_CHUNK = 900
-"""Resident bytes per column chunk of a parsed footer (measured: 850)."""
-_FOOTERS_KEPT = 16 << 20
+_HELD = 1 << 18
 _POOL = 6 << 20
 """What the library's memory pool and page decoders keep beside what they hand out (measured)."""
-_SAMPLED_GROUPS = 8
 
 
 def open_parquet(
@@ -46,20 +40,6 @@ def open_parquet(
     return ParquetStore(fs, paths, root, filters)
 
 
-class _Footer(NamedTuple):
-    """What the store keeps of one file."""
-
-    schema: pa.Schema
-    group_rows: list[int]
-    chunks: int
-    """Row groups times columns."""
-    stored: dict[str, float]
-    """Compressed bytes per column."""
-    largest: dict[str, int]
-    """Compressed and decompressed bytes of the column's largest chunk."""
-    digest: str
-
-
 class ParquetStore(Store):
     """Rows of parquet files, in the order of the files; folders named ``key=value`` are columns."""
 
@@ -68,10 +48,9 @@ class ParquetStore(Store):
     def __init__(self, fs: Any, paths: list[str], root: str, filters: Any) -> None:
         self.fs, self.paths, self.root = fs, paths, root
         self.names = [relative(path, root) for path in paths]
-        self._keep_footers()
-        workers = min(16, len(paths))
-        with ThreadPoolExecutor(workers) as pool:
-            footers = list(pool.map(self._read_footer, range(len(paths))))
+        self.footers = Footers(fs, paths, self.names)
+        with ThreadPoolExecutor(min(16, len(paths))) as pool:
+            footers = list(pool.map(self.footers.facts, range(len(paths))))
         self._lay_out_groups(footers)
         self._compare_schemas(footers)
         self._add_partitions()
@@ -87,65 +66,7 @@ class ParquetStore(Store):
         if filters is not None:
             self._add_filter(filters)
 
-    # Footers: what is needed of all files is kept in arrays; the parsed ones, of a few files.
-
-    def _keep_footers(self) -> None:
-        self._footers: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_footers", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._keep_footers()
-
-    def open_raw(self, file: int, cache: str = "readahead") -> Any:
-        """What the library opens: a local path, or an fsspec file."""
-        if self.fs is None:
-            return self.paths[file]
-        return self.fs.open(self.paths[file], "rb", block_size=READ_AHEAD, cache_type=cache)
-
-    def footer(self, file: int) -> Any:
-        """The parsed footer; one copy per process, of the files in use."""
-        with self._lock:
-            if file in self._footers:
-                self._footers.move_to_end(file)
-                return self._footers[file][0]
-        raw = self.open_raw(file)
-        try:
-            footer = pq.read_metadata(raw)
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(
-                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off, still "
-                "being written or in another format: write it again or leave it out"
-            ) from error
-        finally:
-            if self.fs is not None:
-                raw.close()
-        size = footer.num_row_groups * footer.num_columns * _FOOTER_BYTES_PER_CHUNK
-        with self._lock:
-            self._footers[file] = footer, size
-            while sum(s for _, s in self._footers.values()) > _FOOTERS_KEPT:
-                if len(self._footers) == 1:
-                    break
-                self._footers.popitem(last=False)
-        return footer
-
-    def _read_footer(self, file: int) -> _Footer:
-        footer = self.footer(file)
-        try:
-            schema = footer.schema.to_arrow_schema()
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"{self.names[file]}: its schema cannot be read: {error}") from error
-        rows = [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
-        stored, largest = _column_sizes(footer, rows)
-        content = io.BytesIO()
-        footer.write_metadata_file(content)
-        digest = hashlib.sha256(content.getbuffer()).hexdigest()[:32]
-        return _Footer(schema, rows, len(rows) * footer.num_columns, stored, largest, digest)
-
-    def _lay_out_groups(self, footers: list[_Footer]) -> None:
+    def _lay_out_groups(self, footers: list[FileFacts]) -> None:
         rows = np.array([n for f in footers for n in f.group_rows], np.int64)
         file = np.repeat(np.arange(len(footers)), [len(f.group_rows) for f in footers])
         index = np.array([g for f in footers for g in range(len(f.group_rows))], np.int64)
@@ -154,11 +75,9 @@ class ParquetStore(Store):
         self._starts = np.concatenate([[0], np.cumsum(rows[some])]).astype(np.int64)
         self.n_rows = int(self._starts[-1])
         chunks = [f.chunks for f in footers]
-        self.shared_nbytes = _FOOTER_BYTES_PER_CHUNK * max(
-            max(chunks), min(sum(chunks), _FOOTERS_KEPT // _FOOTER_BYTES_PER_CHUNK)
-        )
+        self.shared_nbytes = kept_nbytes(chunks)
 
-    def _compare_schemas(self, footers: list[_Footer]) -> None:
+    def _compare_schemas(self, footers: list[FileFacts]) -> None:
         """The columns of the first file with rows; a difference counts once it is used."""
         with_rows = [i for i, f in enumerate(footers) if any(f.group_rows)] or [0]
         first = with_rows[0]
@@ -187,7 +106,7 @@ class ParquetStore(Store):
                     )
         new = [name for name in self._conflicts if name not in types]
         self.columns = tuple(
-            [Column(name, _dtype_name(kind)) for name, kind in types.items()]
+            [Column(name, dtype_name(kind)) for name, kind in types.items()]
             + [Column(name, "float64") for name in new]
         )
 
@@ -205,7 +124,7 @@ class ParquetStore(Store):
                     f"{missing[0]} does not lie in a folder {key}=..., other files do; "
                     "move it, or open the files apart"
                 )
-            self.partitions[key] = _parse_partition([values[key] for values in found])
+            self.partitions[key] = parse_partition([values[key] for values in found])
         self.columns += tuple(
             Column(key, "string" if v.dtype == object else v.dtype.name)
             for key, v in self.partitions.items()
@@ -258,12 +177,26 @@ class ParquetStore(Store):
             held = min(len(stored), columns_at_once(whole)) * (largest + 2 * wide * whole)
         if rows.max(initial=0) > slice_rows:
             file, group = self.unit(int(np.argmax(rows)))
-            pages = page_nbytes(self, file, group, stored)
-            held = max(held, pages + len(stored) * (PAGE_BUFFER + 2 * wide * BATCH_ROWS))
+            kept = self.held_nbytes(stored, int(rows.max()))
+            if not kept:
+                pages = page_nbytes(self.footers, file, group, stored)
+                batch = 2 * wide * min(BATCH_ROWS, slice_rows)
+                kept = pages + len(stored) * (PAGE_BUFFER + batch)
+            held = max(held, kept + largest)
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest
         return int(1.25 * held) + _POOL + remote
+
+    def held_nbytes(self, names: Sequence[str], n_rows: int) -> int:
+        """Bytes of a row group decoded in its own types, if a sliced one is held so; else 0.
+
+        Up to 256 kB a column that takes no more than streaming it: pages, a buffer and a batch.
+        """
+        types = {column.name: column.dtype for column in self.columns}
+        kinds = [types[name] for name in names]
+        widths = [np.dtype(kind).itemsize if kind in NUMBERS else 16 for kind in kinds]
+        return n_rows * sum(widths) if n_rows * sum(widths) <= _HELD * len(widths) else 0
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
         read = {*names, *self.filter_names}
@@ -299,62 +232,3 @@ class ParquetStore(Store):
             "columns": [[column.name, column.dtype] for column in self.columns],
             "filter": None if self.row_filter is None else str(self.row_filter),
         }
-
-
-def _column_sizes(footer: Any, rows: list[int]) -> tuple[dict[str, float], dict[str, int]]:
-    """Compressed bytes per column, and its largest chunk: from at most eight row groups.
-
-    (A footer can hold millions of column chunks; each costs a microsecond to look at.)
-    """
-    stored: dict[str, float] = {}
-    largest: dict[str, int] = {}
-    sampled = (
-        {*np.linspace(0, len(rows) - 1, _SAMPLED_GROUPS).astype(int), int(np.argmax(rows))}
-        if rows
-        else ()
-    )
-    seen = sum(rows[g] for g in sampled)
-    for g in sampled:
-        group = footer.row_group(int(g))
-        for j in range(group.num_columns):
-            chunk = group.column(j)
-            name = chunk.path_in_schema
-            packed = chunk.total_compressed_size
-            stored[name] = stored.get(name, 0.0) + packed * sum(rows) / max(seen, 1)
-            largest[name] = max(largest.get(name, 0), packed + chunk.total_uncompressed_size)
-    return stored, largest
-
-
-def _dtype_name(kind: pa.DataType) -> str:
-    """The numpy name of a number type, or what `Column.dtype` calls the rest."""
-    types = pa.types
-    if types.is_boolean(kind):
-        return "bool"
-    if types.is_integer(kind) or types.is_floating(kind):
-        return {"halffloat": "float16", "float": "float32", "double": "float64"}.get(
-            str(kind), str(kind)
-        )
-    if types.is_string(kind) or types.is_large_string(kind):
-        return "string"
-    if types.is_dictionary(kind):
-        return "dictionary"
-    if types.is_temporal(kind):
-        return "timestamp"
-    return "nested" if types.is_nested(kind) else str(kind)
-
-
-def _parse_partition(values: list[str | None]) -> np.ndarray:
-    """Folder names as the smallest type that holds them all exactly: int, float or string."""
-    said = [value for value in values if value is not None]
-    for kind in (int, float):
-        try:
-            parsed = [kind(value) for value in said]
-        except ValueError:
-            continue
-        if kind is int and parsed and max(map(abs, parsed)) <= 2**31 and len(said) == len(values):
-            low, high = np.min_scalar_type(min(parsed)), np.min_scalar_type(max(parsed))
-            return np.array(parsed, np.promote_types(low, high))
-        as_float = np.array([np.nan if v is None else float(v) for v in values])
-        narrow = as_float.astype(np.float32)
-        return narrow if np.array_equal(narrow, as_float, equal_nan=True) else as_float
-    return np.array(values, object)

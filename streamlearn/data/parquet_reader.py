@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import SourceError
+from .parquet_arrays import decode_numbers, join, target_values
 from .select import keep_rows
 from .source import Chunk
 
@@ -27,7 +28,6 @@ PAGE_BUFFER = 1 << 16
 BATCH_ROWS = 1 << 14
 """Rows decoded at a time of a column that is streamed: the library keeps its last batch of each."""
 _AT_ONCE = 1 << 19
-_EXACT = 2**53
 
 
 def columns_at_once(n_rows: int) -> int:
@@ -57,7 +57,7 @@ class ParquetReader:
         self._weights = np.empty(0)
         self._file: Any = None
         self._opened: tuple[int, bool] | None = None
-        self._group: _Stream | None = None
+        self._group: _Held | _Stream | None = None
 
     def read(self, start: int, stop: int) -> Chunk:
         n, p, store = stop - start, self._n_columns, self._store
@@ -93,7 +93,7 @@ class ParquetReader:
                 ) from error
         chunk = Chunk(
             X=X.T,
-            y=_join(targets) if self._target is not None else None,
+            y=join(targets) if self._target is not None else None,
             weight=self._weights[:n] if self._weight is not None else None,
             rows=range(start, stop),
         )
@@ -131,11 +131,11 @@ class ParquetReader:
             if sum(map(len, pieces)) != stop - start:
                 raise ValueError(f"column {name!r} ends before the row group's {stop - base} rows")
             if name in self._row_of:
-                _decode(pieces, X[self._row_of[name]], name, store, start)
+                decode_numbers(pieces, X[self._row_of[name]], name, store, start)
             if name == self._target:
-                targets.append(_target_values(pieces))
+                targets.append(target_values(pieces))
             if name == self._weight:
-                _decode(pieces, self._weights[here], name, store, start)
+                decode_numbers(pieces, self._weights[here], name, store, start)
             if name in store.filter_names:
                 filtering[name] = pieces
             del pieces
@@ -162,20 +162,25 @@ class ParquetReader:
             return
         if self._group is None or self._group.unit != unit or self._group.at > start:
             self._group = None
-            opened = self._open(file, streamed=True)
-            self._group = _Stream(opened, unit, group, self._read, stop - start)
-        self._group.skip(start - self._group.at)
-        yield from self._group.take(stop - start)
+            if store.held_nbytes(self._read, n_rows):
+                table = self._open(file, streamed=False).read_row_group(
+                    group, columns=self._read, use_threads=False
+                )
+                self._group = _Held(table, unit, self._read)
+            else:
+                opened = self._open(file, streamed=True)
+                self._group = _Stream(opened, unit, group, self._read, stop - start)
+        yield from self._group.take(start, stop)
 
     def _open(self, file: int, *, streamed: bool) -> Any:
         if self._opened != (file, streamed):
             self.close()
             store = self._store
             # Streamed columns take turns at the file: a shared read-ahead would be thrown away.
-            raw = store.open_raw(file, "none" if streamed else "readahead")
+            raw = store.footers.open_raw(file, "none" if streamed else "readahead")
             self._file = pq.ParquetFile(
                 raw,
-                metadata=store.footer(file),
+                metadata=store.footers.parsed(file),
                 read_dictionary=[self._target] if self._target in self._read else None,
                 buffer_size=PAGE_BUFFER
                 if streamed and store.fs is None
@@ -184,6 +189,20 @@ class ParquetReader:
             )
             self._opened = file, streamed
         return self._file
+
+
+class _Held:
+    """A small row group, decoded once in its own types; cheaper than a page of every column."""
+
+    at = 0
+
+    def __init__(self, table: pa.Table, unit: int, names: list[str]) -> None:
+        self.unit = unit
+        self._columns = [(name, table.column(name)) for name in names]
+
+    def take(self, start: int, stop: int) -> Iterator[tuple[str, list[pa.Array]]]:
+        for name, column in self._columns:
+            yield name, column.slice(start, stop - start).chunks
 
 
 class _Stream:
@@ -200,12 +219,11 @@ class _Stream:
         ]
         self._rest: list[list[pa.Array]] = [[] for _ in names]
 
-    def skip(self, n_rows: int) -> None:
-        if n_rows > 0:
-            for _ in self.take(n_rows):
+    def take(self, start: int, stop: int) -> Iterator[tuple[str, list[pa.Array]]]:
+        if self.at < start:
+            for _ in self.take(self.at, start):  # decoded and dropped: pages cannot be skipped
                 pass
-
-    def take(self, n_rows: int) -> Iterator[tuple[str, list[pa.Array]]]:
+        n_rows = stop - start
         for i, name in enumerate(self._names):
             pieces, have = self._rest[i], sum(map(len, self._rest[i]))
             while have < n_rows:
@@ -222,116 +240,4 @@ class _Stream:
                 pieces.append(last.slice(0, cut))
                 self._rest[i] = [last.slice(cut)]
             yield name, pieces
-        self.at += n_rows
-
-
-def _decode(
-    pieces: list[pa.Array], out: np.ndarray, name: str, store: ParquetStore, start: int
-) -> None:
-    """Arrow numbers into `out`, nulls as NaN.
-
-    By the arrays' own buffers: their ``to_numpy`` imports pandas (48 MB).
-    """
-    at = 0
-    for array in pieces:
-        n = len(array)
-        values, valid = _buffers(array)
-        if values.dtype.itemsize == 8 and values.dtype.kind in "iu" and n:
-            seen = values if valid is None else values[valid]
-            if len(seen) and (int(seen.max()) > _EXACT or int(seen.min()) < -_EXACT):
-                row = int(np.argmax((values > _EXACT) | (values < -_EXACT)))
-                raise SourceError(
-                    f"column {name!r} holds {values[row]} ({values.dtype}) in "
-                    f"{store.place(start + at + row, start + at + row + 1)}, beyond 2**53 where "
-                    "float64 is no longer exact; an identifier is no feature: leave it out, or "
-                    "store it as float64"
-                )
-        out[at : at + n] = values
-        if valid is not None:
-            out[at : at + n][~valid] = np.nan
-        at += n
-
-
-def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """(values, validity or None) of a primitive array, as views of its buffers."""
-    n, offset = len(array), array.offset
-    bitmap, data = array.buffers()[:2]
-    valid = None
-    if array.null_count:
-        valid = _bits(bitmap, offset, n)
-    if pa.types.is_boolean(array.type):
-        return (np.zeros(n, bool) if data is None else _bits(data, offset, n)), valid
-    dtype = np.dtype(array.type.to_pandas_dtype())
-    if data is None or not n:
-        return np.zeros(n, dtype), valid
-    return np.frombuffer(data, dtype, n, offset * dtype.itemsize), valid
-
-
-def _bits(buffer: pa.Buffer, offset: int, n: int) -> np.ndarray:
-    raw = np.frombuffer(buffer, np.uint8)[offset // 8 : (offset + n + 7) // 8]
-    return np.unpackbits(raw, bitorder="little")[offset % 8 : offset % 8 + n].view(bool)
-
-
-def _target_values(pieces: list[pa.Array]) -> np.ndarray:
-    """Targets as stored: numbers (float64 with NaN for nulls), or str objects and None."""
-    parts = []
-    for array in pieces:
-        if pa.types.is_dictionary(array.type):
-            words = _target_values([array.dictionary])
-            if words.dtype == object or array.null_count:
-                words = np.concatenate([words.astype(object), np.array([None])])
-            codes, valid = _buffers(array.indices)
-            parts.append(words[codes if valid is None else np.where(valid, codes, -1)])
-        elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-            words = np.empty(len(array), object)
-            words[:] = array.to_pylist()
-            parts.append(words)
-        else:
-            values, valid = _buffers(array)
-            parts.append(values.copy() if valid is None else np.where(valid, values, np.nan))
-    return _join(parts)
-
-
-def _join(parts: list[np.ndarray]) -> np.ndarray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
-
-
-def page_nbytes(store: ParquetStore, file: int, group: int, names: Sequence[str]) -> int:
-    """Bytes held by streaming these columns: the first data page and the dictionary of each.
-
-    Twice their decompressed size, compressed and not; at most the whole column chunks.
-    """
-    footer, raw, total = store.footer(file).row_group(group), store.open_raw(file, "none"), 0
-    wanted = set(names)
-    with open(raw, "rb") if store.fs is None else raw as stream:
-        for j in range(footer.num_columns):
-            chunk = footer.column(j)
-            if chunk.path_in_schema not in wanted:
-                continue
-            page = _page_size(stream, chunk.data_page_offset)
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                page += _page_size(stream, chunk.dictionary_page_offset)
-            whole = chunk.total_uncompressed_size + chunk.total_compressed_size
-            total += min(2 * page, whole) if page else whole
-    return total
-
-
-def _page_size(stream: Any, offset: int) -> int:
-    """Decompressed bytes of the page that starts here; 0 if its header is not understood.
-
-    The header is Thrift's compact protocol: field 1 the type, 2 the decompressed size, each a byte
-    0x15 (next field, int32) and a zigzag number.
-    """
-    stream.seek(offset)
-    head = stream.read(16)
-    at, value = 0, 0
-    for _ in range(2):
-        if at >= len(head) or head[at] != 0x15:
-            return 0
-        at, value, shift = at + 1, 0, 0
-        while at < len(head):
-            value |= (head[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-            if not head[at - 1] & 0x80:
-                break
-    return value >> 1
+        self.at = stop

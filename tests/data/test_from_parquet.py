@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlearn.data import parquet_reader
+from streamlearn.data import from_parquet
 from streamlearn.data.files import find_files
 from streamlearn.data.open import open_dataset
+from streamlearn.data.parquet_footer import page_nbytes
 from streamlearn.errors import SourceError
 
 
@@ -82,6 +83,16 @@ def path(table, tmp_path_factory):
     return path
 
 
+@pytest.fixture(params=[True, False], ids=["held", "streamed"], scope="module")
+def both_ways(request):
+    """Row groups read in slices: small ones are held decoded, large ones streamed by pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.param:
+            patch.setattr(from_parquet, "_HELD", 0)
+        yield
+
+
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("chunk_rows", [None, 1000, 300, 299, 128, 7])
 def test_values_are_those_of_pyarrow(path, table, chunk_rows):
     data = open_dataset(path, target="y", features=NUMBERS[::-1], chunk_rows=chunk_rows)
@@ -93,6 +104,7 @@ def test_values_are_those_of_pyarrow(path, table, chunk_rows):
     np.testing.assert_array_equal(rows, np.arange(1000))
 
 
+@pytest.mark.usefixtures("both_ways")
 @given(st.lists(st.tuples(st.integers(0, 999), st.integers(1, 400)), min_size=1, max_size=8))
 def test_runs_may_be_read_in_any_order(path, table, runs):
     names = ["i16", "holes", "flag"]
@@ -116,6 +128,7 @@ def test_small_types_stay_float32(path):
     assert {c.X.dtype for c in data.iter_chunks()} == {np.dtype(np.float32)}
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("target", ["word", "word_holes", "category"])
 @pytest.mark.parametrize("chunk_rows", [None, 77])
 def test_targets_may_be_strings(path, table, target, chunk_rows):
@@ -130,6 +143,7 @@ def test_null_targets_are_nan(path, table):
     np.testing.assert_array_equal(y, as_floats(table, ["int_holes"])[:, 0])
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_encodings(tmp_path, table, compression, dictionary):
@@ -227,6 +241,7 @@ def test_hive_folders_are_columns(tmp_path, table):
         open_dataset(tmp_path)
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize(
     "filters",
     [
@@ -284,6 +299,7 @@ def test_filters_on_what_is_not_there(path):
         open_dataset(path, features=["f32"], filters=[("word", ">", 3)])
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_urls(path, table):
     memory = fsspec.filesystem("memory")
     for i in range(2):
@@ -327,6 +343,7 @@ def test_threads_share_a_store(path, table):
         np.testing.assert_array_equal(X, as_floats(table, ["f32", "i16"]))
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_columns_whose_names_have_dots(tmp_path):
     x = np.arange(10.0)
     pq.write_table(pa.table({"a.b": x, "a": 2 * x, "c d": 3 * x}), tmp_path / "a.parquet")
@@ -399,6 +416,7 @@ def test_truncated_files_are_named(tmp_path, path):
             open_dataset([path, tmp_path / "cut.parquet"], features=["f32"])
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("chunk_rows", [None, 100])
 def test_damage_found_while_reading_is_placed(tmp_path, table, chunk_rows):
     file = tmp_path / "hurt.parquet"
@@ -450,6 +468,7 @@ def test_place_names_files_groups_and_rows(tmp_path, table):
 # Memory.
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("group_rows", [2_000, 20_000])
 def test_arrow_holds_little_beside_the_chunk(tmp_path, group_rows):
     x = np.random.default_rng(0).standard_normal((20_000, 40)).astype(np.float32)
@@ -478,7 +497,7 @@ def test_page_sizes_are_read_from_page_headers(tmp_path):
             data_page_size=1 << 30,
         )
         store = open_dataset(tmp_path / "a.parquet").store
-        got = parquet_reader.page_nbytes(store, 0, 0, ["x"])
+        got = page_nbytes(store.footers, 0, 0, ["x"])
         if not dictionary:
             assert 2 * 8 * rows <= got <= 2 * 8 * rows + 100
         else:
