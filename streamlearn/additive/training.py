@@ -1,0 +1,220 @@
+"""The three ways to the optimum: one Gram, streamed Newton, dual coordinate descent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg.blas import dsymv
+
+from ..data.order import Order, derive_seed
+from ..data.source import Chunk
+from ..engine.scratch import scratch_allowed
+from ..passes.fold import both
+from ..solvers.newton import Evaluation, newton, relative_gap
+from .dual_cd import (
+    EPOCHS,
+    EPOCHS_OF_ALL,
+    GROUP,
+    Sweep,
+    _by_rows,
+    certificate_fold,
+    start_sweep,
+    sweep_fold,
+)
+from .objective import Problem, assemble, evaluation_fold, gram_fold, loss_fold, solve_assembled
+from .sampled import SampleObjective, StreamedObjective
+
+DECREMENT = 1e-3
+"""A sample's own fit stops when a step promises less than this share: its rows err by as much."""
+SAMPLE_ITERATIONS = 50
+PATIENCE = 3
+"""Reads without a better validation loss after which early stopping stops."""
+
+
+class Outcome(NamedTuple):
+    """Where a fit ended."""
+
+    theta: np.ndarray
+    """(K, dim + 1)."""
+    primal: np.ndarray
+    dual: np.ndarray
+    reason: str
+    """Why it stopped; with `converged` False, why it stopped short."""
+    converged: bool
+    criterion: str = "relative duality gap"
+
+
+class Watch:
+    """Keeps one record per read of the solver, and the loss of held-out rows."""
+
+    def __init__(self, run: Any, problem: Problem, validation: Any, early_stopping: bool) -> None:
+        self._run, self._problem, self._validation = run, problem, validation
+        self._early_stopping = early_stopping
+        self.state: dict[str, Any] = {"read": 0, "best_loss": np.inf, "best_read": 0, "best": None}
+
+    def __call__(self, at: Evaluation, gap: np.ndarray) -> str:
+        """Record a measured point; a reason to stop, or empty."""
+        self.state["read"] = n = self.state["read"] + 1
+        fields = {
+            "read": n,
+            "objective": plain(at.value),
+            "dual": plain(at.bound),
+            "relative_gap": float(gap.max()),
+        }
+        if self._validation is None:
+            self._run.record(**fields)
+            return ""
+        fold = loss_fold(self._problem, at.theta)
+        loss = self._run.fold(fold, self._validation, name=f"validation-{n}")
+        self._run.record(**fields, validation_loss=loss)
+        if loss < self.state["best_loss"]:
+            self.state.update(best_loss=loss, best_read=n, best=at)
+        if self._early_stopping and n - self.state["best_read"] >= PATIENCE:
+            return f"the validation loss has not fallen for {PATIENCE} reads"
+        return ""
+
+    def outcome(self, at: Evaluation, tol: float, reason: str) -> Outcome:
+        """What to report of a fit that ended at `at`."""
+        gap = float(relative_gap(at.value, at.bound).max())
+        if reason.startswith("the validation loss"):
+            best = self.state["best"]
+            return Outcome(best.theta, best.value, at.bound, reason, True, "validation loss")
+        if gap <= tol:
+            reason = f"relative gap {gap:.2g} <= tol {tol:.2g}"
+        return Outcome(at.theta, at.value, at.bound, reason, gap <= tol)
+
+
+def plain(x: np.ndarray) -> float | list[float]:
+    """One number, or a list of K."""
+    return float(x[0]) if len(x) == 1 else x.tolist()
+
+
+def fit_gram(run: Any, source: Any, problem: Problem, watch: Watch, tol: float) -> Outcome:
+    """Squared error: a Newton step from 0 with the curvature of all rows is the optimum; one read."""
+    zero = np.zeros((1, problem.dim + 1))
+    fold = both(evaluation_fold(problem, zero), gram_fold(problem, zero))
+    at, [[gram, total]] = run.fold(fold, source, name="gram")
+    H, rhs, back = assemble(problem, gram, total, at.gradient[0])
+    diagonal = H.diagonal().copy()
+    for i in range(len(H)):  # the factor takes the upper triangle, the lower one keeps the matrix
+        H[i + 1 :, i] = H[i, i + 1 :]
+    step = solve_assembled(H, rhs, back)
+    np.fill_diagonal(H, diagonal)
+    residual = dsymv(1.0, H.T, step[:-1]) - rhs if problem.dim else rhs
+    value = at.value + 0.5 * at.gradient @ step
+    bound = value - problem.half_norm(residual[None], np.zeros(1))
+    at = Evaluation(step[None], value, np.empty((1, 0)), bound)
+    watch(at, relative_gap(value, bound))
+    return watch.outcome(at, max(tol, 1e-8), "")
+
+
+def fit_newton(
+    run: Any,
+    source: Any,
+    problem: Problem,
+    sample: Chunk,
+    total_weight: float,
+    watch: Watch,
+    *,
+    tol: float,
+    max_reads: int,
+    share: float,
+    seed: int,
+    may_grow: bool,
+) -> Outcome:
+    """The sample's optimum, then reads of all rows with directions from the sample."""
+    rows = SampleObjective(problem, sample, total_weight)
+    start = np.zeros((problem.n_outputs, problem.dim + 1))
+    if share >= 1.0:  # the sample is all rows: its optimum is the one sought, a read proves it
+        goal = {"tol": 0.25 * tol}
+    else:
+        goal = {"tol": 0.0, "decrement": DECREMENT}
+    own = newton(rows, start, max_reads=SAMPLE_ITERATIONS, **goal)
+    streamed = StreamedObjective(
+        run, source, rows, problem, share, derive_seed(seed, 1), may_grow
+    )
+    solution = newton(streamed, own.at.theta, tol=tol, max_reads=max_reads, watch=watch)
+    return watch.outcome(solution.at, tol, solution.reason)
+
+
+def fit_dual(
+    run: Any,
+    source: Any,
+    problem: Problem,
+    ref_labels: np.ndarray,
+    watch: Watch,
+    *,
+    tol: float,
+    max_reads: int,
+    seed: int,
+) -> Outcome:
+    """Sweeps over super-blocks, and a certificate whenever the estimate promises one."""
+    if worth_spooling(source):
+        source, problem = spool(run, source, problem)
+        max_reads -= 1
+    order = Order(seed, GROUP, ref_labels)
+    n_epochs = EPOCHS if len(ref_labels) > GROUP else EPOCHS_OF_ALL
+    kept = run.restore("dual-cd")
+    if kept is None:
+        kept = {"sweep": start_sweep(problem), "n_sweeps": 0, "n_reads": 0, "at": None}
+        kept |= {"trust": 1.0, "watch": watch.state}
+    watch.state = kept["watch"]
+    reason = ""
+    while True:
+        n = kept["n_sweeps"]
+        fold = sweep_fold(problem, kept["sweep"], n_epochs, (seed, n))
+        sweep: Sweep = run.sweep(fold, source, order, pass_index=n, name=f"dual-{n + 1}")
+        kept["n_sweeps"], kept["n_reads"] = n + 1, kept["n_reads"] + 1
+        kept["sweep"] = sweep
+        estimate = float(relative_gap(sweep.primal, sweep.dual).max())
+        last = kept["n_reads"] + 2 > max_reads
+        if estimate <= tol * kept["trust"] or last:
+            fold = certificate_fold(problem, sweep.theta)
+            at: Evaluation = run.fold(fold, source, name=f"certificate-{n + 1}")
+            kept["n_reads"] += 1
+            kept["at"] = at = better(kept["at"], at)
+            gap = relative_gap(at.value, at.bound)
+            reason = watch(at, gap)
+            if gap.max() <= tol or last or reason:
+                break
+            # The estimate is too low, by about this factor from now on.
+            kept["trust"] = min(kept["trust"], max(0.9 * estimate / float(gap.max()), 0.05))
+        run.commit("dual-cd", kept)
+    return watch.outcome(at, tol, reason or f"max_passes: {max_reads} reads were made")
+
+
+def better(a: Evaluation | None, b: Evaluation) -> Evaluation:
+    """Of two certificates, each output's better point and better bound."""
+    if a is None:
+        return b
+    lower = b.value < a.value
+    return Evaluation(
+        np.where(lower[:, None], b.theta, a.theta),
+        np.where(lower, b.value, a.value),
+        b.gradient,
+        np.maximum(a.bound, b.bound),
+    )
+
+
+def worth_spooling(source: Any) -> bool:
+    """Whether many reads should go to a scratch copy: not of rows in memory, nor if forbidden."""
+    store = getattr(source, "store", None)
+    return scratch_allowed() and not (store is not None and store.in_memory)
+
+
+def spool(run: Any, source: Any, problem: Problem) -> tuple[Any, Problem]:
+    """The coordinates of all rows in scratch, row-major; one read."""
+    convert: Callable[[Chunk], Chunk] = partial(_coordinates, problem)
+    scratch, _ = run.spool(
+        source, convert, n_columns=len(problem.bases.degree), dtype=np.float32, layout="rows",
+        name="spool",
+    )
+    return scratch, problem._replace(bases=problem.bases._replace(prepared=True))
+
+
+def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:
+    return _by_rows(problem, chunk)[0]
+

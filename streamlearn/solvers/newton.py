@@ -1,0 +1,136 @@
+"""Newton's method where a measurement costs a read and a direction costs none.
+
+    minimise F_k(theta_k) for k = 1..K, independent smooth convex problems measured in the same read
+
+1. A read measures value, gradient and a lower bound of every problem at the trial point.
+2. A problem whose value fell enough moves there (Armijo); the others will try a shorter step.
+3. Stop when the best bounds seen prove the largest relative gap small enough.
+4. Problems that moved take a new direction -H^-1 g from the curvature at hand.
+
+The curvature may be that of a sample of the rows (Erdogdu & Montanari 2015; Roosta-Khorasani &
+Mahoney 2019): the error then shrinks by a constant factor a read, about the dimension over the rows
+used.  When the gap shrinks less than tenfold the objective is asked for a better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+SUFFICIENT = 1e-4
+"""Share of the decrease that the slope promises, which a step must bring (Armijo)."""
+SHORTEST = 1e-6
+"""A problem whose step had to be cut below this stands still: rounding, not curvature, is in the way."""
+SLOW = 0.1
+
+
+class Evaluation(NamedTuple):
+    """What a read says of all problems at one point."""
+
+    theta: np.ndarray
+    """(K, n)."""
+    value: np.ndarray
+    """(K,)."""
+    gradient: np.ndarray
+    """(K, n)."""
+    bound: np.ndarray
+    """(K,) lower bounds of the minima."""
+
+
+class Objective(Protocol):
+    """What the solver asks of the rows."""
+
+    rounding: float
+    """Relative error of a measured value."""
+
+    def evaluate(self, theta: np.ndarray) -> Evaluation:
+        """Measure at `theta`, or at the nearest point that can be measured: one read."""
+
+    def direction(self, at: Evaluation, k: int) -> np.ndarray:
+        """(n,) -H^-1 g of problem k at a point that was measured."""
+
+    def refine(self, at: Evaluation) -> None:
+        """Make the curvature of the next directions better, if that can be done."""
+
+
+class Solution(NamedTuple):
+    """Where the solver stopped."""
+
+    at: Evaluation
+    """The best point measured; its `bound` is the best seen anywhere."""
+    gap: np.ndarray
+    """(K,) relative gaps."""
+    n_reads: int
+    reason: str
+    """Why it stopped short; empty if the gap is small enough."""
+
+
+def relative_gap(value: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """(value - bound) / max(|value|, tiny)."""
+    return (value - bound) / np.maximum(np.abs(value), np.finfo(np.float64).tiny)
+
+
+def newton(
+    objective: Objective,
+    theta: np.ndarray,
+    *,
+    tol: float,
+    max_reads: int,
+    watch: Callable[[Evaluation, np.ndarray], str] | None = None,
+    decrement: float = 0.0,
+) -> Solution:
+    """Minimise from `theta` until every relative gap is at most `tol`.
+
+    `watch(at, gap)` is called after each read and may give a reason to stop.  With `decrement` > 0 a
+    problem is also done when the next step promises to lower its value by less than that share.
+    """
+    at = objective.evaluate(theta)
+    n_problems, n_reads = len(theta), 1
+    moved = np.ones(n_problems, bool)
+    step, size, slope = np.zeros_like(at.theta), np.ones(n_problems), np.zeros(n_problems)
+    done = np.zeros(n_problems, bool)
+    gap = relative_gap(at.value, at.bound)
+    while True:
+        reason = watch(at, gap) if watch is not None else ""
+        done |= gap <= tol
+        if done.all() or reason:
+            break
+        if n_reads >= max_reads:
+            reason = f"max_passes={max_reads} reads were made"
+            break
+        for k in np.flatnonzero(moved & ~done):
+            step[k] = objective.direction(at, k)
+            slope[k] = at.gradient[k] @ step[k]
+            size[k] = 1.0
+            done[k] |= -0.5 * slope[k] < decrement * abs(at.value[k])
+        stuck = ~done & (size < SHORTEST)
+        if (done | stuck).all():
+            reason = "no step lowers the objective any more" if stuck.any() else ""
+            break
+        trial = objective.evaluate(at.theta + np.where(done | stuck, 0.0, size)[:, None] * step)
+        n_reads += 1
+        slack = objective.rounding * np.abs(at.value)
+        moved = trial.value <= at.value + SUFFICIENT * size * slope + slack
+        size = np.where(moved, size, size * _shorter(at.value, trial.value, size * slope))
+        at = _take(at, trial, moved)
+        last, gap = gap, relative_gap(at.value, at.bound)
+        if (gap > np.maximum(SLOW * last, tol)).any():
+            objective.refine(at)
+    return Solution(at, gap, n_reads, reason)
+
+
+def _shorter(before: np.ndarray, after: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Where the parabola through both values with this slope is lowest, between 0.1 and 0.5."""
+    bend = np.maximum(after - before - slope, np.finfo(np.float64).tiny)
+    return np.clip(np.nan_to_num(-0.5 * slope / bend, nan=0.1), 0.1, 0.5)
+
+
+def _take(at: Evaluation, trial: Evaluation, moved: np.ndarray) -> Evaluation:
+    """The trial where it was accepted; everywhere the better bound."""
+    parts: list[Any] = [
+        np.where(moved.reshape(-1, *[1] * (x.ndim - 1)), y, x)
+        for x, y in zip(at[:3], trial[:3], strict=True)
+    ]
+    return Evaluation(*parts, np.maximum(at.bound, trial.bound))
