@@ -13,14 +13,13 @@ import numpy as np
 from ..errors import SourceError
 from .order import HashShare, derive_seed, exact_share, kept_rows
 from .roles import SINGLE, check_columns, refuse_duplicates, some
+from .runs import cut_runs, largest_slice
 from .select import keep_rows
 from .source import Chunk, Csr, Ref, Store
 
 if TYPE_CHECKING:
     from ..passes.summary import Summary
 
-SLICE_BYTES = 16 << 20
-GROUP_BYTES = 8 << 20
 _SPLIT = 0x73706C6974
 """Keeps the hashes of split and take apart from those of folds: nested choices are independent."""
 
@@ -109,8 +108,7 @@ class Dataset:
         """Rows of the largest chunk: `chunk_rows`, or the power of two that decodes to 16 MiB."""
         if self.chunk_rows is not None:
             return self.chunk_rows
-        row = max(self._row_nbytes, 1.0)
-        return 1 << max(int(SLICE_BYTES / row).bit_length() - 1, 0)
+        return largest_slice(self._row_nbytes)
 
     @cached_property
     def _row_nbytes(self) -> float:
@@ -274,13 +272,13 @@ class Dataset:
 
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the rows as a folder of parquet parts, a part a chunk; reads one pass."""
-        from .sink import write_parquet
+        from .export import write_parquet
 
         write_parquet(self, path, overwrite=overwrite)
 
     def to_zarr(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the rows as a zarr v3 group of ``X``, ``y``, ``weight``; reads one pass."""
-        from .sink import write_zarr
+        from .export import write_zarr
 
         write_zarr(self, path, overwrite=overwrite)
 
@@ -318,33 +316,6 @@ class DatasetReader:
         if data.maps:
             _check_mapped(data, chunk, ref)
         return chunk
-
-
-def cut_runs(
-    starts: np.ndarray, live: np.ndarray, slice_rows: int, row_nbytes: float
-) -> Iterator[tuple[int, int]]:
-    """Units cut or joined into runs: slices of `slice_rows` rows, small neighbours up to 8 MiB.
-
-    Units that are not live are left out.
-    """
-    begin = end = 0  # the run of small units being joined
-    for a, b, lives in zip(starts[:-1].tolist(), starts[1:].tolist(), live.tolist(), strict=True):
-        if begin < end and (not lives or a != end or b - begin > slice_rows):
-            yield begin, end
-            begin = end
-        if not lives:
-            begin = end = b
-        elif b - a > slice_rows:
-            for cut in range(a, b, slice_rows):
-                yield cut, min(cut + slice_rows, b)
-            begin = end = b
-        else:
-            begin, end = (begin, b) if begin < end else (a, b)
-            if (end - begin) * row_nbytes >= GROUP_BYTES:
-                yield begin, end
-                begin = end
-    if begin < end:
-        yield begin, end
 
 
 def _apply(f: Callable[[Any], Any], X: np.ndarray | Csr) -> np.ndarray | Csr:

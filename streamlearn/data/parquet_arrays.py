@@ -1,4 +1,4 @@
-"""Arrow arrays as numpy, by their buffers: Arrow's own ``to_numpy`` imports pandas (48 MB)."""
+"""Arrow arrays to and from numpy, by their buffers: Arrow's own ways import pandas (48 MB)."""
 
 from __future__ import annotations
 
@@ -81,3 +81,27 @@ def target_values(pieces: list[pa.Array]) -> np.ndarray:
 
 def join(parts: list[np.ndarray]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
+
+
+def arrow_array(values: np.ndarray, kind: str) -> pa.Array:
+    """An Arrow array of numpy values; None is null, and so is NaN where the type has no NaN."""
+    valid = None
+    if kind == "string":
+        words = [None if w is None or w != w else str(w).encode() for w in values.tolist()]
+        valid = np.array([w is not None for w in words], bool)
+        offsets = np.zeros(len(words) + 1, np.int32)
+        np.cumsum([len(w or b"") for w in words], out=offsets[1:])
+        data = [pa.py_buffer(offsets), pa.py_buffer(b"".join(w or b"" for w in words))]
+        arrow = pa.string()
+    else:
+        dtype = np.dtype(kind)
+        if dtype.kind in "iub" and values.dtype.kind == "f":
+            valid = ~np.isnan(values)
+            values = np.where(valid, values, 0)
+        values = np.ascontiguousarray(values, dtype)
+        bits = np.packbits(values, bitorder="little") if dtype.kind == "b" else values
+        data, arrow = [pa.py_buffer(bits)], pa.from_numpy_dtype(dtype)
+    bitmap = None
+    if valid is not None and not valid.all():
+        bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(arrow, len(values), [bitmap, *data])

@@ -49,7 +49,8 @@ class ParquetReader:
         self._store, self._target, self._weight = store, target, weight
         self._dtype, self._n_columns = np.dtype(dtype), len(names)
         self._row_of = {name: i for i, name in enumerate(names)}
-        wanted = {*names, *store.filter_names, *filter(None, (target, weight))}
+        self._filtering = frozenset(store.filter_names)
+        wanted = {*names, *self._filtering, *filter(None, (target, weight))}
         # In the order of the file, whatever order the features are asked for in.
         self._read = [c.name for c in store.columns if c.name in wanted - store.partitions.keys()]
         self._constant = [name for name in store.partitions if name in wanted]
@@ -136,7 +137,7 @@ class ParquetReader:
                 targets.append(target_values(pieces))
             if name == self._weight:
                 decode_numbers(pieces, self._weights[here], name, store, start)
-            if name in store.filter_names:
+            if name in self._filtering:
                 filtering[name] = pieces
             del pieces
         if keep is not None and store.row_filter is not None:

@@ -13,16 +13,12 @@ import posixpath
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import SourceError
 from .files import filesystem, is_url
-from .source import Csr
-
-if TYPE_CHECKING:
-    from .dataset import Dataset
 
 _CHUNK_BYTES = 16 << 20
 FORMATS = ("parquet", "zarr")
@@ -233,65 +229,6 @@ class Sink:
         return (rows, *rest), np.dtype(self.columns[i][1])
 
 
-def write_parquet(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """The rows of a dataset as a folder of parquet files, one a chunk."""
-    if dataset.sparse:
-        raise SourceError(
-            f"{dataset.n_features} sparse columns are not written to parquet; use to_zarr"
-        )
-    columns = [(name, dataset.dtype.name) for name in dataset.feature_names]
-    sink = open_sink(path, columns=columns + _extra(dataset), format="parquet", overwrite=overwrite)
-    _write_all(dataset, sink)
-
-
-def write_zarr(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """The rows of a dataset as a zarr group: ``X``, target and weight as ``y`` and ``weight``."""
-    if dataset.sparse:
-        raise SourceError("a sparse dataset is not written to zarr; AnnData writes CSR groups")
-    sink = open_sink(
-        path,
-        columns=[("X", dataset.dtype.name), *_extra(dataset, "y", "weight")],
-        format="zarr",
-        overwrite=overwrite,
-        attributes={"feature_names": list(dataset.feature_names)},
-    )
-    _write_all(dataset, sink)
-
-
-def _extra(
-    dataset: Dataset, target: str | None = None, weight: str | None = None
-) -> list[tuple[str, str]]:
-    """(name, dtype) of target and weight, under their own names or those given."""
-    types = {column.name: column.dtype for column in dataset.store.columns}
-    extra = []
-    if dataset.target is not None:
-        kind = types[dataset.target]
-        extra.append((target or dataset.target, "string" if kind == "dictionary" else kind))
-    if dataset.weight is not None:
-        extra.append((weight or dataset.weight, "float64"))
-    return extra
-
-
-def _write_all(dataset: Dataset, sink: Sink) -> None:
-    n_rows = 0
-    names = [name for name, _ in sink.columns]
-    try:
-        for i, chunk in enumerate(dataset.iter_chunks()):
-            X = chunk.X
-            assert not isinstance(X, Csr)
-            features = [X] if sink.format == "zarr" else list(X.T)
-            extra = [array for array in (chunk.y, chunk.weight) if array is not None]
-            if chunk.n_rows:
-                sink.write(i, 0, dict(zip(names, [*features, *extra], strict=True)))
-            n_rows += chunk.n_rows
-        if not n_rows and sink.format == "zarr":
-            raise SourceError(f"no rows are left to write to {sink.target}")
-        sink.commit(n_rows)
-    except BaseException:
-        sink.abort()
-        raise
-
-
 def _kind(dtype: str) -> str:
     if dtype in ("string", "dictionary"):
         return "string"
@@ -325,40 +262,13 @@ def _parquet_bytes(columns: Sequence[tuple[str, str]], arrays: Mapping[str, np.n
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from .parquet_arrays import arrow_array
+
     content = pa.BufferOutputStream()
-    fields = [_arrow_array(arrays[name], kind) for name, kind in columns]
+    fields = [arrow_array(arrays[name], kind) for name, kind in columns]
     table = pa.Table.from_arrays(fields, [name for name, _ in columns])
     pq.write_table(table, content, row_group_size=max(len(table), 1))
     return content.getvalue()
-
-
-def _arrow_array(values: np.ndarray, kind: str) -> Any:
-    """An Arrow array by its buffers: ``pyarrow.array`` imports pandas.
-
-    None is null, and so is NaN where the type has no NaN.
-    """
-    import pyarrow as pa
-
-    valid = None
-    if kind == "string":
-        words = [None if w is None or w != w else str(w).encode() for w in values.tolist()]
-        valid = np.array([w is not None for w in words], bool)
-        offsets = np.zeros(len(words) + 1, np.int32)
-        np.cumsum([len(w or b"") for w in words], out=offsets[1:])
-        data = [pa.py_buffer(offsets), pa.py_buffer(b"".join(w or b"" for w in words))]
-        arrow = pa.string()
-    else:
-        dtype = np.dtype(kind)
-        if dtype.kind in "iub" and values.dtype.kind == "f":
-            valid = ~np.isnan(values)
-            values = np.where(valid, values, 0)
-        values = np.ascontiguousarray(values, dtype)
-        bits = np.packbits(values, bitorder="little") if dtype.kind == "b" else values
-        data, arrow = [pa.py_buffer(bits)], pa.from_numpy_dtype(dtype)
-    bitmap = None
-    if valid is not None and not valid.all():
-        bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(arrow, len(values), [bitmap, *data])
 
 
 def _asynchronous(fs: Any) -> Any:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlearn.data.dataset import GROUP_BYTES, SLICE_BYTES, Dataset, cut_runs
+from streamlearn.data.dataset import Dataset
 from streamlearn.data.open import dataset_of, open_dataset
+from streamlearn.data.runs import GROUP_BYTES, SLICE_BYTES, cut_runs
 from streamlearn.data.source import Chunk, Column, Csr, Store
 from streamlearn.errors import SourceError
 
