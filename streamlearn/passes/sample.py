@@ -120,7 +120,8 @@ def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
         state["X"].append(np.array(X, order="C"))
     state["rows"].append(np.array(part.rows, np.int64))
     if part.y is not None:
-        state["y"].append(np.array(part.y))
+        # strings as numpy's own: an array of objects is no plain tree
+        state["y"].append(part.y.astype(str) if part.y.dtype == object else np.array(part.y))
     if part.weight is not None:
         state["weight"].append(part.weight.copy())
     return state

@@ -4,6 +4,7 @@ A new store or fold is added here; `test_sources.py` and `test_folds.py` fail un
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ def zarr(folder, **kw):
 
 def dask_array(folder):
     import dask.array as da
+
     from streamlearn.data.from_dask import open_dask
 
     cuts = ((100, 300, N - 400), (P,))
@@ -109,6 +111,7 @@ def dask_array(folder):
 def dask_frame(folder):
     """A dataframe does not know its lengths: as it is after they have been counted."""
     import dask.dataframe as dd
+
     from streamlearn.data.from_dask import open_dask
 
     store = open_dask(dd.from_pandas(frame(), npartitions=4))
@@ -119,6 +122,7 @@ def dask_frame(folder):
 def stream(folder):
     """A one-shot stream as it is after its first read: spooled."""
     import pyarrow as pa
+
     from streamlearn.data.from_arrow import open_stream
     from streamlearn.data.stream import spool_stream
 
@@ -161,7 +165,7 @@ NO_EXAMPLE = {"StreamStore": "has no rows before it is spooled; the spooled one 
 
 
 def fold_examples(dataset: Any) -> dict[str, Any]:
-    """Qualified name of a fold's constructor -> the fold for this dataset."""
+    """Name of a fold's constructor (a second one after a colon) -> the fold for this dataset."""
     from streamlearn.passes.fold import both
     from streamlearn.passes.sample import sample_fold
     from streamlearn.passes.summary import summary_fold
@@ -171,8 +175,48 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
     folds["passes.fold.both"] = both(*folds.values())
+    return folds | (additive_folds() if has("additive.objective") else {})
+
+
+def additive_folds():
+    from streamlearn.additive import objective
+    from streamlearn.numeric.bsplines import make_bases
+    from streamlearn.numeric.roughness import make_reference, make_roughness, reference_at_zero
+
+    knots = [np.linspace(-2, 2, 6)] * P
+    knots[1] = np.arange(4.0)
+    bases = make_bases(knots, [1] * P)
+    roughness = make_roughness(bases, 1)
+    reference = make_reference(roughness, reference_at_zero(bases))
+    loss = objective.LOSSES["log_loss"]
+    problem = objective.Problem(bases, roughness, reference, loss, 0.5, 1.0, 3, 0.0, False)
+    theta = np.random.default_rng(0).standard_normal((3, problem.dim + 1)) / 10
+    at = "additive.objective."
+    folds = {
+        at + "evaluation_fold": objective.evaluation_fold(problem, theta),
+        at + "loss_fold": objective.loss_fold(problem, theta),
+        at + "gram_fold": objective.gram_fold(problem, theta, 0.5, 7),
+    }
+    if has("additive.dual_cd"):
+        from streamlearn.additive.dual_cd import certificate_fold
+
+        folds["additive.dual_cd.certificate_fold"] = certificate_fold(problem, theta)
     return folds
 
 
-APPROXIMATE_SAMPLE = ("passes.sample.sample_fold", "passes.fold.both")
-"""Folds whose answer is about the rows themselves, so that k copies of a row are not weight k."""
+def has(module):
+    """Whether the package has the module; one that has landed is never left out."""
+    return find_spec(f"streamlearn.{module}") is not None
+
+
+ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
+"""Folds whose answer holds rows: as they are stored, and drawn whatever their weight."""
+
+ROW_STATE = ("additive.dual_cd.certificate_fold",)
+"""Folds with state of their own for each row: a copy would need a share of it."""
+
+NO_FOLD_EXAMPLE = {
+    "engine.spool.spool_fold": "its state is files; tests/engine has its tests",
+    "additive.dual_cd.sweep_fold": "visits rows in an order of its own; tests/additive has its tests",
+}
+"""Constructor that no example calls: why."""

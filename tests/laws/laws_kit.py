@@ -44,9 +44,7 @@ def rows_of(chunk, index):
 def cut(chunk, cuts):
     """The chunk in pieces that end at `cuts` (some may be empty) and at its end."""
     edges = [0, *sorted(cuts), chunk.n_rows]
-    return [
-        rows_of(chunk, np.arange(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    return [rows_of(chunk, np.arange(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
 
 
 def read_whole(dataset):
@@ -59,7 +57,9 @@ def read_whole(dataset):
     else:
         X = np.concatenate([part.X for part in parts])
     y, weight = (
-        None if getattr(parts[0], name) is None else np.concatenate([getattr(c, name) for c in parts])
+        None
+        if getattr(parts[0], name) is None
+        else np.concatenate([getattr(c, name) for c in parts])
         for name in ("y", "weight")
     )
     return Chunk(X, y, weight, np.concatenate([np.asarray(c.rows) for c in parts]))

@@ -181,7 +181,9 @@ def test_missing_and_infinite_are_counted_apart_and_named():
     assert abs(column.mean - clean.astype(np.longdouble).mean()) < 1e-12
     assert (other.missing, other.infinite, other.first_bad) == (0, 1, 100)
     summary = dataset(bad).summary()
-    with pytest.raises(sl.SourceError, match=r"'x1' holds 2 NaN .* row 7 \(part 7\); also in 'x12'"):
+    with pytest.raises(
+        sl.SourceError, match=r"'x1' holds 2 NaN .* row 7 \(part 7\); also in 'x12'"
+    ):
         summary.require_finite(lambda row: f"part {row}")
     dataset(X).summary().require_finite(str)
     assert "Missing values in 1 column: x1 2 (first in row 7)." in str(summary)
