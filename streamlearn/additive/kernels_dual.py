@@ -21,37 +21,37 @@ from ..numeric.losses import Hinge, LogLoss, SquaredHinge, dual_value
 from ..numeric.simd import ROW, add_two_rows
 
 
-def dual_step(loss, C, alpha, k, n_classes, z, norm):
+def dual_step(loss, C, alpha, i, k, n_classes, z, norm):
     """Minimise class k's dual variable of one row, in place; return (delta, |projected gradient|).
 
-    alpha is the row's state, z = y f its margin, norm = |Psi|^2, C its weight C s.
+    alpha[i] is the row's state, z = y f its margin, norm = |Psi|^2, C its weight C s.
     """
-    return STEPS[type(loss)](C, alpha, k, n_classes, z, norm)
+    return STEPS[type(loss)](C, alpha, i, k, n_classes, z, norm)
 
 
-def hinge_step(C, alpha, k, n_classes, z, norm):
-    old = np.float64(alpha[k])
+def hinge_step(C, alpha, i, k, n_classes, z, norm):
+    old = np.float64(alpha[i, k])
     gradient = z - 1.0
     new = np.float32(min(max(old - gradient / norm, 0.0), C))
     if new > C:  # rounded up
         new = np.nextafter(new, np.float32(0))
     violation = abs(min(max(old - gradient, 0.0), C) - old)
-    alpha[k] = new
+    alpha[i, k] = new
     return np.float64(new) - old, violation
 
 
-def squared_hinge_step(C, alpha, k, n_classes, z, norm):
-    old = np.float64(alpha[k])
+def squared_hinge_step(C, alpha, i, k, n_classes, z, norm):
+    old = np.float64(alpha[i, k])
     diagonal = 0.5 / C
     gradient = z - 1.0 + diagonal * old
     new = np.float32(max(old - gradient / (norm + diagonal), 0.0))
     violation = abs(max(old - gradient, 0.0) - old)
-    alpha[k] = new
+    alpha[i, k] = new
     return np.float64(new) - old, violation
 
 
-def log_loss_step(C, alpha, k, n_classes, z, norm):
-    old, other = np.float64(alpha[k]), np.float64(alpha[n_classes + k])
+def log_loss_step(C, alpha, i, k, n_classes, z, norm):
+    old, other = np.float64(alpha[i, k]), np.float64(alpha[i, n_classes + k])
     start, rest = old, other
     if start + rest == 0.0:
         start = min(1e-3 * C, 1e-8)
@@ -84,19 +84,19 @@ def log_loss_step(C, alpha, k, n_classes, z, norm):
     small = np.float32(max(t, 1e-30 * C))
     large = np.float32(C - np.float64(small))
     if sign > 0:
-        alpha[k], alpha[n_classes + k] = small, large
+        alpha[i, k], alpha[i, n_classes + k] = small, large
     else:
-        alpha[k], alpha[n_classes + k] = large, small
-    return np.float64(alpha[k]) - old, violation
+        alpha[i, k], alpha[i, n_classes + k] = large, small
+    return np.float64(alpha[i, k]) - old, violation
 
 
 STEPS = {Hinge: hinge_step, SquaredHinge: squared_hinge_step, LogLoss: log_loss_step}
 
 
 @overload(dual_step)
-def _dual_step(loss, C, alpha, k, n_classes, z, norm):
+def _dual_step(loss, C, alpha, i, k, n_classes, z, norm):
     step = kernel(STEPS[loss.instance_class])
-    return lambda loss, C, alpha, k, n_classes, z, norm: step(C, alpha, k, n_classes, z, norm)
+    return lambda loss, C, alpha, i, k, n_classes, z, norm: step(C, alpha, i, k, n_classes, z, norm)
 
 
 class Padded(NamedTuple):
@@ -168,150 +168,213 @@ def same_table(columns, table, c, centred, d, e):
     return True
 
 
+# Below, arrays come whole with unsigned offsets: a slice costs two atomic reference counts, a signed
+# index a test for its sign, each as much as the arithmetic of a value.
+
+
 @kernel
-def product(degree, phi, w, at):
-    """Return phi'w[at:]."""
+def set_splines(u, n_intervals, degree, phi, at):
+    """Write the splines active at u into phi[at:at + 4] in place; return the first one's number."""
     if degree == 1:
-        return phi[0] * w[at] + phi[1] * w[at + 1]
-    total = 0.0
-    for q in range(degree + 1):
-        total += phi[q] * w[at + q]
+        j = min(np.int32(u), np.int32(n_intervals - 1))
+        f = np.float64(u - np.float32(j))
+        phi[at], phi[at + ONE] = 1.0 - f, f
+        return np.uintp(j)
+    return np.uintp(basis_values(u, n_intervals, degree, phi[at:]))
+
+
+ONE = np.uintp(1)
+
+
+@kernel
+def product(degree, phi, v, w, at):
+    """Return phi[v:]'w[at:]."""
+    total = phi[v] * w[at] + phi[v + ONE] * w[at + ONE]
+    for q in range(ONE + ONE, np.uintp(degree + 1)):
+        total += phi[v + q] * w[at + q]
     return total
 
 
 @kernel
-def quadratic(degree, phi, table, place, stride):
+def quadratic(degree, phi, v, table, place, stride):
     """Return phi'L phi; `place` is the diagonal entry of the first active spline."""
     if degree == 1:
-        f, g = phi[1], phi[0]
-        return g * (g * table[place] + 2.0 * f * table[place + 1]) + f * f * table[
-            place + stride + 1
-        ]
+        g, f = phi[v], phi[v + ONE]
+        last = table[place + stride + ONE]
+        return g * (g * table[place] + 2.0 * f * table[place + ONE]) + f * f * last
     total = 0.0
-    for q in range(degree + 1):
-        for s in range(degree + 1):
-            total += phi[q] * phi[s] * table[place + q * stride + s]
+    for q in range(np.uintp(degree + 1)):
+        for s in range(np.uintp(degree + 1)):
+            total += phi[v + q] * phi[v + s] * table[place + q * stride + s]
     return total
 
 
 @kernel
-def add_step(delta, degree, phi, table, place, stride, w, at):
+def add_step(delta, degree, phi, v, table, place, stride, w, at):
     """Add delta L phi of one column to w[at:] in place; `place` is the first active spline's row."""
-    add_two_rows(w, at, table, place, stride, delta * phi[0], delta * phi[1])
+    stride, place, at = np.intp(stride), np.intp(place), np.intp(at)
+    add_two_rows(w, at, table, place, stride, delta * phi[v], delta * phi[v + ONE])
     if degree > 1:
-        last = delta * phi[3] if degree == 3 else 0.0
-        add_two_rows(w, at, table, place + 2 * stride, stride, delta * phi[2], last)
+        last = delta * phi[v + np.uintp(3)] if degree == 3 else 0.0
+        add_two_rows(
+            w, at, table, place + 2 * stride, stride, delta * phi[v + np.uintp(2)], last
+        )
+
+
+class Visit(NamedTuple):
+    """A row's active splines, one entry a column or stored value that counts."""
+
+    degree: np.ndarray
+    at: np.ndarray
+    """Where the column begins in the padded coefficients."""
+    here: np.ndarray
+    """at + number of the first active spline."""
+    place: np.ndarray
+    """That spline's row in the tables."""
+    stride: np.ndarray
+    phi: np.ndarray
+    """Four places an entry."""
+
+
+@kernel
+def make_visit(n):
+    """Return room for n entries."""
+    return Visit(
+        np.zeros(n, np.intp), np.zeros(n, np.uintp), np.zeros(n, np.uintp), np.zeros(n, np.uintp),
+        np.zeros(n, np.uintp), np.zeros(4 * n),
+    )  # fmt: skip
+
+
+@kernel
+def set_entry(visit, v, u, columns, padded, d):
+    """Write column d at coordinate u as entry v of `visit` in place; return its |phi|^2 in L."""
+    degree, at, phi = columns.degree[d], np.uintp(padded.at[d]), visit.phi
+    stride = np.uintp(padded.at[d + ONE]) - at
+    j = set_splines(u, columns.n_intervals[d], degree, phi, np.uintp(4) * v)
+    place = np.uintp(padded.begin[d]) + j * stride
+    visit.degree[v] = degree
+    visit.at[v] = at
+    visit.here[v] = at + j
+    visit.place[v] = place
+    visit.stride[v] = stride
+    return quadratic(degree, phi, np.uintp(4) * v, padded.table, place + j, stride)
+
+
+@kernel
+def row_margin(visit, n, w, begin):
+    """Return the row's sum of phi'w over n entries; `begin` is where the class begins in w."""
+    total = 0.0
+    for v in range(n):
+        total += product(
+            visit.degree[v], visit.phi, np.uintp(4) * v, w, begin + visit.here[v]
+        )
+    return total
+
+
+@kernel
+def step_row(visit, n, delta, table, w, begin):
+    """Add delta L phi of every entry to the class's coefficients in place."""
+    for v in range(n):
+        add_step(
+            delta, visit.degree[v], visit.phi, np.uintp(4) * v, table, visit.place[v],
+            visit.stride[v], w, begin + visit.at[v],
+        )  # fmt: skip
 
 
 @kernel
 def epoch(rows, columns, loss, problem, y, weight, order, state):
     """One visit of every row of `order`, dense coordinates; `state` in place."""
-    p, n_classes = rows.n_columns, len(state.W)
-    c, t, s_all = problem.reference.c, problem.reference.t, problem.reference.s.sum()
-    w, at, table, begin = pad_rows(columns, problem.roughness, c, True, state.W)
-    first, degrees, m = columns.first, columns.degree, columns.n_intervals
-    bias = problem.intercept_scaling**2
-    state.progress[:] = 0.0
+    n_classes, reference = len(state.W), problem.reference
+    padded = pad_rows(columns, problem.roughness, reference.c, True, state.W)
+    w, room, at, first = padded.w.ravel(), padded.w.shape[1], padded.at, columns.first
+    t, s_all = np.zeros(room + 4), reference.s.sum()
+    used = np.flatnonzero(columns.n_intervals)
+    for d in used:
+        for j in range(first[d + 1] - first[d]):
+            t[at[d] + j] = reference.t[first[d] + j]
+    bias, n, flat = problem.intercept_scaling**2, np.uintp(len(used)), rows.flat
+    visit, used = make_visit(len(used)), used.astype(np.uintp)
+    row_step, column_step = np.uintp(rows.row_step), np.uintp(rows.column_step)
     shift, steps = np.zeros(n_classes), np.zeros(n_classes)
+    state.progress[:] = 0.0
     for k in range(n_classes):
-        shift[k] = (c * state.W[k]).sum()
-    where, phi = np.zeros(p, np.intp), np.zeros((p, 4))
+        for j in range(len(reference.c)):
+            shift[k] += reference.c[j] * state.W[k, j]
     for i in order:
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
             continue
-        norm, along, begin_row = bias + s_all, 0.0, i * rows.row_step
-        for d in range(p):
-            if m[d] > 0:
-                j = basis_values(
-                    rows.flat[begin_row + d * rows.column_step], m[d], degrees[d], phi[d]
-                )
-                stride = at[d + 1] - at[d]
-                where[d] = j
-                norm += quadratic(degrees[d], phi[d], table, begin[d] + j * (stride + 1), stride)
-                along += product(degrees[d], phi[d], t, first[d] + j)
+        norm, begin = bias + s_all, np.uintp(i) * row_step
+        for v in range(n):
+            d = used[v]
+            norm += set_entry(visit, v, flat[begin + d * column_step], columns, padded, d)
+        along = row_margin(visit, n, t, np.uintp(0))
         norm -= 2.0 * along
         for k in range(n_classes):
-            target = y[i]
-            if n_classes > 1:
-                target = 1.0 if y[i] == k else -1.0
-            f, wk = state.b[k] - shift[k] - steps[k] * (along - s_all), w[k]
-            for d in range(p):
-                if m[d] > 0:
-                    f += product(degrees[d], phi[d], wk, at[d] + where[d])
+            sign = class_sign(y[i], k, n_classes)
+            f = state.b[k] - shift[k] - steps[k] * (along - s_all)
+            f += row_margin(visit, n, w, np.uintp(k * room))
             delta, violation = dual_step(
-                loss, problem.C * s, state.alpha[i], k, n_classes, target * f, norm
+                loss, problem.C * s, state.alpha, i, k, n_classes, sign * f, norm
             )
             state.progress[k, 0] = max(state.progress[k, 0], violation)
             if delta != 0.0:
+                delta *= sign
                 state.progress[k, 1] += 1.0
-                delta *= target
                 state.b[k] += delta * bias
                 shift[k] += delta * along
                 steps[k] += delta
-                for d in range(p):
-                    if m[d] > 0:
-                        stride = at[d + 1] - at[d]
-                        place = begin[d] + where[d] * stride
-                        add_step(delta, degrees[d], phi[d], table, place, stride, wk, at[d])
+                step_row(visit, n, delta, padded.table, w, np.uintp(k * room))
     for k in range(n_classes):
-        for d in range(p):
+        for d in range(len(columns.degree)):
             for j in range(first[d + 1] - first[d]):
-                state.W[k, first[d] + j] = w[k, at[d] + j] - steps[k] * t[first[d] + j]
+                at_w = at[d] + j
+                state.W[k, first[d] + j] = w[k * room + at_w] - steps[k] * t[at_w]
+
+
+@kernel
+def class_sign(y, k, n_classes):
+    """Return the target of class k: y itself if there is one class, else whether y is k."""
+    if n_classes == 1:
+        return y
+    return 1.0 if y == k else -1.0
 
 
 @kernel
 def epoch_csr(data, indices, indptr, columns, loss, problem, y, weight, order, state):
     """One visit of every row of `order`, sparse with c = Phi(0); `state` in place."""
-    n_classes, p = len(state.W), len(columns.degree)
-    w, at, table, begin = pad_rows(
-        columns, problem.roughness, problem.reference.c, False, state.W
-    )
-    degrees, m = columns.degree, columns.n_intervals
-    bias = problem.intercept_scaling**2
+    n_classes = len(state.W)
+    padded = pad_rows(columns, problem.roughness, problem.reference.c, False, state.W)
+    w, room = padded.w.ravel(), padded.w.shape[1]
+    bias, longest = problem.intercept_scaling**2, 1
     state.progress[:] = 0.0
-    longest = 1
     for i in range(len(indptr) - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
-    where, phi = np.zeros(longest, np.intp), np.zeros((longest, 4))
+    visit = make_visit(longest)
     for i in order:
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
             continue
-        start, stop = indptr[i], indptr[i + 1]
-        norm = bias
-        for v in range(stop - start):
-            d = indices[start + v]
-            if m[d] > 0:
-                u = coordinate(data[start + v], columns, d)
-                j = basis_values(u, m[d], degrees[d], phi[v])
-                stride = at[d + 1] - at[d]
-                where[v] = j
-                norm += quadratic(degrees[d], phi[v], table, begin[d] + j * (stride + 1), stride)
+        norm, n = bias, np.uintp(0)
+        for at in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+            d = np.uintp(indices[at])
+            if columns.n_intervals[d] > 0:
+                u = coordinate(data[at], columns, d)
+                norm += set_entry(visit, n, u, columns, padded, d)
+                n += ONE
         for k in range(n_classes):
-            target = y[i]
-            if n_classes > 1:
-                target = 1.0 if y[i] == k else -1.0
-            f, wk = state.b[k], w[k]
-            for v in range(stop - start):
-                d = indices[start + v]
-                if m[d] > 0:
-                    f += product(degrees[d], phi[v], wk, at[d] + where[v])
+            sign = class_sign(y[i], k, n_classes)
+            f = state.b[k] + row_margin(visit, n, w, np.uintp(k * room))
             delta, violation = dual_step(
-                loss, problem.C * s, state.alpha[i], k, n_classes, target * f, norm
+                loss, problem.C * s, state.alpha, i, k, n_classes, sign * f, norm
             )
             state.progress[k, 0] = max(state.progress[k, 0], violation)
             if delta != 0.0:
+                delta *= sign
                 state.progress[k, 1] += 1.0
-                delta *= target
                 state.b[k] += delta * bias
-                for v in range(stop - start):
-                    d = indices[start + v]
-                    if m[d] > 0:
-                        stride = at[d + 1] - at[d]
-                        place = begin[d] + where[v] * stride
-                        add_step(delta, degrees[d], phi[v], table, place, stride, wk, at[d])
-    restore_constants(columns, problem.roughness, w, at, state.W)
+                step_row(visit, n, delta, padded.table, w, np.uintp(k * room))
+    restore_constants(columns, problem.roughness, w.reshape(padded.w.shape), padded.at, state.W)
 
 
 @kernel
@@ -343,7 +406,5 @@ def dual_sum(loss, C, y, weight, alpha, out):
         if s == 0:
             continue
         for k in range(n_classes):
-            target = y[i]
-            if n_classes > 1:
-                target = 1.0 if y[i] == k else -1.0
-            out[k] += C * s * dual_value(loss, target, target * alpha[i, k] / (C * s))
+            sign = class_sign(y[i], k, n_classes)
+            out[k] += C * s * dual_value(loss, sign, sign * alpha[i, k] / (C * s))

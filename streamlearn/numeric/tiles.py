@@ -28,16 +28,23 @@ def tile_rows(n_rows, n_columns):
 @kernel
 def load_column(rows, columns, d, start, n_rows, x, u):
     """Write the coordinates of rows start.. of column d into `u` in place; `x` is scratch."""
-    begin, step = start * rows.row_step + d * rows.column_step, rows.row_step
+    flat = rows.flat[start * rows.row_step + d * rows.column_step :]
+    if columns.prepared:
+        copy_values(flat, rows.row_step, n_rows, u)
+    else:
+        copy_values(flat, rows.row_step, n_rows, x)
+        coordinate_column(x, n_rows, columns, d, u)
+
+
+@kernel
+def copy_values(flat, step, n_rows, out):
+    """Copy every step-th value into `out` in place."""
     if step == 1:
-        x[:n_rows] = rows.flat[begin : begin + n_rows]
+        for i in range(n_rows):
+            out[i] = flat[i]
     else:
         for i in range(n_rows):
-            x[i] = rows.flat[begin + i * step]
-    if columns.prepared:
-        u[:n_rows] = x[:n_rows]
-    else:
-        coordinate_column(x, n_rows, columns, d, u)
+            out[i] = flat[i * step]
 
 
 @kernel
@@ -115,10 +122,8 @@ def make_scratch(n_rows, columns, W):
     size = 4
     for d in range(len(columns.degree)):
         size = max(size, 4 * (columns.n_intervals[d] + 1))
-    return Scratch(
-        np.empty(n_rows, np.uint32), np.empty(4 * n_rows, W.dtype), np.zeros(COPIES * size, W.dtype),
-        size,
-    )
+    values = np.empty(max(4 * n_rows, size), W.dtype)
+    return Scratch(np.empty(n_rows, np.uint32), values, np.zeros(COPIES * size, W.dtype), size)
 
 
 @kernel
@@ -152,31 +157,40 @@ def add_moments(u, n_rows, columns, d, r, v, scratch, M, N):
 @kernel
 def flush(scratch, used, M, a):
     """Add the accumulators to M[a:a + used] in place and set them to 0."""
-    sums, size = scratch.sums, scratch.size
+    fold(scratch, used)
+    values, out = scratch.values, M[a:]
     for i in range(used):
-        M[a + i] += (np.float64(sums[i]) + np.float64(sums[size + i])) + (
-            np.float64(sums[2 * size + i]) + np.float64(sums[3 * size + i])
-        )
-    for copy in range(COPIES):
-        sums[copy * size : copy * size + used] = 0
+        out[i] += values[i]
 
 
 @kernel
 def flush_both(scratch, used, M, N, a):
     """`flush` of intervals (r, r f, v, v f): the first two to M, the others to N."""
-    sums, size = scratch.sums, scratch.size
+    fold(scratch, 4 * used)
     for i in range(used):
-        for q in range(2):
-            at, to = 4 * i + q, a + 2 * i + q
-            M[to] += (np.float64(sums[at]) + np.float64(sums[size + at])) + (
-                np.float64(sums[2 * size + at]) + np.float64(sums[3 * size + at])
-            )
-            at += 2
-            N[to] += (np.float64(sums[at]) + np.float64(sums[size + at])) + (
-                np.float64(sums[2 * size + at]) + np.float64(sums[3 * size + at])
-            )
-    for copy in range(COPIES):
-        sums[copy * size : copy * size + 4 * used] = 0
+        M[a + 2 * i] += scratch.values[4 * i]
+        M[a + 2 * i + 1] += scratch.values[4 * i + 1]
+        N[a + 2 * i] += scratch.values[4 * i + 2]
+        N[a + 2 * i + 1] += scratch.values[4 * i + 3]
+
+
+@kernel
+def fold(scratch, used):
+    """Write the sums of the four accumulators into ``scratch.values`` and set them to 0, in place."""
+    size, values = scratch.size, scratch.values
+    # four slices, not four offsets: only so do the loops vectorise
+    first, second = scratch.sums[:size], scratch.sums[size:]
+    third, fourth = scratch.sums[2 * size :], scratch.sums[3 * size :]
+    for i in range(used):
+        values[i] = (first[i] + second[i]) + (third[i] + fourth[i])
+    for i in range(used):
+        first[i] = 0
+    for i in range(used):
+        second[i] = 0
+    for i in range(used):
+        third[i] = 0
+    for i in range(used):
+        fourth[i] = 0
 
 
 @kernel
