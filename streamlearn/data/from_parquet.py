@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .parquet_filter import RowFilter
 
 _HELD = 1 << 18
+_SLACK = 1.35
+"""Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
 _POOL = 6 << 20
 """What the library's memory pool and page decoders keep beside what they hand out (measured)."""
 
@@ -164,7 +166,7 @@ class ParquetStore(Store):
         """Pages and decoded columns in flight, the pool's slack; not the shared footers.
 
         Row groups read whole hold a few columns at a time.  Those larger than `slice_rows` hold, of
-        every column, the current page compressed and not, and its dictionary: the page size is read
+        every column, the current page, its dictionary and a batch of rows: the page size is read
         from the first page of the largest row group, and may be exceeded by an odd writer's others.
         """
         stored = [name for name in {*names, *self.filter_names} if name in self._largest]
@@ -175,18 +177,19 @@ class ParquetStore(Store):
         whole = int(rows[rows <= slice_rows].max(initial=0))
         if whole:
             held = min(len(stored), columns_at_once(whole)) * (largest + 2 * wide * whole)
-        if rows.max(initial=0) > slice_rows:
+        sliced = rows[rows > slice_rows]
+        for n_rows in np.unique(sliced).tolist():
+            kept = self.held_nbytes(stored, n_rows)
+            held = max(held, kept + largest * (kept > 0))
+        if len(sliced) and not self.held_nbytes(stored, int(sliced.max())):
             file, group = self.unit(int(np.argmax(rows)))
-            kept = self.held_nbytes(stored, int(rows.max()))
-            if not kept:
-                pages = page_nbytes(self.footers, file, group, stored)
-                batch = 2 * wide * min(BATCH_ROWS, slice_rows)
-                kept = pages + len(stored) * (PAGE_BUFFER + batch)
-            held = max(held, kept + largest)
+            pages = page_nbytes(self.footers, file, group, stored)
+            batch = 2 * wide * min(BATCH_ROWS, slice_rows)
+            held = max(held, pages + len(stored) * (PAGE_BUFFER + batch))
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest
-        return int(1.25 * held) + _POOL + remote
+        return int(_SLACK * held) + _POOL + remote
 
     def held_nbytes(self, names: Sequence[str], n_rows: int) -> int:
         """Bytes of a row group decoded in its own types, if a sliced one is held so; else 0.

@@ -141,7 +141,7 @@ def dtype_name(kind: pa.DataType) -> str:
 def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -> int:
     """Bytes held by streaming these columns: the first data page and the dictionary of each.
 
-    Twice their decompressed size, compressed and not; at most the whole column chunks.
+    Decompressed, the dictionary also decoded; at most the whole column chunks.
     """
     footer, raw = footers.parsed(file).row_group(group), footers.open_raw(file, "none")
     total = 0
@@ -153,9 +153,9 @@ def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -
                 continue
             page = _page_size(stream, chunk.data_page_offset)
             if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                page += _page_size(stream, chunk.dictionary_page_offset)
+                page += 2 * _page_size(stream, chunk.dictionary_page_offset)
             whole = chunk.total_uncompressed_size + chunk.total_compressed_size
-            total += min(2 * page, whole) if page else whole
+            total += min(page, whole) if page else whole
     return total
 
 

@@ -498,10 +498,10 @@ def test_page_sizes_are_read_from_page_headers(tmp_path):
         )
         store = open_dataset(tmp_path / "a.parquet").store
         got = page_nbytes(store.footers, 0, 0, ["x"])
-        if not dictionary:
-            assert 2 * 8 * rows <= got <= 2 * 8 * rows + 100
+        if dictionary:  # 100 values twice, 7-bit codes
+            assert 2 * 8 * 100 < got < 2 * 8 * 100 + 2 * rows
         else:
-            assert 2 * 8 * 100 < got < 2 * (8 * 100 + 2 * rows)
+            assert 8 * rows <= got <= 8 * rows + 100
 
 
 @pytest.mark.slow
@@ -511,6 +511,8 @@ def test_peak_stays_below_what_is_promised(tmp_path, group_rows):
     names = {f"x{j}": random.standard_normal(500_000).astype(np.float32) for j in range(50)}
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table(names), file, row_group_size=group_rows, use_dictionary=False)
+    small = tmp_path / "small.parquet"
+    pq.write_table(pa.table(names).slice(0, 10), small)
     code = f"""
     import numpy as np, pyarrow.parquet as pq
     from streamlearn.data.open import open_dataset
@@ -520,7 +522,8 @@ def test_peak_stays_below_what_is_promised(tmp_path, group_rows):
         with open("/proc/self/status") as lines:
             return next(int(l.split()[1]) * 1024 for l in lines if l.startswith(key))
 
-    pq.ParquetFile({str(file)!r}, pre_buffer=False).schema_arrow
+    for _ in open_dataset({str(small)!r}).iter_chunks():
+        pass  # the baseline is taken with the libraries loaded
     before = status("VmRSS")
     data = open_dataset({str(file)!r}).with_slice_rows(32_768)
     for chunk in data.iter_chunks():
