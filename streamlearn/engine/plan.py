@@ -210,7 +210,7 @@ def _plan(
 ) -> Plan:
     n_lanes = len(cut_lanes(refs))
     n_rows = refs[-1].stop if refs else 0
-    disk = max((_disk_bytes(need, n_rows) for need in needs), default=0)
+    disk = _disk_bytes(needs, n_rows)
     on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0
     overhead = reader_bytes(source)
     shared = int(getattr(getattr(source, "store", None), "shared_nbytes", 0))
@@ -272,9 +272,11 @@ def _terms(
     )
 
 
-def _disk_bytes(need: Needs, n_rows: int) -> int:
-    """Scratch, and two generations of the row state."""
-    return int(n_rows * (need.scratch_bytes_per_row + 2 * need.row_state_bytes))
+def _disk_bytes(needs: Sequence[Needs], n_rows: int) -> int:
+    """The scratch cache, which lasts to the end of the fit, and two generations of row state."""
+    cache = max((need.scratch_bytes_per_row for need in needs), default=0)
+    row_state = max((need.row_state_bytes for need in needs), default=0)
+    return int(n_rows * (cache + 2 * row_state))
 
 
 def _total(terms: Sequence[Term]) -> int:

@@ -13,7 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..config import format_bytes, get_config
+from ..data.from_dask import DaskStore, partition_store
 from ..data.source import Store
+from ..data.stream import StreamStore, spool_stream
 from ..errors import MemoryBudgetError, SourceError
 from .dask_engine import Engine, find_client, open_engine
 from .memory import available_bytes
@@ -34,9 +36,9 @@ def settled(dataset: Any) -> Iterator[Any]:
     """
     store: Store = dataset.store
     scheduler = get_config().scheduler
-    if hasattr(store, "partitions"):
+    if isinstance(store, DaskStore):
         write = _write_collection
-    elif getattr(store, "one_shot", False):
+    elif isinstance(store, StreamStore):
         write = _write_stream
     elif store.in_memory and _is_too_large(dataset) and find_client(scheduler) is not None:
         write = _write_table
@@ -76,9 +78,9 @@ def _write_table(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
 
 def _write_stream(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
     """Batches that come once."""
-    from ..data.stream import spool_stream
-
-    return spool_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
+    written = spool_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
+    written.passes_before = 1  # type: ignore[attr-defined]
+    return written
 
 
 def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
@@ -99,7 +101,7 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> S
 def _partitions_in_flight(dataset: Any) -> int:
     """As many partitions at once as the budget holds; those of unknown length are trusted."""
     store = dataset.store
-    if getattr(store, "known", None) is None:
+    if store.known is None:
         return 1 << 20
     # the partition as computed, and the slice that is being written
     row = store.row_nbytes(dataset.columns, dataset.dtype)
@@ -116,8 +118,6 @@ def _partitions_in_flight(dataset: Any) -> int:
 
 def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str) -> list[Block]:
     """Task: one partition, which arrives computed, to one file."""
-    from ..data.from_dask import partition_store
-
     names, n_known = origin
     store = partition_store(block, names)
     if n_known is not None and store.n_rows != n_known[number]:

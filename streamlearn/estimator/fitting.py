@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,12 @@ from sklearn.base import is_classifier
 
 from ..engine.plan import make_plan
 from ..engine.run import Run
+from ..engine.settle import settled
 from ..errors import SourceError
 from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
 from .certificate import warn_unless_converged
-from .inputs import open_scored, open_training, with_known_rows
+from .inputs import open_scored, open_training
 from .persistence import fitted_tree, restore_fitted
 from .planning import plan_fit, summary_state_bytes
 from .targets import CodedSource
@@ -27,30 +29,31 @@ def fit(
 ) -> None:
     """Train `model` in place."""
     model._validate_params()
-    opened = open_training(model, X, y, sample_weight)
-    dataset = with_known_rows(opened)
-    dataset, held_out = hold_out(model, dataset, validation)
-    with Run(
-        dataset,
-        plan_fit(model, dataset),
-        name=type(model).__name__,
-        identity=identity(model, dataset, held_out),
-        checkpoint=checkpoint,
-    ) as run:
+    with ExitStack() as stack:
+        dataset = stack.enter_context(settled(open_training(model, X, y, sample_weight)))
+        dataset, held_out = hold_out(model, dataset, validation)
+        if held_out is not None:
+            held_out = stack.enter_context(settled(held_out))
+        run = stack.enter_context(
+            Run(
+                dataset,
+                plan_fit(model, dataset),
+                name=type(model).__name__,
+                identity=identity(model, dataset, held_out),
+                checkpoint=checkpoint,
+            )
+        )
         fitted = run.finished
         if fitted is None:
-            train(model, run, dataset, held_out, n_counting=int(dataset is not opened))
+            train(model, run, dataset, held_out)
             run.finish(fitted_tree(model))
         else:
             restore_fitted(model, fitted)
     warn_unless_converged(type(model).__name__, model.certificate_)
 
 
-def train(model: Any, run: Any, dataset: Any, held_out: Any, n_counting: int = 0) -> None:
-    """Summary, checks, the family's own fit, and the certificate with what it cost.
-
-    `n_counting` is the number of reads that only counted rows before the run began.
-    """
+def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
+    """Summary, checks, the family's own fit, and the certificate with what it cost."""
     wanted = model._sample_rows(dataset)
     read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
     summary = collect_summary(read, dataset, summary_state_bytes(run.plan))
@@ -70,7 +73,7 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, n_counting: int = 0
     outcome = model._fit(run, coded, summary, validation, *sample)
     model.history_ = list(run.history)
     model.plan_ = run.plan
-    model.n_passes_ = run.n_passes + n_counting
+    model.n_passes_ = run.n_passes
     model.certificate_ = replace(
         outcome,
         n_passes=model.n_passes_,

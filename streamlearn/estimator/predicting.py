@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..config import format_bytes, get_config
 from ..data.source import Chunk, Csr
+from ..data.stream import StreamStore
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
+from ..engine.settle import settled
 from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold, run_fold
 from .inputs import is_dask, open_features
@@ -149,26 +151,33 @@ def run(
     driver_bytes_per_row: int = 0,
 ) -> Any:
     """One read of a dataset: here if its rows are in memory, else by the engine."""
-    if dataset.store.in_memory:
+    if dataset.store.in_memory and not isinstance(dataset.store, StreamStore):
         return run_fold(fold, dataset.iter_chunks())
     width = len(getattr(model, "classes_", (0, 0)))
-    n_rows = dataset.n_rows if dataset.n_rows is not None else 0
-    needs = Needs(
-        name,
-        state_bytes=64 * n_models,
-        # decision, what is made of it, and the family's own temporaries of about the same size
-        step_bytes_per_row=4 * 8 * width,
-        driver_bytes=driver_bytes_per_row * n_rows,
-        model_bytes=n_models * model_bytes(model),
-    )
     label = f"{type(model).__name__}-{name}"
-    with Run(dataset, make_plan(dataset, [needs]), name=label, identity={}) as reading:
-        return reading.fold(fold, name=name)
+    with settled(dataset) as dataset:
+        n_rows = dataset.n_rows if dataset.n_rows is not None else 0
+        needs = Needs(
+            name,
+            state_bytes=64 * n_models,
+            # decision, what is made of it, and the family's own temporaries of about the same size
+            step_bytes_per_row=4 * 8 * width,
+            driver_bytes=driver_bytes_per_row * n_rows,
+            model_bytes=n_models * model_bytes(model),
+        )
+        with Run(dataset, make_plan(dataset, [needs]), name=label, identity={}) as reading:
+            return reading.fold(fold, name=name)
 
 
 def model_bytes(model: Any) -> int:
     """Bytes of a fitted model's arrays."""
-    return sum(v.nbytes for v in vars(model).values() if isinstance(v, np.ndarray))
+    items = [v for value in vars(model).values() for v in as_items(value)]
+    return sum(v.nbytes for v in items if isinstance(v, np.ndarray))
+
+
+def as_items(value: Any) -> tuple[Any, ...]:
+    """The fields of a NamedTuple, or the value alone."""
+    return tuple(value) if isinstance(value, tuple) else (value,)
 
 
 def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) -> None:

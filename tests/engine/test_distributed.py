@@ -103,7 +103,7 @@ def test_a_folder_that_workers_cannot_reach_is_refused_by_name(client, tmp_path,
         yield
 
     monkeypatch.setattr("streamlearn.engine.dask_engine.probe_file", elsewhere)
-    text = "must be shared by all workers of the cluster, but 2 of 2 cannot use it"
+    text = "must be shared by all workers of the cluster, but [12] of [12] cannot use it"
     with config_context(scratch=folder), open_run(Rows(), None) as run:
         with pytest.raises(ScratchError, match=text):
             run.sweep(sgd_fold(np.zeros(3), row_state="s"), None, Shuffled(), name="sweep")
