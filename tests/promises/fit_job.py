@@ -1,0 +1,90 @@
+"""A fit in a process of its own: ``python fit_job.py '{"path": ..., ...}'``.
+
+Prints one JSON line: digest of the fitted numbers, reads of chunks, memory over the baseline.
+With ``kill_at``, the process kills itself with SIGKILL before that read of a chunk.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+
+
+def main(job):
+    import streamlearn as sl
+
+    if job.get("measure"):
+        sl.warm()
+    from streamlearn.engine import lanes
+    from streamlearn.engine.memory import peak_resident_bytes
+
+    reads, lock, read = [0], threading.Lock(), lanes.RetryingReader.read
+
+    def counted(self, ref):
+        with lock:
+            reads[0] += 1
+            if reads[0] == job.get("kill_at"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return read(self, ref)
+
+    lanes.RetryingReader.read = counted
+    baseline = resident_bytes()
+    data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
+    kind = sl.AdditiveRegressor if job.get("regression") else sl.AdditiveClassifier
+    model = kind(**job.get("parameters", {}))
+    with settings(job), sl.config_context(**job.get("config", {})):
+        model.fit(data, checkpoint=job.get("checkpoint"))
+    return {
+        "digest": digest(model),
+        "reads": reads[0],
+        "n_passes": int(model.n_passes_),
+        "over_baseline": peak_resident_bytes() - baseline,
+        "score": float(model.score(data)) if job.get("score") else None,
+    }
+
+
+def settings(job):
+    import contextlib
+
+    import dask
+
+    stack = contextlib.ExitStack()
+    if job.get("workers"):
+        from distributed import Client, LocalCluster
+
+        cluster = LocalCluster(
+            n_workers=job["workers"], threads_per_worker=1, processes=True, dashboard_address=None
+        )
+        stack.enter_context(cluster)
+        stack.enter_context(Client(cluster))
+    else:
+        stack.enter_context(dask.config.set(num_workers=job.get("threads", 2)))
+    return stack
+
+
+def resident_bytes():
+    with open("/proc/self/status") as file:
+        (line,) = [line for line in file if line.startswith("VmRSS")]
+    return int(line.split()[1]) * 1024
+
+
+def digest(model):
+    """A hash of every fitted number, bit by bit, but for what the run itself cost."""
+    import numpy as np
+
+    h = hashlib.sha256()
+    certificate = model.certificate_
+    parts = [model.coef_, model.intercept_, certificate.primal, certificate.dual]
+    for part in parts:
+        for array in part if isinstance(part, list) else [part]:
+            h.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
+    return h.hexdigest()
+
+
+if __name__ == "__main__":
+    import warnings
+
+    warnings.simplefilter("ignore")
+    print(json.dumps(main(json.loads(sys.argv[1]))))

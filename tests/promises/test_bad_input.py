@@ -1,0 +1,235 @@
+"""Promise 5: bad input is named (what, where, what to do), and nothing half-written is left.
+
+Every test goes through the public surface, as a user would; stores have their own tests too.
+"""
+
+import os
+import stat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+import streamlearn as sl
+from streamlearn.errors import CheckpointError, MemoryBudgetError, SourceError, StreamlearnError
+
+N, P = 600, 3
+
+
+def frame(n=N, seed=0, **replace):
+    rng = np.random.default_rng(seed)
+    columns = {f"x{j}": rng.random(n, dtype=np.float32) for j in range(P)}
+    columns["y"] = (columns["x0"] + 0.3 * rng.standard_normal(n) > 0.5).astype(np.int64)
+    return columns | replace
+
+
+def write(path, columns, row_group_size=200):
+    pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
+    return str(path)
+
+
+def model(**parameters):
+    return sl.AdditiveClassifier(**({"n_bases": 6} | parameters))
+
+
+def fit(path, **parameters):
+    return model(**parameters).fit(sl.open_dataset(path, target="y"))
+
+
+def test_no_such_path(tmp_path):
+    with pytest.raises((SourceError, FileNotFoundError), match="nowhere.parquet"):
+        fit(str(tmp_path / "nowhere.parquet"))
+
+
+def test_empty_folder(tmp_path):
+    with pytest.raises(SourceError, match="no parquet files|is empty|empty"):
+        sl.open_dataset(str(tmp_path), target="y")
+
+
+def test_dataset_without_rows(tmp_path):
+    path = write(tmp_path / "a.parquet", {k: v[:0] for k, v in frame().items()})
+    with pytest.raises(SourceError, match="0 rows|no rows|empty"):
+        fit(path)
+
+
+def test_missing_target_column(tmp_path):
+    path = write(tmp_path / "a.parquet", frame())
+    with pytest.raises(SourceError, match="label.*x0"):
+        sl.open_dataset(path, target="label")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_not_finite_are_named_by_column(tmp_path, value):
+    columns = frame()
+    columns["x1"][450] = value
+    path = write(tmp_path / "a.parquet", columns)
+    with pytest.raises(ValueError, match="x1"):
+        fit(path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_target_that_is_not_finite(tmp_path, value):
+    y = frame()["x0"].astype(np.float64)
+    y[77] = value
+    path = write(tmp_path / "a.parquet", frame(y=y))
+    with pytest.raises(ValueError, match="y|target"):
+        sl.AdditiveRegressor(n_bases=6).fit(sl.open_dataset(path, target="y"))
+
+
+def test_string_column_where_numbers_are_needed(tmp_path):
+    path = write(tmp_path / "a.parquet", frame(x1=["a"] * N))
+    with pytest.raises(SourceError, match="x1.*string"):
+        fit(path)
+
+
+def test_nested_column(tmp_path):
+    path = write(tmp_path / "a.parquet", frame(x1=[[1.0, 2.0]] * N))
+    with pytest.raises(SourceError, match="x1"):
+        fit(path)
+
+
+def test_files_with_different_schemas(tmp_path):
+    write(tmp_path / "a.parquet", frame())
+    columns = frame()
+    columns["z"] = columns.pop("x2")
+    write(tmp_path / "b.parquet", columns)
+    with pytest.raises(SourceError, match=r"x2.*b\.parquet"):
+        sl.open_dataset(str(tmp_path), target="y")
+
+
+def test_zarr_arrays_of_different_length(tmp_path):
+    group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+    group.create_array("X", data=np.zeros((50, 2), np.float32))
+    group.create_array("y", data=np.zeros(49, np.int64))
+    with pytest.raises(SourceError, match="50.*49|49.*50"):
+        sl.open_dataset(str(tmp_path / "a.zarr"), target="y")
+
+
+def test_truncated_parquet_file_is_named(tmp_path):
+    path = write(tmp_path / "a.parquet", frame())
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) // 2)
+    with pytest.raises(SourceError, match=r"a\.parquet"):
+        fit(path)
+
+
+def test_damaged_row_group_is_named_and_the_checkpoint_stays(tmp_path):
+    path = write(tmp_path / "a.parquet", frame(n=20_000), row_group_size=1_000)
+    offset = pq.ParquetFile(path).metadata.row_group(15).column(0).data_page_offset
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write(b"\xff" * 64)
+    with pytest.raises(SourceError, match=r"a\.parquet.*row group"):
+        sl.AdditiveClassifier().fit(
+            sl.open_dataset(path, target="y", chunk_rows=1_000), checkpoint=str(tmp_path / "run")
+        )
+    assert any((tmp_path / "run").iterdir())
+
+
+def test_damaged_zarr_chunk_is_named(tmp_path):
+    columns = frame()
+    X = np.stack([columns[f"x{j}"] for j in range(P)], axis=1)
+    group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+    group.create_array("X", data=X, chunks=(100, P))
+    group.create_array("y", data=columns["y"], chunks=(100,))
+    chunk = tmp_path / "a.zarr" / "X" / "c" / "3" / "0"
+    chunk.write_bytes(b"\x00" * 10)
+    with pytest.raises(SourceError, match="X"):
+        model().fit(sl.open_dataset(str(tmp_path / "a.zarr"), target="y"))
+
+
+def test_one_class_only(tmp_path):
+    path = write(tmp_path / "a.parquet", frame(y=np.ones(N, np.int64)))
+    with pytest.raises(ValueError, match="class"):
+        fit(path)
+
+
+@pytest.mark.parametrize("solver", ["newton", "dual-cd"])
+def test_constant_columns_and_one_class_chunks_are_legal(tmp_path, solver):
+    columns = frame(x1=np.full(N, 7.0, np.float32))
+    order = np.argsort(columns["y"], kind="stable")
+    path = write(tmp_path / "a.parquet", {k: v[order] for k, v in columns.items()})
+    fitted = fit(path, solver=solver)
+    assert fitted.score(sl.open_dataset(path, target="y")) > 0.7
+
+
+def test_empty_files_among_others_are_legal(tmp_path):
+    write(tmp_path / "a.parquet", {k: v[:0] for k, v in frame().items()})
+    write(tmp_path / "b.parquet", frame())
+    write(tmp_path / "c.parquet", {k: v[:0] for k, v in frame().items()})
+    assert sl.open_dataset(str(tmp_path), target="y").n_rows == N
+    fit(str(tmp_path))
+
+
+def test_duplicate_column_names(tmp_path):
+    table = pa.table([pa.array([1.0, 2.0])] * 2 + [pa.array([0, 1])], names=["x0", "x0", "y"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="x0"):
+        sl.open_dataset(str(tmp_path / "a.parquet"), target="y")
+
+
+def test_predicting_with_other_columns(tmp_path):
+    path = write(tmp_path / "a.parquet", frame())
+    fitted = fit(path)
+    columns = frame()
+    reordered = write(tmp_path / "b.parquet", dict(reversed(columns.items())))
+    np.testing.assert_array_equal(
+        fitted.predict(sl.open_dataset(path)), fitted.predict(sl.open_dataset(reordered))
+    )
+    columns["z"] = columns.pop("x1")
+    renamed = write(tmp_path / "c.parquet", columns)
+    with pytest.raises(ValueError, match="x1"):
+        fitted.predict(sl.open_dataset(renamed))
+
+
+def test_budget_too_small_says_what_would_fit(tmp_path):
+    path = write(tmp_path / "a.parquet", frame())
+    data = sl.open_dataset(path, target="y")
+    with sl.config_context(memory_budget="1KiB"), pytest.raises(MemoryBudgetError, match="budget"):
+        model().fit(data)
+
+
+def test_scratch_without_permission(tmp_path):
+    if os.geteuid() == 0:
+        scratch = tmp_path / "file"
+        scratch.write_text("a file where a folder is expected")
+    else:
+        scratch = tmp_path / "closed"
+        scratch.mkdir(mode=stat.S_IRUSR)
+    path = write(tmp_path / "a.parquet", frame())
+    with sl.config_context(scratch=str(scratch / "s")), pytest.raises(OSError, match="scratch"):
+        fit(path, solver="dual-cd", loss="hinge")
+
+
+@pytest.mark.parametrize("change", ["data", "parameters"])
+def test_resume_against_something_else_is_refused(tmp_path, change):
+    path = write(tmp_path / "a.parquet", frame())
+    model(C=1.0).fit(sl.open_dataset(path, target="y"), checkpoint=str(tmp_path / "run"))
+    if change == "data":
+        write(path, frame(n=N + 1))
+    with pytest.raises(CheckpointError, match="C|rows|data"):
+        model(C=2.0 if change == "parameters" else 1.0).fit(
+            sl.open_dataset(path, target="y"), checkpoint=str(tmp_path / "run")
+        )
+
+
+def test_predictions_leave_nothing_half_written(tmp_path):
+    path = write(tmp_path / "a.parquet", frame(n=20_000), row_group_size=1_000)
+    fitted = fit(path)
+    offset = pq.ParquetFile(path).metadata.row_group(15).column(0).data_page_offset
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write(b"\xff" * 64)
+    with pytest.raises(StreamlearnError):
+        fitted.predict_to(sl.open_dataset(path), str(tmp_path / "scores.parquet"))
+    assert not (tmp_path / "scores.parquet").exists()
+
+
+def test_existing_predictions_are_refused(tmp_path):
+    path = write(tmp_path / "a.parquet", frame())
+    fitted = fit(path)
+    fitted.predict_to(sl.open_dataset(path), str(tmp_path / "scores.parquet"))
+    with pytest.raises((StreamlearnError, FileExistsError), match="overwrite"):
+        fitted.predict_to(sl.open_dataset(path), str(tmp_path / "scores.parquet"))

@@ -1,0 +1,40 @@
+"""Promise 1: the peak over the baseline stays within the budget, whatever the number of rows."""
+
+import pytest
+from promises.jobs import run, start, write_rows
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """120 and 480 MiB decoded, 50 float32 columns."""
+    folder = tmp_path_factory.mktemp("rows")
+    return [
+        write_rows(folder / f"{n}.parquet", n, 50, row_group=32_768) for n in (600_000, 2_400_000)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["newton", "dual-cd"])
+@pytest.mark.parametrize("budget", [64, 256])
+def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
+    over = [
+        run(
+            path=path,
+            measure=True,
+            config={"memory_budget": f"{budget}MiB"},
+            parameters={"solver": solver, "max_passes": 4},
+        )["over_baseline"]
+        for path in tables
+    ]
+    assert max(over) <= budget * MIB
+    assert over[1] <= over[0] + 12 * MIB  # no term in the number of rows: 360 MiB more data
+
+
+def test_a_budget_that_is_too_small_is_refused_before_the_first_read(tmp_path):
+    path = write_rows(tmp_path / "a.parquet", 4_000, 8)
+    done = start(path=path, config={"memory_budget": "2MiB"})
+    assert done.returncode == 1
+    assert "MemoryBudgetError" in done.stderr
+    assert "budget is 2.0 MiB" in done.stderr
