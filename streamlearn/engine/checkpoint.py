@@ -39,8 +39,9 @@ class Checkpoint:
     """
 
     def __init__(self, place: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
-        self.place = os.fspath(place)
-        self.is_url = is_url(self.place)
+        self.is_url = is_url(os.fspath(place))
+        # workers, whose working directory is another, write row state there
+        self.place = os.fspath(place) if self.is_url else os.path.abspath(place)
         self.is_new = True
         self.manifest: dict[str, Any] = {
             "format": FORMAT,

@@ -137,7 +137,7 @@ class Cluster:
 
     def require_shared(self, folder: str) -> None:
         """Each worker must find what this process writes there, and write beside it."""
-        if folder in self._shared:
+        if not folder or folder in self._shared:
             return
         mark = secrets.token_hex(8)
         with probe_file(folder, mark):

@@ -253,7 +253,6 @@ class Run:
             (self._token, self.plan.lanes_in_flight) if self._engine.is_cluster else None,
             durable=checkpoint is not None,
         )
-        keeper = checkpoint if keep else None
         refs = source.refs()
         if visit is None:
             segments: list[Any] = [(fold_lane, (lane,)) for lane in cut_lanes(refs)]
@@ -264,6 +263,7 @@ class Run:
         cut = [len(refs), len(segments)]
         if partial is not None and partial["cut"] != cut:
             partial = None  # made with other slices: its states would not fit in
+        keeper = checkpoint if keep else None
         with lane_bar(job.name, len(segments), shown=self._progress) as bar:
             if visit is None and fold.merge is not None:
                 lanes = [lane for _, (lane,) in segments]
