@@ -16,7 +16,7 @@ import numpy as np
 from numba.extending import overload
 
 from ..numeric.bsplines import basis_values, coordinate
-from ..numeric.jit import kernel
+from ..numeric.jit import inlined, kernel
 from ..numeric.losses import Hinge, LogLoss, SquaredHinge, dual_value
 from ..numeric.simd import ROW, add_two_rows
 
@@ -172,30 +172,31 @@ def same_table(columns, table, c, centred, d, e):
 # index a test for its sign, each as much as the arithmetic of a value.
 
 
-@kernel
-def set_splines(u, n_intervals, degree, phi, at):
+@inlined
+def set_splines(u, last, degree, phi, at):
     """Write the splines active at u into phi[at:at + 4] in place; return the first one's number."""
     if degree == 1:
-        j = min(np.int32(u), np.int32(n_intervals - 1))
+        j = min(np.int32(u), last)
         f = np.float64(u - np.float32(j))
         phi[at], phi[at + ONE] = 1.0 - f, f
         return np.uintp(j)
-    return np.uintp(basis_values(u, n_intervals, degree, phi[at:]))
+    return np.uintp(basis_values(u, last + 1, degree, phi[at:]))
 
 
-ONE = np.uintp(1)
+ONE, FOUR = np.uintp(1), np.uintp(4)
 
 
-@kernel
+@inlined
 def product(degree, phi, v, w, at):
     """Return phi[v:]'w[at:]."""
     total = phi[v] * w[at] + phi[v + ONE] * w[at + ONE]
-    for q in range(ONE + ONE, np.uintp(degree + 1)):
-        total += phi[v + q] * w[at + q]
+    if degree > 1:
+        for q in range(ONE + ONE, np.uintp(degree + 1)):
+            total += phi[v + q] * w[at + q]
     return total
 
 
-@kernel
+@inlined
 def quadratic(degree, phi, v, table, place, stride):
     """Return phi'L phi; `place` is the diagonal entry of the first active spline."""
     if degree == 1:
@@ -209,7 +210,7 @@ def quadratic(degree, phi, v, table, place, stride):
     return total
 
 
-@kernel
+@inlined
 def add_step(delta, degree, phi, v, table, place, stride, w, at):
     """Add delta L phi of one column to w[at:] in place; `place` is the first active spline's row."""
     stride, place, at = np.intp(stride), np.intp(place), np.intp(at)
@@ -225,8 +226,12 @@ class Visit(NamedTuple):
     """A row's active splines, one entry a column or stored value that counts."""
 
     degree: np.ndarray
+    last: np.ndarray
+    """The column's last interval, int32."""
     at: np.ndarray
     """Where the column begins in the padded coefficients."""
+    begin: np.ndarray
+    """Where its matrix begins in the tables."""
     here: np.ndarray
     """at + number of the first active spline."""
     place: np.ndarray
@@ -240,43 +245,53 @@ class Visit(NamedTuple):
 def make_visit(n):
     """Return room for n entries."""
     return Visit(
-        np.zeros(n, np.intp), np.zeros(n, np.uintp), np.zeros(n, np.uintp), np.zeros(n, np.uintp),
-        np.zeros(n, np.uintp), np.zeros(4 * n),
+        np.zeros(n, np.intp), np.zeros(n, np.int32), np.zeros(n, np.uintp), np.zeros(n, np.uintp),
+        np.zeros(n, np.uintp), np.zeros(n, np.uintp), np.zeros(n, np.uintp), np.zeros(4 * n),
     )  # fmt: skip
 
 
-@kernel
-def set_entry(visit, v, u, columns, padded, d):
-    """Write column d at coordinate u as entry v of `visit` in place; return its |phi|^2 in L."""
-    degree, at, phi = columns.degree[d], np.uintp(padded.at[d]), visit.phi
-    stride = np.uintp(padded.at[d + ONE]) - at
-    j = set_splines(u, columns.n_intervals[d], degree, phi, np.uintp(4) * v)
-    place = np.uintp(padded.begin[d]) + j * stride
-    visit.degree[v] = degree
-    visit.at[v] = at
-    visit.here[v] = at + j
+@inlined
+def set_column(visit, v, columns, padded, d):
+    """Write what entry v of `visit` knows of column d alone, in place."""
+    visit.degree[v] = columns.degree[d]
+    visit.last[v] = columns.n_intervals[d] - 1
+    visit.at[v] = padded.at[d]
+    visit.begin[v] = padded.begin[d]
+    visit.stride[v] = padded.at[d + ONE] - padded.at[d]
+
+
+@inlined
+def set_value(visit, v, u, table):
+    """Write what entry v of `visit` knows of its coordinate u, in place; return phi'L phi."""
+    degree, stride, phi = visit.degree[v], visit.stride[v], visit.phi
+    j = set_splines(u, visit.last[v], degree, phi, FOUR * v)
+    place = visit.begin[v] + j * stride
+    visit.here[v] = visit.at[v] + j
     visit.place[v] = place
-    visit.stride[v] = stride
-    return quadratic(degree, phi, np.uintp(4) * v, padded.table, place + j, stride)
+    return quadratic(degree, phi, FOUR * v, table, place + j, stride)
 
 
-@kernel
+@inlined
 def row_margin(visit, n, w, begin):
     """Return the row's sum of phi'w over n entries; `begin` is where the class begins in w."""
-    total = 0.0
-    for v in range(n):
-        total += product(
-            visit.degree[v], visit.phi, np.uintp(4) * v, w, begin + visit.here[v]
-        )
-    return total
+    # two sums: the next addition does not wait for the last
+    total, other = 0.0, 0.0
+    for v in range(np.uintp(0), n - n % (ONE + ONE), ONE + ONE):
+        u = v + ONE
+        total += product(visit.degree[v], visit.phi, FOUR * v, w, begin + visit.here[v])
+        other += product(visit.degree[u], visit.phi, FOUR * u, w, begin + visit.here[u])
+    if n % (ONE + ONE) > 0:
+        v = n - ONE
+        total += product(visit.degree[v], visit.phi, FOUR * v, w, begin + visit.here[v])
+    return total + other
 
 
-@kernel
+@inlined
 def step_row(visit, n, delta, table, w, begin):
     """Add delta L phi of every entry to the class's coefficients in place."""
     for v in range(n):
         add_step(
-            delta, visit.degree[v], visit.phi, np.uintp(4) * v, table, visit.place[v],
+            delta, visit.degree[v], visit.phi, FOUR * v, table, visit.place[v],
             visit.stride[v], w, begin + visit.at[v],
         )  # fmt: skip
 
@@ -300,6 +315,8 @@ def epoch(rows, columns, loss, problem, y, weight, order, state):
     for k in range(n_classes):
         for j in range(len(reference.c)):
             shift[k] += reference.c[j] * state.W[k, j]
+    for v in range(n):
+        set_column(visit, v, columns, padded, used[v])
     for i in order:
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
@@ -307,7 +324,7 @@ def epoch(rows, columns, loss, problem, y, weight, order, state):
         norm, begin = bias + s_all, np.uintp(i) * row_step
         for v in range(n):
             d = used[v]
-            norm += set_entry(visit, v, flat[begin + d * column_step], columns, padded, d)
+            norm += set_value(visit, v, flat[begin + d * column_step], padded.table)
         along = row_margin(visit, n, t, np.uintp(0))
         norm -= 2.0 * along
         for k in range(n_classes):
@@ -332,7 +349,7 @@ def epoch(rows, columns, loss, problem, y, weight, order, state):
                 state.W[k, first[d] + j] = w[k * room + at_w] - steps[k] * t[at_w]
 
 
-@kernel
+@inlined
 def class_sign(y, k, n_classes):
     """Return the target of class k: y itself if there is one class, else whether y is k."""
     if n_classes == 1:
@@ -360,7 +377,8 @@ def epoch_csr(data, indices, indptr, columns, loss, problem, y, weight, order, s
             d = np.uintp(indices[at])
             if columns.n_intervals[d] > 0:
                 u = coordinate(data[at], columns, d)
-                norm += set_entry(visit, n, u, columns, padded, d)
+                set_column(visit, n, columns, padded, d)
+                norm += set_value(visit, n, u, padded.table)
                 n += ONE
         for k in range(n_classes):
             sign = class_sign(y[i], k, n_classes)

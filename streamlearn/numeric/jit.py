@@ -38,14 +38,22 @@ def sum_kernel(function: Any) -> Any:
     return _compile(function, {"reassoc"})
 
 
-def _compile(function: Any, fastmath: bool | set[str]) -> Any:
+def inlined(function: Any) -> Any:
+    """`kernel` for what is called once a value: always inlined, however many arrays it takes.
+
+    A call hands over a NamedTuple of arrays word by word, which can cost more than the work.
+    """
+    return _compile(function, False, forceinline=True)
+
+
+def _compile(function: Any, fastmath: bool | set[str], **options: Any) -> Any:
     folder = None if config.DISABLE_JIT else cache_folder()
     before = config.CACHE_DIR
     if folder is not None:
         config.CACHE_DIR = folder  # numba reads it while it decorates, and only then
     try:
         decorate = numba.njit(
-            nogil=True, error_model="numpy", fastmath=fastmath, cache=folder is not None
+            nogil=True, error_model="numpy", fastmath=fastmath, cache=folder is not None, **options
         )
         return decorate(function)
     finally:
