@@ -2,6 +2,7 @@
 
 import io
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -81,8 +82,6 @@ def test_what_cannot_be_kept_is_named():
     with pytest.raises(TypeError, match=r"tree\.a\[1\] is a builtins.set"):
         round_trip({"a": [1, {2}]})
     with pytest.raises(TypeError, match="fractions.Fraction"):
-        from fractions import Fraction
-
         round_trip(Fraction(1, 2))
 
 
