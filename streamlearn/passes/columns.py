@@ -8,9 +8,6 @@ import numpy as np
 
 from ..data.source import Chunk, Csr
 from .kernels import (
-    MANY,
-    N_BINS,
-    SLOTS,
     TILE,
     Columns,
     Scratch,
@@ -21,12 +18,10 @@ from .kernels import (
     integers_of,
     make_limits,
     make_scratch,
-    pour_table,
-    tabulate,
-    tabulate_table,
     transpose_rows,
 )
 from .kernels_moments import merge_moments
+from .kernels_table import MANY, N_BINS, SLOTS, pour_table, tabulate, tabulate_table
 
 NO_ROW = np.iinfo(np.int64).max
 TABLE_NBYTES = 16 * SLOTS + 12 * 8

@@ -18,7 +18,7 @@ def identity(state: Any) -> Any:
 
 
 class RowState(NamedTuple):
-    """Row-aligned state (dual variables, margins): `width` values of `dtype` for every physical row.
+    """Row-aligned state (dual variables, margins): `width` values of `dtype` for each physical row.
 
     Zero before the first pass that names it.  `step` finds it in ``chunk.state[name]``, shape
     (m, width), and may change it in place; the engine keeps the change as the next generation.
@@ -36,8 +36,8 @@ class Fold(Generic[State, Result]):
     """A computation over all rows in one read.
 
     All four functions are picklable (module-level functions, `functools.partial` of them).  State
-    holds sums; `finish` divides.  A state is a plain tree: dicts with str keys, lists, tuples, numpy
-    arrays, str, int, float, bool, None.
+    holds sums; `finish` divides.  A state is a plain tree: dicts with str keys, lists, tuples,
+    numpy arrays, str, int, float, bool, None.
     """
 
     start: Callable[[], State]
@@ -53,7 +53,8 @@ class Fold(Generic[State, Result]):
 def both(*folds: Fold) -> Fold:
     """Several folds in one read; the result is the tuple of their results.
 
-    They are mergeable together only if each is; row states must have different names, or be read-only.
+    They are mergeable together only if each is; row states must have different names, or be
+    read-only.
     """
     names = [row.name for fold in folds for row in fold.rows if row.writes]
     if len(set(names)) < len(names):

@@ -16,29 +16,17 @@ import numpy as np
 
 from ..numeric.jit import kernel
 from .kernels_moments import merge_tile, tile_moments, weight_of_zeros
+from .kernels_table import BIN_SHIFT, LARGEST, MAGNITUDE, MANY, N_BINS, TINIEST, ZERO_BIN, slot_of
 
-MAX_VALUES = 256
-MANY = MAX_VALUES + 1
-SLOTS = 512
-N_BINS = 1 << 14
-ZERO_BIN = N_BINS // 2
-"""Of the positive numbers next to zero."""
 SPILL = N_BINS - 8
-TINIEST = np.float32(1e-45)
-LARGEST = float(np.finfo(np.float32).max)
 TILE = 2048
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-HASH_SHIFT = np.uint64(64 - 9)
-BIN_SHIFT = np.int32(32 - 14)
-MAGNITUDE = np.int32(0x7FFFFFFF)
 
 
 class Columns(NamedTuple):
     """Running facts of p columns; counts are float64 and exact up to 2^53 rows."""
 
     weight: Any
-    """(p,) weight of the finite values; with `mean` and `scatter` as in `moments`."""
+    """(p,) weight of the finite values; with `mean` and `scatter` as in `kernels_moments`."""
     mean: Any
     scatter: Any
     low: Any
@@ -128,133 +116,6 @@ def make_scratch(dtype: np.dtype) -> Scratch:
 
 def integers_of(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int32 if np.dtype(dtype).itemsize == 4 else np.int64)
-
-
-@kernel
-def first_slot(value):
-    """Where the search for a float64 begins; the product wraps around on purpose."""
-    return (np.float64(value).view(np.uint64) * GOLDEN) >> HASH_SHIFT
-
-
-@kernel
-def slot_of(keys, value):
-    """The slot that holds `value`, or the free slot where it belongs."""
-    slot = first_slot(value)
-    while keys[slot] != value and keys[slot] == keys[slot]:
-        slot = (slot + np.uint64(1)) & np.uint64(SLOTS - 1)
-    return slot
-
-
-@kernel
-def bin_of_value(value, cell, cell_bits):
-    """The 14-bit bin of one finite float64 but zero; `cell` is a float32, `cell_bits` its view."""
-    cell[0] = min(max(value, -LARGEST), LARGEST)
-    if cell[0] == 0.0:
-        cell[0] = TINIEST if value > 0.0 else -TINIEST
-    bits = cell_bits[0]
-    return ((bits ^ ((bits >> np.int32(31)) & MAGNITUDE)) >> BIN_SHIFT) + ZERO_BIN
-
-
-@kernel
-def tabulate_units(values, keys, key_counts, n):
-    """Count values in a table of `n` values, in place; (values in it, position where it was full)."""
-    for i in range(len(values)):
-        value = np.float64(values[i]) + 0.0  # -0.0 becomes 0.0
-        slot = first_slot(value)
-        if keys[slot] == value:  # nearly always
-            key_counts[slot] += 1
-            continue
-        slot = slot_of(keys, value)
-        if keys[slot] != value:
-            if not np.isfinite(value):
-                continue
-            if n == MAX_VALUES:
-                return MANY, i
-            n += 1
-            keys[slot] = value
-        key_counts[slot] += 1
-    return n, len(values)
-
-
-@kernel
-def tabulate_weights(values, weight, keys, key_weights, n):
-    """The same with weights; rows of weight 0 are absent."""
-    for i in range(len(values)):
-        value = np.float64(values[i]) + 0.0
-        slot = slot_of(keys, value)
-        if keys[slot] != value:
-            if not np.isfinite(value) or weight[i] == 0.0:
-                continue
-            if n == MAX_VALUES:
-                return MANY, i
-            n += 1
-            keys[slot] = value
-        key_weights[slot] += weight[i]
-    return n, len(values)
-
-
-@kernel
-def tabulate(columns, stack, stops):
-    """Count values in the tables, in place; stops[j] = position where column j left its table."""
-    for j in range(len(stops)):
-        n = columns.distinct[j]
-        first, stop = stack.offsets[j], stack.offsets[j + 1]
-        values, keys = stack.values[first:stop], columns.keys[j]
-        if n == MANY:
-            stops[j] = 0
-        elif len(stack.weight):
-            begin = stack.weight_offsets[j]
-            weight = stack.weight[begin : begin + stop - first]
-            n, stops[j] = tabulate_weights(values, weight, keys, columns.key_weights[j], n)
-        else:
-            n, stops[j] = tabulate_units(values, keys, columns.key_counts[j], n)
-        columns.distinct[j] = n
-
-
-@kernel
-def tabulate_table(columns, other, stops, weighted):
-    """Add tables to tables, in place; stops[j] = slot at which column j left its table."""
-    for j in range(len(stops)):
-        n = columns.distinct[j]
-        stops[j] = 0
-        if n == MANY or other.distinct[j] == MANY:
-            columns.distinct[j] = MANY
-            continue
-        stops[j] = SLOTS
-        keys = columns.keys[j]
-        for i in range(SLOTS):
-            value = other.keys[j, i]
-            if value != value:
-                continue
-            slot = slot_of(keys, value)
-            if keys[slot] != value:
-                n += 1
-                if n == MANY:
-                    stops[j] = i
-                    break
-                keys[slot] = value
-            if weighted:
-                columns.key_weights[j, slot] += other.key_weights[j, i]
-            else:
-                columns.key_counts[j, slot] += other.key_counts[j, i]
-        columns.distinct[j] = n
-
-
-@kernel
-def pour_table(columns, j, other, first, weighted):
-    """Add the table of column j of `other`, from slot `first` on, to its bins, in place."""
-    cell = np.empty(1, np.float32)
-    cell_bits = cell.view(np.int32)
-    row = columns.bin_of[j]
-    for i in range(first, SLOTS):
-        value = other.keys[j, i]
-        if value != value or value == 0.0:
-            continue
-        b = bin_of_value(value, cell, cell_bits)
-        if weighted:
-            columns.bin_weights[row, b] += other.key_weights[j, i]
-        else:
-            columns.bins[row, b] += other.key_counts[j, i]
 
 
 @kernel

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .kernels import BIN_SHIFT, SPILL, ZERO_BIN
+from .kernels import SPILL
+from .kernels_table import BIN_SHIFT, ZERO_BIN
 
 RELATIVE_ERROR = 1 / 32
 

@@ -1,7 +1,7 @@
-"""A seeded sample of rows kept in memory, for what needs rows in hand (a Hessian, a starting point).
+"""A seeded sample of rows kept in memory, for what needs rows in hand (a Hessian, a first guess).
 
-Which rows are drawn is a function of the physical row number and the seed alone, so it is the same for
-any chunking, any number of workers, and after a resume.
+Which rows are drawn is a function of the physical row number and the seed alone, so it is the same
+for any chunking, any number of workers, and after a resume.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _finish(width: int, kept: str, labelled: bool, weighted: bool, state: State)
 
 
 def _join(parts: list[np.ndarray], empty: np.ndarray) -> np.ndarray:
-    """One array; the parts are given up, so that no more than one of them is held twice for long."""
+    """One array; the parts are given up, so that the rows are not held twice for long."""
     joined = np.concatenate(parts) if parts else empty
     parts.clear()
     return joined

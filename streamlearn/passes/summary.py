@@ -17,7 +17,7 @@ from ..data.source import Chunk
 from ..errors import SourceError
 from .columns import COLUMN_NBYTES, NO_ROW, TABLE_NBYTES, add_columns, empty_columns, merge_columns
 from .fold import Fold, read_all, run_fold
-from .kernels import MANY
+from .kernels_table import MANY
 from .labels import Labels, OrderBias, add_labels, empty_labels, finish_labels, merge_labels
 from .quantiles import Cdf, cdf_of_bins, cdf_of_values, occupied, quantiles
 from .summary_text import format_summary

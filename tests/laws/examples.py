@@ -217,6 +217,6 @@ ROW_STATE = ("additive.dual_cd.certificate_fold",)
 
 NO_FOLD_EXAMPLE = {
     "engine.spool.spool_fold": "its state is files; tests/engine has its tests",
-    "additive.dual_cd.sweep_fold": "visits rows in an order of its own; tests/additive has its tests",
+    "additive.dual_cd.sweep_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

@@ -114,9 +114,9 @@ def test_what_is_no_label_is_refused():
         labels_of(many, cuts=(700,))
     with pytest.raises(sl.SourceError, match=r"2\*\*53"):
         labels_of(np.array([2**60 + 1, 2**60 + 3]))
+    odd = np.empty(2, object)
+    odd[:] = [("a",), ("b",)]
     with pytest.raises(sl.SourceError, match="of type tuple"):
-        odd = np.empty(2, object)
-        odd[:] = [("a",), ("b",)]
         labels_of(odd)
     with pytest.raises(sl.SourceError, match="a number in some rows and a string in others"):
         merge_labels(
