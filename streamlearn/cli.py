@@ -250,7 +250,7 @@ def evaluate(model_file, data, target, weight, memory_budget, json_output) -> No
 
 
 @main.command()
-@click.option("--rows", default=None, type=int, help="Rows to write; default 4 million.")
+@click.option("--rows", default=None, type=int, help="Rows to write; default 3 million.")
 @click.option("--folder", default=None, help="Where to write; default a temporary folder, removed.")
 @click.option("--plots", default=".", show_default=True, help="Folder for the plots.")
 @click.option("--memory-budget", "-m", metavar="SIZE", default="64MiB", show_default=True)

@@ -12,8 +12,8 @@ N_ROWS = 64
 def warm() -> None:
     """Load the libraries, and compile or load every kernel by fitting it to a few made-up rows.
 
-    After it a fit adds only its own data to memory, and spends no time on compiling.  About two
-    seconds with kernels in numba's cache, half a minute without.
+    After it a fit adds only its own data to memory, and spends no time on compiling.  A few seconds
+    with kernels in numba's cache; minutes without, as every loss, dtype and layout is compiled.
     """
     import dask.array  # noqa: F401
     import distributed  # noqa: F401
