@@ -26,9 +26,9 @@ def quantile_breakpoints(
     """Breakpoints at equal steps of a histogram's distribution function.
 
     Bin i spreads `mass[i]` evenly over [lo[i], hi[i]]; bins ascend and do not overlap.  A bin with
-    lo == hi is one value: its mass is capped at 1 / n_intervals of the whole (what is left is
-    normalised again) and its place is the middle of its step, so that a column of 95 % zeros does
-    not put all its rows into one interval.
+    lo == hi is one value: its mass is capped at 1 / n_intervals of what the caps leave, and its place
+    is the middle of its step, so that a column of 95 % zeros does not put all its rows into one
+    interval.
     """
     lo, hi, mass = (np.asarray(a, dtype=np.float64) for a in (lo, hi, mass))
     keep = mass > 0
@@ -36,7 +36,7 @@ def quantile_breakpoints(
     if len(mass) == 0:
         return np.empty(0)
     single = lo == hi
-    mass = np.where(single, np.minimum(mass, mass.sum() / n_intervals), mass)
+    mass = np.where(single, np.minimum(mass, _cap(mass[single], mass.sum(), n_intervals)), mass)
     top = np.cumsum(mass)
     bottom = top - mass
     middle = 0.5 * (bottom + top)
@@ -46,6 +46,18 @@ def quantile_breakpoints(
     k = np.interp(t, np.maximum.accumulate(height.ravel()), x)
     k[0], k[-1] = lo[0], hi[-1]
     return distinct(k, dtype)
+
+
+def _cap(mass: np.ndarray, total: float, n_intervals: int) -> float:
+    """The cap t for which min(mass, t) is nowhere more than 1 / n_intervals of what is left."""
+    heavy = np.sort(mass)[::-1]
+    rest = total - np.concatenate([[0.0], np.cumsum(heavy)])
+    for q in range(min(n_intervals, len(heavy))):
+        t = rest[q] / (n_intervals - q)
+        if heavy[q] <= t:
+            return t
+    # at most n_intervals values carry everything: equal steps
+    return heavy[-1] if len(heavy) else total
 
 
 def distinct(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -1,0 +1,87 @@
+"""Kernels are cached on disk by the hash of their sources; a second process compiles nothing."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numba
+import pytest
+from streamlearn.numeric import jit
+
+FIT = """
+import numpy as np
+from streamlearn.additive import kernels as k
+from streamlearn.additive import kernels_dense
+from streamlearn.numeric.bsplines import make_bases
+from streamlearn.numeric.losses import LogLoss
+bases = make_bases([np.linspace(0, 1, 5)] * 2, [1, 1])
+X = np.random.default_rng(0).random((50, 2))
+sums = k.empty_sums(1, bases.dim)
+point = k.make_point(np.zeros((1, bases.dim)), 0.0)
+k.gradient_rows(X, bases, LogLoss(), point, np.ones(50), k.NONE, sums)
+stats = getattr(kernels_dense.gradient, "stats", None)
+print(float(sums.value[0]), stats and sum(stats.cache_hits.values()),
+      stats and sum(stats.cache_misses.values()))
+"""
+
+
+def run(**environment):
+    result = subprocess.run(
+        [sys.executable, "-c", FIT], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def test_config_is_restored():
+    before = numba.config.CACHE_DIR
+    jit.kernel(lambda x: x)
+    assert numba.config.CACHE_DIR == before
+
+
+def test_hash_covers_every_kernel_file():
+    names = {path.name for path in jit.kernel_files()}
+    assert {"losses.py", "bsplines.py", "tiles.py", "kernels.py", "kernels_dual.py"} <= names
+
+
+def test_folder_that_cannot_be_made_warns_once(monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocked))
+    jit.cache_folder.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="NUMBA_CACHE_DIR"):
+            assert jit.cache_folder() is None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert jit.cache_folder() is None
+            assert jit.kernel(lambda x: x + 1)(1) == 2
+    finally:
+        jit.cache_folder.cache_clear()
+
+
+@pytest.mark.slow
+def test_second_process_has_hits_only(tmp_path):
+    first = run(NUMBA_CACHE_DIR=str(tmp_path)).stdout.split()
+    second = run(NUMBA_CACHE_DIR=str(tmp_path)).stdout.split()
+    assert first[1:] == ["0", "1"]
+    assert second[1:] == ["1", "0"]
+    assert first[0] == second[0]
+
+
+@pytest.mark.slow
+def test_without_jit(tmp_path):
+    plain = run(NUMBA_DISABLE_JIT="1").stdout.split()
+    compiled = run(NUMBA_CACHE_DIR=str(tmp_path)).stdout.split()
+    assert float(plain[0]) == pytest.approx(float(compiled[0]), rel=1e-14)
+
+
+@pytest.mark.slow
+def test_read_only_home(tmp_path):
+    blocked = tmp_path / "home"
+    blocked.write_text("not a folder")
+    environment = {"NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "", "HOME": str(blocked)}
+    result = run(**environment)
+    assert result.stderr.count("UserWarning") == 1
+    assert "compiled kernels cannot be kept" in result.stderr
