@@ -145,3 +145,15 @@ def test_as_a_program(data):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout)["n_rows"] == 300
+
+
+@pytest.mark.slow
+def test_demo(tmp_path):
+    result = run(
+        "demo", "--rows", 70_000, "--folder", tmp_path / "d", "--plots", tmp_path / "plots", "--json"
+    )
+    facts = json.loads(result.stdout)
+    assert facts["peak_over_baseline_bytes"] <= facts["memory_budget_bytes"]
+    assert facts["log_loss"] < facts["best_possible_log_loss"] + 0.01
+    assert facts["relative_gap"] < 1e-4
+    assert all(path.startswith(str(tmp_path)) for path in facts["plots"])
