@@ -1,4 +1,4 @@
-"""A function of each partition of a dask collection: lazily, or now to count rows."""
+"""A function of each partition of a dask collection, lazily."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .from_dask import DaskStore, open_collection
+from .from_dask import open_collection
 
 
 def map_rows(
@@ -43,16 +43,3 @@ def map_rows(
         ],
         allow_unknown_chunksizes=True,
     )
-
-
-def count_rows(store: DaskStore) -> DaskStore:
-    """The same store with the length of every partition, for which each is computed once."""
-    import dask
-
-    lengths = dask.compute(*[dask.delayed(_length)(block) for block in store.partitions])
-    return store.with_lengths(lengths)
-
-
-def _length(block: Any) -> int:
-    X = block.X
-    return X.shape[0] if hasattr(X, "shape") else len(X)

@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
 from ..data.order import HashShare, derive_seed
+from ..engine.settle import settled
 from .inputs import open_training
 from .scoring import check_metric, evaluate_models
 
@@ -120,15 +121,16 @@ def cross_validate(
     if scoring in ("log_loss", "mean_squared_error"):
         raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
     started = time.perf_counter()
-    rows = open_training(clone(model), dataset, y, sample_weight)
+    opened = open_training(clone(model), dataset, y, sample_weight)
     edges = np.linspace(0, 1, cv + 1)
     seed = derive_seed(seed, FOLDS)
     scores, n_passes = np.empty((len(candidates), cv)), 0
-    for fold in range(cv):
-        lo, hi = float(edges[fold]), float(edges[fold + 1])
-        train = replace(rows, shares=(*rows.shares, AllBut(lo, hi, seed)), _counted=[])
-        fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
-        n_passes += sum(m.n_passes_ for m in fitted) + 1
-        results = evaluate_models(fitted, rows.where_hash(lo, hi, seed), [scoring])
-        scores[:, fold] = [result[scoring] for result in results]
+    with settled(opened) as rows:
+        for fold in range(cv):
+            lo, hi = float(edges[fold]), float(edges[fold + 1])
+            train = replace(rows, shares=(*rows.shares, AllBut(lo, hi, seed)), _counted=[])
+            fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
+            n_passes += sum(m.n_passes_ for m in fitted) + 1
+            results = evaluate_models(fitted, rows.where_hash(lo, hi, seed), [scoring])
+            scores[:, fold] = [result[scoring] for result in results]
     return CrossValidation(candidates, scores, scoring, n_passes, cv, time.perf_counter() - started)

@@ -50,15 +50,6 @@ def open_training(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
     return dataset
 
 
-def with_known_rows(dataset: Dataset) -> Dataset:
-    """A dask collection whose partitions' lengths are known; those that are not are counted now."""
-    if getattr(dataset.store, "known", ()) is not None:
-        return dataset
-    from ..data.map_dask import count_rows
-
-    return replace(dataset, store=count_rows(dataset.store))
-
-
 def open_data(X: Any) -> Dataset:
     """Rows of any kind, with or without a target."""
     return X if isinstance(X, Dataset) else open_dataset(X)

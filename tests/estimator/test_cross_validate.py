@@ -1,5 +1,6 @@
 """Cross-validation by row hash: scores as by hand, reads counted, folds disjoint."""
 
+import dask.array as da
 import numpy as np
 import pytest
 from estimator.ridge import RidgeClassifier, RidgeRegressor
@@ -44,6 +45,14 @@ def test_arrays(table):
     assert result.scores.shape == (1, 2)
     assert (result.mean > 0.9).all()
     assert "as given" in repr(result)
+
+
+def test_dask(table):
+    X, y, _ = table
+    parts = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    lazily = sl.cross_validate(RidgeClassifier(), parts[0], cv=2, y=parts[1])
+    here = sl.cross_validate(RidgeClassifier(), X, cv=2, y=y)
+    np.testing.assert_array_equal(lazily.scores, here.scores)
 
 
 def test_bad_arguments(table):
