@@ -162,8 +162,7 @@ def evaluate(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
 
     The reference the kernels are tested against; meant for plots and tables, not for rows.
     """
-    x = np.asarray(x)
-    x = x if x.dtype == np.float32 else x.astype(np.float64)
+    x = np.ascontiguousarray(x, np.float32 if np.asarray(x).dtype == np.float32 else np.float64)
     n = int(bases.first[d + 1] - bases.first[d])
     out = np.zeros((len(x), n))
     if n == 0:

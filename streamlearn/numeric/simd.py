@@ -209,6 +209,8 @@ def lookup_lanes(typing_context, u, n_rows, constants, slopes, F):
 
 def _vector_at(context, builder, kind, array, at, vector):
     """Pointer to the vector that starts at element `at` of a contiguous 1-D array."""
+    if not kind.is_c_contig:
+        raise TypeError(f"{kind}: vector loads need a contiguous array")
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
