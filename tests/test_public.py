@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -33,18 +35,18 @@ def test_import_loads_no_other_package():
     assert set(json.loads(run(code))) <= {"streamlearn", *sys.stdlib_module_names}
 
 
-@pytest.mark.slow
-def test_warm_is_a_function_however_it_was_reached():
-    assert "ok" in run(
-        "import streamlearn.warm as module; import streamlearn as sl; sl.warm(); module.warm();"
-        "from streamlearn.warm import warm; warm(); print('ok')"
+def test_warm_can_be_called_however_it_was_reached():
+    """Importing the module ``streamlearn.warm`` binds that name in the package, like `sl.warm`."""
+    assert (
+        run(
+            "import streamlearn.warm as module; import streamlearn as sl;"
+            "module._warm_additive = lambda: print('warmed');"
+            "sl.warm(); module.warm(); from streamlearn.warm import warm; warm()"
+        )
+        == "warmed\n" * 3
     )
 
 
 def test_version_is_the_packages():
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        assert version("streamlearn") == sl.__version__
-    except PackageNotFoundError:
-        pytest.skip("streamlearn is not installed here, only on the path")
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+    assert project["project"]["version"] == sl.__version__
