@@ -19,21 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
-from ..numeric.losses import LogLoss, SquaredError
+from ..numeric.losses import LogLoss
 from ..passes.fold import Fold, RowState
 from ..solvers.newton import Evaluation
-from .kernels import (
-    NONE,
-    DualProblem,
-    DualState,
-    coordinates_rows,
-    dual_epoch_rows,
-    dual_sum_rows,
-    empty_sums,
-    gradient_rows,
-    make_point,
-)
-from .objective import Problem, add_sums, losses, weights
+from .kernels import DualProblem, DualState, coordinates_rows, dual_epoch_rows, dual_sum_rows
+from .objective import Problem, add_sums, losses, spline_sums, weights
 
 ALPHA = "alpha"
 GROUP = 4
@@ -167,14 +157,10 @@ def _add_certificate(
     y, s, alpha = problem.targets(chunk), weights(chunk), chunk.state[ALPHA]
     loss += losses(problem, theta, chunk)
     dual_sum_rows(problem.loss, problem.C, y, s, alpha, dual)
-    zero = make_point(np.zeros((1, problem.dim)), np.zeros(1))
     for k in range(problem.n_outputs):
         sign = y if problem.n_outputs == 1 else np.where(y == k, 1.0, -1.0)
         pull = alpha[:, k] * sign
-        # sum pull Phi: half the slope of the squared error of 0 against -pull
-        sums = empty_sums(1, problem.dim)
-        gradient_rows(chunk.X, problem.bases, SquaredError(), zero, -pull, NONE, sums)
-        force[k] += 0.5 * sums.gradient[0]
+        force[k] += spline_sums(problem, pull, chunk)
         total[k] += pull.sum()
     return state
 

@@ -36,6 +36,10 @@ LOSSES: dict[str, Any] = {
 }
 
 
+SHRINK = 4.0
+"""Rows at which a correlation counts half."""
+
+
 class Problem(NamedTuple):
     """Everything about the objective but the rows."""
 
@@ -181,6 +185,16 @@ def empty_gram(dim: int) -> GramSums:
 
 def add_gram(problem: Problem, theta: np.ndarray, k: int, gram: GramSums, chunk: Chunk) -> float:
     """Add C sum s l'' Phi Phi' of output k to `gram`; returns C sum s l''."""
+    h, y = row_curvatures(problem, theta, k, chunk)
+    r = h * y if isinstance(problem.loss, SquaredError) else NONE
+    gram_rows(chunk.X, problem.bases, h, r, gram)
+    return float(h.sum())
+
+
+def row_curvatures(
+    problem: Problem, theta: np.ndarray, k: int, chunk: Chunk
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) C s l'' and targets of output k."""
     y = problem.targets(chunk)
     F = np.empty((chunk.n_rows, 1))
     point = _point(problem, theta[k : k + 1])
@@ -191,9 +205,37 @@ def add_gram(problem: Problem, theta: np.ndarray, k: int, gram: GramSums, chunk:
     h *= problem.C
     if chunk.weight is not None:
         h *= chunk.weight
-    r = h * y if isinstance(problem.loss, SquaredError) else NONE
-    gram_rows(chunk.X, problem.bases, h, r, gram)
-    return float(h.sum())
+    return h, y
+
+
+def spline_sums(problem: Problem, a: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """(dim,) sum a Phi: the slope of the squared error of 0 against -a/2."""
+    sums = empty_sums(1, problem.dim)
+    zero = make_point(np.zeros((1, problem.dim)), np.zeros(1))
+    gradient_rows(chunk.X, problem.bases, SquaredError(), zero, -0.5 * a, NONE, sums)
+    return sums.gradient[0]
+
+
+def mass_fold(problem: Problem, theta: np.ndarray) -> Fold[Any, Any]:
+    """Fold: C sum s l'' Phi (K, dim) and C sum s l'' (K,) at `theta`.  State 8 K dim bytes."""
+    return Fold(
+        partial(_start_mass, problem.n_outputs, problem.dim),
+        partial(_add_mass, problem, theta),
+        add_sums,
+    )
+
+
+def _start_mass(n_outputs: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros((n_outputs, dim)), np.zeros(n_outputs)
+
+
+def _add_mass(problem: Problem, theta: np.ndarray, state: Any, chunk: Chunk) -> Any:
+    if chunk.n_rows:
+        for k in range(problem.n_outputs):
+            h, _ = row_curvatures(problem, theta, k, chunk)
+            state[0][k] += spline_sums(problem, h, chunk)
+            state[1][k] += h.sum()
+    return state
 
 
 def curvatures(loss: Any, y: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -204,6 +246,28 @@ def curvatures(loss: Any, y: np.ndarray, f: np.ndarray) -> np.ndarray:
     if isinstance(loss, SquaredHinge):
         return np.where(y * f < 1.0, 2.0, 0.0)
     return np.full(len(y), 2.0)
+
+
+def calibrate(
+    gram: GramSums, total: float, count: np.ndarray, mass: np.ndarray, full: float
+) -> GramSums:
+    """A sample's curvature with every spline's share of it made that of all rows, in place.
+
+    `mass` (dim,) and `full` are sum h Phi and sum h over all rows, `count` (dim,) the sample's rows
+    at each spline.  A value that is rare in all rows is met by chance, or not at all, in a sample,
+    and its coefficient would be sent too far.  The covariance of the splines is scaled to the right
+    masses, with correlations of splines seen in few rows shrunk; it stays positive semi-definite.
+    """
+    H, seen = gram.H, gram.g > 0
+    dger(-1.0 / total, gram.g, gram.g, a=H.T, overwrite_a=1)
+    ratio = np.where(seen, mass / np.where(seen, gram.g, 1.0), 0.0)
+    diagonal = np.where(seen, H.diagonal() * ratio, mass)
+    scale = np.sqrt(ratio * (count / (count + SHRINK)))
+    H *= scale
+    H *= scale[:, None]
+    np.fill_diagonal(H, diagonal)
+    dger(1.0 / full, mass, mass, a=H.T, overwrite_a=1)
+    return GramSums(H, mass, gram.b)
 
 
 def _start_grams(n_outputs: int, dim: int) -> list[Any]:

@@ -14,32 +14,42 @@ from .objective import (
     Problem,
     add_evaluation,
     add_gram,
+    calibrate,
     empty_gram,
     evaluation_fold,
     finish_evaluation,
     gram_fold,
+    mass_fold,
     newton_step,
+    row_curvatures,
+    spline_sums,
 )
 
 ROUNDING = {True: 1e-8, False: 1e-13}
 """Relative error of a value summed in float32 and in float64 arithmetic."""
-ROWS_PER_COEFFICIENT = 80
+ROWS_PER_COEFFICIENT = 20
 """Of the rows that the first directions of a sample's own fit take their curvature from."""
 GROWTH = 4
+FEW = 5
+"""Rows of a sample that a spline should be met in."""
 
 
 class SampleObjective:
     """The objective as a sample of the rows estimates it; no reads.
 
-    Directions take their curvature from every `stride`-th row until that is too slow.
+    Directions take their curvature from every `stride`-th row; if the sample is all rows, until
+    that is too slow.
     """
 
-    def __init__(self, problem: Problem, rows: Chunk, total_weight: float) -> None:
+    def __init__(
+        self, problem: Problem, rows: Chunk, total_weight: float, share: float
+    ) -> None:
         weight = len(rows.y) if rows.weight is None else rows.weight.sum()
         # C is that of all rows, spread over these: the sample's optimum is then near the full one.
         self.problem = problem._replace(C=problem.C * total_weight / weight)
         self.rounding = ROUNDING[problem.single]
-        self.rows = rows
+        self.rows, self.share = rows, share
+        self._known_counts: dict[int, np.ndarray] = {}
         few = len(rows.y) // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
         self._stride = 1 if isinstance(rows.X, Csr) else min(max(few, 1), GROWTH)
 
@@ -51,61 +61,100 @@ class SampleObjective:
         )
 
     def direction(self, at: Evaluation, k: int) -> np.ndarray:
-        return self.newton_step(at.theta, k, at.gradient[k], self._stride)
+        if self._stride == 1:
+            return self.newton_step(at.theta, k, at.gradient[k])
+        h, _ = row_curvatures(self.problem, at.theta, k, self.rows)
+        mass = spline_sums(self.problem, h, self.rows), float(h.sum())
+        return self.newton_step(at.theta, k, at.gradient[k], mass, self._stride)
 
     def refine(self, at: Evaluation) -> None:
-        self._stride = 1
+        if self.share == 1.0:
+            self._stride = 1
 
     def newton_step(
-        self, theta: np.ndarray, k: int, gradient: np.ndarray, stride: int = 1
+        self, theta: np.ndarray, k: int, gradient: np.ndarray, mass: Any = None, stride: int = 1
     ) -> np.ndarray:
-        """-H^-1 gradient, H estimated at `theta` from every `stride`-th row."""
+        """-H^-1 gradient, H estimated at `theta` from every `stride`-th row of the sample.
+
+        `mass` (sum h Phi, sum h) of the rows it stands for corrects it.
+        """
         problem = self.problem._replace(C=self.problem.C * stride)
         gram = empty_gram(problem.dim)
         total = add_gram(problem, theta, k, gram, _every(self.rows, stride))
+        if mass is not None and total > 0:
+            gram, total = calibrate(gram, total, self._counts(stride), *mass), mass[1]
         return newton_step(problem, gram, total, gradient)
+
+    @property
+    def misses_values(self) -> bool:
+        """Whether some splines are met by too few of these rows to know their curvature."""
+        return bool((self._counts(1) < FEW).any())
+
+    def _counts(self, stride: int) -> np.ndarray:
+        """(dim,) rows at each spline."""
+        if stride not in self._known_counts:
+            rows = _every(self.rows, stride)
+            self._known_counts[stride] = spline_sums(self.problem, np.ones(rows.n_rows), rows)
+        return self._known_counts[stride]
 
 
 class StreamedObjective:
     """The objective over all rows: a read measures, the sample gives directions.
 
-    Once these are too slow, reads sum up the curvature of a hash share of the rows as well, four
-    times as many rows each time, if `may_grow`.
+    Once these are too slow, or if the sample misses rare values, reads sum up every spline's share
+    of the curvature too (`calibrate`); then, if `may_grow`, the curvature itself from a hash share
+    of the rows, four times as many rows each time.
     """
 
     def __init__(
-        self, run: Any, source: Any, sample: SampleObjective, problem: Problem, share: float,
-        seed: int, may_grow: bool,
+        self,
+        run: Any,
+        source: Any,
+        problem: Problem,
+        sample: SampleObjective,
+        *,
+        seed: int,
+        may_grow: bool,
     ) -> None:
         self.problem, self.rounding = problem, sample.rounding
         self._run, self._source, self._sample = run, source, sample
-        self._share, self._seed = share, seed
-        self._may_grow, self._in_pass = may_grow and share < 1.0, False
-        self._grams: list[Any] = []
-        self._n_reads = 0
+        self._share, self._seed, self._may_grow = sample.share, seed, may_grow
+        self._extra = "mass" if sample.share < 1.0 and sample.misses_values else ""
+        self._curvature: tuple[str, Any] = "", None
+        self._n_reads = self._n_slow = 0
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
         self._n_reads += 1
         name = f"newton-{self._n_reads}"
         fold: Any = evaluation_fold(self.problem, theta)
-        if not self._in_pass:
+        if not self._extra:
             return self._run.fold(fold, self._source, name=name)
-        scaled = self.problem._replace(C=self.problem.C / self._share)
-        more = gram_fold(scaled, theta, self._share, self._seed)
-        at, self._grams = self._run.fold(both(fold, more), self._source, name=name)
+        if self._extra == "mass":
+            more = mass_fold(self.problem, theta)
+        else:
+            scaled = self.problem._replace(C=self.problem.C / self._share)
+            more = gram_fold(scaled, theta, self._share, self._seed)
+        at, found = self._run.fold(both(fold, more), self._source, name=name)
+        self._curvature = self._extra, found
         return at
 
     def direction(self, at: Evaluation, k: int) -> np.ndarray:
-        if not self._grams:
-            return self._sample.newton_step(at.theta, k, at.gradient[k])
-        gram, total = self._grams[k]
-        return newton_step(self.problem, GramSums(*gram), total, at.gradient[k])
+        kind, found = self._curvature
+        if kind == "gram":
+            gram, total = found[k]
+            return newton_step(self.problem, GramSums(*gram), total, at.gradient[k])
+        mass = (found[0][k], float(found[1][k])) if kind == "mass" else None
+        return self._sample.newton_step(at.theta, k, at.gradient[k], mass)
 
     def refine(self, at: Evaluation) -> None:
-        if self._may_grow:
-            self._share = min(1.0, GROWTH * self._share)
-            self._in_pass = True
+        if self._share == 1.0:
+            return
+        if not self._extra:
+            self._extra = "mass"
+        elif self._may_grow and (self._extra == "gram" or self._n_slow):
+            self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
+        self._n_slow += 1
 
 
 def _every(rows: Chunk, stride: int) -> Chunk:

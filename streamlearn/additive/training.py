@@ -126,7 +126,7 @@ def fit_newton(
     may_grow: bool,
 ) -> Outcome:
     """The sample's optimum, then reads of all rows with directions from the sample."""
-    rows = SampleObjective(problem, sample, total_weight)
+    rows = SampleObjective(problem, sample, total_weight, share)
     start = np.zeros((problem.n_outputs, problem.dim + 1))
     if share >= 1.0:  # the sample is all rows: its optimum is the one sought, a read proves it
         goal = {"tol": 0.25 * tol}
@@ -134,7 +134,7 @@ def fit_newton(
         goal = {"tol": 0.0, "decrement": DECREMENT}
     own = newton(rows, start, max_reads=SAMPLE_ITERATIONS, **goal)
     streamed = StreamedObjective(
-        run, source, rows, problem, share, derive_seed(seed, 1), may_grow
+        run, source, problem, rows, seed=derive_seed(seed, 1), may_grow=may_grow
     )
     solution = newton(streamed, own.at.theta, tol=tol, max_reads=max_reads, watch=watch)
     return watch.outcome(solution.at, tol, solution.reason)

@@ -103,8 +103,8 @@ def newton(
         for k in np.flatnonzero(moved & ~done):
             step[k] = objective.direction(at, k)
             slope[k] = at.gradient[k] @ step[k]
-            size[k] = 1.0
-            done[k] |= -0.5 * slope[k] < decrement * abs(at.value[k])
+            size[k] = 1.0 if slope[k] < 0 else 0.0
+            done[k] |= 0 <= -0.5 * slope[k] < decrement * abs(at.value[k])
         stuck = ~done & (size < SHORTEST)
         if (done | stuck).all():
             reason = "no step lowers the objective any more" if stuck.any() else ""

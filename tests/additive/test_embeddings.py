@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from additive_kit import as_dataset, table
+from oracles import dense_splines
+from scipy import sparse
+
+from streamlearn import SplineEmbedding
+from streamlearn.numeric.roughness import times
+
+
+@pytest.mark.parametrize(("degree", "order", "scale"), [(1, 1, "integral"), (3, 2, "paper"), (2, 0, "integral")])
+def test_inner_products_are_those_of_the_penalty(degree, order, scale):
+    """Psi Psi' = (Phi - c) P^-1 (Phi - c)'."""
+    X, _ = table(60)
+    embedding = SplineEmbedding(6, degree=degree, penalty_order=order, penalty_scale=scale).fit(X)
+    Psi = embedding.transform(X).toarray()
+    A = dense_splines(embedding.bases_, X) - embedding._reference.c
+    kernel = A @ times(embedding._roughness.L, embedding._roughness, A).T
+    np.testing.assert_allclose(Psi @ Psi.T, kernel, rtol=1e-9, atol=1e-9)
+
+
+def test_splines_sum_to_one_and_few_values_are_indicators():
+    X, _ = table(300)
+    embedding = SplineEmbedding(6, degree=3, output="phi").fit(X)
+    Phi = embedding.transform(X).toarray()
+    first = embedding.bases_.first
+    np.testing.assert_array_equal(np.diff(first), [6, 6, 3, 0, 6])  # 3 values; constant; mostly 0
+    sums = np.add.reduceat(Phi, first[[0, 1, 2, 4]], axis=1)
+    np.testing.assert_allclose(sums, 1, rtol=1e-12)
+    np.testing.assert_array_equal(Phi[:, first[2] : first[3]], X[:, [2]] == [0, 1, 2])
+
+
+def test_reference_is_the_mean_of_few_values_and_close_to_it_elsewhere():
+    X, _ = table(2000)
+    embedding = SplineEmbedding(6).fit(X)
+    mean = dense_splines(embedding.bases_, X).mean(axis=0)
+    few = slice(*embedding.bases_.first[2:4])
+    np.testing.assert_allclose(embedding._reference.c[few], mean[few], rtol=1e-12)
+    np.testing.assert_allclose(embedding._reference.c, mean, atol=0.02)
+
+
+def test_sparse_rows_stay_sparse():
+    X, _ = table(100)
+    rows = sparse.csr_array(X)
+    Psi = SplineEmbedding(6).fit_transform(rows)
+    assert Psi.nnz <= 6 * rows.nnz
+    assert not SplineEmbedding(6).fit(rows).transform(sparse.csr_array((3, 5))).nnz
+
+
+def test_same_features_from_arrays_and_datasets_whatever_the_chunks():
+    X, _ = table(200)
+    a = SplineEmbedding(6).fit(X).transform(X)
+    b = SplineEmbedding(6).fit(as_dataset(X)).transform(as_dataset(X, rows=33))
+    assert (a != b).nnz == 0
+
+
+def test_weights_are_copies_and_0_is_absent():
+    X, _ = table(200)
+    weight = np.random.default_rng(0).integers(0, 3, 200).astype(float)
+    a = SplineEmbedding(6).fit(X, sample_weight=weight)
+    b = SplineEmbedding(6).fit(np.repeat(X, weight.astype(int), axis=0))
+    np.testing.assert_allclose(a.bases_.knots, b.bases_.knots, rtol=1e-12)
+    np.testing.assert_allclose(a._reference.c, b._reference.c, rtol=1e-10, atol=1e-12)
+
+
+def test_names_of_the_features():
+    import pandas as pd
+
+    X, _ = table(50)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    names = SplineEmbedding(5).fit(frame).get_feature_names_out()
+    assert list(names[:2]) == ["a_sp_0", "a_sp_1"] and names[-1] == "e_sp_4"
+    assert len(names) == SplineEmbedding(5).fit(frame).transform(frame).shape[1]
+
+
+def test_too_few_splines_for_the_degree():
+    with pytest.raises(ValueError, match="n_bases=3 splines of degree 3"):
+        SplineEmbedding(3, degree=3).fit(table(20)[0])

@@ -1,0 +1,39 @@
+"""Small tables and problems of the additive tests."""
+
+import numpy as np
+
+from streamlearn.additive.embeddings import fit_bases, reference_vector
+from streamlearn.additive.objective import LOSSES, Problem
+from streamlearn.estimator.inputs import open_pair
+from streamlearn.numeric.roughness import make_reference, make_roughness
+
+
+def table(n=400, seed=0, n_classes=2):
+    """(X, y): smooth columns, one of three values, one constant, one mostly 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 5))
+    X[:, 2] = rng.integers(0, 3, n)
+    X[:, 3] = 4.0
+    X[:, 4] *= rng.random(n) < 0.2
+    f = 3 * np.sin(6 * X[:, 0]) + 4 * (X[:, 1] - 0.5) + X[:, 2] - 1
+    if n_classes == 2:
+        return X, (rng.random(n) < 1 / (1 + np.exp(-f))).astype(int)
+    return X, np.digitize(f + rng.normal(0, 1, n), np.quantile(f, np.arange(1, n_classes) / n_classes))
+
+
+def make_problem(dataset, loss, *, n_bases=6, degree=1, order=1, C=0.5, B=1.0, **changes):
+    """A `Problem` and its summary."""
+    summary = dataset.summary()
+    bases = fit_bases(summary, n_bases, degree, "quantile", dataset.dtype)
+    roughness = make_roughness(bases, order)
+    c = reference_vector(summary, bases, dataset.sparse)
+    reference = make_reference(roughness, c)
+    problem = Problem(bases, roughness, reference, LOSSES[loss], C, B, 1, 0.0, False)
+    return problem._replace(**changes), summary
+
+
+def as_dataset(X, y=None, weight=None, rows=None):
+    """Arrays as a dataset, in chunks of `rows`."""
+    y = None if y is None else np.asarray(y, float)  # coded, as a fit's chunks are
+    dataset = open_pair(X, y, weight)
+    return dataset if rows is None else dataset.with_slice_rows(rows)

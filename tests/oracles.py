@@ -1,0 +1,97 @@
+"""Slow and plain versions of what the package computes, and what must hold whatever computed it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+LOSS = {
+    "log_loss": lambda y, f: np.logaddexp(0, -y * f),
+    "squared_hinge": lambda y, f: np.maximum(0, 1 - y * f) ** 2,
+    "hinge": lambda y, f: np.maximum(0, 1 - y * f),
+    "squared_error": lambda y, f: (y - f) ** 2,
+}
+"""y is +1 / -1, or a number."""
+
+SLOPE = {
+    "log_loss": lambda y, f: -y / (1 + np.exp(y * f)),
+    "squared_hinge": lambda y, f: -2 * y * np.maximum(0, 1 - y * f),
+    "squared_error": lambda y, f: 2 * (f - y),
+}
+
+
+@dataclass(frozen=True)
+class LinearProblem:
+    """1/2 |v|^2 + C sum s l(y, A v) on explicit features; A's last column is the intercept's B."""
+
+    A: np.ndarray
+    y: np.ndarray
+    loss: str
+    C: float
+    weight: np.ndarray
+
+    def objective(self, v):
+        return 0.5 * v @ v + self.C * self.weight @ LOSS[self.loss](self.y, self.A @ v)
+
+    def gradient(self, v):
+        return v + self.C * self.A.T @ (self.weight * SLOPE[self.loss](self.y, self.A @ v))
+
+
+def linear_problem(embedding, X, y, loss, C=1.0, weight=None, intercept_scaling=1.0):
+    """The problem an additive model solves, written out with a fitted `SplineEmbedding`."""
+    Psi = embedding.transform(X).toarray()
+    A = np.column_stack([Psi, np.full(len(Psi), float(intercept_scaling))])
+    weight = np.ones(len(A)) if weight is None else weight
+    return LinearProblem(A, np.asarray(y, float), loss, C, weight)
+
+
+def liblinear(problem):
+    """The optimum by LIBLINEAR, (v, objective)."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    if problem.loss == "log_loss":
+        solver = LogisticRegression(
+            C=problem.C, solver="liblinear", fit_intercept=False, tol=1e-10, max_iter=10_000
+        )
+    else:
+        hinge = problem.loss == "hinge"
+        solver = LinearSVC(
+            C=problem.C,
+            loss=problem.loss,
+            fit_intercept=False,
+            dual=hinge,
+            tol=1e-7 if hinge else 1e-9,
+            max_iter=200_000,
+        )
+    v = solver.fit(problem.A, problem.y, sample_weight=problem.weight).coef_[0]
+    return v, problem.objective(v)
+
+
+def least_squares(problem):
+    """The optimum for squared error by a direct solve, (v, objective)."""
+    A, s = problem.A, 2 * problem.C * problem.weight
+    v = np.linalg.solve(np.eye(A.shape[1]) + A.T @ (s[:, None] * A), A.T @ (s * problem.y))
+    return v, problem.objective(v)
+
+
+def gradient_by_differences(f, x, h=1e-4):
+    """Central differences of fourth order."""
+    g = np.empty_like(x)
+    for i in range(len(x)):
+        e = np.zeros_like(x)
+        e[i] = h
+        g[i] = (8 * (f(x + e) - f(x - e)) - (f(x + 2 * e) - f(x - 2 * e))) / (12 * h)
+    return g
+
+
+def dense_splines(bases, X):
+    """Phi of every row, by the reference evaluation, column by column."""
+    from streamlearn.numeric.bsplines import evaluate
+
+    return np.hstack([evaluate(bases, d, X[:, d]) for d in range(X.shape[1])])
+
+
+def repeat_rows(weight, *arrays):
+    """What integer weights mean: each row so many times."""
+    index = np.repeat(np.arange(len(weight)), weight.astype(int))
+    return [a[index] for a in arrays]
