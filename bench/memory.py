@@ -119,8 +119,8 @@ def row(task, budget, solver, engine, report, rivals):
     over = report.get("worker_over_baseline_bytes", report.get("over_baseline_bytes"))
     return {
         "data": task.name,
-        "store": f"{task.kind}, {task.stored_nbytes / 1e6:.0f} MB",
-        "decoded, MB": round(task.decoded_nbytes / 1e6),
+        "store": f"{task.kind}, {task.stored_nbytes / 1e6:.1f} MB",
+        "decoded, MB": round(task.decoded_nbytes / 1e6, 1),
         "budget": budget,
         "solver": solver,
         "run on": engine,
