@@ -54,8 +54,7 @@ def _warm_additive() -> None:
     )
     for table in tables:
         for loss, solver in solvers:
-            model = AdditiveClassifier(loss=loss, solver=solver, n_bases=4, max_passes=3)
-            model.fit(table, y).predict(table)
+            AdditiveClassifier(loss=loss, solver=solver, n_bases=4, max_passes=3).fit(table, y)
         AdditiveRegressor(n_bases=4).fit(table, X[:, 0]).predict(table)
 
 
