@@ -22,4 +22,4 @@ class ScratchError(StreamlearnError, OSError):
 
 
 class ArchiveError(StreamlearnError, ValueError):
-    """A saved model or a checkpoint file is damaged, or written by a version this one cannot read."""
+    """A saved model or checkpoint file is damaged, or of a version that cannot be read."""

@@ -1,8 +1,8 @@
 """Rows elsewhere, and rows in hand: the nouns every other room is built on.
 
 A store is a long table of *physical rows* 0 .. n_rows-1.  A `Ref` names a run of them, a `Chunk`
-holds them.  A `Store` (one per file format) reads runs of rows; the public `Dataset` adds the choice
-of columns and rows.  Nothing here knows a format, an engine or an algorithm.
+holds them.  A `Store` (one per file format) reads runs of rows; the public `Dataset` adds the
+choice of columns and rows.  Nothing here knows a format, an engine or an algorithm.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Ref:
 
 @dataclass(slots=True)
 class Chunk:
-    """Rows in hand.  Its arrays live in the reader's buffers: valid until that reader's next read."""
+    """Rows in hand, in the reader's buffers: valid until that reader's next read."""
 
     X: np.ndarray | Csr
     """(m, p) float32 or float64, row- or column-major; or Csr."""
@@ -55,11 +55,11 @@ class Chunk:
     weight: np.ndarray | None = None
     """(m,) float64, finite and >= 0; None = every weight is 1."""
     rows: np.ndarray | range = range(0)
-    """(m,) physical row numbers of the base store: a range, or int64 ascending after a selection."""
+    """(m,) physical row numbers of the store: a range, or int64 ascending after a selection."""
     state: dict[str, np.ndarray] = field(default_factory=dict)
-    """Row-aligned state, name -> (m, width); the engine fills it before `step` and keeps it after."""
+    """Row-aligned state, name -> (m, width); filled before `step` and kept after it."""
     order: np.ndarray | None = None
-    """(m,) intp: the order in which an order-sensitive step visits the rows; None in other passes."""
+    """(m,) intp: how an order-sensitive step visits the rows; None in other passes."""
 
     @property
     def n_rows(self) -> int:
@@ -99,7 +99,7 @@ class Store:
     columns: tuple[Column, ...]
     sparse: bool = False
     in_memory: bool = False
-    """True if the rows live in this process (numpy, pandas, ...): threads only, or scattered when small."""
+    """True if the rows live in this process: read by threads, sent to a cluster only if small."""
     filtered: bool = False
     """True if readers leave rows out: how many stay is known only after a pass."""
     shared_nbytes: int = 0
@@ -109,8 +109,10 @@ class Store:
     default_weight: str | None = None
 
     def boundaries(self) -> np.ndarray:
-        """(u + 1,) int64 ascending from 0 to n_rows: where the natural units (row groups, chunks,
-        partitions) begin.  Units may be empty only if there are no rows at all."""
+        """Where the natural units (row groups, chunks, partitions) begin.
+
+        (u + 1,) int64 ascending from 0 to n_rows; units may be empty only if there are no rows.
+        """
         raise NotImplementedError
 
     def live(self) -> np.ndarray:
@@ -125,7 +127,7 @@ class Store:
         return float(len(names) * dtype.itemsize)
 
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
-        """Bytes a reader holds beside the chunk it returns (decoded pages, whole storage chunks)."""
+        """Bytes a reader holds beside its chunk (decoded pages, whole storage chunks)."""
         raise NotImplementedError
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
@@ -143,7 +145,7 @@ class Store:
         raise NotImplementedError
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """What identifies the content without reading it (JSON values; no times, no absolute paths)."""
+        """What identifies the content without reading it: JSON, no times, no absolute paths."""
         raise NotImplementedError
 
 

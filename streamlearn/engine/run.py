@@ -174,7 +174,8 @@ class Run:
 
     def fold(self, fold: Fold[Any, Result], source: Source | None = None, *, name: str) -> Result:
         """One read of all rows: in lanes if the fold can merge, else in row order."""
-        return self._read(fold, source, name, None)  # type: ignore[no-any-return]
+        result: Result = self._read(fold, source, name, None)
+        return result
 
     def sweep(
         self,
@@ -188,7 +189,8 @@ class Run:
         """One read in the order that `order` draws for this pass, a group of refs at a time."""
         if order is None:
             raise ValueError("sweep needs an order; for a read in row order use fold")
-        return self._read(fold, source, name, (order, pass_index))  # type: ignore[no-any-return]
+        result: Result = self._read(fold, source, name, (order, pass_index))
+        return result
 
     def spool(
         self,
@@ -290,7 +292,8 @@ class Run:
         rows, most = getattr(source, "slice_rows", None), self.plan.slice_rows
         if rows is None or most is None or rows <= most or not hasattr(source, "with_slice_rows"):
             return source
-        return source.with_slice_rows(most)  # type: ignore[no-any-return]
+        finer: Source = source.with_slice_rows(most)
+        return finer
 
     def _reachable(self, source: Source | None) -> Source:
         """The source as the tasks can read it."""
