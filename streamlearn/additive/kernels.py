@@ -19,7 +19,7 @@ from ..data.source import Csr
 from ..numeric.bsplines import Bases, as_columns
 from ..numeric.roughness import Reference, Roughness
 from ..numeric.rows import flat_rows
-from . import kernels_csr, kernels_dense, kernels_dual, kernels_gram
+from . import kernels_csr, kernels_dense, kernels_dual, kernels_dual_linear, kernels_gram
 
 Matrix = np.ndarray | Csr
 NONE = np.empty(0)
@@ -182,17 +182,20 @@ def dual_epoch_rows(
     """Visit the rows in this order, each class's dual variable exactly minimised; `state` in place.
 
     `order` (intp row numbers of this chunk) may leave rows out or repeat them.  Dense rows are
-    copied to row-major coordinates (4 p bytes a row) unless X is ``coordinates_rows(X, bases, "C")``
-    already: do that once when a chunk is visited several times.
+    copied to row-major coordinates (4 p bytes a row) unless X already is
+    ``coordinates_rows(X, bases, "C")``: do that once when a chunk is visited several times.
     """
+    linear = bool((bases.degree[bases.n_intervals > 0] == 1).all())
     if isinstance(X, Csr):
         columns = as_columns(bases, X.data.dtype)
-        kernels_dual.epoch_csr(*_csr(X), columns, loss, problem, y, weight, order, state)
+        epoch = kernels_dual_linear.epoch_csr_linear if linear else kernels_dual.epoch_csr
+        epoch(*_csr(X), columns, loss, problem, y, weight, order, state)
     else:
         if not bases.prepared or X.strides[1] != X.itemsize:
             X, bases = coordinates_rows(X, bases, "C"), bases._replace(prepared=True)
         columns = as_columns(bases, X.dtype)
-        kernels_dual.epoch(flat_rows(X), columns, loss, problem, y, weight, order, state)
+        epoch = kernels_dual_linear.epoch_linear if linear else kernels_dual.epoch
+        epoch(flat_rows(X), columns, loss, problem, y, weight, order, state)
 
 
 def dual_sum_rows(

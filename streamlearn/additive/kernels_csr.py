@@ -11,8 +11,8 @@ import numpy as np
 
 from ..numeric.bsplines import as_columns, basis_values, coordinate, evaluate
 from ..numeric.jit import kernel
-from ..numeric.tiles import add_splines, interval_tables
-from .kernels_loss import add_losses, add_second, load_targets, make_loss_buffers
+from ..numeric.tiles import add_splines, fill, interval_tables, sum_plain
+from .kernels_loss import load_targets, make_loss_buffers, tile_forces, tile_line, tile_losses
 
 TILE = 256
 
@@ -68,7 +68,7 @@ def margins(data, indices, indptr, columns, u0, W, F):
     zero = values_at_zero(columns, tables, u0)
     for i in range(len(indptr) - 1):
         for k in range(len(W)):
-            F[i, k] = zero[k].sum()
+            F[i, k] = sum_plain(zero[k], len(u0))
         for at in range(indptr[i], indptr[i + 1]):
             d = indices[at]
             if columns.n_intervals[d] > 0:
@@ -98,9 +98,9 @@ def gradient(data, indices, indptr, columns, u0, loss, point, y, weight, sums):
         n = min(TILE, n_rows - start)
         first = indptr[start]
         for k in range(n_classes):
-            f[k] = point.b[k] + zero[k].sum()
+            fill(f[k], n, dtype.type(point.b[k] + sum_plain(zero[k], len(u0))))
         for k in range(n_second):
-            step[k] = point.s[k] + step_zero[k].sum()
+            fill(step[k], n, dtype.type(point.s[k] + sum_plain(step_zero[k], len(u0))))
         for i in range(n):
             for at in range(indptr[start + i], indptr[start + i + 1]):
                 d = indices[at]
@@ -114,9 +114,16 @@ def gradient(data, indices, indptr, columns, u0, loss, point, y, weight, sums):
                         step[k, i] += extra - step_zero[k, d]
         for k in range(n_classes):
             load_targets(y, weight, start, n, k, n_classes, buffers)
-            add_losses(loss, k, n, f[k], r[k], buffers, sums)
+            part = tile_losses(loss, n, f[k], r[k], buffers)
+            sums.value[k] += part[0]
+            sums.slope[k] += part[1]
+            sums.curvature[k] += part[2]
             if n_second > 0:
-                add_second(loss, k, n, f[k], step[k], v[k], point.steps, buffers, sums)
+                for q in range(len(point.steps)):
+                    sums.line[k, q] += tile_line(loss, n, f[k], step[k], point.steps[q], buffers)
+                both = tile_forces(loss, n, f[k], step[k], v[k], buffers)
+                sums.dual[k] += both[0]
+                sums.force[k] += both[1]
         for i in range(n if wanted > 0 else 0):
             for at in range(indptr[start + i], indptr[start + i + 1]):
                 d = indices[at]
@@ -130,7 +137,7 @@ def gradient(data, indices, indptr, columns, u0, loss, point, y, weight, sums):
         add_splines(columns, M[k], 4, stored)
         add_absent(columns, u0, sums.slope[k] - before[k], stored, sums.gradient[k])
         if n_second > 0:
-            stored[:] = 0
+            fill(stored, len(stored), 0.0)
             add_splines(columns, N[k], 4, stored)
             total = sums.force[k] - force_before[k]
             add_absent(columns, u0, total, stored, sums.force_gradient[k])

@@ -11,12 +11,13 @@ from ..numeric.tiles import (
     add_margins,
     add_moments,
     add_splines,
+    fill,
     interval_tables,
     load_column,
     make_scratch,
     tile_rows,
 )
-from .kernels_loss import add_losses, add_second, load_targets, make_loss_buffers
+from .kernels_loss import load_targets, make_loss_buffers, tile_forces, tile_line, tile_losses
 
 
 @kernel
@@ -27,7 +28,7 @@ def coordinates(rows, columns, U):
         if columns.n_intervals[d] > 0:
             load_column(rows, columns, d, 0, rows.n_rows, x, U[d])
         else:
-            U[d] = 0
+            fill(U[d], rows.n_rows, np.float32(0))
 
 
 @kernel
@@ -41,7 +42,7 @@ def coordinates_by_row(rows, columns, U):
             if columns.n_intervals[d] > 0:
                 load_column(rows, columns, d, start, n, x, u)
             else:
-                u[:n] = 0
+                fill(u, n, np.float32(0))
             for i in range(n):
                 U[start + i, d] = u[i]
 
@@ -55,12 +56,15 @@ def margins(rows, columns, W, F):
     tables = interval_tables(columns, W)
     for start in range(0, rows.n_rows, tile):
         n = min(tile, rows.n_rows - start)
-        f[:] = 0
+        for k in range(n_classes):
+            fill(f[k], n, W.dtype.type(0))
         for d in range(rows.n_columns):
             if columns.n_intervals[d] > 0:
                 load_column(rows, columns, d, start, n, x, u)
+                a, b = columns.at[d], columns.at[d + 1]
                 for k in range(n_classes):
-                    add_margins(u, n, columns, d, tables[k], f[k])
+                    degree, m = columns.degree[d], columns.n_intervals[d]
+                    add_margins(u, n, degree, m, a, b, tables[k], f[k])
         for k in range(n_classes):
             for i in range(n):
                 F[start + i, k] = f[k, i]
@@ -77,34 +81,42 @@ def gradient(rows, columns, loss, point, y, weight, sums):
     step, v = np.empty((n_second, tile), dtype), np.empty((n_second, tile), dtype)
     buffers, scratch = make_loss_buffers(tile), make_scratch(tile, columns, point.W)
     tables, step_tables = interval_tables(columns, point.W), interval_tables(columns, point.S)
-    wanted = len(sums.gradient)
+    wanted, none = len(sums.gradient), np.empty(0, dtype)
     M = np.zeros((wanted, 4 * columns.at[p]))
     N = np.zeros((n_second, 4 * columns.at[p]))
     for start in range(0, rows.n_rows, tile):
         n = min(tile, rows.n_rows - start)
         for k in range(n_classes):
-            f[k] = point.b[k]
+            fill(f[k], n, dtype.type(point.b[k]))
         for k in range(n_second):
-            step[k] = point.s[k]
+            fill(step[k], n, dtype.type(point.s[k]))
         for d in range(p):
             if columns.n_intervals[d] > 0:
                 load_column(rows, columns, d, start, n, x, U[d])
-                for k in range(n_classes):
-                    add_margins(U[d], n, columns, d, tables[k], f[k])
-                for k in range(n_second):
-                    add_margins(U[d], n, columns, d, step_tables[k], step[k])
+                for k in range(n_classes + n_second):
+                    e = k - n_classes
+                    table, out = (tables[k], f[k]) if e < 0 else (step_tables[e], step[e])
+                    a, b = columns.at[d], columns.at[d + 1]
+                    degree, m = columns.degree[d], columns.n_intervals[d]
+                    add_margins(U[d], n, degree, m, a, b, table, out)
         for k in range(n_classes):
             load_targets(y, weight, start, n, k, n_classes, buffers)
-            add_losses(loss, k, n, f[k], r[k], buffers, sums)
+            total = tile_losses(loss, n, f[k], r[k], buffers)
+            sums.value[k] += total[0]
+            sums.slope[k] += total[1]
+            sums.curvature[k] += total[2]
             if n_second > 0:
-                add_second(loss, k, n, f[k], step[k], v[k], point.steps, buffers, sums)
+                for q in range(len(point.steps)):
+                    sums.line[k, q] += tile_line(loss, n, f[k], step[k], point.steps[q], buffers)
+                both = tile_forces(loss, n, f[k], step[k], v[k], buffers)
+                sums.dual[k] += both[0]
+                sums.force[k] += both[1]
         for d in range(p if wanted > 0 else 0):
             if columns.n_intervals[d] > 0:
                 for k in range(n_classes):
-                    if n_second > 0:
-                        add_moments(U[d], n, columns, d, r[k], v[k], scratch, M[k], N[k])
-                    else:
-                        add_moments(U[d], n, columns, d, r[k], r[k, :0], scratch, M[k], M[k])
+                    second, extra = (v[k], N[k]) if n_second > 0 else (none, M[k])
+                    degree, m, a = columns.degree[d], columns.n_intervals[d], columns.at[d]
+                    add_moments(U[d], n, degree, m, 4 * a, r[k], second, scratch, M[k], extra)
     for k in range(wanted):
         add_splines(columns, M[k], 2, sums.gradient[k])
         if n_second > 0:

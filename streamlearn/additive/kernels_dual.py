@@ -9,101 +9,23 @@ gives |Psi|^2 and, up to a constant that Phi - c does not see, the step.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from ..numeric.bsplines import basis_values, coordinate
 from ..numeric.jit import inlined, kernel
-from ..numeric.losses import Hinge, LogLoss, SquaredHinge, dual_value
+from ..numeric.losses import dual_value
 from ..numeric.simd import ROW, add_two_rows
-
-
-def dual_step(loss, C, alpha, i, k, n_classes, z, norm):
-    """Minimise class k's dual variable of one row, in place; return (delta, |projected gradient|).
-
-    alpha[i] is the row's state, z = y f its margin, norm = |Psi|^2, C its weight C s.
-    """
-    return STEPS[type(loss)](C, alpha, i, k, n_classes, z, norm)
-
-
-def hinge_step(C, alpha, i, k, n_classes, z, norm):
-    old = np.float64(alpha[i, k])
-    gradient = z - 1.0
-    new = np.float32(min(max(old - gradient / norm, 0.0), C))
-    if new > C:  # rounded up
-        new = np.nextafter(new, np.float32(0))
-    violation = abs(min(max(old - gradient, 0.0), C) - old)
-    alpha[i, k] = new
-    return np.float64(new) - old, violation
-
-
-def squared_hinge_step(C, alpha, i, k, n_classes, z, norm):
-    old = np.float64(alpha[i, k])
-    diagonal = 0.5 / C
-    gradient = z - 1.0 + diagonal * old
-    new = np.float32(max(old - gradient / (norm + diagonal), 0.0))
-    violation = abs(max(old - gradient, 0.0) - old)
-    alpha[i, k] = new
-    return np.float64(new) - old, violation
-
-
-def log_loss_step(C, alpha, i, k, n_classes, z, norm):
-    old, other = np.float64(alpha[i, k]), np.float64(alpha[i, n_classes + k])
-    start, rest = old, other
-    if start + rest == 0.0:
-        start = min(1e-3 * C, 1e-8)
-        rest = C - start
-    # The smaller of alpha and C - alpha is the variable t; sign says which.  Minimise
-    # t log t + (C - t) log(C - t) + a/2 (t - t0)^2 + b (t - t0)  by a damped Newton iteration.
-    b = z - norm * (old - start)
-    sign = 1.0
-    t0 = start
-    if 0.5 * norm * (rest - start) + b < 0.0:
-        t0, sign, b = rest, -1.0, -b
-    violation = abs(b + math.log(t0 / (C - t0)))
-    t = t0
-    if C - t0 < 0.5 * (C - t0):
-        t = 0.1 * t0
-    for _ in range(100):
-        g = norm * (t - t0) + b + math.log(t / (C - t))
-        if abs(g) < 1e-12 * (1.0 + abs(b)):
-            break
-        step = g / (norm + C / (t * (C - t)))
-        trial = t - step
-        if trial <= 0.0:
-            t *= 0.1
-        elif trial >= C:
-            t = 0.5 * (t + C)
-        elif abs(step) < 1e-15 * t:
-            break
-        else:
-            t = trial
-    small = np.float32(max(t, 1e-30 * C))
-    large = np.float32(C - np.float64(small))
-    if sign > 0:
-        alpha[i, k], alpha[i, n_classes + k] = small, large
-    else:
-        alpha[i, k], alpha[i, n_classes + k] = large, small
-    return np.float64(alpha[i, k]) - old, violation
-
-
-STEPS = {Hinge: hinge_step, SquaredHinge: squared_hinge_step, LogLoss: log_loss_step}
-
-
-@overload(dual_step)
-def _dual_step(loss, C, alpha, i, k, n_classes, z, norm):
-    step = kernel(STEPS[loss.instance_class])
-    return lambda loss, C, alpha, i, k, n_classes, z, norm: step(C, alpha, i, k, n_classes, z, norm)
+from .kernels_dual_step import dual_step
 
 
 class Padded(NamedTuple):
     """Coefficients and tables with rows padded for `add_two_rows`."""
 
     w: np.ndarray
-    """(K, room) float64."""
+    """(K room,) float64."""
+    room: int
     at: np.ndarray
     """(p + 1,) where each column begins in w."""
     table: np.ndarray
@@ -127,31 +49,26 @@ def pad_rows(columns, roughness, c, centred, W):
         if begin[d] < 0:
             begin[d] = size
             size += (n + 1) * (at[d + 1] - at[d])
-    w, table = np.zeros((len(W), at[p])), np.zeros(size)
+    w, table, t = np.zeros(len(W) * at[p]), np.zeros(size), np.zeros(at[p])
     for d in range(p):
-        first, stride = columns.first[d], at[d + 1] - at[d]
-        n = columns.first[d + 1] - first
-        if n == 0:
-            continue
-        L = roughness.L[roughness.table[d] : roughness.table[d] + n * n].reshape((n, n)).copy()
-        if not centred:
-            t, s = np.zeros(n), 0.0
-            for i in range(n):
-                for j in range(n):
-                    t[i] += L[i, j] * c[first + j]
-                s += c[first + i] * t[i]
-            for i in range(n):
-                for j in range(n):
-                    L[i, j] += s - t[i] - t[j]
+        first, stride, L = columns.first[d], at[d + 1] - at[d], roughness.table[d]
+        n, s = columns.first[d + 1] - first, 0.0
+        for i in range(0 if centred else n):
+            t[i] = 0.0
+            for j in range(n):
+                t[i] += roughness.L[L + i * n + j] * c[first + j]
+            s += c[first + i] * t[i]
         for i in range(n):
-            table[begin[d] + i * stride : begin[d] + i * stride + n] = L[i]
+            for j in range(n):
+                shift = 0.0 if centred else s - t[i] - t[j]
+                table[begin[d] + i * stride + j] = roughness.L[L + i * n + j] + shift
         for k in range(len(W)):
             shift = 0.0
             for j in range(0 if centred else n):
                 shift += c[first + j] * W[k, first + j]
             for j in range(n):
-                w[k, at[d] + j] = W[k, first + j] - shift
-    return Padded(w, at, table, begin)
+                w[k * at[p] + at[d] + j] = W[k, first + j] - shift
+    return Padded(w, at[p], at, table, begin)
 
 
 @kernel
@@ -168,8 +85,8 @@ def same_table(columns, table, c, centred, d, e):
     return True
 
 
-# Below, arrays come whole with unsigned offsets: a slice costs two atomic reference counts, a signed
-# index a test for its sign, each as much as the arithmetic of a value.
+# Below, arrays come whole with unsigned offsets: a slice costs two atomic reference counts, a
+# signed index a test for its sign, each as much as the arithmetic of a value.
 
 
 @inlined
@@ -212,7 +129,7 @@ def quadratic(degree, phi, v, table, place, stride):
 
 @inlined
 def add_step(delta, degree, phi, v, table, place, stride, w, at):
-    """Add delta L phi of one column to w[at:] in place; `place` is the first active spline's row."""
+    """Add delta L phi of one column to w[at:] in place; `place`: the first active row of L."""
     stride, place, at = np.intp(stride), np.intp(place), np.intp(at)
     add_two_rows(w, at, table, place, stride, delta * phi[v], delta * phi[v + ONE])
     if degree > 1:
@@ -301,18 +218,20 @@ def epoch(rows, columns, loss, problem, y, weight, order, state):
     """One visit of every row of `order`, dense coordinates; `state` in place."""
     n_classes, reference = len(state.W), problem.reference
     padded = pad_rows(columns, problem.roughness, reference.c, True, state.W)
-    w, room, at, first = padded.w.ravel(), padded.w.shape[1], padded.at, columns.first
-    t, s_all = np.zeros(room + 4), reference.s.sum()
-    used = np.flatnonzero(columns.n_intervals)
-    for d in used:
-        for j in range(first[d + 1] - first[d]):
-            t[at[d] + j] = reference.t[first[d] + j]
-    bias, n, flat = problem.intercept_scaling**2, np.uintp(len(used)), rows.flat
-    visit, used = make_visit(len(used)), used.astype(np.uintp)
+    w, room, at, first = padded.w, padded.room, padded.at, columns.first
+    t, s_all, used, n = np.zeros(room + 4), 0.0, np.zeros(rows.n_columns, np.uintp), np.uintp(0)
+    for d in range(rows.n_columns):
+        s_all += reference.s[d]
+        if columns.n_intervals[d] > 0:
+            used[n] = d
+            n += ONE
+            for j in range(first[d + 1] - first[d]):
+                t[at[d] + j] = reference.t[first[d] + j]
+    bias, flat, visit = problem.intercept_scaling**2, rows.flat, make_visit(rows.n_columns)
     row_step, column_step = np.uintp(rows.row_step), np.uintp(rows.column_step)
     shift, steps = np.zeros(n_classes), np.zeros(n_classes)
-    state.progress[:] = 0.0
     for k in range(n_classes):
+        state.progress[k, 0], state.progress[k, 1] = 0.0, 0.0
         for j in range(len(reference.c)):
             shift[k] += reference.c[j] * state.W[k, j]
     for v in range(n):
@@ -362,9 +281,10 @@ def epoch_csr(data, indices, indptr, columns, loss, problem, y, weight, order, s
     """One visit of every row of `order`, sparse with c = Phi(0); `state` in place."""
     n_classes = len(state.W)
     padded = pad_rows(columns, problem.roughness, problem.reference.c, False, state.W)
-    w, room = padded.w.ravel(), padded.w.shape[1]
+    w, room = padded.w, padded.room
     bias, longest = problem.intercept_scaling**2, 1
-    state.progress[:] = 0.0
+    for k in range(n_classes):
+        state.progress[k, 0], state.progress[k, 1] = 0.0, 0.0
     for i in range(len(indptr) - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     visit = make_visit(longest)
@@ -392,11 +312,11 @@ def epoch_csr(data, indices, indptr, columns, loss, problem, y, weight, order, s
                 state.progress[k, 1] += 1.0
                 state.b[k] += delta * bias
                 step_row(visit, n, delta, padded.table, w, np.uintp(k * room))
-    restore_constants(columns, problem.roughness, w.reshape(padded.w.shape), padded.at, state.W)
+    restore_constants(columns, problem.roughness, w, room, padded.at, state.W)
 
 
 @kernel
-def restore_constants(columns, roughness, w, at, W):
+def restore_constants(columns, roughness, w, room, at, W):
     """Write w plus each column's constant into `W` in place: w = L v with 1'v = 0, so 1'Pw = 0."""
     for d in range(len(columns.degree)):
         first = columns.first[d]
@@ -410,9 +330,9 @@ def restore_constants(columns, roughness, w, at, W):
         for k in range(len(W)):
             total = 0.0
             for j in range(n):
-                total += sums[j] * w[k, at[d] + j]
+                total += sums[j] * w[k * room + at[d] + j]
             for j in range(n):
-                W[k, first + j] = w[k, at[d] + j] - total / whole
+                W[k, first + j] = w[k * room + at[d] + j] - total / whole
 
 
 @kernel

@@ -12,7 +12,7 @@ import numpy as np
 from ..numeric.bsplines import POLYNOMIALS
 from ..numeric.jit import kernel, sum_kernel
 from ..numeric.simd import add_quad
-from ..numeric.tiles import load_column
+from ..numeric.tiles import copy_values, fill, load_column
 
 TILE = 512
 
@@ -23,7 +23,9 @@ def gram(rows, columns, h, r, sums):
     p = rows.n_columns
     block = max(1, min(rows.n_rows, max(1024, min(8192, 524288 // max(p, 1)))))
     x, U = np.empty(block, rows.flat.dtype), np.empty((p, block), np.float32)
-    most = max(1, columns.n_intervals.max()) if p > 0 else 1
+    most = 1
+    for d in range(p):
+        most = max(most, columns.n_intervals[d])
     left, none = np.empty((4, block)), np.zeros(block, np.uint32)
     at, values = np.empty(TILE, np.uint32), np.empty(4 * TILE)
     here, acc, line = np.empty(block, np.uint32), np.zeros(16 * most * most), np.empty(most + 3)
@@ -32,22 +34,18 @@ def gram(rows, columns, h, r, sums):
         for d in range(p):
             if columns.n_intervals[d] > 0:
                 load_column(rows, columns, d, start, n, x, U[d])
-                left[0, :n] = h[start : start + n]
-                add_powers(U[d], n, columns, d, left[0], none, 0, at, values, acc)
-                flush_line(columns, d, acc, 0, 4, line)
-                add_line(line, columns, d, 1.0, sums.g)
-                if len(r) > 0:
-                    left[0, :n] = r[start : start + n]
-                    acc[: 4 * columns.n_intervals[d]] = 0
+                for q in range(2 if len(r) > 0 else 1):
+                    weight, out = (h, sums.g) if q == 0 else (r, sums.b)
+                    copy_values(weight[start:], 1, n, left[0])
                     add_powers(U[d], n, columns, d, left[0], none, 0, at, values, acc)
                     flush_line(columns, d, acc, 0, 4, line)
-                    add_line(line, columns, d, 1.0, sums.b)
-                acc[: 4 * columns.n_intervals[d]] = 0
+                    add_line(line, columns, d, 1.0, out)
+                    fill(acc, 4 * columns.n_intervals[d], 0.0)
         for d in range(p):
             m, degree = columns.n_intervals[d], columns.degree[d]
             if m == 0:
                 continue
-            left[0, :n] = h[start : start + n]
+            copy_values(h[start:], 1, n, left[0])
             set_left(U[d], n, m, degree, left, here)
             for e in range(d, p):
                 if columns.n_intervals[e] > 0:
@@ -58,7 +56,7 @@ def gram(rows, columns, h, r, sums):
                         else:
                             add_squares(U[e], n, columns, e, left, here, width, at, values, acc)
                         flush_pair(columns, d, e, acc, width, 2, line, sums.H)
-                        acc[: m * width] = 0
+                        fill(acc, m * width, 0.0)
                     else:
                         for s in range(degree + 1):
                             add_powers(
@@ -68,7 +66,7 @@ def gram(rows, columns, h, r, sums):
                         flush_pair(
                             columns, d, e, acc, (degree + 1) * width, width, line, sums.H
                         )
-                        acc[: m * (degree + 1) * width] = 0
+                        fill(acc, m * (degree + 1) * width, 0.0)
 
 
 @kernel
@@ -138,9 +136,9 @@ def add_dots(u, n, left, acc):
 
 @kernel
 def flush_line(columns, e, acc, begin, step, line):
-    """Write the splines' sums that column e's moments acc[begin + 4 j + q] say into `line` in place."""
+    """Write column e's splines' sums, of moments acc[begin + step j + q], to `line` in place."""
     m, degree = columns.n_intervals[e], columns.degree[e]
-    line[: m + degree] = 0
+    fill(line, m + degree, 0.0)
     for j in range(m):
         for b in range(degree + 1):
             total = 0.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..numeric.jit import kernel
 from ..numeric.losses import clip_dual, curvature, dual_value, slope, value
-from ..numeric.tiles import sum_plain
+from ..numeric.tiles import fill, sum_plain
 
 
 class LossBuffers(NamedTuple):
@@ -39,12 +39,12 @@ def load_targets(y, weight, start, n, k, n_classes, buffers):
         for i in range(n):
             buffers.s[i] = weight[start + i]
     else:
-        buffers.s[:n] = 1.0
+        fill(buffers.s, n, 1.0)
 
 
 @kernel
-def add_losses(loss, k, n, f, r, buffers, sums):
-    """Add the tile's losses to `sums` and write the weighted slopes into `r`, in place."""
+def tile_losses(loss, n, f, r, buffers):
+    """Write weighted slopes into `r` in place; return the sums of value, slope and curvature."""
     y, s, a, b, c = buffers
     for i in range(n):
         z = np.float64(f[i])
@@ -52,19 +52,22 @@ def add_losses(loss, k, n, f, r, buffers, sums):
         b[i] = s[i] * slope(loss, y[i], z)
         c[i] = s[i] * curvature(loss, y[i], z)
         r[i] = b[i]
-    sums.value[k] += sum_plain(a, n)
-    sums.slope[k] += sum_plain(b, n)
-    sums.curvature[k] += sum_plain(c, n)
+    return sum_plain(a, n), sum_plain(b, n), sum_plain(c, n)
 
 
 @kernel
-def add_second(loss, k, n, f, step, v, steps, buffers, sums):
-    """Add the losses along the step and the linearised dual to `sums`, the forces to `v`, in place."""
+def tile_line(loss, n, f, step, size, buffers):
+    """Return the sum of the losses at f + size step."""
+    y, s, a, _, _ = buffers
+    for i in range(n):
+        a[i] = s[i] * value(loss, y[i], f[i] + size * step[i])
+    return sum_plain(a, n)
+
+
+@kernel
+def tile_forces(loss, n, f, step, v, buffers):
+    """Write the weighted linearised forces into `v` in place; return the dual's sum and theirs."""
     y, s, a, b, _ = buffers
-    for q in range(len(steps)):
-        for i in range(n):
-            a[i] = s[i] * value(loss, y[i], f[i] + steps[q] * step[i])
-        sums.line[k, q] += sum_plain(a, n)
     for i in range(n):
         d = np.float64(step[i])
         z = f[i] - d
@@ -72,5 +75,4 @@ def add_second(loss, k, n, f, step, v, steps, buffers, sums):
         a[i] = s[i] * dual_value(loss, y[i], force)
         b[i] = s[i] * force
         v[i] = b[i]
-    sums.dual[k] += sum_plain(a, n)
-    sums.force[k] += sum_plain(b, n)
+    return sum_plain(a, n), sum_plain(b, n)

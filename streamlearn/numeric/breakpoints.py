@@ -26,9 +26,9 @@ def quantile_breakpoints(
     """Breakpoints at equal steps of a histogram's distribution function.
 
     Bin i spreads `mass[i]` evenly over [lo[i], hi[i]]; bins ascend and do not overlap.  A bin with
-    lo == hi is one value: its mass is capped at 1 / n_intervals of what the caps leave, and its place
-    is the middle of its step, so that a column of 95 % zeros does not put all its rows into one
-    interval.
+    lo == hi is one value: its mass is capped at 1 / n_intervals of what the caps leave, and its
+    place is the middle of its step, so that a column of 95 % zeros does not put all its rows into
+    one interval.
     """
     lo, hi, mass = (np.asarray(a, dtype=np.float64) for a in (lo, hi, mass))
     keep = mass > 0

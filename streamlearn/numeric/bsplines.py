@@ -1,9 +1,9 @@
 """Uniform B-splines of a piecewise-linear coordinate: one map and one formula for every column.
 
 A column's breakpoints k_0 < ... < k_M map x to u in [0, M]: u = j + (x - k_j) / (k_{j+1} - k_j),
-clamped, so that equally spaced splines of degree 1 to 3 in u serve uniform knots, quantile knots and
-few-valued columns (breakpoints at the values, degree 1: indicators at the values) alike, and the
-difference penalty stays exact.  u is rounded to float32, and everything (solvers, the explicit
+clamped, so that equally spaced splines of degree 1 to 3 in u serve uniform knots, quantile knots
+and few-valued columns (breakpoints at the values, degree 1: indicators at the values) alike, and
+the difference penalty stays exact.  u is rounded to float32, and everything (solvers, the explicit
 embedding, predictions, the scratch cache) computes from the rounded u, so all agree.
 
     j = min(floor u, M - 1),  f = u - j,  g = 1 - f;  the degree + 1 splines from number j on are
@@ -26,6 +26,10 @@ POLYNOMIALS = np.zeros((4, 4, 4))
 POLYNOMIALS[1, :2, :2] = [[1, -1], [0, 1]]
 POLYNOMIALS[2, :3, :3] = np.array([[1, -2, 1], [1, 2, -2], [0, 0, 1]]) / 2
 POLYNOMIALS[3] = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
+
+
+ENDS = POLYNOMIALS.sum(2)
+"""[p, a]: the a-th active spline of degree p at f = 1."""
 
 
 class Bases(NamedTuple):
@@ -75,7 +79,7 @@ def make_bases(breakpoints: Sequence[np.ndarray], degrees: np.ndarray | Sequence
         if len(k) > 1 and not (np.isfinite(k).all() and (np.diff(k) > 0).all()):
             raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {k}")
     if len(degree) != len(knots) or ((degree < 1) | (degree > 3)).any():
-        raise ValueError(f"{len(knots)} columns need as many degrees between 1 and 3, got {degrees}")
+        raise ValueError(f"{len(knots)} columns need degrees between 1 and 3, got {degrees}")
     size = np.array([len(k) for k in knots], dtype=np.intp)
     n_bases = np.where(size > 1, size - 1 + degree, 0)
     return Bases(
@@ -188,7 +192,9 @@ def select_columns(bases: Bases, chosen: Sequence[int]) -> Bases:
     return make_bases(knots, bases.degree[chosen])._replace(prepared=bases.prepared)
 
 
-def mean_basis(bases: Bases, d: int, lo: np.ndarray, hi: np.ndarray, mass: np.ndarray) -> np.ndarray:
+def mean_basis(
+    bases: Bases, d: int, lo: np.ndarray, hi: np.ndarray, mass: np.ndarray
+) -> np.ndarray:
     """Mean of column d's splines over a histogram: `mass[i]` spread evenly over [lo[i], hi[i]].
 
     A value with a mass of its own has lo == hi.  Eight points a bin: the error is below that of the

@@ -18,7 +18,7 @@ TINY = 2.2250738585072014e-308
 
 
 def times_power(x, t):
-    """x 2^k for t = k + MAGIC."""
+    """Return x 2^k for t = k + MAGIC."""
     return math.ldexp(x, int(t - MAGIC))
 
 

@@ -72,7 +72,8 @@ def cache_folder() -> str | None:
     except OSError as error:
         warnings.warn(
             f"compiled kernels cannot be kept in {folder} ({error.strerror or error}); "
-            "each process compiles its own, 10 to 20 s. Set NUMBA_CACHE_DIR to a folder that can be written.",
+            "each process compiles its own, 10 to 20 s. Set NUMBA_CACHE_DIR to a folder that "
+            "can be written.",
             stacklevel=2,
         )
         return None

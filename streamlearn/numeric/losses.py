@@ -9,8 +9,8 @@ The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the opti
     D(v) = C sum_i s_i dual_value(y_i, v_i) - 1/2 |C sum_i s_i v_i Psi_i|^2,
 
 dual_value(y, v) = min_f [l(y, f) + v f].  With v = y alpha / C these are the usual sums: hinge
-alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].  `clip_dual` moves
-a force to the nearest one whose dual_value is finite.
+alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].  `clip_dual`
+moves a force to the nearest one whose dual_value is finite.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def make_roughness(bases: Bases, order: int, scale: str = "integral") -> Roughne
 
 
 def psi_factor(n: int, n_intervals: int, order: int, scale: str = "integral") -> np.ndarray:
-    """The square R with P = R'R of one column; its last r rows are the polynomials' ("integral")."""
+    """The square R with P = R'R of one column; "integral": its last r rows are polynomials."""
     binary = n == 2
     r = 1 if binary else min(order, n - 1)
     if scale == "paper":
@@ -90,7 +90,7 @@ def psi_factor(n: int, n_intervals: int, order: int, scale: str = "integral") ->
 
 
 def reference_at_zero(bases: Bases) -> np.ndarray:
-    """c = Phi(0), (dim,): the reference of sparse columns."""
+    """Phi(0), (dim,): the reference of sparse columns."""
     zero = np.zeros(1)
     raw = bases._replace(prepared=False)
     return np.concatenate(
@@ -99,7 +99,7 @@ def reference_at_zero(bases: Bases) -> np.ndarray:
 
 
 def make_reference(roughness: Roughness, c: np.ndarray) -> Reference:
-    """c with its t = L c and s = c't."""
+    """The reference c with its t = L c and s = c't."""
     c = np.array(c, dtype=np.float64)
     t = times(roughness.L, roughness, c[None])[0]
     s = np.array([c[a:b] @ t[a:b] for a, b in _blocks(roughness)])

@@ -1,8 +1,8 @@
 """The few vector instructions LLVM does not find by itself; each has a plain body with equal bits.
 
-`add_pair`, `add_quad` and `add_two_rows` are portable vector code.  `search_column` and `lookup_column` hold a column's whole table
-in registers and read it by permutes where the processor has AVX-512; elsewhere the plain bodies are
-compiled.  Both do the same operations in the same order.
+`add_pair`, `add_quad` and `add_two_rows` are portable vector code.  `search_column` and
+`lookup_column` hold a column's whole table in registers and read it by permutes where the processor
+has AVX-512; elsewhere the plain bodies are compiled.  Both do the same arithmetic.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def _add_two_rows(w, at, table, place, stride, a, b):
 
 @intrinsic
 def add_rows(typing_context, w, at, table, place, stride, a, b):
-    """`add_two_rows` without the test whether the arrays overlap, which costs as much as the sum."""
+    """`add_two_rows` without a test whether the arrays overlap, which costs as much as the sum."""
 
     def generate(context, builder, signature, args):
         w, at, table, place, stride, a, b = args

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bsplines import POLYNOMIALS, coordinate_column
-from .jit import kernel, sum_kernel
+from .bsplines import ENDS, POLYNOMIALS, coordinate_column
+from .jit import inlined, kernel, sum_kernel
 from .simd import add_pair, add_quad, lookup_column
 
 COPIES = 4
@@ -25,7 +25,17 @@ def tile_rows(n_rows, n_columns):
     return max(1, min(n_rows, 1024, max(256, 65536 // max(n_columns, 1) // 16 * 16)))
 
 
-@kernel
+@inlined
+def fill(out, n, value):
+    """Set out[:n] to `value` in place.
+
+    ``out[:n] = value`` would compile numba's broadcasting and its messages, 2 s in all.
+    """
+    for i in range(n):
+        out[i] = value
+
+
+@inlined
 def load_column(rows, columns, d, start, n_rows, x, u):
     """Write the coordinates of rows start.. of column d into `u` in place; `x` is scratch."""
     flat = rows.flat[start * rows.row_step + d * rows.column_step :]
@@ -36,7 +46,7 @@ def load_column(rows, columns, d, start, n_rows, x, u):
         coordinate_column(x, n_rows, columns, d, u)
 
 
-@kernel
+@inlined
 def copy_values(flat, step, n_rows, out):
     """Copy every step-th value into `out` in place."""
     if step == 1:
@@ -62,17 +72,20 @@ def interval_tables(columns, W):
                     tables[k, q, columns.at[d] + j] = total
             total = 0.0
             for a in range(degree + 1 if m > 0 else 0):
-                total += POLYNOMIALS[degree, a].sum() * W[k, first + m - 1 + a]
+                total += ENDS[degree, a] * W[k, first + m - 1 + a]
             tables[k, 0, columns.at[d] + m if m > 0 else 0] += total
     return tables
 
 
-@kernel
-def add_margins(u, n_rows, columns, d, table, F):
-    """Add column d's function at u[:n_rows] to `F` in place; `table` (4, room) is of one class."""
-    a, b = columns.at[d], columns.at[d + 1]
-    if columns.degree[d] == 1:
-        if columns.n_intervals[d] == 1:
+@inlined
+def add_margins(u, n_rows, degree, m, a, b, table, F):
+    """Add a column's function at u[:n_rows] to `F` in place.
+
+    The column has m intervals and the places a..b of its class's `table` (4, room).  Numbers are
+    handed over, not `Columns`: numba passes a NamedTuple word by word, counting references.
+    """
+    if degree == 1:
+        if m == 1:
             low, slope = table[0, a], table[1, a]
             for i in range(n_rows):
                 F[i] += low + F.dtype.type(u[i]) * slope
@@ -126,15 +139,14 @@ def make_scratch(n_rows, columns, W):
     return Scratch(np.empty(n_rows, np.uint32), values, np.zeros(COPIES * size, W.dtype), size)
 
 
-@kernel
-def add_moments(u, n_rows, columns, d, r, v, scratch, M, N):
-    """Add the moments of r in column d to `M` (4 room,) in place, of v too if v is not empty.
+@inlined
+def add_moments(u, n_rows, degree, m, a, r, v, scratch, M, N):
+    """Add a column's moments of r to M[a:] in place, and of v to N[a:] if v is not empty.
 
     An interval has r (1, f) at degree 1, r (1, f, f^2, f^3) otherwise.
     """
-    a = 4 * columns.at[d]
-    used = columns.n_intervals[d] + 1
-    if columns.degree[d] > 1:
+    used = m + 1
+    if degree > 1:
         scatter_powers(u, n_rows, r, scratch)
         flush(scratch, 4 * used, M, a)
         if len(v) > 0:
@@ -154,7 +166,7 @@ def add_moments(u, n_rows, columns, d, r, v, scratch, M, N):
         flush(scratch, 2 * used, M, a)
 
 
-@kernel
+@inlined
 def flush(scratch, used, M, a):
     """Add the accumulators to M[a:a + used] in place and set them to 0."""
     fold(scratch, used)
@@ -174,9 +186,9 @@ def flush_both(scratch, used, M, N, a):
         N[a + 2 * i + 1] += scratch.values[4 * i + 3]
 
 
-@kernel
+@inlined
 def fold(scratch, used):
-    """Write the sums of the four accumulators into ``scratch.values`` and set them to 0, in place."""
+    """Write the sums of the accumulators into ``scratch.values`` and set them to 0, in place."""
     size, values = scratch.size, scratch.values
     # four slices, not four offsets: only so do the loops vectorise
     first, second = scratch.sums[:size], scratch.sums[size:]
@@ -209,10 +221,10 @@ def add_splines(columns, M, width, G):
                     G[first + j + s] += POLYNOMIALS[degree, s, q] * M[a + j * w + q]
         if m > 0:
             for s in range(degree + 1):
-                G[first + m - 1 + s] += POLYNOMIALS[degree, s].sum() * M[a + m * w]
+                G[first + m - 1 + s] += ENDS[degree, s] * M[a + m * w]
 
 
-@kernel
+@inlined
 def scatter_pairs(u, n_rows, r, scratch):
     """Add (r, r f) to each row's interval of ``scratch.sums`` in place."""
     values, at, sums, size = scratch.values, scratch.at, scratch.sums, scratch.size

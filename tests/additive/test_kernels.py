@@ -4,8 +4,16 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from streamlearn.additive import kernels as ker
-from streamlearn.additive import kernels_csr, kernels_dense, kernels_dual, kernels_gram
+from streamlearn.additive import (
+    kernels_csr,
+    kernels_dense,
+    kernels_dual,
+    kernels_dual_linear,
+    kernels_dual_step,
+    kernels_gram,
+)
 from streamlearn.data.source import Csr
 from streamlearn.numeric.bsplines import as_columns, evaluate, make_bases
 from streamlearn.numeric.losses import (
@@ -48,9 +56,9 @@ def phi_of(X, bases):
     return np.hstack([evaluate(bases, d, X[:, d]) for d in range(X.shape[1])])
 
 
-def sparse_data():
+def sparse_data(degrees=(1, 2, 3, 1, 1)):
     X = sp.random(M, 5, density=0.4, random_state=1, format="csr")
-    bases = make_bases([np.linspace(-0.2, 1, 8)] * 4 + [[0.0]], [1, 2, 3, 1, 1])
+    bases = make_bases([np.linspace(-0.2, 1, 8)] * 4 + [[0.0]], degrees)
     return Csr(X.data, X.indices, X.indptr.astype(np.int64), 5), X.toarray(), bases
 
 
@@ -258,15 +266,16 @@ def plain_epoch(A, loss, problem, y, weight, order, state):
         psi = times(rough.L, rough, A[i : i + 1])[0]
         z = y[i] * (state.b[0] + A[i] @ state.W[0])
         norm = problem.intercept_scaling**2 + A[i] @ psi
-        step = getattr(kernels_dual.STEPS[type(loss)], "py_func", kernels_dual.STEPS[type(loss)])
+        step = kernels_dual_step.STEPS[type(loss)]
         delta, _ = step(problem.C * weight[i], state.alpha, i, 0, 1, z, norm)
         state.W[0] += delta * y[i] * psi
         state.b[0] += delta * y[i] * problem.intercept_scaling**2
 
 
 @pytest.mark.parametrize("loss", DUALS, ids=name)
-def test_dual_epoch_is_the_plain_one(loss):
-    X, bases = data()
+@pytest.mark.parametrize("degrees", [(1,) * 6, (1, 3, 1, 1, 2, 1)], ids=["linear", "mixed"])
+def test_dual_epoch_is_the_plain_one(loss, degrees):
+    X, bases = data(degrees=degrees)
     Phi = phi_of(X, bases)
     rough = make_roughness(bases, 1)
     problem = ker.DualProblem(rough, make_reference(rough, Phi.mean(0)), 0.7, 1.5)
@@ -345,8 +354,9 @@ def test_sparse_is_dense(n_classes):
 
 
 @pytest.mark.parametrize("loss", DUALS, ids=name)
-def test_sparse_dual_is_dense_dual(loss):
-    rows, X, bases = sparse_data()
+@pytest.mark.parametrize("degrees", [(1,) * 5, (1, 2, 3, 1, 1)], ids=["linear", "mixed"])
+def test_sparse_dual_is_dense_dual(loss, degrees):
+    rows, X, bases = sparse_data(degrees)
     rough = make_roughness(bases, 1)
     reference = make_reference(rough, reference_at_zero(bases))
     problem = ker.DualProblem(rough, reference, 0.5, 1.0)
@@ -418,15 +428,17 @@ class TestPythonIsCompiled:
             results.append(sums)
         np.testing.assert_allclose(results[0].H, results[1].H, atol=1e-12)
 
-    def test_epoch(self):
-        X, bases = data()
+    @pytest.mark.parametrize("linear", [False, True])
+    def test_epoch(self, linear):
+        X, bases = data(degrees=(1,) * 6)
+        kernel = kernels_dual_linear.epoch_linear if linear else kernels_dual.epoch
         U = ker.coordinates_rows(X, bases, "C")
         columns = as_columns(bases._replace(prepared=True), np.float32)
         rough = make_roughness(bases, 1)
         ref = make_reference(rough, phi_of(X, bases).mean(0))
         problem, results = ker.DualProblem(rough, ref, 1.0, 1.0), []
         y = np.sign(X[:, 0] - 0.5)
-        for function in (kernels_dual.epoch, kernels_dual.epoch.py_func):
+        for function in (kernel, kernel.py_func):
             state = new_state(Hinge(), 1, bases.dim, 40)
             function(
                 flat_rows(U), columns, Hinge(), problem, y, ker.NONE, np.arange(40), state

@@ -3,6 +3,7 @@ import math
 import numba
 import numpy as np
 import pytest
+
 from streamlearn.numeric.elementary import decay, log1p_unit, log_unit
 
 CASES = {

@@ -7,6 +7,7 @@ import warnings
 
 import numba
 import pytest
+
 from streamlearn.numeric import jit
 
 FIT = """
@@ -27,9 +28,9 @@ print(float(sums.value[0]), stats and sum(stats.cache_hits.values()),
 
 
 def run(**environment):
-    result = subprocess.run(
-        [sys.executable, "-c", FIT], capture_output=True, text=True, env={**os.environ, **environment}
-    )
+    environment = {**os.environ, **environment}
+    command = [sys.executable, "-c", FIT]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     return result
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from streamlearn.numeric.linalg import solve_spd
 
 

@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 import pytest
+
 from streamlearn.numeric import losses
 from streamlearn.numeric.losses import Hinge, LogLoss, SquaredError, SquaredHinge
 
@@ -70,7 +71,8 @@ def test_compiled_is_python(loss):
     @numba.njit(error_model="numpy")
     def all_five(loss, y, f):
         v = clip_dual(loss, y, f)
-        return value(loss, y, f), slope(loss, y, f), curvature(loss, y, f), dual_value(loss, y, v), v
+        derivatives = value(loss, y, f), slope(loss, y, f), curvature(loss, y, f)
+        return *derivatives, dual_value(loss, y, v), v
 
     for y in targets(loss):
         for f in POINTS:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from streamlearn.numeric.bsplines import evaluate, make_bases
 from streamlearn.numeric.roughness import (
     make_reference,
@@ -68,7 +69,8 @@ def test_stacks_invert_and_factor(order, scale):
     assert rough.table[0] == rough.table[4]
     for d in (0, 2, 3):
         n = bases.first[d + 1] - bases.first[d]
-        P, R = (s[rough.table[d] : rough.table[d] + n * n].reshape(n, n) for s in (rough.P, rough.R))
+        block = slice(rough.table[d], rough.table[d] + n * n)
+        P, R = (stack[block].reshape(n, n) for stack in (rough.P, rough.R))
         np.testing.assert_allclose(R.T @ R, P, atol=1e-9 * abs(P).max())
         assert np.linalg.eigvalsh(P).min() > 0
 
