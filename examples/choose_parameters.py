@@ -1,4 +1,4 @@
-"""Cross-validation of data on disk: all folds and all values of C share their reads."""
+"""Cross-validation of data on disk: folds by a hash of the row number, scored in shared reads."""
 
 import tempfile
 from pathlib import Path

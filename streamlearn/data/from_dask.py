@@ -1,14 +1,10 @@
 """dask arrays, dataframes, bags, lists of delayed blocks: partitions that others compute.
 
-How the engine uses a `DaskStore`: every partition is a lane.  ``store.partitions[i]`` is a Delayed
-that gives a `Block`; the engine makes it an argument of the lane's task, so that the block arrives
-as a dependency and nothing is computed inside a task:
-
-    task = delayed(fold_lane)(store.partitions[i], store.first_row(i), ...)
-
-Inside, ``partition_store(block, names)`` is an ordinary in-memory store to be read in slices, and
-`partition_chunk` the whole block as one chunk.  Where the lengths are unknown, the first pass
-returns them (``store.n_rows``) and ``store.with_lengths(...)`` numbers the rows from then on.
+How the engine uses a `DaskStore`: before anything is planned it writes the collection to scratch
+once, a task a partition.  ``store.partitions[i]`` is a Delayed that gives a `Block`, an argument of
+that task, so that the block arrives as a dependency and nothing is computed inside a task.  Inside,
+``partition_store(block, names)`` is an ordinary in-memory store to be read in slices, and
+`partition_chunk` the whole block as one chunk.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Certificate:
     """Reads of the data, the summary included."""
     rows_read: int = 0
     bytes_read: int = 0
-    """Bytes decoded over all passes."""
+    """Bytes taken from stores over all passes; 0 for arrays in memory."""
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     """Largest resident memory seen during the fit, in bytes; on a cluster, of any one worker."""
