@@ -11,8 +11,9 @@ import numpy as np
 from ..numeric.bsplines import coordinate
 from ..numeric.jit import inlined, kernel
 from ..numeric.simd import add_two_rows
-from .kernels_dual import class_sign, pad_rows, restore_constants
+from .kernels_dual import class_sign
 from .kernels_dual_step import dual_step
+from .kernels_dual_tables import pad_rows, restore_constants
 
 ONE, FOUR, NODE = np.uintp(1), np.uintp(4), np.uintp(8)
 
