@@ -18,7 +18,9 @@ def table(n=400, seed=0, n_classes=2):
     f = 3 * np.sin(6 * X[:, 0]) + 4 * (X[:, 1] - 0.5) + X[:, 2] - 1
     if n_classes == 2:
         return X, (rng.random(n) < 1 / (1 + np.exp(-f))).astype(int)
-    return X, np.digitize(f + rng.normal(0, 1, n), np.quantile(f, np.arange(1, n_classes) / n_classes))
+    return X, np.digitize(
+        f + rng.normal(0, 1, n), np.quantile(f, np.arange(1, n_classes) / n_classes)
+    )
 
 
 def make_problem(dataset, loss, *, n_bases=6, degree=1, order=1, C=0.5, B=1.0, **changes):

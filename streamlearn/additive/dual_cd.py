@@ -83,7 +83,11 @@ def _start_sweep(before: Sweep) -> dict[str, np.ndarray]:
 
 
 def _sweep_group(
-    problem: Problem, n_epochs: int, key: tuple[int, int], state: dict[str, np.ndarray], chunk: Chunk
+    problem: Problem,
+    n_epochs: int,
+    key: tuple[int, int],
+    state: dict[str, np.ndarray],
+    chunk: Chunk,
 ) -> dict[str, np.ndarray]:
     if not chunk.n_rows:
         return state
@@ -113,9 +117,7 @@ def _by_rows(problem: Problem, chunk: Chunk) -> tuple[Chunk, Problem]:
 
 def _finish_sweep(problem: Problem, state: dict[str, np.ndarray]) -> Sweep:
     norm = problem.penalty(np.column_stack([state["W"], state["b"]]))
-    return Sweep(
-        state["W"], state["b"], state["dual"] - norm, problem.C * state["loss"] + norm
-    )
+    return Sweep(state["W"], state["b"], state["dual"] - norm, problem.C * state["loss"] + norm)
 
 
 def shuffled(n_rows: int, key: tuple[int, ...]) -> np.ndarray:
@@ -172,4 +174,3 @@ def _finish_certificate(
     V = force - total[:, None] * problem.reference.c
     value = problem.penalty(theta) + problem.C * loss
     return Evaluation(theta, value, np.empty((len(value), 0)), dual - problem.half_norm(V, total))
-

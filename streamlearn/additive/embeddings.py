@@ -14,7 +14,15 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from ..data.dataset import Dataset
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
-from ..estimator.inputs import check_weights, is_dask, is_named, is_on_disk, open_data, open_features, open_pair
+from ..estimator.inputs import (
+    check_weights,
+    is_dask,
+    is_named,
+    is_on_disk,
+    open_data,
+    open_features,
+    open_pair,
+)
 from ..estimator.predicting import check_finite
 from ..numeric.breakpoints import quantile_breakpoints, uniform_breakpoints, value_breakpoints
 from ..numeric.bsplines import Bases, make_bases, mean_basis
@@ -40,9 +48,7 @@ def check_basis(n_bases: int, degree: int) -> None:
         )
 
 
-def fit_bases(
-    summary: Summary, n_bases: int, degree: int, knots: str, dtype: np.dtype
-) -> Bases:
+def fit_bases(summary: Summary, n_bases: int, degree: int, knots: str, dtype: np.dtype) -> Bases:
     """Every column's splines: at its values if they are few, else on equal or quantile intervals."""
     check_basis(n_bases, degree)
     breakpoints, degrees = [], []

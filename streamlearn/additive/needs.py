@@ -8,6 +8,7 @@ import numpy as np
 
 from ..config import format_bytes, get_config
 from ..engine.plan import Needs
+from ..solvers.newton import PAIRS
 from .dual_cd import GROUP
 
 NEWTON_DIM = 8000
@@ -94,7 +95,6 @@ def choose(loss: str, solver: str, size: Size) -> Choice:
     return Choice("newton", f"newton as {loss} is smooth, with at most {size.dim} coefficients")
 
 
-
 def sample_rows(size: Size) -> int:
     """Rows of the sample: 40 a coefficient and 50,000 at least, as far as 32 MiB go."""
     row = size.row_nbytes + 16
@@ -125,10 +125,13 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     if solver == "newton":
         rows = min(sample_rows(size), size.n_rows)
         sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
+        lessons = 2 * PAIRS * 8 * K * (dim + 1)
         grown = K * matrix if may_grow(K, dim) else 0
         state = sums + grown
         passes = (1, max_passes - 1)
-        return [Needs("newton", state, per_row, sample + matrix + grown, model, passes=passes)]
+        return [
+            Needs("newton", state, per_row, sample + lessons + matrix + grown, model, passes=passes)
+        ]
     width = 4 * K * (2 if size.loss == "log_loss" else 1)
     u = 4 * size.n_columns
     spooled = 0 if size.in_memory else u + 16

@@ -26,7 +26,16 @@ from ..numeric.losses import Hinge, LogLoss, SquaredError, SquaredHinge
 from ..numeric.roughness import Reference, Roughness, times
 from ..passes.fold import Fold
 from ..solvers.newton import Evaluation
-from .kernels import NONE, GramSums, Sums, empty_sums, gradient_rows, gram_rows, make_point, margins_rows
+from .kernels import (
+    NONE,
+    GramSums,
+    Sums,
+    empty_sums,
+    gradient_rows,
+    gram_rows,
+    make_point,
+    margins_rows,
+)
 
 LOSSES: dict[str, Any] = {
     "log_loss": LogLoss(),
@@ -125,9 +134,7 @@ def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evalua
     g += problem.C * (sums.gradient - sums.slope[:, None] * problem.reference.c)
     g_b = b / problem.intercept_scaling**2 + problem.C * sums.slope
     value = problem.penalty(theta) + problem.C * sums.value
-    return Evaluation(
-        theta, value, np.column_stack([g, g_b]), value - problem.half_norm(g, g_b)
-    )
+    return Evaluation(theta, value, np.column_stack([g, g_b]), value - problem.half_norm(g, g_b))
 
 
 def loss_fold(problem: Problem, theta: np.ndarray) -> Fold[tuple[np.ndarray, ...], float]:
@@ -289,21 +296,19 @@ def _merge_grams(a: list[Any], b: list[Any]) -> list[Any]:
     return [[add_sums(x, y), s + t] for (x, s), (y, t) in zip(a, b, strict=True)]
 
 
-def newton_step(
-    problem: Problem, gram: GramSums, total: float, gradient: np.ndarray
-) -> np.ndarray:
-    """-H^-1 gradient of one output, (dim + 1,); overwrites ``gram.H``."""
-    return solve_assembled(*assemble(problem, gram, total, gradient))
+def solve(problem: Problem, gram: GramSums, total: float, g: np.ndarray) -> np.ndarray:
+    """H^-1 g of one output, (dim + 1,); overwrites ``gram.H``."""
+    return solve_assembled(*assemble(problem, gram, total, g))
 
 
 def assemble(
-    problem: Problem, gram: GramSums, total: float, gradient: np.ndarray
+    problem: Problem, gram: GramSums, total: float, g: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, float, float]]:
-    """The system of a Newton step with the intercept eliminated; ``gram.H`` becomes its matrix.
+    """The system H x = g with the intercept eliminated; ``gram.H`` becomes its matrix.
 
     H of (w, b) is sum h (Phi - c)(Phi - c)' + P bordered by the intercept: its Schur complement is
     dim x dim and needs no second matrix.  Returns (matrix, right-hand side, what gives the
-    intercept's step).
+    intercept's part).
     """
     H, c = gram.H, problem.reference.c
     add_penalty(problem, H)
@@ -313,16 +318,16 @@ def assemble(
     if len(c):
         dger(-1.0, c + u / corner, u, a=H.T, overwrite_a=1)
         dger(-1.0, gram.g, c, a=H.T, overwrite_a=1)
-    return H, u * (gradient[-1] / corner) - gradient[:-1], (u, corner, gradient[-1])
+    return H, g[:-1] - u * (g[-1] / corner), (u, corner, g[-1])
 
 
 def solve_assembled(
     H: np.ndarray, rhs: np.ndarray, back: tuple[np.ndarray, float, float]
 ) -> np.ndarray:
-    """The step from an assembled system; the factor overwrites the upper triangle of H."""
-    u, corner, slope = back
-    step = solve_spd(H, rhs) if len(rhs) else rhs
-    return np.append(step, -(slope + u @ step) / corner)
+    """x of an assembled system; the factor overwrites the upper triangle of H."""
+    u, corner, last = back
+    x = solve_spd(H, rhs) if len(rhs) else rhs
+    return np.append(x, (last - u @ x) / corner)
 
 
 def add_penalty(problem: Problem, H: np.ndarray) -> None:

@@ -20,8 +20,8 @@ from .objective import (
     finish_evaluation,
     gram_fold,
     mass_fold,
-    newton_step,
     row_curvatures,
+    solve,
     spline_sums,
 )
 
@@ -41,9 +41,7 @@ class SampleObjective:
     that is too slow.
     """
 
-    def __init__(
-        self, problem: Problem, rows: Chunk, total_weight: float, share: float
-    ) -> None:
+    def __init__(self, problem: Problem, rows: Chunk, total_weight: float, share: float) -> None:
         weight = len(rows.y) if rows.weight is None else rows.weight.sum()
         # C is that of all rows, spread over these: the sample's optimum is then near the full one.
         self.problem = problem._replace(C=problem.C * total_weight / weight)
@@ -60,21 +58,21 @@ class SampleObjective:
             self.problem, theta, add_evaluation(self.problem, theta, sums, self.rows)
         )
 
-    def direction(self, at: Evaluation, k: int) -> np.ndarray:
+    def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
         if self._stride == 1:
-            return self.newton_step(at.theta, k, at.gradient[k])
+            return self.solve_at(at.theta, k, g)
         h, _ = row_curvatures(self.problem, at.theta, k, self.rows)
         mass = spline_sums(self.problem, h, self.rows), float(h.sum())
-        return self.newton_step(at.theta, k, at.gradient[k], mass, self._stride)
+        return self.solve_at(at.theta, k, g, mass, self._stride)
 
     def refine(self, at: Evaluation) -> None:
         if self.share == 1.0:
             self._stride = 1
 
-    def newton_step(
-        self, theta: np.ndarray, k: int, gradient: np.ndarray, mass: Any = None, stride: int = 1
+    def solve_at(
+        self, theta: np.ndarray, k: int, g: np.ndarray, mass: Any = None, stride: int = 1
     ) -> np.ndarray:
-        """-H^-1 gradient, H estimated at `theta` from every `stride`-th row of the sample.
+        """H^-1 g, H estimated at `theta` from every `stride`-th row of the sample.
 
         `mass` (sum h Phi, sum h) of the rows it stands for corrects it.
         """
@@ -83,7 +81,7 @@ class SampleObjective:
         total = add_gram(problem, theta, k, gram, _every(self.rows, stride))
         if mass is not None and total > 0:
             gram, total = calibrate(gram, total, self._counts(stride), *mass), mass[1]
-        return newton_step(problem, gram, total, gradient)
+        return solve(problem, gram, total, g)
 
     @property
     def misses_values(self) -> bool:
@@ -139,13 +137,13 @@ class StreamedObjective:
         self._curvature = self._extra, found
         return at
 
-    def direction(self, at: Evaluation, k: int) -> np.ndarray:
+    def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
         kind, found = self._curvature
         if kind == "gram":
             gram, total = found[k]
-            return newton_step(self.problem, GramSums(*gram), total, at.gradient[k])
+            return solve(self.problem, GramSums(*gram), total, g)
         mass = (found[0][k], float(found[1][k])) if kind == "mass" else None
-        return self._sample.newton_step(at.theta, k, at.gradient[k], mass)
+        return self._sample.solve_at(at.theta, k, g, mass)
 
     def refine(self, at: Evaluation) -> None:
         if self._share == 1.0:

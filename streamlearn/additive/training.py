@@ -57,22 +57,31 @@ class Watch:
 
     def __call__(self, at: Evaluation, gap: np.ndarray) -> str:
         """Record a measured point; a reason to stop, or empty."""
-        self.state["read"] = n = self.state["read"] + 1
-        fields = {
-            "read": n,
-            "objective": plain(at.value),
-            "dual": plain(at.bound),
-            "relative_gap": float(gap.max()),
-        }
+        return self._look(at, **_measured(at, gap))
+
+    def swept(self, sweep: Sweep, gap: float) -> str:
+        """Record what a sweep estimates; a reason to stop, or empty."""
+        at = Evaluation(sweep.theta, sweep.primal, np.empty((len(sweep.b), 0)), sweep.dual)
+        fields = {"estimated_objective": plain(sweep.primal), "dual": plain(sweep.dual)}
+        return self._look(at, **fields, estimated_gap=gap)
+
+    def certified(self, at: Evaluation, gap: np.ndarray) -> None:
+        """Record a certificate of the last sweep."""
+        self._run.record(read=self.state["read"], **_measured(at, gap))
+
+    def _look(self, at: Evaluation, **fields: Any) -> str:
+        state = self.state
+        state["read"] += 1
+        fields = {"read": state["read"], **fields}
         if self._validation is None:
             self._run.record(**fields)
             return ""
         fold = loss_fold(self._problem, at.theta)
-        loss = self._run.fold(fold, self._validation, name=f"validation-{n}")
+        loss = self._run.fold(fold, self._validation, name=f"validation-{state['read']}")
         self._run.record(**fields, validation_loss=loss)
-        if loss < self.state["best_loss"]:
-            self.state.update(best_loss=loss, best_read=n, best=at)
-        if self._early_stopping and n - self.state["best_read"] >= PATIENCE:
+        if loss < state["best_loss"]:
+            state.update(best_loss=loss, best_read=state["read"], best=at)
+        if self._early_stopping and state["read"] - state["best_read"] >= PATIENCE:
             return f"the validation loss has not fallen for {PATIENCE} reads"
         return ""
 
@@ -87,6 +96,14 @@ class Watch:
         return Outcome(at.theta, at.value, at.bound, reason, gap <= tol)
 
 
+def _measured(at: Evaluation, gap: np.ndarray) -> dict[str, Any]:
+    return {
+        "objective": plain(at.value),
+        "dual": plain(at.bound),
+        "relative_gap": float(gap.max()),
+    }
+
+
 def plain(x: np.ndarray) -> float | list[float]:
     """One number, or a list of K."""
     return float(x[0]) if len(x) == 1 else x.tolist()
@@ -97,7 +114,7 @@ def fit_gram(run: Any, source: Any, problem: Problem, watch: Watch, tol: float) 
     zero = np.zeros((1, problem.dim + 1))
     fold = both(evaluation_fold(problem, zero), gram_fold(problem, zero))
     at, [[gram, total]] = run.fold(fold, source, name="gram")
-    H, rhs, back = assemble(problem, gram, total, at.gradient[0])
+    H, rhs, back = assemble(problem, gram, total, -at.gradient[0])
     diagonal = H.diagonal().copy()
     for i in range(len(H)):  # the factor takes the upper triangle, the lower one keeps the matrix
         H[i + 1 :, i] = H[i, i + 1 :]
@@ -162,22 +179,24 @@ def fit_dual(
         kept = {"sweep": start_sweep(problem), "n_sweeps": 0, "n_reads": 0, "at": None}
         kept |= {"trust": 1.0, "watch": watch.state}
     watch.state = kept["watch"]
-    reason = ""
     while True:
         n = kept["n_sweeps"]
         fold = sweep_fold(problem, kept["sweep"], n_epochs, (seed, n))
         sweep: Sweep = run.sweep(fold, source, order, pass_index=n, name=f"dual-{n + 1}")
-        kept["n_sweeps"], kept["n_reads"] = n + 1, kept["n_reads"] + 1
-        kept["sweep"] = sweep
+        kept |= {"sweep": sweep, "n_sweeps": n + 1, "n_reads": kept["n_reads"] + 1}
         estimate = float(relative_gap(sweep.primal, sweep.dual).max())
+        reason = watch.swept(sweep, estimate)
         last = kept["n_reads"] + 2 > max_reads
-        if estimate <= tol * kept["trust"] or last:
-            fold = certificate_fold(problem, sweep.theta)
-            at: Evaluation = run.fold(fold, source, name=f"certificate-{n + 1}")
+        if estimate <= tol * kept["trust"] or last or reason:
+            theta = watch.state["best"].theta if reason else sweep.theta
+            name = f"certificate-{n + 1}"
+            at: Evaluation = run.fold(certificate_fold(problem, theta), source, name=name)
+            if reason:
+                watch.state["best"] = at
             kept["n_reads"] += 1
             kept["at"] = at = better(kept["at"], at)
             gap = relative_gap(at.value, at.bound)
-            reason = watch(at, gap)
+            watch.certified(at, gap)
             if gap.max() <= tol or last or reason:
                 break
             # The estimate is too low, by about this factor from now on.
@@ -209,7 +228,11 @@ def spool(run: Any, source: Any, problem: Problem) -> tuple[Any, Problem]:
     """The coordinates of all rows in scratch, row-major; one read."""
     convert: Callable[[Chunk], Chunk] = partial(_coordinates, problem)
     scratch, _ = run.spool(
-        source, convert, n_columns=len(problem.bases.degree), dtype=np.float32, layout="rows",
+        source,
+        convert,
+        n_columns=len(problem.bases.degree),
+        dtype=np.float32,
+        layout="rows",
         name="spool",
     )
     return scratch, problem._replace(bases=problem.bases._replace(prepared=True))
@@ -217,4 +240,3 @@ def spool(run: Any, source: Any, problem: Problem) -> tuple[Any, Problem]:
 
 def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:
     return _by_rows(problem, chunk)[0]
-

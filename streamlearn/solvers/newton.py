@@ -9,7 +9,9 @@
 
 The curvature may be that of a sample of the rows (Erdogdu & Montanari 2015; Roosta-Khorasani &
 Mahoney 2019): the error then shrinks by a constant factor a read, about the dimension over the rows
-used.  When the gap shrinks less than tenfold the objective is asked for a better one.
+used.  When the gap of a problem shrinks less than tenfold in a read, the objective is asked for
+better curvature, and what the step taught of it (how the gradient changed) corrects the next
+directions, as in L-BFGS with H^-1 to start from (Nocedal & Wright 2006, algorithm 7.4).
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ SUFFICIENT = 1e-4
 SHORTEST = 1e-6
 """A problem whose step had to be cut below this stands still: rounding, not curvature, is in the way."""
 SLOW = 0.1
+PAIRS = 10
+"""Steps of slow progress that correct a direction."""
+NEAR = 1.0
+"""Relative gap above which the curvature still changes too much for a step to teach anything."""
 
 
 class Evaluation(NamedTuple):
@@ -48,8 +54,8 @@ class Objective(Protocol):
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         """Measure at `theta`, or at the nearest point that can be measured: one read."""
 
-    def direction(self, at: Evaluation, k: int) -> np.ndarray:
-        """(n,) -H^-1 g of problem k at a point that was measured."""
+    def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
+        """(n,) H^-1 g, H the curvature of problem k at a point that was measured."""
 
     def refine(self, at: Evaluation) -> None:
         """Make the curvature of the next directions better, if that can be done."""
@@ -91,6 +97,7 @@ def newton(
     moved = np.ones(n_problems, bool)
     step, size, slope = np.zeros_like(at.theta), np.ones(n_problems), np.zeros(n_problems)
     done = np.zeros(n_problems, bool)
+    lessons: list[list[Lesson]] = [[] for _ in range(n_problems)]
     gap = relative_gap(at.value, at.bound)
     while True:
         reason = watch(at, gap) if watch is not None else ""
@@ -101,7 +108,7 @@ def newton(
             reason = f"max_passes={max_reads} reads were made"
             break
         for k in np.flatnonzero(moved & ~done):
-            step[k] = objective.direction(at, k)
+            step[k] = direction(objective, at, k, lessons[k])
             slope[k] = at.gradient[k] @ step[k]
             size[k] = 1.0 if slope[k] < 0 else 0.0
             done[k] |= 0 <= -0.5 * slope[k] < decrement * abs(at.value[k])
@@ -114,11 +121,46 @@ def newton(
         slack = objective.rounding * np.abs(at.value)
         moved = trial.value <= at.value + SUFFICIENT * size * slope + slack
         size = np.where(moved, size, size * _shorter(at.value, trial.value, size * slope))
-        at = _take(at, trial, moved)
+        before, at = at, _take(at, trial, moved)
         last, gap = gap, relative_gap(at.value, at.bound)
-        if (gap > np.maximum(SLOW * last, tol)).any():
+        slow = ~done & (gap > np.maximum(SLOW * last, tol))
+        for k in np.flatnonzero(moved):
+            near = slow[k] and gap[k] < NEAR
+            lessons[k] = _learn(lessons[k], before, at, k) if near else []
+        if slow.any():
             objective.refine(at)
     return Solution(at, gap, n_reads, reason)
+
+
+class Lesson(NamedTuple):
+    """What a step taught: it changed the gradient by `change`."""
+
+    step: np.ndarray
+    change: np.ndarray
+    curvature: float
+    """step . change."""
+
+
+def _learn(lessons: list[Lesson], before: Evaluation, at: Evaluation, k: int) -> list[Lesson]:
+    """The last lessons with the step just made, if it saw curvature at all."""
+    step, change = at.theta[k] - before.theta[k], at.gradient[k] - before.gradient[k]
+    curvature = float(step @ change)
+    if not curvature > 1e-14 * np.linalg.norm(step) * np.linalg.norm(change):
+        return lessons
+    return [*lessons[1 - PAIRS :], Lesson(step, change, curvature)]
+
+
+def direction(objective: Objective, at: Evaluation, k: int, lessons: list[Lesson]) -> np.ndarray:
+    """-H^-1 g of problem k, H corrected so that it agrees with the lessons, the last one exactly."""
+    g = at.gradient[k].copy()
+    shares = []
+    for lesson in reversed(lessons):
+        shares.append(lesson.step @ g / lesson.curvature)
+        g -= shares[-1] * lesson.change
+    d = objective.solve(at, k, g)
+    for lesson, share in zip(lessons, reversed(shares), strict=True):
+        d += (share - lesson.change @ d / lesson.curvature) * lesson.step
+    return -d
 
 
 def _shorter(before: np.ndarray, after: np.ndarray, slope: np.ndarray) -> np.ndarray:

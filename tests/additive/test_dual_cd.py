@@ -27,7 +27,10 @@ class Rows:
         self.sweep, self.n = start_sweep(self.problem), 0
 
     def with_state(self):
-        self.chunk.state, self.chunk.order = {"alpha": self.alpha}, shuffled(len(self.alpha), (9, self.n))
+        self.chunk.state, self.chunk.order = (
+            {"alpha": self.alpha},
+            shuffled(len(self.alpha), (9, self.n)),
+        )
         return [self.chunk]
 
     def more(self, n_epochs=2):
@@ -74,7 +77,8 @@ def test_dual_value_rises_and_stays_below_the_primal_one(loss):
         duals.append(at.bound[0])
         gaps.append((at.value - at.bound)[0])
     assert (np.diff(duals) >= -1e-6 * abs(duals[-1])).all()  # variables are rounded to float32
-    assert min(gaps) >= 0 and gaps[-1] < 0.1 * gaps[0]
+    assert min(gaps) >= 0
+    assert gaps[-1] < 0.1 * gaps[0]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -83,7 +87,9 @@ def test_certificate_measures_the_primal_value(loss):
     sweep, at = data.more(), data.certificate()
     A = dense_splines(data.problem.bases, X) - data.problem.reference.c
     f = A @ sweep.W[0] + sweep.b[0]
-    value = data.problem.penalty(sweep.theta)[0] + data.problem.C * weight @ LOSS[loss](2 * y - 1, f)
+    value = data.problem.penalty(sweep.theta)[0] + data.problem.C * weight @ LOSS[loss](
+        2 * y - 1, f
+    )
     np.testing.assert_allclose(at.value, value, rtol=1e-10)
 
 
@@ -111,11 +117,13 @@ def test_sparse_rows_with_their_reference_are_the_dense_problem(loss):
 def test_rows_of_weight_0_are_left_alone():
     data, *_, weight = rows("hinge", weighted=True)
     data.more()
-    assert not data.alpha[weight == 0].any() and data.alpha[weight > 0].any()
+    assert not data.alpha[weight == 0].any()
+    assert data.alpha[weight > 0].any()
 
 
 def test_orders_are_permutations_drawn_by_their_key():
     order = shuffled(100, (0, 1, 2))
-    assert sorted(order) == list(range(100)) and order.dtype == np.intp
+    assert sorted(order) == list(range(100))
+    assert order.dtype == np.intp
     np.testing.assert_array_equal(order, shuffled(100, (0, 1, 2)))
     assert (order != shuffled(100, (0, 1, 3))).any()

@@ -8,7 +8,9 @@ from streamlearn import SplineEmbedding
 from streamlearn.numeric.roughness import times
 
 
-@pytest.mark.parametrize(("degree", "order", "scale"), [(1, 1, "integral"), (3, 2, "paper"), (2, 0, "integral")])
+@pytest.mark.parametrize(
+    ("degree", "order", "scale"), [(1, 1, "integral"), (3, 2, "paper"), (2, 0, "integral")]
+)
 def test_inner_products_are_those_of_the_penalty(degree, order, scale):
     """Psi Psi' = (Phi - c) P^-1 (Phi - c)'."""
     X, _ = table(60)
@@ -69,7 +71,8 @@ def test_names_of_the_features():
     X, _ = table(50)
     frame = pd.DataFrame(X, columns=list("abcde"))
     names = SplineEmbedding(5).fit(frame).get_feature_names_out()
-    assert list(names[:2]) == ["a_sp_0", "a_sp_1"] and names[-1] == "e_sp_4"
+    assert list(names[:2]) == ["a_sp_0", "a_sp_1"]
+    assert names[-1] == "e_sp_4"
     assert len(names) == SplineEmbedding(5).fit(frame).transform(frame).shape[1]
 
 

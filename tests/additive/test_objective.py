@@ -12,7 +12,7 @@ from streamlearn.additive.objective import (
     evaluation_fold,
     gram_fold,
     loss_fold,
-    newton_step,
+    solve,
 )
 from streamlearn.passes.fold import read_all, run_fold
 
@@ -31,7 +31,11 @@ def written_out(problem, X, y, weight, theta):
 
 
 def name_of(problem):
-    return next(name for name, loss in LOSSES.items() if loss == problem.loss and type(loss) is type(problem.loss))
+    return next(
+        name
+        for name, loss in LOSSES.items()
+        if loss == problem.loss and type(loss) is type(problem.loss)
+    )
 
 
 def case(loss, weighted=False, **kw):
@@ -44,7 +48,9 @@ def case(loss, weighted=False, **kw):
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize(("degree", "order", "weighted"), [(1, 1, True), (3, 2, False), (2, 0, True)])
+@pytest.mark.parametrize(
+    ("degree", "order", "weighted"), [(1, 1, True), (3, 2, False), (2, 0, True)]
+)
 def test_value_and_gradient_are_those_of_the_objective(loss, degree, order, weighted):
     problem, dataset, X, y, weight = case(
         loss, weighted, degree=degree, order=order, B=2.0, target_mean=0.3
@@ -67,21 +73,19 @@ def test_the_bound_is_the_dual_value_of_the_forces(loss):
     A = dense_splines(problem.bases, X) - problem.reference.c
     f = A @ theta[0, :-1] + theta[0, -1]
     v = np.array([-problem.loss.slope(a, b) for a, b in zip(y, f, strict=True)])
-    conjugate = sum(
-        s * problem.loss.dual_value(a, b) for s, a, b in zip(weight, y, v, strict=True)
-    )
+    conjugate = sum(s * problem.loss.dual_value(a, b) for s, a, b in zip(weight, y, v, strict=True))
     V = problem.C * (weight * v) @ A
     norm = problem.half_norm(V[None], np.array([problem.C * weight @ v]))
     np.testing.assert_allclose(at.bound, problem.C * conjugate - norm, rtol=1e-9)
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
-def test_newton_step_solves_the_whole_system(loss):
+def test_solve_is_that_of_the_whole_system(loss):
     problem, dataset, X, y, weight = case(loss, weighted=True, degree=2, B=3.0)
     theta = 0.1 * np.random.default_rng(4).standard_normal((1, problem.dim + 1))
     at = measured(problem, dataset, theta)
     [[gram, total]] = run_fold(gram_fold(problem, theta), read_all(dataset))
-    step = newton_step(problem, gram, total, at.gradient[0])
+    step = solve(problem, gram, total, at.gradient[0])
     A = np.column_stack([dense_splines(problem.bases, X) - problem.reference.c, np.ones(len(X))])
     h = problem.C * weight * curvatures(problem.loss, y, A @ theta[0])
     H = A.T @ (h[:, None] * A)
@@ -92,7 +96,7 @@ def test_newton_step_solves_the_whole_system(loss):
     ):
         n = b - a
         P[a:b, a:b] = problem.roughness.P[at_table : at_table + n * n].reshape(n, n)
-    np.testing.assert_allclose(step, -np.linalg.solve(H + P, at.gradient[0]), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(step, np.linalg.solve(H + P, at.gradient[0]), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -125,7 +129,9 @@ def test_one_against_the_rest_is_as_many_binary_problems():
     theta = 0.2 * np.random.default_rng(6).standard_normal((3, problem.dim + 1))
     together = measured(problem, as_dataset(X, y), theta)
     for k in range(3):
-        binary = measured(problem._replace(n_outputs=1), as_dataset(X, (y == k) * 1), theta[k : k + 1])
+        binary = measured(
+            problem._replace(n_outputs=1), as_dataset(X, (y == k) * 1), theta[k : k + 1]
+        )
         np.testing.assert_allclose(together.gradient[k], binary.gradient[0], rtol=1e-10, atol=1e-10)
         gram = empty_gram(problem.dim)
         chunk = next(iter(read_all(as_dataset(X, y.astype(float)))))
