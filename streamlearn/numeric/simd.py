@@ -15,7 +15,6 @@ from numba.extending import intrinsic, overload, register_jitable
 
 TABLE = 32
 """Entries of a table that fits the registers."""
-
 LANES = 16
 FLOATS = ir.VectorType(ir.FloatType(), LANES)
 INTS = ir.VectorType(ir.IntType(32), LANES)
@@ -162,6 +161,14 @@ def search_lanes(typing_context, x, n_rows, knots, inverse, u):
         inverses = _table(context, builder, signature.args[3], inverse)
         zero, one = _constant(FLOATS, 0.0), _constant(FLOATS, 1.0)
         middle = builder.shuffle_vector(high, high, _constant(INTS, 0))
+        # ahead[step][j] = knots[j + step]: the sum j + step leaves the chain of dependent operations
+        ahead = {
+            step: [
+                builder.shuffle_vector(low, high, _sequence(step)),
+                builder.shuffle_vector(high, high, _sequence(step)),
+            ]
+            for step in (8, 4, 2, 1)
+        }
         with cgutils.for_range_slice(
             builder, n_rows.type(0), n_rows, n_rows.type(LANES), n_rows.type
         ) as (i, _):
@@ -169,9 +176,8 @@ def search_lanes(typing_context, x, n_rows, knots, inverse, u):
             found = builder.fcmp_ordered(">=", v, middle)
             j = builder.select(found, _constant(INTS, 16), _constant(INTS, 0))
             for step in (8, 4, 2, 1):
-                trial = builder.add(j, _constant(INTS, step))
-                found = builder.fcmp_ordered(">=", v, _permute(builder, (low, high), trial))
-                j = builder.select(found, trial, j)
+                found = builder.fcmp_ordered(">=", v, _permute(builder, ahead[step], j))
+                j = builder.select(found, builder.add(j, _constant(INTS, step)), j)
             t = builder.fsub(v, _permute(builder, (low, high), j))
             t = builder.fmul(t, _permute(builder, inverses, j))
             t = builder.select(builder.fcmp_ordered(">", t, zero), t, zero)
@@ -218,9 +224,7 @@ def _vector_at(context, builder, kind, array, at, vector):
 def _table(context, builder, kind, array):
     """The TABLE entries of an array in two registers."""
     at = [ir.Constant(ir.IntType(64), half) for half in (0, LANES)]
-    return [
-        builder.load(_vector_at(context, builder, kind, array, a, FLOATS), align=4) for a in at
-    ]
+    return [builder.load(_vector_at(context, builder, kind, array, a, FLOATS), align=4) for a in at]
 
 
 def _permute(builder, table, index):
@@ -231,6 +235,11 @@ def _permute(builder, table, index):
         "llvm.x86.avx512.vpermi2var.ps.512",
     )
     return builder.call(function, [table[0], index, table[1]])
+
+
+def _sequence(start):
+    """Lanes start, start + 1, ... of two registers."""
+    return ir.Constant(INTS, list(range(start, start + LANES)))
 
 
 def _constant(kind, value):
