@@ -161,7 +161,7 @@ def search_lanes(typing_context, x, n_rows, knots, inverse, u):
         inverses = _table(context, builder, signature.args[3], inverse)
         zero, one = _constant(FLOATS, 0.0), _constant(FLOATS, 1.0)
         middle = builder.shuffle_vector(high, high, _constant(INTS, 0))
-        # ahead[step][j] = knots[j + step]: the sum j + step leaves the chain of dependent operations
+        # ahead[step][j] = knots[j + step]: the sum leaves the chain of dependent operations
         ahead = {
             step: [
                 builder.shuffle_vector(low, high, _sequence(step)),
