@@ -20,6 +20,7 @@ from ..numeric.bsplines import Bases, as_columns
 from ..numeric.roughness import Reference, Roughness
 from ..numeric.rows import flat_rows
 from . import kernels_csr, kernels_dense, kernels_dual, kernels_dual_linear, kernels_gram
+from .kernels_loss import loss_code
 
 Matrix = np.ndarray | Csr
 NONE = np.empty(0)
@@ -27,18 +28,12 @@ NONE = np.empty(0)
 
 
 class Point(NamedTuple):
-    """Where a pass evaluates: f = b + Phi W, and a second direction d = s + Phi S."""
+    """Where a pass evaluates: f = b + Phi W."""
 
     W: np.ndarray
     """(K, dim) float32 or float64."""
     b: np.ndarray
     """(K,) float64."""
-    S: np.ndarray
-    """(K, dim) of W's dtype: the last step, f - d is the previous point; (0, dim) = none."""
-    s: np.ndarray
-    """(K,) float64, or (0,)."""
-    steps: np.ndarray
-    """(q,) float64: losses are summed at f + steps[q] d; may be empty."""
 
 
 class Sums(NamedTuple):
@@ -48,41 +43,19 @@ class Sums(NamedTuple):
     """(K,) sum s l(y, f)."""
     slope: np.ndarray
     """(K,) sum s r."""
-    curvature: np.ndarray
-    """(K,) sum s l''."""
     gradient: np.ndarray
     """(K, dim) sum s r Phi; (0, dim) = not wanted."""
-    line: np.ndarray
-    """(K, q) sum s l(y, f + steps_q d)."""
-    dual: np.ndarray
-    """(K,) sum s dual_value(y, v), v the linearised forces clip(-l'(f - d) - l''(f - d) d)."""
-    force: np.ndarray
-    """(K,) sum s v."""
-    force_gradient: np.ndarray
-    """(K, dim) sum s v Phi."""
 
 
 def make_point(W: np.ndarray, b: np.ndarray) -> Point:
-    """A point without a second direction."""
-    W = np.atleast_2d(W)
-    return Point(W, np.atleast_1d(np.asarray(b, float)), W[:0], NONE, NONE)
+    """A point of one or K outputs."""
+    return Point(np.atleast_2d(W), np.atleast_1d(np.asarray(b, float)))
 
 
-def empty_sums(
-    n_classes: int, dim: int, *, second: bool = False, n_steps: int = 0, gradient: bool = True
-) -> Sums:
-    """Zeros of the right shapes; `second` when the point has a second direction."""
-    k2 = n_classes if second else 0
-    return Sums(
-        np.zeros(n_classes),
-        np.zeros(n_classes),
-        np.zeros(n_classes),
-        np.zeros((n_classes if gradient else 0, dim)),
-        np.zeros((n_classes, n_steps)),
-        np.zeros(k2),
-        np.zeros(k2),
-        np.zeros((k2, dim)),
-    )
+def empty_sums(n_classes: int, dim: int, *, gradient: bool = True) -> Sums:
+    """Zeros of the right shapes."""
+    kept = n_classes if gradient else 0
+    return Sums(np.zeros(n_classes), np.zeros(n_classes), np.zeros((kept, dim)))
 
 
 class GramSums(NamedTuple):
@@ -153,10 +126,11 @@ def gradient_rows(
 ) -> None:
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
     if isinstance(X, Csr):
-        kernels_csr.gradient(*_sparse(X, bases), loss, point, y, weight, sums)
+        kernels_csr.gradient(*_sparse(X, bases), loss_code(loss), point, y, weight, sums)
     else:
         columns = as_columns(bases, X.dtype)
-        kernels_dense.gradient(flat_rows(X), columns, loss, point, y, weight, sums)
+        code = loss_code(loss)
+        kernels_dense.gradient(flat_rows(X), columns, code, point, y, weight, sums)
 
 
 def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramSums) -> None:

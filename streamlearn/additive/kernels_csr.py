@@ -12,7 +12,7 @@ import numpy as np
 from ..numeric.bsplines import as_columns, basis_values, coordinate, evaluate
 from ..numeric.jit import kernel
 from ..numeric.tiles import add_splines, fill, interval_tables, sum_plain
-from .kernels_loss import load_targets, make_loss_buffers, tile_forces, tile_line, tile_losses
+from .kernels_loss import load_targets, make_loss_buffers, tile_losses
 
 TILE = 256
 
@@ -78,29 +78,22 @@ def margins(data, indices, indptr, columns, u0, W, F):
 
 
 @kernel
-def gradient(data, indices, indptr, columns, u0, loss, point, y, weight, sums):
+def gradient(data, indices, indptr, columns, u0, code, point, y, weight, sums):
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
-    n_classes, n_second, dtype = len(point.W), len(point.S), point.W.dtype
+    n_classes, dtype = len(point.W), point.W.dtype
     n_rows, wanted = len(indptr) - 1, len(sums.gradient)
     f, r = np.empty((n_classes, TILE), dtype), np.empty((n_classes, TILE), dtype)
-    step, v = np.empty((n_second, TILE), dtype), np.empty((n_second, TILE), dtype)
     buffers = make_loss_buffers(TILE)
-    tables, step_tables = interval_tables(columns, point.W), interval_tables(columns, point.S)
-    zero, step_zero = (
-        values_at_zero(columns, tables, u0),
-        values_at_zero(columns, step_tables, u0),
-    )
-    room = 4 * columns.at[len(u0)]
-    M, N = np.zeros((wanted, room)), np.zeros((n_second, room))
-    before, force_before = sums.slope.copy(), sums.force.copy()
+    tables = interval_tables(columns, point.W)
+    zero = values_at_zero(columns, tables, u0)
+    M = np.zeros((wanted, 4 * columns.at[len(u0)]))
+    before = sums.slope.copy()
     u = np.empty(most_values(indptr), np.float32)
     for start in range(0, n_rows, TILE):
         n = min(TILE, n_rows - start)
         first = indptr[start]
         for k in range(n_classes):
             fill(f[k], n, dtype.type(point.b[k] + sum_plain(zero[k], len(u0))))
-        for k in range(n_second):
-            fill(step[k], n, dtype.type(point.s[k] + sum_plain(step_zero[k], len(u0))))
         for i in range(n):
             for at in range(indptr[start + i], indptr[start + i + 1]):
                 d = indices[at]
@@ -109,38 +102,21 @@ def gradient(data, indices, indptr, columns, u0, loss, point, y, weight, sums):
                     u[at - first] = here
                     for k in range(n_classes):
                         f[k, i] += column_value(here, columns, d, tables[k]) - zero[k, d]
-                    for k in range(n_second):
-                        extra = column_value(here, columns, d, step_tables[k])
-                        step[k, i] += extra - step_zero[k, d]
         for k in range(n_classes):
             load_targets(y, weight, start, n, k, n_classes, buffers)
-            part = tile_losses(loss, n, f[k], r[k], buffers)
+            part = tile_losses(code, n, f[k], r[k], buffers)
             sums.value[k] += part[0]
             sums.slope[k] += part[1]
-            sums.curvature[k] += part[2]
-            if n_second > 0:
-                for q in range(len(point.steps)):
-                    sums.line[k, q] += tile_line(loss, n, f[k], step[k], point.steps[q], buffers)
-                both = tile_forces(loss, n, f[k], step[k], v[k], buffers)
-                sums.dual[k] += both[0]
-                sums.force[k] += both[1]
         for i in range(n if wanted > 0 else 0):
             for at in range(indptr[start + i], indptr[start + i + 1]):
                 d = indices[at]
                 if columns.n_intervals[d] > 0:
                     for k in range(n_classes):
                         add_value_moments(u[at - first], columns, d, r[k, i], M[k])
-                    for k in range(n_second):
-                        add_value_moments(u[at - first], columns, d, v[k, i], N[k])
     for k in range(wanted):
         stored = np.zeros(columns.first[len(u0)])
         add_splines(columns, M[k], 4, stored)
         add_absent(columns, u0, sums.slope[k] - before[k], stored, sums.gradient[k])
-        if n_second > 0:
-            fill(stored, len(stored), 0.0)
-            add_splines(columns, N[k], 4, stored)
-            total = sums.force[k] - force_before[k]
-            add_absent(columns, u0, total, stored, sums.force_gradient[k])
 
 
 @kernel

@@ -17,7 +17,7 @@ from ..numeric.tiles import (
     make_scratch,
     tile_rows,
 )
-from .kernels_loss import load_targets, make_loss_buffers, tile_forces, tile_line, tile_losses
+from .kernels_loss import load_targets, make_loss_buffers, tile_losses
 
 
 @kernel
@@ -71,56 +71,39 @@ def margins(rows, columns, W, F):
 
 
 @kernel
-def gradient(rows, columns, loss, point, y, weight, sums):
+def gradient(rows, columns, code, point, y, weight, sums):
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
     n_classes, p, dtype = len(point.W), rows.n_columns, point.W.dtype
-    n_second = len(point.S)
     tile = tile_rows(rows.n_rows, p)
     x, U = np.empty(tile, rows.flat.dtype), np.empty((p, tile), np.float32)
     f, r = np.empty((n_classes, tile), dtype), np.empty((n_classes, tile), dtype)
-    step, v = np.empty((n_second, tile), dtype), np.empty((n_second, tile), dtype)
     buffers, scratch = make_loss_buffers(tile), make_scratch(tile, columns, point.W)
-    tables, step_tables = interval_tables(columns, point.W), interval_tables(columns, point.S)
-    wanted, none = len(sums.gradient), np.empty(0, dtype)
+    tables = interval_tables(columns, point.W)
+    wanted = len(sums.gradient)
     M = np.zeros((wanted, 4 * columns.at[p]))
-    N = np.zeros((n_second, 4 * columns.at[p]))
     for start in range(0, rows.n_rows, tile):
         n = min(tile, rows.n_rows - start)
         for k in range(n_classes):
             fill(f[k], n, dtype.type(point.b[k]))
-        for k in range(n_second):
-            fill(step[k], n, dtype.type(point.s[k]))
         for d in range(p):
             if columns.n_intervals[d] > 0:
                 load_column(rows, columns, d, start, n, x, U[d])
-                for k in range(n_classes + n_second):
-                    e = k - n_classes
-                    table, out = (tables[k], f[k]) if e < 0 else (step_tables[e], step[e])
+                for k in range(n_classes):
                     a, b = columns.at[d], columns.at[d + 1]
                     degree, m = columns.degree[d], columns.n_intervals[d]
-                    add_margins(U[d], n, degree, m, a, b, table, out)
+                    add_margins(U[d], n, degree, m, a, b, tables[k], f[k])
         for k in range(n_classes):
             load_targets(y, weight, start, n, k, n_classes, buffers)
-            total = tile_losses(loss, n, f[k], r[k], buffers)
+            total = tile_losses(code, n, f[k], r[k], buffers)
             sums.value[k] += total[0]
             sums.slope[k] += total[1]
-            sums.curvature[k] += total[2]
-            if n_second > 0:
-                for q in range(len(point.steps)):
-                    sums.line[k, q] += tile_line(loss, n, f[k], step[k], point.steps[q], buffers)
-                both = tile_forces(loss, n, f[k], step[k], v[k], buffers)
-                sums.dual[k] += both[0]
-                sums.force[k] += both[1]
         for d in range(p if wanted > 0 else 0):
             if columns.n_intervals[d] > 0:
                 for k in range(n_classes):
-                    second, extra = (v[k], N[k]) if n_second > 0 else (none, M[k])
                     degree, m, a = columns.degree[d], columns.n_intervals[d], columns.at[d]
-                    add_moments(U[d], n, degree, m, 4 * a, r[k], second, scratch, M[k], extra)
+                    add_moments(U[d], n, degree, m, 4 * a, r[k], scratch, M[k])
     for k in range(wanted):
         add_splines(columns, M[k], 2, sums.gradient[k])
-        if n_second > 0:
-            add_splines(columns, N[k], 2, sums.force_gradient[k])
 
 
 @kernel

@@ -1,6 +1,6 @@
 """Losses of a target y and a decision f: value, slope and curvature in f, and the dual.
 
-Classification: y is +1 or -1 and the losses are functions of the margin y f.  The same five
+Classification: y is +1 or -1 and the losses are functions of the margin y f.  The same four
 functions serve Python and compiled kernels, which are specialised by the loss's type.  All is
 float64 and free of branches, so that loops over rows vectorise.
 
@@ -9,8 +9,7 @@ The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the opti
     D(v) = C sum_i s_i dual_value(y_i, v_i) - 1/2 |C sum_i s_i v_i Psi_i|^2,
 
 dual_value(y, v) = min_f [l(y, f) + v f].  With v = y alpha / C these are the usual sums: hinge
-alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].  `clip_dual`
-moves a force to the nearest one whose dual_value is finite.
+alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].
 """
 
 from __future__ import annotations
@@ -42,9 +41,6 @@ class LogLoss(NamedTuple):
         u = y * v
         return -(u * log_unit(u) + (1.0 - u) * log_unit(1.0 - u))
 
-    def clip_dual(self, y, v):
-        return y * min(max(y * v, 0.0), 1.0)
-
 
 class SquaredHinge(NamedTuple):
     """max(0, 1 - y f)^2."""
@@ -63,9 +59,6 @@ class SquaredHinge(NamedTuple):
         u = y * v
         return u - 0.25 * u * u
 
-    def clip_dual(self, y, v):
-        return y * max(y * v, 0.0)
-
 
 class Hinge(NamedTuple):
     """max(0, 1 - y f); its slope at the kink is 0, its curvature 0 everywhere."""
@@ -82,9 +75,6 @@ class Hinge(NamedTuple):
     def dual_value(self, y, v):
         return y * v
 
-    def clip_dual(self, y, v):
-        return y * min(max(y * v, 0.0), 1.0)
-
 
 class SquaredError(NamedTuple):
     """(y - f)^2."""
@@ -100,9 +90,6 @@ class SquaredError(NamedTuple):
 
     def dual_value(self, y, v):
         return y * v - 0.25 * v * v
-
-    def clip_dual(self, y, v):
-        return v
 
 
 def value(loss, y, f):
@@ -123,11 +110,6 @@ def curvature(loss, y, f):
 def dual_value(loss, y, v):
     """min_f [l(y, f) + v f], for a force v inside the domain."""
     return loss.dual_value(y, v)
-
-
-def clip_dual(loss, y, v):
-    """The force nearest to v inside the domain of the dual."""
-    return loss.clip_dual(y, v)
 
 
 # One line per function: the compiled form is the method of the loss's type, inlined.
@@ -152,10 +134,4 @@ def _curvature(loss, y, f):
 @overload(dual_value)
 def _dual_value(loss, y, v):
     method = register_jitable(loss.instance_class.dual_value)
-    return lambda loss, y, v: method(loss, y, v)
-
-
-@overload(clip_dual)
-def _clip_dual(loss, y, v):
-    method = register_jitable(loss.instance_class.clip_dual)
     return lambda loss, y, v: method(loss, y, v)

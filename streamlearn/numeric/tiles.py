@@ -140,8 +140,8 @@ def make_scratch(n_rows, columns, W):
 
 
 @inlined
-def add_moments(u, n_rows, degree, m, a, r, v, scratch, M, N):
-    """Add a column's moments of r to M[a:] in place, and of v to N[a:] if v is not empty.
+def add_moments(u, n_rows, degree, m, a, r, scratch, M):
+    """Add a column's moments of r to M[a:] in place.
 
     An interval has r (1, f) at degree 1, r (1, f, f^2, f^3) otherwise.
     """
@@ -149,18 +149,9 @@ def add_moments(u, n_rows, degree, m, a, r, v, scratch, M, N):
     if degree > 1:
         scatter_powers(u, n_rows, r, scratch)
         flush(scratch, 4 * used, M, a)
-        if len(v) > 0:
-            scatter_powers(u, n_rows, v, scratch)
-            flush(scratch, 4 * used, N, a)
     elif used == 2:  # a binary column: f = u, and what u = 1 adds to interval 0 is the same
         M[a] += sum_plain(r, n_rows)
         M[a + 1] += dot_plain(u, r, n_rows)
-        if len(v) > 0:
-            N[a] += sum_plain(v, n_rows)
-            N[a + 1] += dot_plain(u, v, n_rows)
-    elif len(v) > 0:
-        scatter_both(u, n_rows, r, v, scratch)
-        flush_both(scratch, used, M, N, a)
     else:
         scatter_pairs(u, n_rows, r, scratch)
         flush(scratch, 2 * used, M, a)
@@ -173,17 +164,6 @@ def flush(scratch, used, M, a):
     values, out = scratch.values, M[a:]
     for i in range(used):
         out[i] += values[i]
-
-
-@kernel
-def flush_both(scratch, used, M, N, a):
-    """`flush` of intervals (r, r f, v, v f): the first two to M, the others to N."""
-    fold(scratch, 4 * used)
-    for i in range(used):
-        M[a + 2 * i] += scratch.values[4 * i]
-        M[a + 2 * i + 1] += scratch.values[4 * i + 1]
-        N[a + 2 * i] += scratch.values[4 * i + 2]
-        N[a + 2 * i + 1] += scratch.values[4 * i + 3]
 
 
 @inlined
@@ -242,21 +222,6 @@ def scatter_pairs(u, n_rows, r, scratch):
         add_pair(sums, np.intp(at[i + 3]) + 3 * size, values, 2 * i + 6)
     for i in range(whole, n_rows):
         add_pair(sums, np.intp(at[i]), values, 2 * i)
-
-
-@kernel
-def scatter_both(u, n_rows, r, v, scratch):
-    """Add (r, r f, v, v f) to each row's interval of ``scratch.sums`` in place."""
-    values, at = scratch.values, scratch.at
-    for i in range(n_rows):
-        j = np.int32(u[i])
-        f = r.dtype.type(u[i] - np.float32(j))
-        at[i] = 4 * j
-        values[4 * i] = r[i]
-        values[4 * i + 1] = r[i] * f
-        values[4 * i + 2] = v[i]
-        values[4 * i + 3] = v[i] * f
-    add_quads(n_rows, scratch)
 
 
 @kernel

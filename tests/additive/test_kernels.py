@@ -14,6 +14,7 @@ from streamlearn.additive import (
     kernels_dual_step,
     kernels_gram,
 )
+from streamlearn.additive.kernels_loss import loss_code
 from streamlearn.data.source import Csr
 from streamlearn.numeric.bsplines import as_columns, evaluate, make_bases
 from streamlearn.numeric.losses import (
@@ -21,9 +22,6 @@ from streamlearn.numeric.losses import (
     LogLoss,
     SquaredError,
     SquaredHinge,
-    clip_dual,
-    curvature,
-    dual_value,
     slope,
     value,
 )
@@ -62,13 +60,11 @@ def sparse_data(degrees=(1, 2, 3, 1, 1)):
     return Csr(X.data, X.indices, X.indptr.astype(np.int64), 5), X.toarray(), bases
 
 
-def make_case(bases, n_classes, dtype=np.float64, second=True):
+def make_case(bases, n_classes, dtype=np.float64):
     rng = np.random.default_rng(3)
     W = rng.normal(size=(n_classes, bases.dim)).astype(dtype)
-    S = (0.3 * rng.normal(size=W.shape)).astype(dtype) if second else W[:0]
     y = np.sign(rng.normal(size=M)) if n_classes == 1 else rng.integers(0, n_classes, M) * 1.0
-    k = len(S)
-    point = ker.Point(W, rng.normal(size=n_classes), S, rng.normal(size=k), np.array([-0.5, 0.7]))
+    point = ker.Point(W, rng.normal(size=n_classes))
     weight = rng.integers(0, 3, M) * 0.5
     return point, y, weight
 
@@ -76,40 +72,19 @@ def make_case(bases, n_classes, dtype=np.float64, second=True):
 def plain_sums(Phi, loss, point, y, weight):
     """`gradient_rows` row by row in Python."""
     K, dim = point.W.shape
-    out = ker.empty_sums(K, dim, second=len(point.S) > 0, n_steps=len(point.steps))
+    out = ker.empty_sums(K, dim)
     for k in range(K):
         target = y if K == 1 else np.where(y == k, 1.0, -1.0)
         f = point.b[k] + Phi @ point.W[k].astype(float)
         r = np.array([s * slope(loss, a, b) for s, a, b in zip(weight, target, f, strict=True)])
         out.value[k] = sum(s * value(loss, a, b) for s, a, b in zip(weight, target, f, strict=True))
-        out.curvature[k] = sum(
-            s * curvature(loss, a, b) for s, a, b in zip(weight, target, f, strict=True)
-        )
         out.slope[k] = r.sum()
         out.gradient[k] = r @ Phi
-        if len(point.S):
-            d = point.s[k] + Phi @ point.S[k].astype(float)
-            for q, step in enumerate(point.steps):
-                out.line[k, q] = sum(
-                    s * value(loss, a, b)
-                    for s, a, b in zip(weight, target, f + step * d, strict=True)
-                )
-            v = np.array([
-                clip_dual(loss, a, -slope(loss, a, z - e) - curvature(loss, a, z - e) * e)
-                for a, z, e in zip(target, f, d, strict=True)
-            ])  # fmt: skip
-            out.dual[k] = sum(
-                s * dual_value(loss, a, b) for s, a, b in zip(weight, target, v, strict=True)
-            )
-            out.force[k] = weight @ v
-            out.force_gradient[k] = (weight * v) @ Phi
     return out
 
 
 def run_gradient(X, bases, loss, point, y, weight):
-    sums = ker.empty_sums(
-        *point.W.shape, second=len(point.S) > 0, n_steps=len(point.steps)
-    )
+    sums = ker.empty_sums(*point.W.shape)
     ker.gradient_rows(X, bases, loss, point, y, weight, sums)
     return sums
 
@@ -130,11 +105,9 @@ def test_gradient_is_the_plain_sum(loss, n_classes):
 
 
 @pytest.mark.parametrize("loss", [LogLoss(), SquaredHinge()], ids=name)
-@pytest.mark.parametrize("second", [False, True])
-def test_fast_path_differs_by_float32_rounding(loss, second):
+def test_fast_path_differs_by_float32_rounding(loss):
     X, bases = data(np.float32)
-    point, y, weight = make_case(bases, 1, np.float32, second)
-    point = point if second else point._replace(steps=np.empty(0))
+    point, y, weight = make_case(bases, 1, np.float32)
     expected = plain_sums(phi_of(X, bases), loss, point, y, weight)
     assert_sums(run_gradient(X, bases, loss, point, y, weight), expected, 2e-6)
 
@@ -175,17 +148,17 @@ def test_no_weights_are_unit_weights_and_zero_weight_is_absence():
 
 def test_value_alone_without_a_gradient():
     X, bases = data()
-    point, y, weight = make_case(bases, 1, second=False)
+    point, y, weight = make_case(bases, 1)
     sums = ker.empty_sums(1, bases.dim, gradient=False)
-    ker.gradient_rows(X, bases, Hinge(), point._replace(steps=ker.NONE), y, weight, sums)
+    ker.gradient_rows(X, bases, Hinge(), point, y, weight, sums)
     assert sums.value == run_gradient(X, bases, Hinge(), point, y, weight).value
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_gradient_by_finite_differences(loss):
     X, bases = data()
-    point, y, weight = make_case(bases, 1, second=False)
-    point = point._replace(W=0.1 * point.W, steps=ker.NONE)  # margins stay below the kink at 1
+    point, y, weight = make_case(bases, 1)
+    point = point._replace(W=0.1 * point.W)  # margins stay below the kink at 1
     direction = RNG.normal(size=point.W.shape)
     h = 1e-6
 
@@ -402,8 +375,8 @@ class TestPythonIsCompiled:
         columns = as_columns(bases, dtype)
         results = []
         for function in (kernels_dense.gradient, kernels_dense.gradient.py_func):
-            sums = ker.empty_sums(2, bases.dim, second=True, n_steps=2)
-            function(flat_rows(X), columns, LogLoss(), point, y, weight, sums)
+            sums = ker.empty_sums(2, bases.dim)
+            function(flat_rows(X), columns, loss_code(LogLoss()), point, y, weight, sums)
             results.append(sums)
         assert_sums(*results, 1e-14 if dtype == np.float64 else 1e-7)
 
@@ -413,8 +386,8 @@ class TestPythonIsCompiled:
         u0 = kernels_csr.coordinates_of_zero(bases, np.float64)
         columns, results = as_columns(bases, np.float64), []
         for function in (kernels_csr.gradient, kernels_csr.gradient.py_func):
-            sums = ker.empty_sums(2, bases.dim, second=True, n_steps=2)
-            function(*rows[:3], columns, u0, LogLoss(), point, y, weight, sums)
+            sums = ker.empty_sums(2, bases.dim)
+            function(*rows[:3], columns, u0, loss_code(LogLoss()), point, y, weight, sums)
             results.append(sums)
         assert_sums(*results, 1e-14)
 
