@@ -4,7 +4,7 @@
 
 1. A group of refs, drawn so that its mix of classes is that of all rows, is read into memory.
 2. Its dual variables are minimised one at a time, in random order, a few epochs; w follows.
-3. After all groups the dual value is exact; the primal one is estimated from the rows as they were left.
+3. After all groups the dual value is exact; the primal one is estimated as the rows were left.
 4. When the estimate says so, a read measures the primal value at w and rebuilds the dual one from
    alpha alone, so that the gap is proved whatever rounding did to w.
 

@@ -49,7 +49,7 @@ def check_basis(n_bases: int, degree: int) -> None:
 
 
 def fit_bases(summary: Summary, n_bases: int, degree: int, knots: str, dtype: np.dtype) -> Bases:
-    """Every column's splines: at its values if they are few, else on equal or quantile intervals."""
+    """Every column's splines: at its values if they are few, else on intervals."""
     check_basis(n_bases, degree)
     breakpoints, degrees = [], []
     for column in summary.columns:
@@ -77,7 +77,7 @@ def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
 
 
 def reference_vector(summary: Summary, bases: Bases, sparse: bool) -> np.ndarray:
-    """c of Phi - c: the mean, which centres every term; of sparse rows Phi(0), which keeps them so."""
+    """c of Phi - c: the mean, which centres every term; Phi(0) keeps sparse rows sparse."""
     return reference_at_zero(bases) if sparse else mean_splines(summary, bases)
 
 

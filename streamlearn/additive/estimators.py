@@ -1,194 +1,24 @@
-"""Additive models: one smooth curve a column, trained from data larger than memory to a proved optimum."""
+"""Additive models: a smooth curve a column, from data larger than memory to a proved optimum."""
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._param_validation import StrOptions
 
-from ..data.source import Chunk
-from ..engine.plan import Needs
 from ..estimator.base import StreamClassifier, StreamRegressor
-from ..estimator.certificate import Certificate
-from ..numeric.bsplines import Bases, evaluate
-from ..numeric.roughness import make_reference, make_roughness
-from ..solvers.newton import relative_gap
-from . import needs
-from .embeddings import BASIS_CONSTRAINTS, fit_bases, mean_splines, reference_vector
-from .kernels import margins_rows
-from .objective import LOSSES, Problem
-from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
-
-SINGLE_TOL = 1e-7
-"""Tolerances from here on are above the rounding of float32 passes."""
+from .model import AdditiveModel
 
 
-class _AdditiveModel:
-    """What classifier and regressor share.  See `objective` for what is minimised."""
-
-    _parameter_constraints: dict[str, list[Any]] = {
-        **BASIS_CONSTRAINTS,
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_passes": [Interval(Integral, 2, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
-    }
-    _accepts_sparse = True
-
-    # What it costs.
-
-    def _choice(self, dataset: Any) -> needs.Choice:
-        """The solver, chosen from metadata: the plan that is shown is the one that is run."""
-        solver = getattr(self, "solver", "auto")
-        return needs.choose(self.loss, solver, needs.size_of(self, dataset))
-
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
-        size = needs.size_of(self, dataset, summary)
-        return needs.needs_of(self._choice(dataset).solver, size, self.max_passes)
-
-    def _sample_rows(self, dataset: Any) -> int:
-        wanted = self._choice(dataset).solver == "newton"
-        return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
-
-    # Fitting.
-
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
-        choice = self._choice(dataset)
-        problem = self._problem(dataset, summary, choice.solver)
-        watch = Watch(run, problem, validation, self.early_stopping)
-        reads = {"tol": self.tol, "max_reads": max(self.max_passes - summary.n_reads, 1)}
-        if choice.solver == "gram":
-            outcome = fit_gram(run, dataset, problem, watch, self.tol)
-        elif choice.solver == "newton":
-            outcome = fit_newton(
-                run,
-                dataset,
-                problem,
-                sample,
-                summary.total_weight,
-                watch,
-                **reads,
-                share=needs.sample_share(sample, summary.total_weight),
-                seed=self.random_state,
-                may_grow=needs.may_grow(problem.n_outputs, problem.dim),
-            )
-        else:
-            labels = needs.labels_of_refs(dataset, run.source, summary)
-            outcome = fit_dual(
-                run, dataset, problem, labels, watch, **reads, seed=self.random_state
-            )
-        self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
-        return self._certificate(outcome, choice)
-
-    def _problem(self, dataset: Any, summary: Any, solver: str) -> Problem:
-        bases = fit_bases(summary, self.n_bases, self.degree, self.knots, dataset.dtype)
-        roughness = make_roughness(bases, self.penalty_order, self.penalty_scale)
-        c = reference_vector(summary, bases, dataset.sparse)
-        classes = getattr(self, "classes_", None)
-        regression = classes is None
-        return Problem(
-            bases,
-            roughness,
-            make_reference(roughness, c),
-            LOSSES[self.loss],
-            float(self.C),
-            float(self.intercept_scaling),
-            1 if regression or len(classes) == 2 else len(classes),
-            float(summary.labels.mean) if regression else 0.0,
-            single=solver == "newton" and not regression and self.tol >= SINGLE_TOL,
-        )
-
-    def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
-        """Set the fitted attributes: every term less its training mean, which goes to the intercept."""
-        W, b = theta[:, :-1].copy(), theta[:, -1] - theta[:, :-1] @ problem.reference.c
-        first = problem.bases.first
-        for a, z in zip(first[:-1], first[1:], strict=True):
-            shift = W[:, a:z] @ means[a:z]
-            W[:, a:z] -= shift[:, None]  # the splines of a column sum to 1
-            b += shift
-        self.bases_ = problem.bases
-        self.coef_ = W
-        self.intercept_ = b + problem.target_mean
-
-    def _certificate(self, outcome: Outcome, choice: needs.Choice) -> Certificate:
-        gap = relative_gap(outcome.primal, outcome.dual)
-        as_array = len(gap) > 1
-        return Certificate(
-            converged=outcome.converged,
-            primal=outcome.primal if as_array else plain(outcome.primal),
-            dual=outcome.dual if as_array else plain(outcome.dual),
-            relative_gap=float(gap.max()),
-            criterion=outcome.criterion,
-            tolerance=float(self.tol),
-            solver=choice.solver,
-            reason=f"{outcome.reason}; {choice.reason}" if choice.reason else outcome.reason,
-        )
-
-    # Using it.
-
-    def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
-        F = np.empty((chunk.n_rows, len(self.coef_)))
-        margins_rows(chunk.X, self.bases_, self.coef_, F)
-        F += self.intercept_
-        return F[:, 0] if F.shape[1] == 1 else F
-
-    def shape_function(self, column: int | str, grid: Any) -> np.ndarray:
-        """The learned curve of a column at the values `grid`.
-
-        Its mean over the training rows is 0; the terms and the intercept add up to the decision.
-
-        Parameters
-        ----------
-        column : int or str
-            Number or name of the column.
-        grid : array-like of shape (m,)
-
-        Returns
-        -------
-        array of shape (m,), or (m, K) with more than two classes
-        """
-        check_is_fitted(self)
-        d = self._column(column)
-        phi = evaluate(self.bases_, d, np.asarray(grid))
-        f = phi @ self.coef_[:, slice(*self.bases_.first[d : d + 2])].T
-        return f[:, 0] if f.shape[1] == 1 else f
-
-    def _column(self, column: int | str) -> int:
-        if isinstance(column, str):
-            names = [str(name) for name in getattr(self, "feature_names_in_", [])]
-            if column not in names:
-                raise ValueError(f"no column {column!r}; the columns are {names[:10]}")
-            return names.index(column)
-        if not -self.n_features_in_ <= column < self.n_features_in_:
-            raise ValueError(f"column {column} of {self.n_features_in_} columns")
-        return int(column) % self.n_features_in_
-
-    @property
-    def knots_(self) -> list[np.ndarray]:
-        """Breakpoints of every column; none if it is constant."""
-        return np.split(self.bases_.knots, self.bases_.first_knot[1:-1])
-
-    def _state(self) -> dict[str, Any]:
-        return {"bases": self.bases_, "coef": self.coef_, "intercept": self.intercept_}
-
-    def _restore(self, tree: dict[str, Any]) -> None:
-        self.bases_ = Bases(*tree["bases"])
-        self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
-
-
-class AdditiveClassifier(_AdditiveModel, StreamClassifier):
+class AdditiveClassifier(AdditiveModel, StreamClassifier):
     """Classifier whose decision is a sum of one smooth curve a column.
 
         minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i f(x_i)),   f(x) = b + sum_d f_d(x_d)
 
     (Maji 2012, with penalties scaled to the curves and terms centred).  More than two classes: one
-    against the rest, all in the same reads.  Reads 4 to 8 passes with ``solver="newton"``, tens with
-    ``"dual-cd"``.
+    against the rest, all in the same reads.  Reads 4 to 8 passes with ``solver="newton"``, tens
+    with ``"dual-cd"``.
 
     Parameters
     ----------
@@ -203,8 +33,9 @@ class AdditiveClassifier(_AdditiveModel, StreamClassifier):
     penalty_order : {0, 1, 2}, default=1
         Derivative that the penalty takes.
     penalty_scale : {"integral", "paper"}, default="integral"
-        "integral": the penalty is close to the integral of the squared derivative over the column's
-        range taken as [0, 1], so C means the same for any n_bases.  "paper": unscaled differences.
+        "integral": the penalty is close to the integral of the squared derivative over the
+        column's range taken as [0, 1], so C means the same for any n_bases.  "paper": unscaled
+        differences.
     knots : {"quantile", "uniform"}, default="quantile"
     solver : {"auto", "newton", "dual-cd"}, default="auto"
         "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "dual-cd" holds 8 dim
@@ -244,7 +75,7 @@ class AdditiveClassifier(_AdditiveModel, StreamClassifier):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
-        **_AdditiveModel._parameter_constraints,
+        **AdditiveModel._parameter_constraints,
         "loss": [StrOptions({"log_loss", "squared_hinge", "hinge"})],
         "solver": [StrOptions({"auto", "newton", "dual-cd"})],
     }
@@ -294,7 +125,7 @@ class AdditiveClassifier(_AdditiveModel, StreamClassifier):
         return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
 
-class AdditiveRegressor(_AdditiveModel, StreamRegressor):
+class AdditiveRegressor(AdditiveModel, StreamRegressor):
     """Regressor whose prediction is a sum of one smooth curve a column.
 
         minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i (y_i - f(x_i))^2,   f(x) = b + sum_d f_d(x_d)
@@ -327,7 +158,7 @@ early_stopping, random_state
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
-        **_AdditiveModel._parameter_constraints,
+        **AdditiveModel._parameter_constraints,
         "loss": [StrOptions({"squared_error"})],
     }
 

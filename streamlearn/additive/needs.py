@@ -1,4 +1,4 @@
-"""What a fit costs, and which solver that allows: functions of the data, the parameters and the budget set."""
+"""What a fit costs, and which solver that allows, by data, parameters and the budget set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEWTON_DIM = 8000
 UNSET_BUDGET = 1 << 30
 """What a choice counts on when no budget is set; never the memory that happens to be free."""
 GRAM_NBYTES = 16 << 20
-"""Largest state of a read that sums up a Gram for squared error; beyond it Newton reads more often."""
+"""Largest state of a read that sums up a Gram for squared error; else Newton reads more often."""
 GROWN_NBYTES = 4 << 20
 """Largest state of a Newton read that sums up the curvature of rows outside the sample."""
 SAMPLE_ROWS, SAMPLE_NBYTES, MOST_SAMPLE_NBYTES = 50_000, 8 << 20, 32 << 20
@@ -153,7 +153,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 
 
 def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:
-    """(n_refs, K) class weights of the refs a sweep will draw; finer refs have those of their whole."""
+    """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole."""
     labels = summary.ref_labels
     whole = np.array([ref.start for ref in dataset.refs()])
     parts = np.array([ref.start for ref in planned.refs()])

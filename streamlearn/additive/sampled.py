@@ -1,4 +1,4 @@
-"""The objective measured by reads, with curvature from a sample of rows in memory; and the sample's."""
+"""The objective as reads measure it, with directions from a sample of rows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import numpy as np
 from ..data.source import Chunk, Csr
 from ..passes.fold import both
 from ..solvers.newton import Evaluation
-from .kernels import GramSums, empty_sums
-from .objective import (
-    Problem,
-    add_evaluation,
+from .curvature import (
     add_gram,
     calibrate,
     empty_gram,
-    evaluation_fold,
-    finish_evaluation,
     gram_fold,
     mass_fold,
     row_curvatures,
     solve,
+)
+from .kernels import GramSums, empty_sums
+from .objective import (
+    Problem,
+    add_evaluation,
+    evaluation_fold,
+    finish_evaluation,
     spline_sums,
 )
 

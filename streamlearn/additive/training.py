@@ -14,6 +14,7 @@ from ..data.source import Chunk
 from ..engine.scratch import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
+from .curvature import assemble, gram_fold, solve_assembled
 from .dual_cd import (
     EPOCHS,
     EPOCHS_OF_ALL,
@@ -24,7 +25,7 @@ from .dual_cd import (
     start_sweep,
     sweep_fold,
 )
-from .objective import Problem, assemble, evaluation_fold, gram_fold, loss_fold, solve_assembled
+from .objective import Problem, evaluation_fold, loss_fold
 from .sampled import SampleObjective, StreamedObjective
 
 DECREMENT = 1e-3
@@ -110,7 +111,7 @@ def plain(x: np.ndarray) -> float | list[float]:
 
 
 def fit_gram(run: Any, source: Any, problem: Problem, watch: Watch, tol: float) -> Outcome:
-    """Squared error: a Newton step from 0 with the curvature of all rows is the optimum; one read."""
+    """Squared error: one read; a Newton step from 0 with the curvature of all rows is exact."""
     zero = np.zeros((1, problem.dim + 1))
     fold = both(evaluation_fold(problem, zero), gram_fold(problem, zero))
     at, [[gram, total]] = run.fold(fold, source, name="gram")

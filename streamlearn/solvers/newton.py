@@ -24,7 +24,7 @@ import numpy as np
 SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises, which a step must bring (Armijo)."""
 SHORTEST = 1e-6
-"""A problem whose step had to be cut below this stands still: rounding, not curvature, is in the way."""
+"""A problem whose step had to be cut below this stands still: rounding is in the way."""
 SLOW = 0.1
 PAIRS = 10
 """Steps of slow progress that correct a direction."""
@@ -89,8 +89,8 @@ def newton(
 ) -> Solution:
     """Minimise from `theta` until every relative gap is at most `tol`.
 
-    `watch(at, gap)` is called after each read and may give a reason to stop.  With `decrement` > 0 a
-    problem is also done when the next step promises to lower its value by less than that share.
+    `watch(at, gap)` is called after each read and may give a reason to stop.  With `decrement` > 0
+    a problem is also done when the next step promises to lower its value by less than that share.
     """
     at = objective.evaluate(theta)
     n_problems, n_reads = len(theta), 1
@@ -151,7 +151,7 @@ def _learn(lessons: list[Lesson], before: Evaluation, at: Evaluation, k: int) ->
 
 
 def direction(objective: Objective, at: Evaluation, k: int, lessons: list[Lesson]) -> np.ndarray:
-    """-H^-1 g of problem k, H corrected so that it agrees with the lessons, the last one exactly."""
+    """-H^-1 g of problem k, H corrected by the lessons so that it agrees with the last one."""
     g = at.gradient[k].copy()
     shares = []
     for lesson in reversed(lessons):

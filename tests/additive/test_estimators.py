@@ -216,9 +216,14 @@ def test_early_stopping_goes_back_to_the_best_read(small_sample):
 
 @pytest.mark.parametrize(
     ("loss", "budget", "n_columns", "solver"),
-    [("log_loss", "1GiB", 50, "newton"), ("log_loss", "64MiB", 50, "newton"), ("hinge", "1GiB", 5, "dual-cd"),
-     ("log_loss", "64MiB", 400, "dual-cd"), ("squared_hinge", "64GiB", 784, "dual-cd")],
-)  # fmt: skip
+    [
+        ("log_loss", "1GiB", 50, "newton"),
+        ("log_loss", "64MiB", 50, "newton"),
+        ("hinge", "1GiB", 5, "dual-cd"),
+        ("log_loss", "64MiB", 400, "dual-cd"),
+        ("squared_hinge", "64GiB", 784, "dual-cd"),
+    ],
+)
 def test_solver_is_chosen_by_size_and_the_budget_that_was_set(loss, budget, n_columns, solver):
     data = as_dataset(np.zeros((10, n_columns)), np.zeros(10))
     with sl.config_context(memory_budget=budget):

@@ -4,15 +4,11 @@ from additive_kit import as_dataset, make_problem, table
 from oracles import LOSS, dense_splines, gradient_by_differences
 from scipy import sparse
 
+from streamlearn.additive.curvature import add_gram, curvatures, empty_gram, gram_fold, solve
 from streamlearn.additive.objective import (
     LOSSES,
-    add_gram,
-    curvatures,
-    empty_gram,
     evaluation_fold,
-    gram_fold,
     loss_fold,
-    solve,
 )
 from streamlearn.passes.fold import read_all, run_fold
 

@@ -1,0 +1,179 @@
+"""The curvature of the objective, of all rows or a sample, and the system of a Newton step."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dger
+
+from ..data.order import row_share
+from ..data.select import keep_rows
+from ..data.source import Chunk
+from ..numeric.linalg import solve_spd
+from ..numeric.losses import LogLoss, SquaredError, SquaredHinge
+from ..passes.fold import Fold
+from .kernels import NONE, GramSums, gram_rows, margins_rows
+from .objective import Problem, add_sums, point_at, spline_sums
+
+SHRINK = 4.0
+"""Rows at which a correlation counts half."""
+
+
+def gram_fold(
+    problem: Problem, theta: np.ndarray, share: float = 1.0, seed: int = 0
+) -> Fold[list[GramSums], list[GramSums]]:
+    """Fold: the curvature of every output at `theta` from a hash share of the rows.
+
+    State 8 K dim^2 bytes.  For squared error the moments sum s y Phi are in `b`.
+    """
+    return Fold(
+        partial(_start_grams, problem.n_outputs, problem.dim),
+        partial(_add_grams, problem, theta, share, seed),
+        _merge_grams,
+    )
+
+
+def empty_gram(dim: int) -> GramSums:
+    return GramSums(np.zeros((dim, dim)), np.zeros(dim), np.zeros(dim))
+
+
+def add_gram(problem: Problem, theta: np.ndarray, k: int, gram: GramSums, chunk: Chunk) -> float:
+    """Add C sum s l'' Phi Phi' of output k to `gram`; returns C sum s l''."""
+    h, y = row_curvatures(problem, theta, k, chunk)
+    r = h * y if isinstance(problem.loss, SquaredError) else NONE
+    gram_rows(chunk.X, problem.bases, h, r, gram)
+    return float(h.sum())
+
+
+def row_curvatures(
+    problem: Problem, theta: np.ndarray, k: int, chunk: Chunk
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) C s l'' and targets of output k."""
+    y = problem.targets(chunk)
+    F = np.empty((chunk.n_rows, 1))
+    point = point_at(problem, theta[k : k + 1])
+    margins_rows(chunk.X, problem.bases, point.W, F)
+    if problem.n_outputs > 1:
+        y = np.where(y == k, 1.0, -1.0)
+    h = curvatures(problem.loss, y, F[:, 0] + point.b[0])
+    h *= problem.C
+    if chunk.weight is not None:
+        h *= chunk.weight
+    return h, y
+
+
+def mass_fold(problem: Problem, theta: np.ndarray) -> Fold[Any, Any]:
+    """Fold: C sum s l'' Phi (K, dim) and C sum s l'' (K,) at `theta`.  State 8 K dim bytes."""
+    return Fold(
+        partial(_start_mass, problem.n_outputs, problem.dim),
+        partial(_add_mass, problem, theta),
+        add_sums,
+    )
+
+
+def _start_mass(n_outputs: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros((n_outputs, dim)), np.zeros(n_outputs)
+
+
+def _add_mass(problem: Problem, theta: np.ndarray, state: Any, chunk: Chunk) -> Any:
+    if chunk.n_rows:
+        for k in range(problem.n_outputs):
+            h, _ = row_curvatures(problem, theta, k, chunk)
+            state[0][k] += spline_sums(problem, h, chunk)
+            state[1][k] += h.sum()
+    return state
+
+
+def curvatures(loss: Any, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """(m,) d2l/df2, the losses' own `curvature` for many rows."""
+    if isinstance(loss, LogLoss):
+        e = np.exp(-np.abs(f))
+        return e / (1.0 + e) ** 2
+    if isinstance(loss, SquaredHinge):
+        return np.where(y * f < 1.0, 2.0, 0.0)
+    return np.full(len(y), 2.0)
+
+
+def calibrate(
+    gram: GramSums, total: float, count: np.ndarray, mass: np.ndarray, full: float
+) -> GramSums:
+    """A sample's curvature with every spline's share of it made that of all rows, in place.
+
+    `mass` (dim,) and `full` are sum h Phi and sum h over all rows, `count` (dim,) the sample's rows
+    at each spline.  A value that is rare in all rows is met by chance, or not at all, in a sample,
+    and its coefficient would be sent too far.  The covariance of the splines is scaled to the right
+    masses, with correlations of splines seen in few rows shrunk; it stays positive semi-definite.
+    """
+    H, seen = gram.H, gram.g > 0
+    dger(-1.0 / total, gram.g, gram.g, a=H.T, overwrite_a=1)
+    ratio = np.where(seen, mass / np.where(seen, gram.g, 1.0), 0.0)
+    diagonal = np.where(seen, H.diagonal() * ratio, mass)
+    scale = np.sqrt(ratio * (count / (count + SHRINK)))
+    H *= scale
+    H *= scale[:, None]
+    np.fill_diagonal(H, diagonal)
+    dger(1.0 / full, mass, mass, a=H.T, overwrite_a=1)
+    return GramSums(H, mass, gram.b)
+
+
+def _start_grams(n_outputs: int, dim: int) -> list[Any]:
+    return [[empty_gram(dim), 0.0] for _ in range(n_outputs)]
+
+
+def _add_grams(
+    problem: Problem, theta: np.ndarray, share: float, seed: int, state: list[Any], chunk: Chunk
+) -> list[Any]:
+    if share < 1.0:
+        chunk = keep_rows(chunk, row_share(chunk.rows, seed) < share, in_place=False)
+    if chunk.n_rows:
+        for k, part in enumerate(state):
+            part[1] += add_gram(problem, theta, k, part[0], chunk)
+    return state
+
+
+def _merge_grams(a: list[Any], b: list[Any]) -> list[Any]:
+    return [[add_sums(x, y), s + t] for (x, s), (y, t) in zip(a, b, strict=True)]
+
+
+def solve(problem: Problem, gram: GramSums, total: float, g: np.ndarray) -> np.ndarray:
+    """H^-1 g of one output, (dim + 1,); overwrites ``gram.H``."""
+    return solve_assembled(*assemble(problem, gram, total, g))
+
+
+def assemble(
+    problem: Problem, gram: GramSums, total: float, g: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, float, float]]:
+    """The system H x = g with the intercept eliminated; ``gram.H`` becomes its matrix.
+
+    H of (w, b) is sum h (Phi - c)(Phi - c)' + P bordered by the intercept: its Schur complement is
+    dim x dim and needs no second matrix.  Returns (matrix, right-hand side, what gives the
+    intercept's part).
+    """
+    H, c = gram.H, problem.reference.c
+    add_penalty(problem, H)
+    u = gram.g - total * c
+    corner = total + 1.0 / problem.intercept_scaling**2
+    # H - u c' - c g' is the Gram of Phi - c; then - u u' / corner.  Columns are what BLAS takes.
+    if len(c):
+        dger(-1.0, c + u / corner, u, a=H.T, overwrite_a=1)
+        dger(-1.0, gram.g, c, a=H.T, overwrite_a=1)
+    return H, g[:-1] - u * (g[-1] / corner), (u, corner, g[-1])
+
+
+def solve_assembled(
+    H: np.ndarray, rhs: np.ndarray, back: tuple[np.ndarray, float, float]
+) -> np.ndarray:
+    """x of an assembled system; the factor overwrites the upper triangle of H."""
+    u, corner, last = back
+    x = solve_spd(H, rhs) if len(rhs) else rhs
+    return np.append(x, (last - u @ x) / corner)
+
+
+def add_penalty(problem: Problem, H: np.ndarray) -> None:
+    """Add P to H in place."""
+    first, roughness = problem.bases.first, problem.roughness
+    for a, b, begin in zip(first[:-1], first[1:], roughness.table, strict=True):
+        n = b - a
+        H[a:b, a:b] += roughness.P[begin : begin + n * n].reshape(n, n)
