@@ -24,6 +24,7 @@ class Session:
     def __init__(self, options):
         self.options = options
         self.rows = []
+        self.reports = []
         self.notes = []
         self.failed = []
         self.started = time.strftime("%Y%m%d-%H%M%S")
@@ -79,7 +80,9 @@ class Session:
         if "error" in report:
             self.failed.append(f"{label}: {peer}: {report['error']}")
             say(f"  failed: {report['error']}")
-        return {**report, "peer": peer, "label": label, "process_s": wall}
+        report |= {"peer": peer, "label": label, "process_s": wall}
+        self.reports.append(report)
+        return report
 
     def best(self, peer, *, key="fit_s", **options):
         """The quickest of ``--repeat`` measurements."""
@@ -103,6 +106,7 @@ class Session:
             "machine": machine(),
             "rows": self.rows,
             "notes": self.notes,
+            "reports": self.reports,
             "failed": self.failed,
         }
         self.options.results.mkdir(parents=True, exist_ok=True)
