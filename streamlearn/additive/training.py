@@ -30,6 +30,7 @@ from .sampled import SampleObjective, StreamedObjective
 
 DECREMENT = 1e-3
 """A sample's own fit stops when a step promises less than this share: its rows err by as much."""
+EXACT = 1e-15
 SAMPLE_ITERATIONS = 50
 PATIENCE = 3
 """Reads without a better validation loss after which early stopping stops."""
@@ -144,12 +145,12 @@ def fit_newton(
     may_grow: bool,
 ) -> Outcome:
     """The sample's optimum, then reads of all rows with directions from the sample."""
-    rows = SampleObjective(problem, sample, total_weight, share)
-    start = np.zeros((problem.n_outputs, problem.dim + 1))
-    if share >= 1.0:  # the sample is all rows: its optimum is the one sought, a read proves it
-        goal = {"tol": 0.25 * tol}
+    if share >= 1.0:  # the sample is all rows: to rounding, at no read but the one that proves it
+        problem, goal = problem._replace(single=False), {"tol": EXACT}
     else:
         goal = {"tol": 0.0, "decrement": DECREMENT}
+    rows = SampleObjective(problem, sample, total_weight, share)
+    start = np.zeros((problem.n_outputs, problem.dim + 1))
     own = newton(rows, start, max_reads=SAMPLE_ITERATIONS, **goal)
     streamed = StreamedObjective(
         run, source, problem, rows, seed=derive_seed(seed, 1), may_grow=may_grow

@@ -24,7 +24,8 @@ import numpy as np
 SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises, which a step must bring (Armijo)."""
 SHORTEST = 1e-6
-"""A problem whose step had to be cut below this stands still: rounding is in the way."""
+"""A problem whose step had to be cut below this stands still: rounding is in the way.  So does one
+whose gap is at the level of rounding and falls no more."""
 SLOW = 0.1
 PAIRS = 10
 """Steps of slow progress that correct a direction."""
@@ -96,7 +97,7 @@ def newton(
     n_problems, n_reads = len(theta), 1
     moved = np.ones(n_problems, bool)
     step, size, slope = np.zeros_like(at.theta), np.ones(n_problems), np.zeros(n_problems)
-    done = np.zeros(n_problems, bool)
+    done, level = np.zeros(n_problems, bool), np.zeros(n_problems, bool)
     lessons: list[list[Lesson]] = [[] for _ in range(n_problems)]
     gap = relative_gap(at.value, at.bound)
     while True:
@@ -112,7 +113,7 @@ def newton(
             slope[k] = at.gradient[k] @ step[k]
             size[k] = 1.0 if slope[k] < 0 else 0.0
             done[k] |= 0 <= -0.5 * slope[k] < decrement * abs(at.value[k])
-        stuck = ~done & (size < SHORTEST)
+        stuck = ~done & ((size < SHORTEST) | level)
         if (done | stuck).all():
             reason = "no step lowers the objective any more" if stuck.any() else ""
             break
@@ -123,6 +124,7 @@ def newton(
         size = np.where(moved, size, size * _shorter(at.value, trial.value, size * slope))
         before, at = at, _take(at, trial, moved)
         last, gap = gap, relative_gap(at.value, at.bound)
+        level = moved & (gap <= 10 * objective.rounding) & (gap > 0.5 * last)
         slow = ~done & (gap > np.maximum(SLOW * last, tol))
         for k in np.flatnonzero(moved):
             near = slow[k] and gap[k] < NEAR
