@@ -117,7 +117,7 @@ class SplineEmbedding(TransformerMixin, BaseEstimator):
     >>> from streamlearn import SplineEmbedding
     >>> X = np.linspace(0, 1, 5)[:, None]
     >>> SplineEmbedding(n_bases=3, output="phi").fit_transform(np.repeat(X, 2, axis=1)).shape
-    (5, 10)
+    (5, 6)
     """
 
     _parameter_constraints: dict[str, list[Any]] = {

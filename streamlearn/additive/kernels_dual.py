@@ -260,4 +260,4 @@ def dual_sum(loss, C, y, weight, alpha, out):
             continue
         for k in range(n_classes):
             sign = class_sign(y[i], k, n_classes)
-            out[k] += C * s * dual_value(loss, sign, sign * alpha[i, k] / (C * s))
+            out[k] += C * s * dual_value(loss, sign, sign * np.float64(alpha[i, k]) / (C * s))

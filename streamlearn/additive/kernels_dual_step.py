@@ -23,7 +23,7 @@ def hinge_step(C, alpha, i, k, n_classes, z, norm):
     old = np.float64(alpha[i, k])
     gradient = z - 1.0
     new = np.float32(min(max(old - gradient / norm, 0.0), C))
-    if new > C:  # rounded up
+    if np.float64(new) > C:  # rounded up
         new = np.nextafter(new, np.float32(0))
     violation = abs(min(max(old - gradient, 0.0), C) - old)
     alpha[i, k] = new
