@@ -60,7 +60,7 @@ class AdditiveModel:
         choice = self._choice(dataset)
         problem = self._problem(dataset, summary, choice.solver)
         watch = Watch(run, problem, validation, self.early_stopping)
-        reads = {"tol": self.tol, "max_reads": max(self.max_passes - summary.n_reads, 1)}
+        reads = {"tol": self.tol, "max_reads": max(self.max_passes - 1, 1)}
         if choice.solver == "gram":
             outcome = fit_gram(run, dataset, problem, watch, self.tol)
         elif choice.solver == "newton":
