@@ -149,9 +149,8 @@ def test_as_a_program(data):
 
 @pytest.mark.slow
 def test_demo(tmp_path):
-    result = run(
-        "demo", "--rows", 70_000, "--folder", tmp_path / "d", "--plots", tmp_path / "plots", "--json"
-    )
+    places = ("--folder", tmp_path / "d", "--plots", tmp_path / "plots")
+    result = run("demo", "--rows", 70_000, *places, "--json")
     facts = json.loads(result.stdout)
     assert facts["peak_over_baseline_bytes"] <= facts["memory_budget_bytes"]
     assert facts["log_loss"] < facts["best_possible_log_loss"] + 0.01

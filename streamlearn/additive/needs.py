@@ -129,8 +129,19 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         grown = K * matrix if may_grow(K, dim) else 0
         state = sums + grown
         passes = (1, max_passes - 1)
+        driver = sample + lessons + matrix + grown
+        copied = 4 * size.n_columns if get_config().scratch and not size.in_memory else 0
+        disk = copied + 16 if copied else 0
         return [
-            Needs("newton", state, per_row, sample + lessons + matrix + grown, model, passes=passes)
+            Needs(
+                "newton",
+                state,
+                per_row + copied,
+                driver,
+                model,
+                scratch_bytes_per_row=disk,
+                passes=passes,
+            )
         ]
     width = 4 * K * (2 if size.loss == "log_loss" else 1)
     u = 4 * size.n_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .curvature import (
     row_curvatures,
     solve,
 )
-from .kernels import GramSums, empty_sums
+from .kernels import GramSums, coordinates_rows, empty_sums
 from .objective import (
     Problem,
     add_evaluation,
@@ -115,6 +116,7 @@ class StreamedObjective:
         *,
         seed: int,
         may_grow: bool,
+        spools: bool = False,
     ) -> None:
         self.problem, self.rounding = problem, sample.rounding
         self._run, self._source, self._sample = run, source, sample
@@ -122,11 +124,14 @@ class StreamedObjective:
         self._extra = "mass" if sample.share < 1.0 and sample.misses_values else ""
         self._curvature: tuple[str, Any] = "", None
         self._n_reads = self._n_slow = 0
+        self._spools = spools
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
         self._n_reads += 1
         name = f"newton-{self._n_reads}"
+        if self._spools:  # the first read writes what the others need, in the form kernels take
+            return self._evaluate_and_spool(theta, name)
         fold: Any = evaluation_fold(self.problem, theta)
         if not self._extra:
             return self._run.fold(fold, self._source, name=name)
@@ -138,6 +143,26 @@ class StreamedObjective:
         at, found = self._run.fold(both(fold, more), self._source, name=name)
         self._curvature = self._extra, found
         return at
+
+    def _evaluate_and_spool(self, theta: np.ndarray, name: str) -> Evaluation:
+        raw = self.problem
+        self._spools = False
+        self.problem = raw._replace(bases=raw.bases._replace(prepared=True))
+        fold: Any = evaluation_fold(self.problem, theta)
+        if self._extra == "mass":
+            fold = both(fold, mass_fold(self.problem, theta))
+        self._source, found = self._run.spool(
+            self._source,
+            partial(_by_columns, raw.bases),
+            n_columns=len(raw.bases.degree),
+            dtype=np.float32,
+            also=fold,
+            name=name,
+        )
+        if self._extra == "mass":
+            found, mass = found
+            self._curvature = "mass", mass
+        return found
 
     def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
         kind, found = self._curvature
@@ -155,6 +180,12 @@ class StreamedObjective:
         elif self._may_grow and (self._extra == "gram" or self._n_slow):
             self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
         self._n_slow += 1
+
+
+def _by_columns(bases: Any, chunk: Chunk) -> Chunk:
+    """The chunk as column-major coordinates."""
+    X = coordinates_rows(chunk.X, bases)
+    return Chunk(X, chunk.y, chunk.weight, chunk.rows)
 
 
 def _every(rows: Chunk, stride: int) -> Chunk:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import dsymv
 
+from ..config import get_config
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk
 from ..engine.scratch import scratch_allowed
@@ -153,7 +154,13 @@ def fit_newton(
     start = np.zeros((problem.n_outputs, problem.dim + 1))
     own = newton(rows, start, max_reads=SAMPLE_ITERATIONS, **goal)
     streamed = StreamedObjective(
-        run, source, problem, rows, seed=derive_seed(seed, 1), may_grow=may_grow
+        run,
+        source,
+        problem,
+        rows,
+        seed=derive_seed(seed, 1),
+        may_grow=may_grow,
+        spools=share < 1.0 and newton_spools(source),
     )
     solution = newton(streamed, own.at.theta, tol=tol, max_reads=max_reads, watch=watch)
     return watch.outcome(solution.at, tol, solution.reason)
@@ -224,6 +231,11 @@ def worth_spooling(source: Any) -> bool:
     """Whether many reads should go to a scratch copy: not of rows in memory, nor if forbidden."""
     store = getattr(source, "store", None)
     return scratch_allowed() and not (store is not None and store.in_memory)
+
+
+def newton_spools(source: Any) -> bool:
+    """Whether Newton's few reads go to a copy too: only where the settings name a place for it."""
+    return bool(get_config().scratch) and worth_spooling(source)
 
 
 def spool(run: Any, source: Any, problem: Problem) -> tuple[Any, Problem]:
