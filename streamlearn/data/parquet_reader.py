@@ -152,9 +152,7 @@ class ParquetReader:
         if start == 0 and stop == n_rows:
             self._group = None
             opened = self._open(file, streamed=False)
-            step = columns_at_once(n_rows)
-            for i in range(0, len(self._read), step):
-                batch = self._read[i : i + step]
+            for batch in self._batches(n_rows):
                 table = opened.read_row_group(group, columns=batch, use_threads=False)
                 columns = [table.column(name).chunks for name in reversed(batch)]
                 del table  # each column is let go before the next ones are decoded
@@ -164,14 +162,24 @@ class ParquetReader:
         if self._group is None or self._group.unit != unit or self._group.at > start:
             self._group = None
             if store.held_nbytes(self._read, n_rows):
-                table = self._open(file, streamed=False).read_row_group(
-                    group, columns=self._read, use_threads=False
-                )
-                self._group = _Held(table, unit, self._read)
+                # the pool would keep the row group just dropped beside the one to come
+                pa.default_memory_pool().release_unused()
+                opened = self._open(file, streamed=False)
+                held = []
+                for batch in self._batches(n_rows):
+                    table = opened.read_row_group(group, columns=batch, use_threads=False)
+                    held += [(name, table.column(name)) for name in batch]
+                self._group = _Held(unit, held)
             else:
                 opened = self._open(file, streamed=True)
                 self._group = _Stream(opened, unit, group, self._read, stop - start)
         yield from self._group.take(start, stop)
+
+    def _batches(self, n_rows: int) -> Iterator[list[str]]:
+        """The columns to read, as many at a time as are decoded in one call."""
+        step = columns_at_once(n_rows)
+        for i in range(0, len(self._read), step):
+            yield self._read[i : i + step]
 
     def _open(self, file: int, *, streamed: bool) -> Any:
         if self._opened != (file, streamed):
@@ -197,9 +205,9 @@ class _Held:
 
     at = 0
 
-    def __init__(self, table: pa.Table, unit: int, names: list[str]) -> None:
+    def __init__(self, unit: int, columns: list[tuple[str, pa.ChunkedArray]]) -> None:
         self.unit = unit
-        self._columns = [(name, table.column(name)) for name in names]
+        self._columns = columns
 
     def take(self, start: int, stop: int) -> Iterator[tuple[str, list[pa.Array]]]:
         for name, column in self._columns:

@@ -179,7 +179,7 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
 
 
 def additive_folds():
-    from streamlearn.additive import objective
+    from streamlearn.additive import curvature, objective
     from streamlearn.numeric.bsplines import make_bases
     from streamlearn.numeric.roughness import make_reference, make_roughness, reference_at_zero
 
@@ -195,7 +195,8 @@ def additive_folds():
     folds = {
         at + "evaluation_fold": objective.evaluation_fold(problem, theta),
         at + "loss_fold": objective.loss_fold(problem, theta),
-        at + "gram_fold": objective.gram_fold(problem, theta, 0.5, 7),
+        "additive.curvature.gram_fold": curvature.gram_fold(problem, theta, 0.5, 7),
+        "additive.curvature.mass_fold": curvature.mass_fold(problem, theta),
     }
     if has("additive.dual_cd"):
         from streamlearn.additive.dual_cd import certificate_fold
