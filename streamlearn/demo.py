@@ -59,7 +59,7 @@ def _run(
         say(f"\nThe plan\n{sl.plan(sl.AdditiveClassifier(), train)}")
 
     job = {"small": small_path, "budget": budget, "model": model_path}
-    write_data(small_path, BLOCK_ROWS)
+    write_data(small_path, 3 * BLOCK_ROWS)  # more than a sample holds, in lanes that merge
     compiled = in_fresh_process({**job, "job": "fit", "data": small_path})
     say(f"\nLibraries and kernels loaded, compiled if need be: {compiled['load_seconds']:.1f} s")
     say("\nTraining in a fresh process")

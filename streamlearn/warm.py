@@ -6,7 +6,8 @@ import sys
 import warnings
 from types import ModuleType
 
-N_ROWS = 64
+N_ROWS = 400
+"""More than the 256 values that a column is counted in a table of."""
 
 
 def warm() -> None:
@@ -35,6 +36,10 @@ def _warm_additive() -> None:
     import scipy.sparse
 
     from .additive.estimators import AdditiveClassifier, AdditiveRegressor
+    from .additive.kernels import NONE, empty_sums, gradient_rows, make_point, margins_rows
+    from .data.open import open_dataset
+    from .numeric.losses import LogLoss
+    from .passes.summary import summary_fold
 
     rng = np.random.default_rng(0)
     X = rng.random((N_ROWS, 3))
@@ -43,8 +48,20 @@ def _warm_additive() -> None:
     single, double = X.astype(np.float32), np.asfortranarray(X)
     tables = [single, double, scipy.sparse.csr_array(single), scipy.sparse.csr_array(double)]
     for table in [np.asfortranarray(single), *tables]:
-        AdditiveClassifier(n_bases=4, max_passes=3).fit(table, y).predict(table)
+        model = AdditiveClassifier(n_bases=4, max_passes=3).fit(table, y)
+        model.predict(table)
         AdditiveRegressor(n_bases=4).fit(table, X[:, 0])
+        # What only a table of many rows comes to: passes in float32, and lanes that merge.
+        dataset = open_dataset(table)
+        fold = summary_fold(dataset)
+        with dataset.reader() as reader:
+            (ref,) = dataset.refs()
+            chunk = reader.read(ref)
+            fold.merge(fold.step(fold.start(), chunk), fold.step(fold.start(), chunk))
+            point = make_point(model.coef_.astype(np.float32), model.intercept_)
+            sums = empty_sums(*point.W.shape)
+            gradient_rows(chunk.X, model.bases_, LogLoss(), point, 2.0 * y - 1.0, NONE, sums)
+            margins_rows(chunk.X, model.bases_, point.W, np.empty((N_ROWS, 1)))
     for table in (single, tables[2]):  # sweeps take coordinates, of one dtype
         for loss in ("log_loss", "squared_hinge", "hinge"):
             AdditiveClassifier(loss=loss, solver="dual-cd", n_bases=4, max_passes=3).fit(table, y)
