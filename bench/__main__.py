@@ -25,6 +25,9 @@ def main(argv=None):
     parser.add_argument("--sizes", default="0.5,2,8", help="generated sets in GB (memory)")
     parser.add_argument("--repeat", type=int, default=3, help="runs per timing; the best counts")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"

@@ -8,6 +8,7 @@ and `SplineTransformer` (sparse output) + `LogisticRegression`, where that fits 
 
 import itertools
 import os
+import subprocess
 from functools import partial
 
 from . import data
@@ -30,7 +31,7 @@ def run(session):
             session.note(f"{title} left out: {reason}")
             continue
         rivals = {}
-        if task.kind == "parquet":
+        if task.kind == "parquet" and session.options.rival_seconds:
             rivals = {peer: rival(session, peer, task, model) for peer in RIVALS}
         for label, (budget, solver, cluster) in zip(labels, fits, strict=True):
             if session.wants(label):
@@ -104,7 +105,12 @@ def rival(session, peer, task, model):
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > 0.8 * available:
         return f"does not fit (about {needed / 1e9:.0f} GB)"
-    report = session.measure(peer, label=task.name, task=task.asdict(), sparse=True, **model)
+    seconds = session.options.rival_seconds
+    options = {"label": task.name, "task": task.asdict(), "sparse": True, "timeout": seconds}
+    try:
+        report = session.measure(peer, **options, **model)
+    except subprocess.TimeoutExpired:
+        return f"not done after {seconds:.0f} s"
     if "error" in report:
         return "failed"
     return f"{mib(report['over_baseline_bytes'])} ({report['fit_s']:.1f} s)"
