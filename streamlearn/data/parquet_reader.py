@@ -104,6 +104,7 @@ class ParquetReader:
         self._group = None
         if self._file is not None:
             self._file.close()
+            pa.default_memory_pool().release_unused()  # it would keep a row group's worth
         self._file = self._opened = None
 
     def _fill(

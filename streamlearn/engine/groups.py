@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..data.malloc import return_freed_blocks, trim_heaps
 from ..data.source import Chunk, Csr, Ref
 from .blas import one_blas_thread
 from .lanes import (
@@ -25,7 +26,7 @@ from .lanes import (
     place_note,
     slot,
 )
-from .memory import peak_resident_bytes, return_freed_memory
+from .memory import peak_resident_bytes
 from .row_state import RowAccess
 
 Parts = list[tuple[Ref, int]]
@@ -68,7 +69,8 @@ def fold_segment(
     stop: StopSignal | None = None,
 ) -> LaneState:
     """Task: fold the groups in order, from the state of the segment before."""
-    return_freed_memory()
+    return_freed_blocks()
+    trim_heaps()
     with (
         one_blas_thread(),
         slot(job.slots),

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..data.malloc import return_freed_blocks, trim_heaps
 from ..data.source import Chunk, Ref, Source
 from ..passes.fold import Fold
 from .blas import one_blas_thread
-from .memory import peak_resident_bytes, return_freed_memory
+from .memory import peak_resident_bytes
 from .row_state import RowAccess, RowFile
 
 LANE_NBYTES = 256 << 20
@@ -124,7 +125,7 @@ def fold_lane(
     job: Job, refs: tuple[Ref, ...], before: LaneState | None = None, stop: StopSignal | None = None
 ) -> LaneState:
     """Task: fold the refs in order, from the start or from the state of the lane `before`."""
-    return_freed_memory()
+    return_freed_blocks()
     with one_blas_thread(), slot(job.slots), RowAccess(job.rows, job.durable) as rows:
         state = job.fold.start() if before is None else own_state(job, before)
         with RetryingReader(job.source) as reader:
@@ -139,6 +140,7 @@ def fold_lane(
                 except Exception as error:
                     error.add_note(place_note(job, ref))
                     raise
+    trim_heaps()
     return LaneState(state, peak_resident_bytes())
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -13,7 +11,6 @@ import psutil  # type: ignore[import-untyped]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _SAMPLE_S = 0.02
-_M_MMAP_THRESHOLD = -3
 
 
 def resident_bytes() -> int:
@@ -45,18 +42,6 @@ def available_bytes() -> int:
     ):
         available = min(available, _room_in_cgroup(folder, limit_name, used_name))
     return available
-
-
-@cache
-def return_freed_memory() -> None:
-    """From now on arrays of a mebibyte or more go back to the system when they are freed.
-
-    glibc raises that threshold to 32 MiB as it goes, and then keeps holes in the heap of every
-    thread: the states and chunks of a few lanes would leave half as much again behind.
-    """
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 20)
 
 
 def _cgroup_folder() -> Path:

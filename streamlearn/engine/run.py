@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..config import get_config
+from ..data.malloc import return_freed_blocks
 from ..data.source import Chunk, Source
 from ..passes.fold import Fold
 from .blas import one_blas_thread
@@ -22,7 +23,7 @@ from .groups import VisitOrder, cut_segments, fold_segment
 from .keeping import KeptLanes, KeptSegments
 from .lanes import Job, LaneState, cut_lanes, fold_lane
 from .log import Log
-from .memory import MemorySampler, return_freed_memory
+from .memory import MemorySampler
 from .plan import Plan, plan_of_resume
 from .progress import lane_bar
 from .row_state import RowFile, RowStates
@@ -85,7 +86,7 @@ class Run:
                 self.plan = plan_of_resume(checkpoint, self.plan)
             store = getattr(self._source, "store", None)
             self._log = Log(checkpoint, getattr(store, "passes_before", 0))
-            return_freed_memory()
+            return_freed_blocks()
             stack.enter_context(one_blas_thread())
             self._sampler = stack.enter_context(MemorySampler())
             self._scratch = ScratchFolder()
