@@ -19,6 +19,7 @@ import numba
 from numba.core import config
 
 PACKAGE = Path(__file__).resolve().parent.parent
+SHARED = ("numeric", "passes", "solvers")
 
 
 def kernel(function: Any) -> Any:
@@ -47,7 +48,7 @@ def inlined(function: Any) -> Any:
 
 
 def _compile(function: Any, fastmath: bool | set[str], **options: Any) -> Any:
-    folder = None if config.DISABLE_JIT else cache_folder()
+    folder = None if config.DISABLE_JIT else cache_folder(room_of(function))
     before = config.CACHE_DIR
     if folder is not None:
         config.CACHE_DIR = folder  # numba reads it while it decorates, and only then
@@ -60,38 +61,51 @@ def _compile(function: Any, fastmath: bool | set[str], **options: Any) -> Any:
         config.CACHE_DIR = before
 
 
+def room_of(function: Any) -> str:
+    """The family a kernel belongs to; ``"shared"`` if none."""
+    path = Path(function.__code__.co_filename).resolve()
+    family = path.parent.name if path.parent.parent == PACKAGE else ""
+    return "shared" if family in ("", *SHARED) else family
+
+
 @cache
-def cache_folder() -> str | None:
-    """The folder of compiled kernels, made and tried; None (after one warning) if it cannot be."""
+def cache_folder(room: str = "shared") -> str | None:
+    """The folder of a room's compiled kernels, made and tried; None, with a warning, if it fails."""
     base = os.environ.get("NUMBA_CACHE_DIR") or _user_cache()
-    folder = Path(base, f"streamlearn-{kernel_hash()}")
+    folder = Path(base, f"streamlearn-{room}-{kernel_hash(room)}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        warnings.warn(
-            f"compiled kernels cannot be kept in {folder} ({error.strerror or error}); "
-            "each process compiles its own, 10 to 20 s. Set NUMBA_CACHE_DIR to a folder that "
-            "can be written.",
-            stacklevel=2,
-        )
+        _warn_once(base, error.strerror or str(error))
         return None
     return str(folder)
 
 
 @cache
-def kernel_hash() -> str:
-    """Hash of every source file that holds kernels."""
+def _warn_once(base: str, reason: str) -> None:
+    warnings.warn(
+        f"compiled kernels cannot be kept in {base} ({reason}); "
+        "each process compiles its own, 10 to 20 s. Set NUMBA_CACHE_DIR to a folder that "
+        "can be written.",
+        stacklevel=5,
+    )
+
+
+@cache
+def kernel_hash(room: str) -> str:
+    """Hash of every source file whose kernels a kernel of this room can hold."""
     digest = hashlib.sha256()
-    for path in kernel_files():
+    for path in kernel_files(room):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-def kernel_files() -> list[Path]:
-    return sorted([*PACKAGE.glob("numeric/*.py"), *PACKAGE.glob("*/kernels*.py")])
+def kernel_files(room: str) -> list[Path]:
+    shared = [path for name in SHARED for path in PACKAGE.glob(f"{name}/kernels*.py")]
+    return sorted([*PACKAGE.glob("numeric/*.py"), *shared, *PACKAGE.glob(f"{room}/kernels*.py")])
 
 
 def _user_cache() -> str:

@@ -8,7 +8,8 @@ import warnings
 import numba
 import pytest
 
-from streamlearn.numeric import jit
+from streamlearn.additive import kernels_dense
+from streamlearn.numeric import bsplines, jit
 
 FIT = """
 import numpy as np
@@ -27,6 +28,11 @@ print(float(sums.value[0]), stats and sum(stats.cache_hits.values()),
 """
 
 
+def clear():
+    jit.cache_folder.cache_clear()
+    jit._warn_once.cache_clear()
+
+
 def run(**environment):
     environment = {**os.environ, **environment}
     command = [sys.executable, "-c", FIT]
@@ -41,16 +47,37 @@ def test_config_is_restored():
     assert numba.config.CACHE_DIR == before
 
 
-def test_hash_covers_every_kernel_file():
-    names = {path.name for path in jit.kernel_files()}
-    assert {"losses.py", "bsplines.py", "tiles.py", "kernels.py", "kernels_dual.py"} <= names
+def test_hash_covers_every_kernel_file_of_the_shared_rooms_and_the_own():
+    paths = {path.relative_to(jit.PACKAGE).as_posix() for path in jit.kernel_files("additive")}
+    shared = {"numeric/losses.py", "numeric/bsplines.py", "numeric/tiles.py", "passes/kernels.py"}
+    assert shared | {"additive/kernels_dual.py"} <= paths
+    assert {path.parent.name for path in jit.kernel_files("shared")} <= set(jit.SHARED)
+
+
+def test_room_of_a_kernel():
+    assert jit.room_of(kernels_dense.gradient.py_func) == "additive"
+    assert jit.room_of(bsplines.coordinate_column.py_func) == "shared"
+    assert jit.room_of(lambda x: x) == "shared"
+
+
+def test_kernels_lie_in_rooms_whose_files_are_hashed():
+    """A kernel outside `numeric` and ``kernels*.py`` would run an old version after an edit."""
+    marks = ("@kernel", "@sum_kernel", "@inlined")
+    holders = [
+        path
+        for path in jit.PACKAGE.rglob("*.py")
+        if any(line.startswith(marks) for line in path.read_text().splitlines())
+    ]
+    assert holders
+    for path in holders:
+        assert path in jit.kernel_files(path.parent.name), path
 
 
 def test_folder_that_cannot_be_made_warns_once(monkeypatch, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocked))
-    jit.cache_folder.cache_clear()
+    clear()
     try:
         with pytest.warns(UserWarning, match="NUMBA_CACHE_DIR"):
             assert jit.cache_folder() is None
@@ -59,7 +86,7 @@ def test_folder_that_cannot_be_made_warns_once(monkeypatch, tmp_path):
             assert jit.cache_folder() is None
             assert jit.kernel(lambda x: x + 1)(1) == 2
     finally:
-        jit.cache_folder.cache_clear()
+        clear()
 
 
 @pytest.mark.slow
