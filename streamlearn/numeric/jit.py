@@ -70,7 +70,7 @@ def room_of(function: Any) -> str:
 
 @cache
 def cache_folder(room: str = "shared") -> str | None:
-    """The folder of a room's compiled kernels, made and tried; None, with a warning, if it fails."""
+    """The folder of a room's compiled kernels, made and tried; None and a warning if it fails."""
     base = os.environ.get("NUMBA_CACHE_DIR") or _user_cache()
     folder = Path(base, f"streamlearn-{room}-{kernel_hash(room)}")
     try:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from streamlearn.engine.memory import (
-    MemorySampler,
     _room_in_cgroup,
     available_bytes,
     peak_resident_bytes,
