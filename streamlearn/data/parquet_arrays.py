@@ -11,6 +11,7 @@ from ..errors import SourceError
 
 if TYPE_CHECKING:
     from .from_parquet import ParquetStore
+    from .source import Convert
 
 _EXACT = 2**53
 
@@ -36,6 +37,29 @@ def decode_numbers(
         out[at : at + n] = values
         if valid is not None:
             out[at : at + n][~valid] = np.nan
+        at += n
+
+
+def convert_numbers(
+    pieces: list[pa.Array],
+    convert: Convert,
+    d: int,
+    dtype: np.dtype,
+    out: np.ndarray,
+    name: str,
+    store: ParquetStore,
+    start: int,
+) -> None:
+    """Arrow numbers of feature d through `convert` into `out`, without a copy if possible."""
+    at = 0
+    for array in pieces:
+        n = len(array)
+        values, valid = _buffers(array)
+        if valid is not None or values.dtype != dtype:
+            values = np.empty(n, dtype)
+            decode_numbers([array], values, name, store, start + at)
+        values.flags.writeable = False
+        convert(values, d, out[at : at + n])
         at += n
 
 

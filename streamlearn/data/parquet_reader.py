@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import SourceError
-from .parquet_arrays import decode_numbers, join, target_values
+from .parquet_arrays import convert_numbers, decode_numbers, join, target_values
 from .select import keep_rows
-from .source import Chunk
+from .source import Chunk, Convert
 
 if TYPE_CHECKING:
     from .from_parquet import ParquetStore
@@ -45,16 +45,17 @@ class ParquetReader:
         target: str | None,
         weight: str | None,
         dtype: np.dtype,
+        convert: Convert | None = None,
     ) -> None:
         self._store, self._target, self._weight = store, target, weight
-        self._dtype, self._n_columns = np.dtype(dtype), len(names)
+        self._dtype, self._convert, self._n_columns = np.dtype(dtype), convert, len(names)
         self._row_of = {name: i for i, name in enumerate(names)}
         self._filtering = frozenset(store.filter_names)
         wanted = {*names, *self._filtering, *filter(None, (target, weight))}
         # In the order of the file, whatever order the features are asked for in.
         self._read = [c.name for c in store.columns if c.name in wanted - store.partitions.keys()]
         self._constant = [name for name in store.partitions if name in wanted]
-        self._buffer = np.empty(0, self._dtype)
+        self._buffer = np.empty(0, self._dtype if convert is None else np.float32)
         self._weights = np.empty(0)
         self._file: Any = None
         self._opened: tuple[int, bool] | None = None
@@ -63,8 +64,9 @@ class ParquetReader:
     def read(self, start: int, stop: int) -> Chunk:
         n, p, store = stop - start, self._n_columns, self._store
         if self._buffer.size < n * p:
-            self._buffer = np.empty(0, self._dtype)  # the old one goes before the new one comes
-            self._buffer = np.empty(n * p, self._dtype)
+            kind = self._buffer.dtype
+            self._buffer = np.empty(0, kind)  # the old one goes before the new one comes
+            self._buffer = np.empty(n * p, kind)
         if self._weight is not None and len(self._weights) < n:
             self._weights = np.empty(n)
         X = self._buffer[: n * p].reshape(p, n)
@@ -124,7 +126,7 @@ class ParquetReader:
         constant = ((key, store.partitions[key][file]) for key in self._constant)
         for name, values in constant:
             if name in self._row_of:
-                X[self._row_of[name]] = values
+                self._put_constant(values, self._row_of[name], X)
             if name == self._target:
                 targets.append(np.full(stop - start, values, store.partitions[name].dtype))
             if name == self._weight:
@@ -133,7 +135,7 @@ class ParquetReader:
             if sum(map(len, pieces)) != stop - start:
                 raise ValueError(f"column {name!r} ends before the row group's {stop - base} rows")
             if name in self._row_of:
-                decode_numbers(pieces, X[self._row_of[name]], name, store, start)
+                self._put(pieces, name, X, start)
             if name == self._target:
                 targets.append(target_values(pieces))
             if name == self._weight:
@@ -144,6 +146,25 @@ class ParquetReader:
         if keep is not None and store.row_filter is not None:
             constants = {key: store.partitions[key][file] for key in self._constant}
             keep[here] = store.row_filter.mask(filtering, constants, stop - start)
+
+    def _put(self, pieces: list[pa.Array], name: str, X: np.ndarray, start: int) -> None:
+        """A feature's values into its row of X (p, rows)."""
+        d = self._row_of[name]
+        if self._convert is None:
+            decode_numbers(pieces, X[d], name, self._store, start)
+        else:
+            convert_numbers(
+                pieces, self._convert, d, self._dtype, X[d], name, self._store, start
+            )
+
+    def _put_constant(self, value: Any, d: int, X: np.ndarray) -> None:
+        """The value of a partition column into its row of X."""
+        if self._convert is None:
+            X[d] = value
+        else:
+            values = np.full(X.shape[1], value, self._dtype)
+            values.flags.writeable = False
+            self._convert(values, d, X[d])
 
     def _columns(self, unit: int, start: int, stop: int) -> Iterator[tuple[str, list[pa.Array]]]:
         """Each column's Arrow arrays of rows [start, stop) of the row group."""

@@ -86,6 +86,13 @@ class Column:
     ``timestamp``, ``nested`` for what is not a plain number."""
 
 
+class Convert(Protocol):
+    """What a reader may put each feature column through while it decodes it: cheaper than later."""
+
+    def __call__(self, values: np.ndarray, d: int, out: np.ndarray) -> None:
+        """Write float32 made of read-only `values` of feature d, in the dataset's dtype."""
+
+
 class Store:
     """A table in some file format.  A new format is one subclass in one file of this room.
 
@@ -100,6 +107,8 @@ class Store:
     sparse: bool = False
     in_memory: bool = False
     """True if the rows live in this process: read by threads, sent to a cluster only if small."""
+    converts: bool = False
+    """True if `open` takes ``convert=``: columns are put through it as they are decoded."""
     filtered: bool = False
     """True if readers leave rows out: how many stay is known only after a pass."""
     shared_nbytes: int = 0

@@ -120,6 +120,34 @@ def coordinate_column(x, n_rows, columns, d, u):
 
 
 @kernel
+def map_column(x, knots, inverse, n_intervals, u):
+    """`coordinate_column` of all of x, for callers in Python: few arguments cost little."""
+    search_column(x, len(x), knots, inverse, n_intervals, u)
+
+
+class Coordinates:
+    """The map of all columns as a `Convert`: a reader then gives chunks of coordinates."""
+
+    def __init__(self, bases: Bases) -> None:
+        self.bases = bases
+        self._columns: dict[np.dtype, Columns] = {}
+
+    def __reduce__(self) -> tuple:
+        return Coordinates, (self.bases,)
+
+    def __call__(self, values: np.ndarray, d: int, out: np.ndarray) -> None:
+        columns = self._columns.get(values.dtype)
+        if columns is None:
+            columns = self._columns[values.dtype] = as_columns(self.bases, values.dtype)
+        if columns.n_intervals[d] == 0:
+            out[:] = 0
+        else:
+            a, b = columns.at[d : d + 2]
+            knots, inverse = columns.knots[a:b], columns.inverse[a:b]
+            map_column(values, knots, inverse, columns.n_intervals[d], out)
+
+
+@kernel
 def coordinate(x, columns, d):
     """Return the coordinate of one value of column d, the same bits as `coordinate_column`."""
     if columns.prepared:

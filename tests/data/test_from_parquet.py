@@ -16,11 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamlearn.additive.kernels import coordinates_rows
 from streamlearn.data import from_parquet
 from streamlearn.data.files import find_files
 from streamlearn.data.open import open_dataset
 from streamlearn.data.parquet_footer import page_nbytes
 from streamlearn.errors import SourceError
+from streamlearn.numeric.bsplines import Coordinates, make_bases
 
 
 def make_table(n=1000, seed=0):
@@ -211,6 +213,26 @@ def test_fingerprint_is_of_content_not_of_place(tmp_path, table):
     assert open_dataset(tmp_path / "b", target="y").fingerprint() != prints[0]
 
 
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("chunk_rows", [None, 128])
+@pytest.mark.parametrize("names", [["f32", "u8", "flag_holes", "holes"], NUMBERS])
+def test_columns_go_through_a_map_while_they_are_decoded(path, names, chunk_rows):
+    """The same bits as mapping the chunk, for every type, with nulls, filters and hash shares."""
+    data = open_dataset(
+        path, target="y", features=names, chunk_rows=chunk_rows, filters=[("f32", ">", -1)]
+    ).where_hash(0.0, 0.8, 3)
+    knots = [np.linspace(-2, 2, 9)] * (len(names) - 1) + [np.zeros(1)]
+    bases = make_bases(knots, [1] * len(names))
+    X, y, rows = read(data)
+    U, y_of_U, rows_of_U = read(pickle.loads(pickle.dumps(data.through(Coordinates(bases)))))
+    assert U.dtype == np.float32
+    np.testing.assert_array_equal(U, coordinates_rows(X, bases))
+    np.testing.assert_array_equal(y_of_U, y)
+    np.testing.assert_array_equal(rows_of_U, rows)
+    assert data.converts
+    assert not data.map(np.abs).converts
+
+
 def test_hive_folders_are_columns(tmp_path, table):
     small = table.select(["f32"]).slice(0, 30)
     for i, (year, land) in enumerate([("2023", "de"), ("2024", "de"), ("2024", "a%2Fb")]):
@@ -220,6 +242,9 @@ def test_hive_folders_are_columns(tmp_path, table):
     data = open_dataset(tmp_path, target="land", features=["year", "f32"])
     assert data.dtype == np.float32
     X, y, _ = read(data)
+    bases = make_bases([np.linspace(2000, 2040, 5)] * 2, [1, 1])
+    U, _, _ = read(data.through(Coordinates(bases)))
+    np.testing.assert_array_equal(U, coordinates_rows(X, bases))
     f32, year, land = X[:, 1], X[:, 0], y.tolist()
     np.testing.assert_array_equal(np.sort(f32), np.sort(small["f32"].to_numpy()))
     assert sorted(zip(year.tolist(), land, strict=True))[::10] == [
