@@ -58,7 +58,7 @@ class ParquetReader:
         self._buffer = np.empty(0, self._dtype if convert is None else np.float32)
         self._weights = np.empty(0)
         self._file: Any = None
-        self._opened: tuple[int, bool] | None = None
+        self._opened: tuple[int, int, bool] | None = None
         self._group: _Held | _Stream | None = None
 
     def read(self, start: int, stop: int) -> Chunk:
@@ -173,7 +173,7 @@ class ParquetReader:
         n_rows = int(store.boundaries()[unit + 1] - store.boundaries()[unit])
         if start == 0 and stop == n_rows:
             self._group = None
-            opened = self._open(file, streamed=False)
+            opened, group = self._open(file, group, streamed=False)
             for batch in self._batches(n_rows):
                 table = opened.read_row_group(group, columns=batch, use_threads=False)
                 columns = [table.column(name).chunks for name in reversed(batch)]
@@ -186,14 +186,14 @@ class ParquetReader:
             if store.held_nbytes(self._read, n_rows):
                 # the pool would keep the row group just dropped beside the one to come
                 pa.default_memory_pool().release_unused()
-                opened = self._open(file, streamed=False)
+                opened, group = self._open(file, group, streamed=False)
                 held = []
                 for batch in self._batches(n_rows):
                     table = opened.read_row_group(group, columns=batch, use_threads=False)
                     held += [(name, table.column(name)) for name in batch]
                 self._group = _Held(unit, held)
             else:
-                opened = self._open(file, streamed=True)
+                opened, group = self._open(file, group, streamed=True)
                 self._group = _Stream(opened, unit, group, self._read, stop - start)
         yield from self._group.take(start, stop)
 
@@ -203,23 +203,25 @@ class ParquetReader:
         for i in range(0, len(self._read), step):
             yield self._read[i : i + step]
 
-    def _open(self, file: int, *, streamed: bool) -> Any:
-        if self._opened != (file, streamed):
+    def _open(self, file: int, group: int, *, streamed: bool) -> tuple[Any, int]:
+        """The file with the part of its footer that has this row group, whose number is there."""
+        store = self._store
+        block, index = store.footers.block(file, group)
+        if self._opened != (file, block, streamed):
             self.close()
-            store = self._store
             # Streamed columns take turns at the file: a shared read-ahead would be thrown away.
             raw = store.footers.open_raw(file, "none" if streamed else "readahead")
             self._file = pq.ParquetFile(
                 raw,
-                metadata=store.footers.parsed(file),
+                metadata=store.footers.parsed(file, block),
                 read_dictionary=[self._target] if self._target in self._read else None,
                 buffer_size=PAGE_BUFFER
                 if streamed and store.fs is None
                 else 16 * PAGE_BUFFER * streamed,
                 pre_buffer=False,
             )
-            self._opened = file, streamed
-        return self._file
+            self._opened = file, block, streamed
+        return self._file, index
 
 
 class _Held:
