@@ -11,7 +11,7 @@ from ..data.source import Chunk
 from .columns import Columns, bounds, dense_block, project, unit
 from .kernels import add_splines, spline_values
 from .ridge_reads import Measured, RidgeAsk, Term, pull
-from .search import Trial, seek
+from .search import Strength, Trial, seek
 from .smoothers import GAMMA, LEAST, Fit, fit_penalised, fit_splines, full_gram, penalty
 from .tables import add_slopes, steepest, table_room
 
@@ -29,6 +29,7 @@ class Settings(NamedTuple):
     n_bases: int
     penalty: str
     refit: bool
+    backfit: int
     stop: str | None
     tol: float
     n_models: int
@@ -69,7 +70,7 @@ class Joint:
     def with_term(self, new: Measured, thetas: list[np.ndarray], mu: float, alpha) -> Joint:
         """One more term, whose sums were taken of the residuals of the others."""
         out = Joint()
-        out.yy = self.yy if self.moments else new.rr
+        out.yy = self.yy or new.rr
         moment = new.moment.copy()
         for cross, theta in zip(new.cross, thetas, strict=True):
             moment += cross.T @ theta
@@ -78,6 +79,17 @@ class Joint:
         ] + [[*(cross.T for cross in new.cross), new.gram]]
         out.moments, out.mus = [*self.moments, moment], [*self.mus, mu]
         out.alphas = [*self.alphas, alpha]
+        return out
+
+    def taking(self, order: Any) -> Joint:
+        """The same terms in another order, or some of them."""
+        at = np.arange(len(self.moments))[order].tolist()
+        out = Joint()
+        out.yy = self.yy
+        out.grams = [[self.grams[i][j] for j in at] for i in at]
+        out.moments, out.mus, out.alphas = (
+            [part[i] for i in at] for part in (self.moments, self.mus, self.alphas)
+        )
         return out
 
     @property
@@ -98,60 +110,113 @@ class Joint:
         )
 
 
+class State(NamedTuple):
+    """A model while it grows."""
+
+    terms: tuple[Term, ...]
+    joint: Joint
+    dfs: tuple[float, ...]
+    """Of the ridge functions, each fitted on its own."""
+    rss: float
+    gcv: float
+    """GCV cost of the whole model over the sum of weights."""
+
+
 def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Generator:
     """Generator: yields `RidgeAsk` and `LossAsk`, returns `Grown`."""
-    columns, live = settings.columns, settings.columns.live
-    joint, terms = Joint(), ()
-    best = Grown(tau, terms, settings.mean, np.inf, np.nan, [], True)
     history: list[dict[str, Any]] = []
+    state, loss = State((), Joint(), (), np.inf, np.inf), np.inf
     if validates:
-        loss = yield LossAsk(terms, settings.mean)
-        best = best._replace(validation_loss=loss)
-    df, converged = 0.0, True
-    for _ in range(settings.n_terms if len(live) else 0):
-        starts, slopes = start_trials(settings, terms, sample)
-        found = yield from seek(
-            _Asking(settings, terms, tau), starts, slopes, settings.penalty, settings.tol
-        )
-        new, trial = found.measured, found.trial
-        own = fit_splines(new.gram[None], new.moment[None], new.rr, new.n)
-        if not history:
-            best = best._replace(gcv=new.rr / new.n)
-        thetas = [term.theta for term in terms]
-        joint = joint.with_term(new, thetas, float(own.mu[0]), trial.alpha)
-        if settings.refit:
-            fit = joint.fit(new.n)
-            thetas, gcv = np.split(fit.theta[0], len(terms) + 1), float(fit.cost[0]) / new.n
-            rss = float(fit.rss[0])
-        else:
-            thetas, df, rss = [*thetas, own.theta[0]], df + float(own.df[0]), float(own.rss[0])
-            left = 1.0 - (GAMMA * df + joint.extra_df) / new.n
-            gcv = rss / max(left, LEAST) ** 2 / new.n
-        places = [*((term.alpha, term.low, term.high) for term in terms), trial[:3]]
-        terms = tuple(Term(*place, theta) for place, theta in zip(places, thetas, strict=True))
-        record = {
-            "tau": tau,
-            "term": len(terms),
-            "costs": found.costs,
-            "n_reads": found.n_reads,
-            "weight": found.weight,
-            "mean_squared_error": rss / new.n,
-            "gcv": gcv,
-            "n_nonzero": int(np.count_nonzero(trial.alpha)),
-        }
-        loss = np.nan
+        loss = yield LossAsk((), settings.mean)
+    converged, started = True, False
+    for number in range(1, settings.n_terms + 1 if len(settings.columns.live) else 1):
+        starts, slopes = start_trials(settings, state.terms, sample)
+        found, grown = yield from add_term(settings, state, tau, starts, slopes)
+        if not started:
+            state = state._replace(gcv=found.measured.rr / found.measured.n)
+            started = True
+        record = _record(tau, number, "grow", found, grown)
+        new_loss = np.nan
         if validates:
-            loss = yield LossAsk(terms, settings.mean)
-            record["validation_loss"] = loss
+            new_loss = yield LossAsk(grown.terms, settings.mean)
+            record["validation_loss"] = new_loss
         history.append(record)
         converged &= found.converged
-        grown = Grown(tau, terms, settings.mean, gcv, loss, history, converged)
-        if settings.stop == "gcv" and not gcv < best.gcv * (1 - settings.tol):
+        if settings.stop == "gcv" and not grown.gcv < state.gcv * (1 - settings.tol):
             break
-        if settings.stop == "validation" and not loss < best.validation_loss:
+        if settings.stop == "validation" and not new_loss < loss:
             break
-        best = grown
-    return best._replace(history=history)
+        state, loss = grown, new_loss
+    for _ in range(settings.backfit if len(state.terms) > 1 else 0):
+        for number in range(1, len(state.terms) + 1):
+            # The first in the queue is searched again, from where it is, and goes to its end.
+            first, rest = state.terms[0], without_first(state)
+            start = Trial(*first)
+            found, moved = yield from add_term(settings, rest, tau, (start,), None)
+            history.append(_record(tau, number, "backfit", found, moved))
+            if moved.gcv < state.gcv:
+                state = moved
+            else:
+                state = rotated(state)
+    if validates and settings.backfit and len(state.terms) > 1:
+        loss = yield LossAsk(state.terms, settings.mean)
+    return Grown(tau, state.terms, settings.mean, state.gcv, float(loss), history, converged)
+
+
+def add_term(
+    settings: Settings, state: State, tau: float, starts: tuple[Trial, ...], slopes: Any
+) -> Generator:
+    """Generator: searches one more term of a model, fits all together; what it found, the model."""
+    asking = _Asking(settings, state.terms, tau)
+    found = yield from seek(asking, starts, slopes, settings.penalty, settings.tol)
+    new, trial = found.measured, found.trial
+    own = fit_splines(new.gram[None], new.moment[None], new.rr, new.n)
+    thetas = [term.theta for term in state.terms]
+    joint = state.joint.with_term(new, thetas, float(own.mu[0]), trial.alpha)
+    dfs = (*state.dfs, float(own.df[0]))
+    if settings.refit:
+        fit = joint.fit(new.n)
+        thetas = np.split(fit.theta[0], len(thetas) + 1)
+        rss, gcv = float(fit.rss[0]), float(fit.cost[0]) / new.n
+    else:
+        thetas, rss = [*thetas, own.theta[0]], float(own.rss[0])
+        left = 1.0 - (GAMMA * sum(dfs) + joint.extra_df) / new.n
+        gcv = rss / max(left, LEAST) ** 2 / new.n
+    places = [*(term[:3] for term in state.terms), trial[:3]]
+    terms = tuple(Term(*place, theta) for place, theta in zip(places, thetas, strict=True))
+    return found, State(terms, joint, dfs, rss / new.n, gcv)
+
+
+def _record(tau: float, number: int, kind: str, found: Any, state: State) -> dict[str, Any]:
+    return {
+        "tau": tau,
+        "search": kind,
+        "term": number,
+        "costs": found.costs,
+        "n_reads": found.n_reads,
+        "weight": found.strength.weight,
+        "charge": found.strength.charge,
+        "mean_squared_error": state.rss,
+        "gcv": state.gcv,
+        "n_nonzero": int(np.count_nonzero(found.trial.alpha)),
+    }
+
+
+def without_first(state: State) -> State:
+    """The model without its first term, its other ridge functions as they are."""
+    return state._replace(
+        terms=state.terms[1:], joint=state.joint.taking(slice(1, None)), dfs=state.dfs[1:]
+    )
+
+
+def rotated(state: State) -> State:
+    """The same model, its first term last."""
+    order = [*range(1, len(state.terms)), 0]
+    return state._replace(
+        terms=tuple(state.terms[k] for k in order),
+        joint=state.joint.taking(order),
+        dfs=tuple(state.dfs[k] for k in order),
+    )
 
 
 class _Asking(NamedTuple):
@@ -161,7 +226,7 @@ class _Asking(NamedTuple):
     terms: tuple[Term, ...]
     tau: float
 
-    def __call__(self, trials: tuple[Trial, ...], weight: float | None, slopes: Any) -> RidgeAsk:
+    def __call__(self, trials: tuple[Trial, ...], strength: Strength | None, slopes: Any) -> RidgeAsk:
         live = self.settings.columns.live
         room = table_room(len(self.settings.columns.scale), self.settings.n_models)
         chosen = steepest(slopes, trials[0].alpha, live, room)
@@ -170,7 +235,7 @@ class _Asking(NamedTuple):
             self.settings.mean,
             trials,
             chosen,
-            weight,
+            strength,
             self.tau,
             self.settings.penalty,
             self.settings.n_bases,

@@ -52,6 +52,9 @@ class ProjectionPursuitRegressor(StreamRegressor):
         "paper": ||alpha||_1 as printed.
     refit : bool, default=True
         Fit all ridge functions together after each term; it costs no read.
+    backfit : int, default=1
+        How often, at the end, each direction is searched again from where it is, with the residuals
+        of the other terms (eq. 9); kept if the GCV cost falls.
     stop : {"gcv", "validation", None}, default="gcv"
         No more terms when the GCV cost of the model (or the loss of `validation`) falls no more.
     standardize : bool, default=True
@@ -94,6 +97,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
         "n_bases": [Interval(Integral, 5, None, closed="left")],
         "penalty": [StrOptions({"scale-free", "paper"})],
         "refit": ["boolean"],
+        "backfit": [Interval(Integral, 0, None, closed="left")],
         "stop": [StrOptions({"gcv", "validation"}), None],
         "standardize": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -109,6 +113,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
         n_bases=16,
         penalty="scale-free",
         refit=True,
+        backfit=1,
         stop="gcv",
         standardize=True,
         tol=1e-4,
@@ -119,6 +124,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
         self.n_bases = n_bases
         self.penalty = penalty
         self.refit = refit
+        self.backfit = backfit
         self.stop = stop
         self.standardize = standardize
         self.tol = tol
@@ -134,7 +140,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
         cells = 4096 * 8 * 8
         driver = state + T * 24 * (n * self.n_terms) ** 2 + room * cells
         model = T * self.n_terms * 8 * (M + n) + M * 8 * 70
-        reads = self.n_terms * (2 * M + 8)
+        reads = self.n_terms * (1 + self.backfit) * (2 * M + 9)
         fits = 40 * n * n * 8 * 32
         return [Needs("search", state + block, 0, driver + fits, model, passes=(1, reads))]
 
@@ -156,6 +162,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
             self.n_bases,
             self.penalty,
             self.refit,
+            self.backfit,
             self.stop,
             self.tol,
             len(taus),

@@ -11,7 +11,7 @@ from ..data.source import Chunk
 from ..passes.fold import Fold
 from .columns import Columns, dense_block, project
 from .kernels import add_cross, add_splines, spline_values, splines_of_cells, spread
-from .search import Cells, Trial, score_moves
+from .search import CHARGE, Cells, Strength, Trial, score_moves
 from .smoothers import fit_splines, full_gram
 from .tables import add_slopes, add_tables, cells_of, empty_tables
 
@@ -38,8 +38,8 @@ class RidgeAsk(NamedTuple):
     trials: tuple[Trial, ...]
     chosen: np.ndarray
     """Columns with a table at the first trial."""
-    weight: float | None
-    """lambda_j; None: sum w r^2 / tau."""
+    strength: Strength | None
+    """None: made from this read, with lambda_j = sum w r^2 / tau."""
     tau: float
     penalty: str
     n_bases: int
@@ -66,7 +66,7 @@ class RidgeAnswer(NamedTuple):
     costs: np.ndarray
     scale: float
     """sum w r^2."""
-    weight: float
+    strength: Strength
     measured: list[Measured]
     moves: tuple[Trial, ...]
     slopes: np.ndarray
@@ -172,18 +172,23 @@ def _finish(
 def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
     rr, n = sums["rr"], sums["n"]
     grams = full_gram(sums["band"])
-    weight = rr / ask.tau if ask.weight is None else ask.weight
+    costs = fit_splines(grams, sums["moment"], rr, n).cost
+    strength = ask.strength
+    if strength is None:
+        weight = rr / ask.tau
+        charge = np.log(max(n, 2.0)) * float(costs[0]) / max(n, 1.0)  # as BIC has it
+        strength = Strength(weight, min(CHARGE * weight, charge))
     cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
     cost_of = partial(score_splines, ask.n_bases, rr, n)
     return RidgeAnswer(
-        fit_splines(grams, sums["moment"], rr, n).cost,
+        costs,
         rr,
-        weight,
+        strength,
         [
             Measured(grams[k], sums["moment"][k], [c[k] for c in sums["cross"]], rr, n)
             for k in range(len(ask.trials))
         ],
-        score_moves(ask.trials[0].alpha, cells, cost_of, weight, ask.penalty),
+        score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty),
         sums["slopes"],
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 
 COARSE = np.arange(-10, 11) / 10
 FINE = np.arange(-10, 11) / 100
+CHARGE = 0.25
 N_TRIALS = 4
 """Directions measured in one read."""
 N_FINE = 8
@@ -34,6 +35,27 @@ class Trial(NamedTuple):
     """Change of the cost that the table says."""
 
 
+class Strength(NamedTuple):
+    """Of the penalty on a direction: weight ||alpha||_1 / ||alpha||_2 + charge ||alpha||_0."""
+
+    weight: float
+    """lambda_j."""
+    charge: float
+    """What a column more must gain at least: it keeps out what fits noise only, which a penalty of
+    size alone lets in with a small coefficient.  At most `CHARGE` of the weight."""
+
+    def of(self, size: Any, squares: Any, count: Any, penalty: str) -> Any:
+        """The penalty, from ||alpha||_1, ||alpha||_2^2 and ||alpha||_0."""
+        if penalty == "paper":
+            return self.weight * size
+        return self.weight * size / np.sqrt(squares) + self.charge * count
+
+    def at(self, alpha: np.ndarray, penalty: str) -> float:
+        """The penalty on a direction."""
+        size = float(np.abs(alpha).sum())
+        return float(self.of(size, float(alpha @ alpha), np.count_nonzero(alpha), penalty))
+
+
 class Found(NamedTuple):
     """Where a search ended."""
 
@@ -45,14 +67,7 @@ class Found(NamedTuple):
     """After each move, falling."""
     n_reads: int
     converged: bool
-    weight: float
-    """lambda_j."""
-
-
-def l1(alpha: np.ndarray, penalty: str) -> float:
-    """||alpha||_1, or free of scale ||alpha||_1 / ||alpha||_2."""
-    size = float(np.abs(alpha).sum())
-    return size if penalty == "paper" else size / float(np.sqrt(alpha @ alpha))
+    strength: Strength
 
 
 def seek(
@@ -60,8 +75,8 @@ def seek(
 ) -> Generator[Any, Any, Found]:
     """Generator: yields what it wants of the next read, receives its answer, returns `Found`.
 
-    ``ask(trials, weight, slopes)`` makes the request; an answer has ``costs`` (without penalty, one per
-    trial), ``scale`` (what the weight is a share of), ``measured`` (one per trial) and ``moves``:
+    ``ask(trials, strength, slopes)`` makes the request; an answer has ``costs`` (without penalty, one per
+    trial), ``scale`` (what `tol` is a share of), ``measured`` (one per trial) and ``moves``:
     trials scored by the table at the first trial, best first.
 
     At most 2 + moves reads: one for the start, one a move, and one whose trials all fail.  If the
@@ -69,10 +84,9 @@ def seek(
     gains that are left: that trial is taken, and the search ends.
     """
     answer = yield ask(starts, None, slopes)
-    weight, n_reads = answer.weight, 1
-    best = 0
-    trial, measured = starts[best], answer.measured[best]
-    cost = float(answer.costs[best]) + weight * l1(trial.alpha, penalty)
+    strength, n_reads = answer.strength, 1
+    trial, measured = starts[0], answer.measured[0]
+    cost = float(answer.costs[0]) + strength.at(trial.alpha, penalty)
     costs, converged = [cost], False
     for _ in range(2 * len(trial.alpha) + 8):
         least = tol * answer.scale
@@ -80,10 +94,10 @@ def seek(
         if not trials:
             converged = True
             break
-        answer = yield ask(tuple(trials), weight, answer.slopes)
+        answer = yield ask(tuple(trials), strength, answer.slopes)
         n_reads += 1
         exact = [
-            float(c) + weight * l1(t.alpha, penalty)
+            float(c) + strength.at(t.alpha, penalty)
             for c, t in zip(answer.costs, trials, strict=True)
         ]
         favoured = exact[0] < cost - least
@@ -94,7 +108,7 @@ def seek(
         if not favoured:
             converged = True
             break
-    return Found(trial, measured, cost, costs, n_reads, converged, weight)
+    return Found(trial, measured, cost, costs, n_reads, converged, strength)
 
 
 class Cells(NamedTuple):
@@ -114,7 +128,7 @@ def score_moves(
     alpha: np.ndarray,
     tables: list[tuple[int, Cells]],
     cost_of: Any,
-    weight: float,
+    strength: Strength,
     penalty: str,
 ) -> tuple[Trial, ...]:
     """The best step of each column that has a table, the most promising column first.
@@ -124,14 +138,14 @@ def score_moves(
     `predicted` is the change of the penalised cost from that of no step, by the same table.
     """
     coarse = [
-        (*_best_step(alpha, m, cells, COARSE, cost_of, weight, penalty), m, cells)
+        (*_best_step(alpha, m, cells, COARSE, cost_of, strength, penalty), m, cells)
         for m, cells in tables
     ]
     coarse.sort(key=lambda found: (found[0].predicted, found[2]))
     fine = []
     for trial, shift, m, cells in coarse[:N_FINE]:
         steps = shift + FINE
-        finer, _ = _best_step(alpha, m, cells, steps, cost_of, weight, penalty)
+        finer, _ = _best_step(alpha, m, cells, steps, cost_of, strength, penalty)
         fine.append(min(finer, trial, key=lambda t: t.predicted))
     fine.sort(key=lambda t: t.predicted)
     return tuple(t for t in fine[: 2 * N_TRIALS] if t.predicted < 0)
@@ -143,7 +157,7 @@ def _best_step(
     cells: Cells,
     steps: np.ndarray,
     cost_of: Any,
-    weight: float,
+    strength: Strength,
     penalty: str,
 ) -> tuple[Trial, float]:
     """The best of a_m + steps, of a_m = 0 and of no step; and the step."""
@@ -154,10 +168,9 @@ def _best_step(
     if not others.any():
         shifts, values = shifts[values != 0], values[values != 0]
     cost, low, high, fits = cost_of(cells, shifts)
-    size = np.abs(others).sum() + np.abs(values)
-    if penalty != "paper":
-        size = size / np.sqrt(others @ others + values**2)
-    total = cost + weight * size
+    size, squares = np.abs(others).sum() + np.abs(values), others @ others + values**2
+    count = np.count_nonzero(others) + (values != 0)
+    total = cost + strength.of(size, squares, count, penalty)
     k = int(total.argmin())
     new = alpha.copy()
     new[m] = round(float(values[k]), 10)
