@@ -93,7 +93,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
 
     _parameter_constraints: dict[str, list[Any]] = {
         "n_terms": [Interval(Integral, 1, None, closed="left")],
-        "tau": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
         "n_bases": [Interval(Integral, 5, None, closed="left")],
         "penalty": [StrOptions({"scale-free", "paper"})],
         "refit": ["boolean"],

@@ -68,6 +68,8 @@ class Found(NamedTuple):
     n_reads: int
     converged: bool
     strength: Strength
+    first: Any
+    """The answer to its first read."""
 
 
 def seek(
@@ -84,7 +86,7 @@ def seek(
     gains that are left: that trial is taken, and the search ends.
     """
     answer = yield ask(starts, None, slopes)
-    strength, n_reads = answer.strength, 1
+    strength, n_reads, first = answer.strength, 1, answer
     trial, measured = starts[0], answer.measured[0]
     cost = float(answer.costs[0]) + strength.at(trial.alpha, penalty)
     costs, converged = [cost], False
@@ -108,7 +110,7 @@ def seek(
         if not favoured:
             converged = True
             break
-    return Found(trial, measured, cost, costs, n_reads, converged, strength)
+    return Found(trial, measured, cost, costs, n_reads, converged, strength, first)
 
 
 class Cells(NamedTuple):

@@ -1,0 +1,99 @@
+"""Weighted histograms of two classes: their divergence, the weak learner, its significance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+SMOOTHING = 1e-2
+"""Of a histogram's mass, spread over all its bins."""
+LEVEL = 0.01
+"""Of the test on the rows that the search has not seen."""
+
+
+def smoothed(counts: np.ndarray) -> np.ndarray:
+    """Histograms (..., B) of mass 1: (h + e) / (1 + B e) with e = 0.01 / B.
+
+    A class without any weight has an even one.
+    """
+    B = counts.shape[-1]
+    total = counts.sum(-1, keepdims=True)
+    h = np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1.0 / B)
+    return (h + SMOOTHING / B) / (1.0 + SMOOTHING)
+
+
+def divergence(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """Symmetric Jensen-Shannon divergence of histograms of mass 1 (eq. 13), in [0, 2 ln 2].
+
+    Without the 1/2 of the usual definition.
+    """
+    half = 0.5 * (plus + minus)
+    safe = np.where(half > 0, half, 1.0)
+    terms = [
+        np.where(h > 0, h * np.log(np.where(h > 0, h, 1.0) / safe), 0.0) for h in (plus, minus)
+    ]
+    return np.maximum((terms[0] + terms[1]).sum(-1), 0.0)
+
+
+def slopes(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """(..., B, 2): derivatives of the divergence by the mass of each bin of each class."""
+    half = 0.5 * (plus + minus)
+    return np.stack([np.log(plus / half), np.log(minus / half)], axis=-1)
+
+
+def learner(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """(B,) heights of the weak learner 1/2 log(h+ / h-) (Table 6)."""
+    return 0.5 * np.log(plus / minus)
+
+
+def significance(sums: np.ndarray, squares: np.ndarray) -> float:
+    """p-value of the divergence of weighted counts (B, 2) under equal classes.
+
+    4 SJS / (sum v+^2 + sum v-^2), weights of mass 1 in each class, is chi-squared with B - 1
+    degrees of freedom; bins without any row are not counted.
+    """
+    totals = sums.sum(0)
+    if not (totals > 0).all():
+        return 1.0
+    shares = sums / totals
+    noise = float((squares / totals**2).sum())
+    used = int(sums.any(1).sum())
+    if used < 2 or not noise > 0:
+        return 1.0
+    return float(chi2.sf(4.0 * float(divergence(shares[:, 0], shares[:, 1])) / noise, used - 1))
+
+
+def fit_logistic(margins: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+    """(a, b) of P(+) = 1/(1 + exp(-(a F + b))), from class counts (c, 2) at margins F (c,).
+
+    Minus first.  Penalised as two rows of weight 1/2 at F = 0, one of each class, so that separable
+    classes have an answer; a >= 0.  Newton's method with halved steps.
+    """
+    x = np.append(margins, 0.0)
+    n = np.vstack([counts, [0.5, 0.5]])
+    total, plus = n.sum(1), n[:, 1]
+    theta = np.array([0.0, np.log(plus.sum() / (total - plus).sum())])
+
+    def value(theta: Any) -> float:
+        f = theta[0] * x + theta[1]
+        return float((total * np.logaddexp(0.0, f) - plus * f).sum() + 0.5e-3 * theta[0] ** 2)
+
+    now = value(theta)
+    for _ in range(50):
+        p = 0.5 * (1.0 + np.tanh(0.5 * (theta[0] * x + theta[1])))
+        r, h = total * p - plus, total * p * (1.0 - p)
+        g = np.array([r @ x + 1e-3 * theta[0], r.sum()])
+        H = np.array([[h @ x**2 + 1e-3, h @ x], [h @ x, h.sum() + 1e-12]])
+        step = np.linalg.solve(H, g)
+        size = 1.0
+        while value(theta - size * step) > now and size > 1e-6:
+            size *= 0.5
+        theta, before = theta - size * step, now
+        now = value(theta)
+        if before - now <= 1e-12 * max(abs(now), 1.0):
+            break
+    if theta[0] < 0:
+        return 0.0, float(np.log(plus.sum() / (total - plus).sum()))
+    return float(theta[0]), float(theta[1])
