@@ -91,8 +91,9 @@ class BoostAnswer(NamedTuple):
     """(N_MARGINS, 2) weights of the rows by margin, in [-reach, reach]."""
 
 
-def boost_fold(columns: Columns, asks: tuple[BoostAsk, ...], models: tuple[int, ...], width: int
-               ) -> Fold[Any, list[BoostAnswer]]:
+def boost_fold(
+    columns: Columns, asks: tuple[BoostAsk, ...], models: tuple[int, ...], width: int
+) -> Fold[Any, list[BoostAnswer]]:
     """Fold: the exact divergence of each model's trials, and the steps its tables promise.
 
     Row state: one float64 margin for each of the `width` models trained together; `models` says
@@ -158,9 +159,7 @@ def _step(
     return state
 
 
-def add_learner(
-    columns: Columns, new: Learner | None, X: np.ndarray, F: np.ndarray
-) -> np.ndarray:
+def add_learner(columns: Columns, new: Learner | None, X: np.ndarray, F: np.ndarray) -> np.ndarray:
     """F with one more learner, in place."""
     if new is not None:
         step_values(project(X, columns, new.alpha), *new[1:4], F)
@@ -198,9 +197,7 @@ def _add_block(
     cost = np.where(plus == 1, -F, F)
     present = w > 0
     for c in (0, 1):
-        sums["largest"][c] = np.max(
-            cost, initial=sums["largest"][c], where=present & (plus == c)
-        )
+        sums["largest"][c] = np.max(cost, initial=sums["largest"][c], where=present & (plus == c))
     if ask.add is not None or not ask.trials:
         place = (F + ask.reach) * (N_MARGINS / (2 * ask.reach))
         place = 2 * np.clip(place, 0, N_MARGINS - 1).astype(np.intp) + plus
@@ -216,9 +213,7 @@ def _add_block(
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
         if k == 0:
             searched = pair * (half == 0)[:, None]
-            add_tables(
-                sums["tables"], X, columns, ask.chosen, trial, t, searched, searched.sum(1)
-            )
+            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, searched.sum(1))
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, _pull(t, searched, trial))
 

@@ -20,7 +20,16 @@ from .boost_reads import (
     half_of,
 )
 from .columns import Columns, bounds, dense_block, project, unit
-from .histograms import LEVEL, fit_logistic, learner, significance, slopes, smoothed
+from .histograms import (
+    FLOOR,
+    LEVEL,
+    blurred,
+    fit_logistic,
+    learner,
+    significance,
+    slopes,
+    smoothed,
+)
 from .kernels import add_bins
 from .search import Strength, Trial, seek
 from .tables import add_slopes, steepest, table_room
@@ -40,6 +49,7 @@ class BoostSettings(NamedTuple):
     n_learners: int
     n_bins: int
     shrinkage: float
+    smooth: bool
     significance: bool
     penalty: str
     tol: float
@@ -65,8 +75,9 @@ def hashed_columns(columns: Any, live: np.ndarray, total: float) -> np.ndarray:
 
     Empty where rows are too few-valued for it: whole values would go to one half.
     """
-    distinct = np.array([np.inf if columns[m].values is None else len(columns[m].values)
-                         for m in live])
+    distinct = np.array(
+        [np.inf if columns[m].values is None else len(columns[m].values) for m in live]
+    )
     order = np.argsort(-distinct, kind="stable")[:HASHED]
     enough = len(order) and np.prod(distinct[order]) >= total
     return live[np.sort(order)] if enough else np.empty(0, np.intp)
@@ -101,7 +112,7 @@ def boost(
         sums = found.measured.sums
         every = sums.sum(0)
         shares = every / np.maximum(every.sum(0), np.finfo(float).tiny)
-        h = smoothed(every.T)
+        h = blurred(smoothed(every.T)) if settings.smooth else np.maximum(shares.T, FLOOR)
         record = {
             "tau": tau,
             "label": label,
@@ -142,9 +153,7 @@ def boost(
         centers = reach * ((np.arange(N_MARGINS) + 0.5) * (2.0 / N_MARGINS) - 1.0)
         slope, intercept = fit_logistic(centers, margins)
     full = len(learners) == settings.n_learners
-    return Boosted(
-        label, tau, tuple(learners), slope, intercept, history, converged or full
-    )
+    return Boosted(label, tau, tuple(learners), slope, intercept, history, converged or full)
 
 
 class _Asking:
@@ -166,8 +175,18 @@ class _Asking:
             chosen = steepest(first_slopes, trials[0].alpha, live, room)
         screens = bool(trials) and len(chosen) < len(live)
         return BoostAsk(
-            label, add, halves, trials, chosen, strength, tau, settings.penalty, settings.n_bins,
-            screens, offset, reach,
+            label,
+            add,
+            halves,
+            trials,
+            chosen,
+            strength,
+            tau,
+            settings.penalty,
+            settings.n_bins,
+            screens,
+            offset,
+            reach,
         )
 
 

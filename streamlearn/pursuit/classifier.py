@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,13 +12,12 @@ from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
-from ..passes.fold import Fold
+from .answers import decide_rows, log_loss_fold
 from .boost_reads import N_MARGINS, boost_fold
 from .boosting import Boosted, BoostSettings, boost, hashed_columns
-from .columns import Columns, dense_block, make_columns, project
+from .columns import make_columns
 from .driving import drive
-from .kernels import step_values
-from .model import check_tau, column_numbers, sample_rows, weight_share
+from .model import check_tau, column_numbers, project_rows, sample_rows, weight_share
 from .ridge_reads import BLOCK
 from .search import N_TRIALS
 from .tables import table_room
@@ -44,10 +42,13 @@ class JensenShannonBoostClassifier(StreamClassifier):
     tau : float or sequence of float, default=30.0
         The smaller, the sparser; ``float("inf")`` for no penalty.  A sequence trains all of them in
         shared reads and keeps the one of least log-loss on `validation`, which it needs.
-    n_bins : int, default=16
+    n_bins : int, default=24
         Bins of a histogram, over the range of its projection.
     shrinkage : float, default=0.3
         nu, at most 1.
+    smooth : bool, default=True
+        A learner's histograms share with neighbouring bins (1/4, 1/2, 1/4), and 1 % of their mass
+        is spread evenly; False: as they are, bins of a class without rows at 1e-10.
     stop : {"significance", None}, default="significance"
         Each round searches on half of the rows and tests on the other half, at 1 %; two misses in a
         row end the fit.  None: all rows are searched on, and `n_learners` are made.
@@ -94,6 +95,7 @@ class JensenShannonBoostClassifier(StreamClassifier):
         "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
         "n_bins": [Interval(Integral, 2, 256, closed="both")],
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
+        "smooth": ["boolean"],
         "stop": [StrOptions({"significance"}), None],
         "penalty": [StrOptions({"scale-free", "paper"})],
         "standardize": ["boolean"],
@@ -107,8 +109,9 @@ class JensenShannonBoostClassifier(StreamClassifier):
         n_learners=100,
         tau=30.0,
         *,
-        n_bins=16,
+        n_bins=24,
         shrinkage=0.3,
+        smooth=True,
         stop="significance",
         penalty="scale-free",
         standardize=True,
@@ -119,6 +122,7 @@ class JensenShannonBoostClassifier(StreamClassifier):
         self.tau = tau
         self.n_bins = n_bins
         self.shrinkage = shrinkage
+        self.smooth = smooth
         self.stop = stop
         self.penalty = penalty
         self.standardize = standardize
@@ -167,6 +171,7 @@ class JensenShannonBoostClassifier(StreamClassifier):
             self.n_learners,
             self.n_bins,
             float(self.shrinkage),
+            self.smooth,
             self.stop == "significance",
             self.penalty,
             self.tol,
@@ -180,8 +185,13 @@ class JensenShannonBoostClassifier(StreamClassifier):
             return run.fold(fold, dataset, name=f"boost-{number}")
 
         one_each = [
-            boost(settings, label, tau, sample, np.array([counts.sum() - counts[label],
-                                                           counts[label]]))
+            boost(
+                settings,
+                label,
+                tau,
+                sample,
+                np.array([counts.sum() - counts[label], counts[label]]),
+            )
             for label, tau in models
         ]
         boosted = drive(read, one_each)
@@ -192,9 +202,7 @@ class JensenShannonBoostClassifier(StreamClassifier):
         path = [boosted[i : i + K] for i in range(0, len(boosted), K)]
         losses = np.full(len(taus), np.nan)
         if validation is not None:
-            losses = np.array(
-                run.fold(log_loss_fold(columns, path), validation, name="validation")
-            )
+            losses = np.array(run.fold(log_loss_fold(columns, path), validation, name="validation"))
             for tau, loss in zip(taus, losses.tolist(), strict=True):
                 run.record(tau=tau, validation_loss=loss)
         chosen = path[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
@@ -217,8 +225,9 @@ class JensenShannonBoostClassifier(StreamClassifier):
     def directions_(self) -> list[np.ndarray]:
         """One (J, n_features) array for each output."""
         return [
-            np.array([new.alpha / np.sqrt(new.alpha @ new.alpha) for new in model.learners])
-            .reshape(-1, self.n_features_in_)
+            np.array(
+                [new.alpha / np.sqrt(new.alpha @ new.alpha) for new in model.learners]
+            ).reshape(-1, self.n_features_in_)
             for model in self._models
         ]
 
@@ -242,6 +251,31 @@ class JensenShannonBoostClassifier(StreamClassifier):
                 self._keep(models)
                 return self
         raise ValueError(f"tau={tau} is not on the path {[m[0].tau for m in self._path]}")
+
+    @property
+    def pieces_(self) -> list[dict[str, Any]]:
+        """Each learner: unit-length ``direction``, ``grid`` of bin edges, ``values`` there."""
+        pieces = []
+        for model in self._models:
+            for k, new in enumerate(model.learners):
+                size = float(np.sqrt(new.alpha @ new.alpha))
+                title = f"learner {k + 1}"
+                if len(self._models) > 1:
+                    title += f" of {self.classes_[model.label]}"
+                pieces.append(
+                    {
+                        "direction": new.alpha / size,
+                        "grid": np.linspace(new.low, new.high, len(new.heights) + 1) / size,
+                        "values": new.heights,
+                        "title": title,
+                    }
+                )
+        return pieces
+
+    def project(self, X: Any, term: int) -> np.ndarray:
+        """(n,) projections of rows in memory on the direction of a learner, as in `pieces_`."""
+        learners = [new for model in self._models for new in model.learners]
+        return project_rows(self, X, learners[term].alpha)
 
     def irrelevant_weight(self, columns: Any) -> float:
         """Share of the directions' weight on some columns (eq. 14); 0 without learners.
@@ -285,55 +319,3 @@ class JensenShannonBoostClassifier(StreamClassifier):
 
 def _n_outputs(classes: Any) -> int:
     return 1 if len(classes) == 2 else len(classes)
-
-
-def margin_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
-    """(m, K) margins F, as Table 6 sums them."""
-    out = np.zeros((len(models), chunk.n_rows))
-    for start in range(0, chunk.n_rows, BLOCK):
-        X = dense_block(chunk.X, start, min(start + BLOCK, chunk.n_rows))
-        for k, model in enumerate(models):
-            F = out[k, start : start + len(X)]
-            for new in model.learners:
-                step_values(project(X, columns, new.alpha), *new[1:4], F)
-    return out.T
-
-
-def decide_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
-    """(m,) or (m, K) log odds."""
-    F = margin_rows(columns, models, chunk)
-    out = F * np.array([model.slope for model in models])
-    out += np.array([model.intercept for model in models])
-    return out[:, 0] if len(models) == 1 else out
-
-
-def log_loss_fold(columns: Columns, path: list[list[Boosted]]) -> Fold[Any, list[float]]:
-    """Fold: the mean log-loss of each model of a path, class against rest."""
-    return Fold(
-        partial(_no_loss, len(path)), partial(_add_loss, columns, path), _merge_loss, _mean_loss
-    )
-
-
-def _no_loss(n: int) -> list[Any]:
-    return [np.zeros(n), 0.0]
-
-
-def _add_loss(
-    columns: Columns, path: list[list[Boosted]], state: list[Any], chunk: Chunk
-) -> list[Any]:
-    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-    state[1] += float(w.sum())
-    for k, models in enumerate(path):
-        f = decide_rows(columns, models, chunk).reshape(chunk.n_rows, -1)
-        labels = np.array([model.label for model in models])
-        sign = np.where(chunk.y[:, None] == labels, 1.0, -1.0)
-        state[0][k] += float(w @ np.logaddexp(0.0, -sign * f).sum(1))
-    return state
-
-
-def _merge_loss(a: list[Any], b: list[Any]) -> list[Any]:
-    return [a[0] + b[0], a[1] + b[1]]
-
-
-def _mean_loss(state: list[Any]) -> list[float]:
-    return [float(total) / state[1] if state[1] else float("nan") for total in state[0]]

@@ -35,7 +35,9 @@ class Columns(NamedTuple):
 
 def make_columns(summary: Any, standardize: bool) -> Columns:
     """The scaling that a summary gives."""
-    return Columns(*map(np.array, zip(*(_column(c, standardize) for c in summary.columns))))
+    return Columns(
+        *map(np.array, zip(*(_column(c, standardize) for c in summary.columns), strict=True))
+    )
 
 
 def _column(column: Any, standardize: bool) -> tuple[Any, ...]:

@@ -74,9 +74,9 @@ class Joint:
         moment = new.moment.copy()
         for cross, theta in zip(new.cross, thetas, strict=True):
             moment += cross.T @ theta
-        out.grams = [
-            [*row, cross] for row, cross in zip(self.grams, new.cross, strict=True)
-        ] + [[*(cross.T for cross in new.cross), new.gram]]
+        out.grams = [[*row, cross] for row, cross in zip(self.grams, new.cross, strict=True)] + [
+            [*(cross.T for cross in new.cross), new.gram]
+        ]
         out.moments, out.mus = [*self.moments, moment], [*self.mus, mu]
         out.alphas = [*self.alphas, alpha]
         return out
@@ -226,7 +226,9 @@ class _Asking(NamedTuple):
     terms: tuple[Term, ...]
     tau: float
 
-    def __call__(self, trials: tuple[Trial, ...], strength: Strength | None, slopes: Any) -> RidgeAsk:
+    def __call__(
+        self, trials: tuple[Trial, ...], strength: Strength | None, slopes: Any
+    ) -> RidgeAsk:
         live = self.settings.columns.live
         room = table_room(len(self.settings.columns.scale), self.settings.n_models)
         chosen = steepest(slopes, trials[0].alpha, live, room)

@@ -9,6 +9,10 @@ from scipy.stats import chi2
 
 SMOOTHING = 1e-2
 """Of a histogram's mass, spread over all its bins."""
+FLOOR = 1e-10
+"""Least mass of a bin of a histogram that is not smoothed."""
+EXPECTED = 10.0
+"""Rows of a class that a bin must expect for the test."""
 LEVEL = 0.01
 """Of the test on the rows that the search has not seen."""
 
@@ -22,6 +26,12 @@ def smoothed(counts: np.ndarray) -> np.ndarray:
     total = counts.sum(-1, keepdims=True)
     h = np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1.0 / B)
     return (h + SMOOTHING / B) / (1.0 + SMOOTHING)
+
+
+def blurred(h: np.ndarray) -> np.ndarray:
+    """Histograms (k, B) that share with their neighbours: 1/4, 1/2, 1/4; their mass is kept."""
+    padded = np.concatenate([h[:, :1], h, h[:, -1:]], axis=1)
+    return 0.25 * padded[:, :-2] + 0.5 * padded[:, 1:-1] + 0.25 * padded[:, 2:]
 
 
 def divergence(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
@@ -49,20 +59,31 @@ def learner(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
 
 
 def significance(sums: np.ndarray, squares: np.ndarray) -> float:
-    """p-value of the divergence of weighted counts (B, 2) under equal classes.
+    """p-value of weighted counts (B, 2) under equal classes.
 
-    4 SJS / (sum v+^2 + sum v-^2), weights of mass 1 in each class, is chi-squared with B - 1
-    degrees of freedom; bins without any row are not counted.
+    With weights of mass 1 in each class and noise = sum v+^2 + sum v-^2, 4 SJS / noise is
+    chi-squared with B - 1 degrees of freedom.  Where a bin holds few rows the divergence is too
+    large for that; its second-order form, sum (h+ - h-)^2 / mean(h+, h-), is taken instead, with
+    neighbouring bins put together until each expects `EXPECTED` rows of a class.
     """
     totals = sums.sum(0)
     if not (totals > 0).all():
         return 1.0
-    shares = sums / totals
     noise = float((squares / totals**2).sum())
-    used = int(sums.any(1).sum())
-    if used < 2 or not noise > 0:
+    least = EXPECTED * noise / 2  # noise / 2 is a row's mass
+    groups = [np.zeros(2)]
+    for share in sums / totals:
+        groups[-1] = groups[-1] + share
+        if groups[-1].mean() >= least:
+            groups.append(np.zeros(2))
+    last = groups.pop()
+    if groups:
+        groups[-1] = groups[-1] + last
+    if len(groups) < 2:
         return 1.0
-    return float(chi2.sf(4.0 * float(divergence(shares[:, 0], shares[:, 1])) / noise, used - 1))
+    h = np.array(groups)
+    statistic = float(((h[:, 1] - h[:, 0]) ** 2 / h.mean(1)).sum()) / noise
+    return float(chi2.sf(statistic, len(groups) - 1))
 
 
 def fit_logistic(margins: np.ndarray, counts: np.ndarray) -> tuple[float, float]:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .columns import project
+
+GRID_POINTS = 200
 SAMPLE_ROWS, SAMPLE_NBYTES = 4096, 8 << 20
 """Rows that a direction's first column is guessed from."""
 
@@ -63,3 +66,10 @@ def weight_share(
         part += weight * float(size[chosen].sum())
         total += weight * float(size.sum())
     return part / total if total > 0 else 0.0
+
+
+def project_rows(model: Any, X: Any, alpha: np.ndarray) -> np.ndarray:
+    """(n,) projections of rows in memory on alpha taken at unit length."""
+    check_is_fitted(model)
+    rows = validate_data(model, X, reset=False, dtype=np.float64)
+    return project(rows, model._columns, alpha / np.sqrt(alpha @ alpha))

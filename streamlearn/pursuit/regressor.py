@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,15 +12,22 @@ from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.base import StreamRegressor
 from ..estimator.certificate import Certificate
-from ..passes.fold import Fold, both
-from .columns import Columns, dense_block, make_columns, project
+from .answers import loss_fold, predict_rows
+from .columns import make_columns
 from .driving import drive
 from .growing import Grown, LossAsk, Settings, grow
 from .kernels import spline_values
-from .model import check_tau, column_numbers, sample_rows, weight_share
-from .ridge_reads import BLOCK, Term, add_trees, ridge_fold
+from .model import (
+    GRID_POINTS,
+    check_tau,
+    column_numbers,
+    project_rows,
+    sample_rows,
+    weight_share,
+)
+from .ridge_reads import BLOCK, ridge_fold
 from .search import N_TRIALS
-from .tables import MOST_TABLES, table_room
+from .tables import table_room
 
 
 class ProjectionPursuitRegressor(StreamRegressor):
@@ -230,28 +236,34 @@ class ProjectionPursuitRegressor(StreamRegressor):
                 return self
         raise ValueError(f"tau={tau} is not on the path {[grown.tau for grown in self._path]}")
 
-    def ridge_function(self, term: int, grid: Any) -> np.ndarray:
-        """f_j at projections ``alpha_j'z`` = `grid`, for the unit-length direction."""
-        alpha, low, high, theta = self._terms[term]
-        out = np.zeros(len(grid))
-        t = np.ascontiguousarray(grid, np.float64) * np.sqrt(alpha @ alpha)
-        spline_values(t, low, high, theta, out)
-        return out
+    @property
+    def pieces_(self) -> list[dict[str, Any]]:
+        """Each term: unit-length ``direction``, ``grid`` of its projection, ``values`` there."""
+        pieces = []
+        for k, term in enumerate(self._terms):
+            size = float(np.sqrt(term.alpha @ term.alpha))
+            grid = np.linspace(term.low, term.high, GRID_POINTS)
+            f = np.zeros(GRID_POINTS)
+            spline_values(grid, *term[1:], f)
+            direction, title = term.alpha / size, f"term {k + 1}"
+            pieces.append(
+                {"direction": direction, "grid": grid / size, "values": f, "title": title}
+            )
+        return pieces
+
+    def project(self, X: Any, term: int) -> np.ndarray:
+        """(n,) projections of rows in memory on the unit-length direction of a term."""
+        return project_rows(self, X, self._terms[term].alpha)
 
     def irrelevant_weight(self, columns: Any) -> float:
-        """Share of the directions' weight on some columns (eq. 14), terms weighed by their spread.
+        """Share of the directions' weight on some columns (eq. 14); w_j is the spread of f_j.
 
         Parameters
         ----------
         columns : sequence of int or str
         """
         chosen = column_numbers(self, columns)
-        grid = np.linspace(0, 1, 65)
-        spreads = []
-        for term in self._terms:
-            f = np.zeros(65)
-            spline_values(term.low + grid * (term.high - term.low), *term[1:], f)
-            spreads.append(float(f.std()))
+        spreads = [float(piece["values"].std()) for piece in self.pieces_]
         return weight_share([term.alpha for term in self._terms], spreads, chosen)
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
@@ -263,41 +275,3 @@ class ProjectionPursuitRegressor(StreamRegressor):
     def _restore(self, tree: dict[str, Any]) -> None:
         self._columns, self._path = tree["columns"], tree["path"]
         self.select(tree["tau"])
-
-
-def predict_rows(
-    columns: Columns, terms: tuple[Term, ...], intercept: float, chunk: Chunk
-) -> np.ndarray:
-    """(m,) predictions."""
-    out = np.empty(chunk.n_rows)
-    for start in range(0, chunk.n_rows, BLOCK):
-        X = dense_block(chunk.X, start, min(start + BLOCK, chunk.n_rows))
-        part = out[start : start + len(X)]
-        part[:] = intercept
-        for term in terms:
-            spline_values(project(X, columns, term.alpha), *term[1:], part)
-    return out
-
-
-def loss_fold(columns: Columns, asks: list[LossAsk]) -> Fold[Any, list[float]]:
-    """Fold: the mean squared error of each model."""
-    return Fold(
-        partial(_no_loss, len(asks)), partial(_add_loss, columns, asks), add_trees, _mean_loss
-    )
-
-
-def _no_loss(k: int) -> list[Any]:
-    return [np.zeros(k), 0.0]
-
-
-def _add_loss(columns: Columns, asks: list[LossAsk], state: list[Any], chunk: Chunk) -> list[Any]:
-    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-    state[1] += float(w.sum())
-    for k, ask in enumerate(asks):
-        r = chunk.y - predict_rows(columns, ask.terms, ask.intercept, chunk)
-        state[0][k] += float(w @ r**2)
-    return state
-
-
-def _mean_loss(state: list[Any]) -> list[float]:
-    return [float(total) / state[1] if state[1] else float("nan") for total in state[0]]

@@ -78,8 +78,12 @@ def ridge_fold(columns: Columns, asks: tuple[RidgeAsk, ...]) -> Fold[Any, list[R
 
     State 64 KiB for each chosen column, 8 (n + 8) n bytes for each trial and term.
     """
-    return Fold(partial(_start, asks), partial(_step, columns, asks), add_trees,
-                partial(_finish, columns, asks))
+    return Fold(
+        partial(_start, asks),
+        partial(_step, columns, asks),
+        add_trees,
+        partial(_finish, columns, asks),
+    )
 
 
 def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:

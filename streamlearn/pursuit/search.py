@@ -1,4 +1,4 @@
-""""Informative feature first": greedy search of one direction, a read a move (Tables 1 and 2).
+"""Greedy, "informative feature first", search of a direction: a read a move (Tables 1, 2).
 
 The tables print ">" where they minimise; here a move is taken if the cost, measured by a read of
 all rows, falls.  Every read that measures trial directions also fills a two-dimensional table of
@@ -77,8 +77,8 @@ def seek(
 ) -> Generator[Any, Any, Found]:
     """Generator: yields what it wants of the next read, receives its answer, returns `Found`.
 
-    ``ask(trials, strength, slopes)`` makes the request; an answer has ``costs`` (without penalty, one per
-    trial), ``scale`` (what `tol` is a share of), ``measured`` (one per trial) and ``moves``:
+    ``ask(trials, strength, slopes)`` makes the request; an answer has ``costs`` (one per trial,
+    without penalty), ``scale`` (what `tol` is a share of), ``measured`` (one per trial) and ``moves``:
     trials scored by the table at the first trial, best first.
 
     At most 2 + moves reads: one for the start, one a move, and one whose trials all fail.  If the

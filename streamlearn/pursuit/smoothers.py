@@ -20,6 +20,8 @@ GRID = 10.0 ** np.linspace(-6, 6, 37)
 """Values of mu tried, in units of tr G / tr P."""
 RIDGE = 1e-11
 """Of the mean diagonal of G, added to it: splines without rows get coefficients too."""
+ROUNDING = 1e-13
+"""Of the mean diagonal of the penalty, added too: what its largest entries lose in rounding."""
 LEAST = 0.05
 """Least value of 1 - g df / n: of a handful of rows, GCV says nothing."""
 
@@ -79,6 +81,7 @@ def fit_penalised(
     k, B = b.shape
     diagonal = np.trace(G, axis1=1, axis2=2) / B
     ridge = RIDGE * np.where(diagonal > 0, diagonal, 1.0)
+    ridge += ROUNDING * np.trace(P, axis1=1, axis2=2) / B
     A = G + P
     A[:, np.arange(B), np.arange(B)] += ridge[:, None]
     L = np.linalg.cholesky(A)

@@ -72,14 +72,13 @@ def cells_of(
     return found
 
 
-def add_slopes(
-    slopes: np.ndarray, X: np.ndarray, columns: Columns, q: np.ndarray
-) -> None:
+def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: Columns, q: np.ndarray) -> None:
     """Add sum q z_m of every column to `slopes` (M,), in place."""
     for m in columns.live.tolist():
         factor = 1.0 / columns.scale[m]
-        slopes[m] += dot_column(X[:, m], columns.low[m], columns.high[m], columns.center[m],
-                                factor, q)
+        slopes[m] += dot_column(
+            X[:, m], columns.low[m], columns.high[m], columns.center[m], factor, q
+        )
 
 
 def steepest(slopes: Any, alpha: np.ndarray, live: np.ndarray, room: int) -> np.ndarray:
