@@ -152,8 +152,8 @@ def boost(
     else:
         centers = reach * ((np.arange(N_MARGINS) + 0.5) * (2.0 / N_MARGINS) - 1.0)
         slope, intercept = fit_logistic(centers, margins)
-    full = len(learners) == settings.n_learners
-    return Boosted(label, tau, tuple(learners), slope, intercept, history, converged or full)
+    done = converged or len(learners) == settings.n_learners or not len(columns.live)
+    return Boosted(label, tau, tuple(learners), slope, intercept, history, done)
 
 
 class _Asking:

@@ -67,11 +67,11 @@ def _column(column: Any, standardize: bool) -> tuple[Any, ...]:
 
 
 def dense_block(X: Any, start: int, stop: int) -> np.ndarray:
-    """Rows [start, stop) as a dense array; a view if they are dense already."""
+    """Rows [start, stop) as a dense array whose columns are contiguous; a view if they are so."""
     if not isinstance(X, Csr):
-        return X[start:stop]
+        return np.asfortranarray(X[start:stop]) if X.flags.c_contiguous else X[start:stop]
     a, b = X.indptr[start], X.indptr[stop]
-    out = np.zeros((stop - start, X.n_columns), X.data.dtype)
+    out = np.zeros((stop - start, X.n_columns), X.data.dtype, order="F")
     rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
     out[rows, X.indices[a:b]] = X.data[a:b]
     return out

@@ -1,6 +1,5 @@
 """scikit-learn's contract, and what both estimators refuse."""
 
-import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
