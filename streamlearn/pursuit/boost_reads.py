@@ -207,7 +207,7 @@ def _add_block(
     v = np.exp(np.minimum(cost - ask.offset[plus], 0.0))
     pair = np.zeros((len(w), 2))
     pair[np.arange(len(w)), plus] = w * v
-    np.add.at(sums["squares"], (half, plus), w * v * v)
+    sums["squares"] += np.bincount(2 * half + plus, w * v * v, 4).reshape(2, 2)
     for k, trial in enumerate(ask.trials):
         t = project(X, columns, trial.alpha)
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])

@@ -8,12 +8,10 @@ import numpy as np
 
 from ..data.source import Csr
 from ..passes.quantiles import quantiles
-from .kernels import project_column
+from .kernels import N_CELLS, project_column
 
 TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
-N_CELLS = 64
-"""Cells along a side of a table."""
 
 
 class Columns(NamedTuple):

@@ -258,7 +258,7 @@ def start_trials(
         spline_values(project(X, columns, term.alpha), term.low, term.high, term.theta, f)
         r = r - f
     live = columns.live
-    band = np.zeros((len(live), 4, settings.n_bases))
+    band = np.zeros((len(live), settings.n_bases, 4))
     moment = np.zeros((len(live), settings.n_bases))
     for k, m in enumerate(live.tolist()):
         t = project(X, columns, unit(columns, m))

@@ -4,39 +4,65 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numeric.jit import kernel
+from ..numeric.jit import inlined, kernel
+from ..numeric.simd import add_pair
 
-BAND = 4
-"""Non-zero cubic splines at a point, so diagonals of their Gram."""
+N_CELLS = 64
+"""Cells along a side of a table."""
 
 
-@kernel
-def cubic_values(u, n_intervals, phi):
-    """Write the four cubic splines active at u in [0, n_intervals] to `phi`; return the first."""
+@inlined
+def cubic_splines(t, low, scale, n_intervals):
+    """Return the first active spline at t, its number, and the values of the four."""
+    u = min(max((t - low) * scale, 0.0), float(n_intervals))
     j = min(int(u), n_intervals - 1)
     f = u - j
     g = 1.0 - f
-    phi[0] = g * g * g / 6.0
-    phi[1] = (3.0 * f * f * f - 6.0 * f * f + 4.0) / 6.0
-    phi[2] = (3.0 * g * g * g - 6.0 * g * g + 4.0) / 6.0
-    phi[3] = f * f * f / 6.0
-    return j
+    f2, g2 = f * f, g * g
+    p0, p3 = g * g2 / 6.0, f * f2 / 6.0
+    p1 = 0.5 * f * f2 - f2 + 2.0 / 3.0
+    p2 = 0.5 * g * g2 - g2 + 2.0 / 3.0
+    return np.uintp(j), p0, p1, p2, p3
 
 
 @kernel
 def add_splines(t, low, high, w, wr, gram, moment):
-    """Add sum w Phi Phi' (banded, (4, n)) and sum wr Phi (n,) of cubic splines at t, in place."""
-    n_intervals = gram.shape[1] - 3
-    scale = n_intervals / (high - low)
-    phi = np.empty(4)
+    """Add sum w Phi Phi' (banded, (n, 4)) and sum wr Phi (n,) of cubic splines at t, in place.
+
+    gram[j, d] is the product of splines j and j + d.
+    """
+    m = len(moment) - 3
+    scale = m / (high - low)
+    G = gram.reshape(-1)
+    one, four = np.uintp(1), np.uintp(4)
     for i in range(len(t)):
-        u = min(max((t[i] - low) * scale, 0.0), float(n_intervals))
-        j = cubic_values(u, n_intervals, phi)
-        for a in range(4):
-            moment[j + a] += wr[i] * phi[a]
-            wa = w[i] * phi[a]
-            for b in range(a, 4):
-                gram[b - a, j + a] += wa * phi[b]
+        j, p0, p1, p2, p3 = cubic_splines(t[i], low, scale, m)
+        r = wr[i]
+        moment[j] += r * p0
+        moment[j + one] += r * p1
+        moment[j + np.uintp(2)] += r * p2
+        moment[j + np.uintp(3)] += r * p3
+        k = four * j
+        add_row(G, k, w[i] * p0, p0, p1, p2, p3)
+        a = w[i] * p1
+        k += four
+        G[k] += a * p1
+        G[k + one] += a * p2
+        G[k + np.uintp(2)] += a * p3
+        a = w[i] * p2
+        k += four
+        G[k] += a * p2
+        G[k + one] += a * p3
+        G[k + four] += w[i] * p3 * p3
+
+
+@inlined
+def add_row(out, k, a, q0, q1, q2, q3):
+    """Add a (q0, q1, q2, q3) to out[k:k + 4] in place."""
+    out[k] += a * q0
+    out[k + np.uintp(1)] += a * q1
+    out[k + np.uintp(2)] += a * q2
+    out[k + np.uintp(3)] += a * q3
 
 
 @kernel
@@ -44,14 +70,15 @@ def add_cross(t, low, high, t2, low2, high2, w, out):
     """Add sum w Phi(t) Phi(t2)' to `out` (n, n2), in place."""
     m, m2 = out.shape[0] - 3, out.shape[1] - 3
     scale, scale2 = m / (high - low), m2 / (high2 - low2)
-    phi, phi2 = np.empty(4), np.empty(4)
+    flat, line = out.reshape(-1), np.uintp(out.shape[1])
     for i in range(len(t)):
-        j = cubic_values(min(max((t[i] - low) * scale, 0.0), float(m)), m, phi)
-        k = cubic_values(min(max((t2[i] - low2) * scale2, 0.0), float(m2)), m2, phi2)
-        for a in range(4):
-            wa = w[i] * phi[a]
-            for b in range(4):
-                out[j + a, k + b] += wa * phi2[b]
+        j, p0, p1, p2, p3 = cubic_splines(t[i], low, scale, m)
+        c, q0, q1, q2, q3 = cubic_splines(t2[i], low2, scale2, m2)
+        k = j * line + c
+        add_row(flat, k, w[i] * p0, q0, q1, q2, q3)
+        add_row(flat, k + line, w[i] * p1, q0, q1, q2, q3)
+        add_row(flat, k + line + line, w[i] * p2, q0, q1, q2, q3)
+        add_row(flat, k + line + line + line, w[i] * p3, q0, q1, q2, q3)
 
 
 @kernel
@@ -59,15 +86,10 @@ def spline_values(t, low, high, theta, out):
     """Add the cubic spline with coefficients `theta` at t to `out`, in place."""
     m = len(theta) - 3
     scale = m / (high - low)
-    phi = np.empty(4)
     for i in range(len(t)):
-        j = cubic_values(min(max((t[i] - low) * scale, 0.0), float(m)), m, phi)
-        out[i] += (
-            phi[0] * theta[j]
-            + phi[1] * theta[j + 1]
-            + phi[2] * theta[j + 2]
-            + phi[3] * theta[j + 3]
-        )
+        j, p0, p1, p2, p3 = cubic_splines(t[i], low, scale, m)
+        f = p0 * theta[j] + p1 * theta[j + np.uintp(1)]
+        out[i] += f + (p2 * theta[j + np.uintp(2)] + p3 * theta[j + np.uintp(3)])
 
 
 @kernel
@@ -98,17 +120,19 @@ def project_column(x, low, high, center, factor, out):
 
 
 @kernel
-def add_table(x, low, scale, row, pair, table):
-    """Add each row's two numbers to its cell of `table` (q, q2, 2), in place.
+def add_table(x, low, scale, row, values, at, table):
+    """Add each row's two numbers of `values` (2m,) to its cell of `table` (flat), in place.
 
-    `row` (m,) is the row's place along the first side; values below `low`, or past the last bin,
-    count in the outer ones.
+    The cell of row i begins at row[i] plus 2 times the bin of x[i]; `row` says the place along the
+    first side, N_CELLS bins a line.  Values outside the bins count in the outer ones; `at` (m,)
+    int32 is scratch.
     """
-    last = table.shape[1] - 1.0
-    for i in range(len(x)):
-        b = int(min(max((np.float64(x[i]) - low) * scale, 0.0), last))
-        table[row[i], b, 0] += pair[i, 0]
-        table[row[i], b, 1] += pair[i, 1]
+    kind = x.dtype.type
+    first, factor, zero, last = kind(low), kind(scale), kind(0), kind(N_CELLS - 1)
+    for i in range(len(row)):
+        at[i] = row[i] + 2 * np.int32(min(max((x[i] - first) * factor, zero), last))
+    for i in range(len(row)):
+        add_pair(table, np.intp(at[i]), values, 2 * i)
 
 
 @kernel
@@ -147,7 +171,7 @@ def spread(s, z, shift, reach, low, high):
 
 @kernel
 def splines_of_cells(s, z, pair, shift, low, high, gram, moment):
-    """Write `add_splines` of the cells for each move: gram (k, 4, n), moment (k, n), in place."""
+    """Write `add_splines` of the cells for each move: gram (k, n, 4), moment (k, n), in place."""
     t = np.empty(len(s))
     w, wr = pair[:, 0].copy(), pair[:, 1].copy()
     for k in range(len(shift)):

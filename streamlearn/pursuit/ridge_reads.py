@@ -55,7 +55,7 @@ class Measured(NamedTuple):
     moment: np.ndarray
     """(n,) sum w r Phi."""
     cross: list[np.ndarray]
-    """(n_k, n) sum w Phi_k Phi' with each term of the model."""
+    """(n_k, n) sum w Phi_k Phi' with each term of the model; of a read's first trial only."""
     rr: float
     n: float
 
@@ -91,11 +91,9 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
         {
             "rr": 0.0,
             "n": 0.0,
-            "band": np.zeros((len(ask.trials), 4, ask.n_bases)),
+            "band": np.zeros((len(ask.trials), ask.n_bases, 4)),
             "moment": np.zeros((len(ask.trials), ask.n_bases)),
-            "cross": [
-                np.zeros((len(ask.trials), len(term.theta), ask.n_bases)) for term in ask.terms
-            ],
+            "cross": [np.zeros((len(term.theta), ask.n_bases)) for term in ask.terms],
             "tables": empty_tables(len(ask.chosen)),
             "slopes": np.zeros(len(ask.trials[0].alpha) if ask.screens else 0),
         }
@@ -137,9 +135,9 @@ def _add_block(
     for k, trial in enumerate(ask.trials):
         t = project(X, columns, trial.alpha)
         add_splines(t, trial.low, trial.high, w, wr, sums["band"][k], sums["moment"][k])
-        for term, place, cross in zip(ask.terms, places, sums["cross"], strict=True):
-            add_cross(place, term.low, term.high, t, trial.low, trial.high, w, cross[k])
         if k == 0:
+            for term, place, cross in zip(ask.terms, places, sums["cross"], strict=True):
+                add_cross(place, term.low, term.high, t, trial.low, trial.high, w, cross)
             pair = np.column_stack([w, wr])
             add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w)
             if ask.screens:
@@ -189,7 +187,7 @@ def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswe
         rr,
         strength,
         [
-            Measured(grams[k], sums["moment"][k], [c[k] for c in sums["cross"]], rr, n)
+            Measured(grams[k], sums["moment"][k], sums["cross"] if k == 0 else [], rr, n)
             for k in range(len(ask.trials))
         ],
         score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty),
@@ -202,7 +200,7 @@ def score_splines(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Cost, range and fit of steps along one column, from its table."""
     low, high = ranges(cells, shifts)
-    band, moment = np.zeros((len(shifts), 4, n_bases)), np.zeros((len(shifts), n_bases))
+    band, moment = np.zeros((len(shifts), n_bases, 4)), np.zeros((len(shifts), n_bases))
     splines_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, band, moment)
     fit = fit_splines(full_gram(band), moment, rr, n)
     return fit.cost, low, high, fit.theta

@@ -16,7 +16,7 @@ import numpy as np
 COARSE = np.arange(-10, 11) / 10
 FINE = np.arange(-10, 11) / 100
 CHARGE = 0.25
-N_TRIALS = 4
+N_TRIALS = 3
 """Directions measured in one read."""
 N_FINE = 8
 """Columns whose fine steps are scored."""
@@ -78,12 +78,12 @@ def seek(
     """Generator: yields what it wants of the next read, receives its answer, returns `Found`.
 
     ``ask(trials, strength, slopes)`` makes the request; an answer has ``costs`` (one per trial,
-    without penalty), ``scale`` (what `tol` is a share of), ``measured`` (one per trial) and ``moves``:
-    trials scored by the table at the first trial, best first.
+    without penalty), ``scale`` (what `tol` is a share of), ``measured`` (one per trial), and
+    ``moves``: trials scored by the table at the first trial, best first.
 
     At most 2 + moves reads: one for the start, one a move, and one whose trials all fail.  If the
     table's favourite fails and another trial does not, the table is no longer sharper than the
-    gains that are left: that trial is taken, and the search ends.
+    gains that are left: that trial is taken, measured as a first trial is, and the search ends.
     """
     answer = yield ask(starts, None, slopes)
     strength, n_reads, first = answer.strength, 1, answer
@@ -109,6 +109,9 @@ def seek(
             costs.append(cost)
         if not favoured:
             converged = True
+            if best and cost == exact[best]:  # what is asked of a first trial only
+                answer = yield ask((trial,), strength, answer.slopes)
+                n_reads, measured = n_reads + 1, answer.measured[0]
             break
     return Found(trial, measured, cost, costs, n_reads, converged, strength, first)
 

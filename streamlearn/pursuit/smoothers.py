@@ -39,12 +39,12 @@ class Fit(NamedTuple):
 
 
 def full_gram(band: np.ndarray) -> np.ndarray:
-    """(..., n, n) symmetric matrices of bands (..., 4, n)."""
-    n = band.shape[-1]
+    """(..., n, n) symmetric matrices of bands (..., n, 4): the diagonal and three above."""
+    n = band.shape[-2]
     out = np.zeros((*band.shape[:-2], n, n))
-    for d in range(min(band.shape[-2], n)):
+    for d in range(4):
         at = np.arange(n - d)
-        out[..., at, at + d] = out[..., at + d, at] = band[..., d, : n - d]
+        out[..., at, at + d] = out[..., at + d, at] = band[..., : n - d, d]
     return out
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .columns import N_CELLS, Columns
-from .kernels import add_table, dot_column
+from .columns import Columns
+from .kernels import N_CELLS, add_table, dot_column
 from .search import Cells, Trial
 
 MOST_TABLES = 128
@@ -50,9 +50,11 @@ def add_tables(
     row = np.clip(row, 0, N_CELLS - 1).astype(np.int32)
     state["mass"] += np.bincount(row, mass, N_CELLS)
     state["place"] += np.bincount(row, mass * t, N_CELLS)
+    row *= 2 * N_CELLS
+    values, at = pair.ravel(), np.empty(len(row), np.int32)
     for table, m in zip(state["cells"], chosen.tolist(), strict=True):
         scale = N_CELLS / (columns.high[m] - columns.low[m])
-        add_table(X[:, m], columns.low[m], scale, row, pair, table)
+        add_table(X[:, m], columns.low[m], scale, row, values, at, table.reshape(-1))
 
 
 def cells_of(

@@ -76,11 +76,13 @@ def test_sums_of_a_read_are_exact(rows):
     assert told.scale == pytest.approx(w @ r**2, rel=1e-12)
     for trial, measured in zip(make_trials(), told.measured, strict=True):
         Phi = design(Z @ trial.alpha, trial.low, trial.high, 16)
-        for got, expected in [
+        pairs = [
             (measured.gram, Phi.T @ (w[:, None] * Phi)),
             (measured.moment, Phi.T @ (w * r)),
-            (measured.cross[0], Psi.T @ (w[:, None] * Phi)),
-        ]:
+            *((cross, Psi.T @ (w[:, None] * Phi)) for cross in measured.cross),
+        ]
+        assert len(pairs) == (3 if trial.alpha[1] == 0 and trial.alpha[0] else 2)
+        for got, expected in pairs:
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
@@ -266,7 +268,7 @@ def test_the_papers_penalty_is_defeated_by_scale():
     model = ProjectionPursuitRegressor(n_terms=1, penalty="paper", tau=5.0, stop=None)
     with pytest.warns(ConvergenceWarning, match="most moves were made"):
         model.fit(X, y)
-    assert np.abs(model._terms[0].alpha).sum() < 0.2
+    assert np.abs(model._terms[0].alpha).sum() < 0.5
 
 
 class TestBadInput:
@@ -347,7 +349,9 @@ def test_search_ends_when_the_favourite_fails():
     next(search)
     moves = (trial(0.1, -0.2), trial(0.2, -0.1))
     search.send(Answer([5.0], moves))
+    last = search.send(Answer([5.1, 4.9], moves))
+    assert last[0] == (moves[1],)  # read once more, as a first trial
     with pytest.raises(StopIteration) as end:
-        search.send(Answer([5.1, 4.9], moves))
+        search.send(Answer([4.9], moves))
     found = end.value.value
-    assert (found.cost, found.n_reads, found.costs, found.measured) == (4.9, 2, [5.0, 4.9], "b")
+    assert (found.cost, found.n_reads, found.costs, found.measured) == (4.9, 3, [5.0, 4.9], "a")
