@@ -138,7 +138,7 @@ class JensenShannonBoostClassifier(StreamClassifier):
         block = BLOCK * (8 * 24 + (8 * M if dataset.sparse else 0))
         cells = room * 4096 * 64
         model = models * self.n_learners * 8 * (M + B + 8) + M * 8 * 70
-        reads = self.n_learners * (2 * M + 10)
+        reads = self.n_learners * (4 * M + 18)
         return [
             Needs(
                 "search",

@@ -146,7 +146,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
         cells = 4096 * 8 * 8
         driver = state + T * 24 * (n * self.n_terms) ** 2 + room * cells
         model = T * self.n_terms * 8 * (M + n) + M * 8 * 70
-        reads = self.n_terms * (1 + self.backfit) * (2 * M + 9)
+        reads = self.n_terms * (1 + self.backfit) * (4 * M + 18)
         fits = 40 * n * n * 8 * 32
         return [Needs("search", state + block, 0, driver + fits, model, passes=(1, reads))]
 

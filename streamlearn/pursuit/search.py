@@ -90,7 +90,7 @@ def seek(
     trial, measured = starts[0], answer.measured[0]
     cost = float(answer.costs[0]) + strength.at(trial.alpha, penalty)
     costs, converged = [cost], False
-    for _ in range(2 * len(trial.alpha) + 8):
+    for _ in range(4 * len(trial.alpha) + 16):
         least = tol * answer.scale
         trials = [t for t in answer.moves if t.predicted < -least][:N_TRIALS]
         if not trials:
