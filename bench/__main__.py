@@ -9,6 +9,7 @@ from .run import RESULTS, Session
 
 NAMES = {
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
+    "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
 }
 
@@ -28,6 +29,7 @@ def main(argv=None):
     parser.add_argument(
         "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
     )
+    parser.add_argument("--rows", type=int, default=0, help="of a scale run (pursuit-tables)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"
@@ -39,7 +41,7 @@ def main(argv=None):
     if options.tiny:
         options.repeat = 1
     with Session(options) as session:
-        importlib.import_module(f"bench.{options.name}").run(session)
+        importlib.import_module(f"bench.{options.name.replace('-', '_')}").run(session)
         return session.finish()
 
 

@@ -28,6 +28,7 @@ def warm() -> None:
     with warnings.catch_warnings(), config_context(scheduler="synchronous", progress=False):
         warnings.simplefilter("ignore", ConvergenceWarning)
         _warm_additive()
+        _warm_pursuit()
 
 
 def _warm_additive() -> None:
@@ -65,6 +66,20 @@ def _warm_additive() -> None:
     for table in (single, tables[2]):  # sweeps take coordinates, of one dtype
         for loss in ("log_loss", "squared_hinge", "hinge"):
             AdditiveClassifier(loss=loss, solver="dual-cd", n_bases=4, max_passes=3).fit(table, y)
+
+
+def _warm_pursuit() -> None:
+    """Fit both estimators of projection pursuit to columns of both dtypes."""
+    import numpy as np
+
+    from .pursuit.classifier import JensenShannonBoostClassifier
+    from .pursuit.regressor import ProjectionPursuitRegressor
+
+    rng = np.random.default_rng(0)
+    X = rng.random((N_ROWS, 3))
+    for table in (X, X.astype(np.float32)):
+        JensenShannonBoostClassifier(n_learners=1).fit(table, X[:, 0] > 0.5)
+        ProjectionPursuitRegressor(n_terms=2, stop=None).fit(table, X[:, 0] * X[:, 1])
 
 
 class _Warm(ModuleType):

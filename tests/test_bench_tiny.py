@@ -46,6 +46,19 @@ def test_speed(tmp_path):
     assert "| ratio |" in printed
 
 
+@pytest.mark.slow
+def test_pursuit_tables(tmp_path):
+    record, printed = bench(tmp_path, "pursuit-tables")
+    assert not record["failed"]
+    tables = [row["table"].split(",")[0] for row in record["rows"]]
+    assert tables.count("product toy") == 12
+    assert tables.count("circle toy") == 7
+    assert tables.count("scale") == 4
+    for row in record["rows"]:
+        assert row["table"] != "product toy" or row["reads over moves"] <= 2
+    assert "irrelevant" in printed
+
+
 def test_the_generated_task_does_not_depend_on_the_blocks():
     """And is the published one: X is one call of `default_rng(0).random`."""
     whole = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=1000))]

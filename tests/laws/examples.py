@@ -178,7 +178,7 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
-    return folds | (additive_folds() if has("additive.objective") else {})
+    return folds | additive_folds() | pursuit_folds()
 
 
 def additive_folds():
@@ -208,6 +208,39 @@ def additive_folds():
     return folds
 
 
+def pursuit_folds():
+    from streamlearn.pursuit import answers, boost_reads, ridge_reads
+    from streamlearn.pursuit.boosting import Boosted
+    from streamlearn.pursuit.columns import Columns
+    from streamlearn.pursuit.growing import LossAsk
+    from streamlearn.pursuit.search import Trial
+
+    ones = np.ones(P)
+    columns = Columns(-2 * ones, 3 * ones, 0.1 * ones, ones, np.zeros((P, 64)))
+    columns.means[:] = -2.1 + 5 * (np.arange(64) + 0.5) / 64
+    alphas = np.array([[1.0, 0, 0, 0, 0], [0.5, 0, 0, -1, 0]])
+    trials = tuple(Trial(alpha, -3.5, 4.0, np.linspace(-1, 1, 16)) for alpha in alphas)
+    term = ridge_reads.Term(alphas[1], -3.0, 3.0, np.linspace(0, 1, 16))
+    chosen = np.array([0, 1, 3])
+    ask = ridge_reads.RidgeAsk(
+        (term,), 0.3, trials, chosen, None, 10.0, "scale-free", 16, True
+    )
+    new = boost_reads.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
+    halves = boost_reads.Halves(7, np.array([0, 3]))
+    trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
+    boost_ask = boost_reads.BoostAsk(
+        1, None, halves, trials, chosen, None, 10.0, "scale-free", 12, True, np.ones(2), 2.0
+    )
+    boosted = Boosted(1, 10.0, (new,), 1.5, 0.2, [], True)
+    at = "pursuit."
+    return {
+        at + "ridge_reads.ridge_fold": ridge_reads.ridge_fold(columns, (ask,)),
+        at + "boost_reads.boost_fold": boost_reads.boost_fold(columns, (boost_ask,), (1,), 2),
+        at + "answers.loss_fold": answers.loss_fold(columns, [LossAsk((term,), 0.3)]),
+        at + "answers.log_loss_fold": answers.log_loss_fold(columns, [[boosted]]),
+    }
+
+
 def has(module):
     """Whether the package has the module; one that has landed is never left out."""
     return find_spec(f"streamlearn.{module}") is not None
@@ -216,7 +249,7 @@ def has(module):
 ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
 """Folds whose answer holds rows: as they are stored, and drawn whatever their weight."""
 
-ROW_STATE = ("additive.dual_cd.certificate_fold",)
+ROW_STATE = ("additive.dual_cd.certificate_fold", "pursuit.boost_reads.boost_fold")
 """Folds with state of their own for each row: a copy would need a share of it."""
 
 NO_FOLD_EXAMPLE = {

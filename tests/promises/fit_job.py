@@ -34,7 +34,7 @@ def main(job):
     reset_peak()
     baseline = resident_bytes()
     data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
-    kind = sl.AdditiveRegressor if job.get("regression") else sl.AdditiveClassifier
+    kind = getattr(sl, job.get("estimator", "AdditiveClassifier"))
     model = kind(**job.get("parameters", {}))
     with settings(job), sl.config_context(**job.get("config", {})):
         model.fit(data, checkpoint=job.get("checkpoint"))
@@ -82,10 +82,13 @@ def digest(model):
 
     h = hashlib.sha256()
     certificate = model.certificate_
-    parts = [model.coef_, model.intercept_, certificate.primal, certificate.dual]
-    for part in parts:
-        for array in part if isinstance(part, list) else [part]:
-            h.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
+    parts = [model._state(), certificate.primal, certificate.dual, certificate.objective]
+    while parts:
+        part = parts.pop(0)
+        if isinstance(part, dict | list | tuple):
+            parts[:0] = list(part.values()) if isinstance(part, dict) else list(part)
+        elif not isinstance(part, str) and part is not None:
+            h.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
     return h.hexdigest()
 
 

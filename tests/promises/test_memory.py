@@ -32,6 +32,30 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
     assert over[1] <= over[0] + 32 * MIB  # no term in the number of rows: 458 MiB more data
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator, parameters",
+    [
+        ("ProjectionPursuitRegressor", {"n_terms": 1, "backfit": 0}),
+        ("JensenShannonBoostClassifier", {"n_learners": 1}),
+    ],
+)
+@pytest.mark.parametrize("budget", [128, 256])
+def test_pursuit_stays_within_the_budget(tables, estimator, parameters, budget):
+    over = [
+        run(
+            path=path,
+            measure=True,
+            estimator=estimator,
+            config={"memory_budget": f"{budget}MiB"},
+            parameters=parameters,
+        )["over_baseline"]
+        for path in tables
+    ]
+    assert max(over) <= budget * MIB
+    assert over[1] <= over[0] + 32 * MIB
+
+
 def test_a_budget_that_is_too_small_is_refused_before_the_first_read(tmp_path):
     path = write_rows(tmp_path / "a.parquet", 4_000, 8)
     done = start(path=path, config={"memory_budget": "2MiB"})

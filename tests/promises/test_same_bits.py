@@ -11,6 +11,16 @@ FITS = {
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items()} | {
+    "pursuit": {
+        "estimator": "ProjectionPursuitRegressor",
+        "parameters": {"n_terms": 3, "tau": [10.0, 100.0]},
+    },
+    "boosting-3-classes": {
+        "estimator": "JensenShannonBoostClassifier",
+        "parameters": {"n_learners": 4},
+    },
+}
 
 
 @pytest.fixture(scope="module", params=FITS)
@@ -21,7 +31,7 @@ def job(request, tmp_path_factory):
     return {
         "path": path,
         "chunk_rows": 1_024,
-        "parameters": {"n_bases": 8, **FITS[request.param]},
+        **FITS[request.param],
     }
 
 

@@ -1,0 +1,1 @@
+"""Sparse projection pursuit: sums of ridge functions, and boosted histograms of projections."""

@@ -1,0 +1,94 @@
+"""Answers of fitted models for the rows of a chunk, and their losses on held-out rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..passes.fold import Fold
+from .boosting import Boosted
+from .columns import Columns, dense_block, project
+from .growing import LossAsk
+from .kernels import spline_values, step_values
+from .ridge_reads import BLOCK, Term, add_trees
+
+
+def predict_rows(
+    columns: Columns, terms: tuple[Term, ...], intercept: float, chunk: Chunk
+) -> np.ndarray:
+    """(m,) predictions."""
+    out = np.empty(chunk.n_rows)
+    for start in range(0, chunk.n_rows, BLOCK):
+        X = dense_block(chunk.X, start, min(start + BLOCK, chunk.n_rows))
+        part = out[start : start + len(X)]
+        part[:] = intercept
+        for term in terms:
+            spline_values(project(X, columns, term.alpha), *term[1:], part)
+    return out
+
+
+def margin_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
+    """(m, K) margins F, as Table 6 sums them."""
+    out = np.zeros((len(models), chunk.n_rows))
+    for start in range(0, chunk.n_rows, BLOCK):
+        X = dense_block(chunk.X, start, min(start + BLOCK, chunk.n_rows))
+        for k, model in enumerate(models):
+            F = out[k, start : start + len(X)]
+            for new in model.learners:
+                step_values(project(X, columns, new.alpha), *new[1:4], F)
+    return out.T
+
+
+def decide_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
+    """(m,) or (m, K) log odds."""
+    F = margin_rows(columns, models, chunk)
+    out = F * np.array([model.slope for model in models])
+    out += np.array([model.intercept for model in models])
+    return out[:, 0] if len(models) == 1 else out
+
+
+def loss_fold(columns: Columns, asks: list[LossAsk]) -> Fold[Any, list[float]]:
+    """Fold: the mean squared error of each model."""
+    return Fold(
+        partial(_no_loss, len(asks)), partial(_add_loss, columns, asks), add_trees, _mean_loss
+    )
+
+
+def _no_loss(k: int) -> list[Any]:
+    return [np.zeros(k), 0.0]
+
+
+def _add_loss(columns: Columns, asks: list[LossAsk], state: list[Any], chunk: Chunk) -> list[Any]:
+    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    state[1] += float(w.sum())
+    for k, ask in enumerate(asks):
+        r = chunk.y - predict_rows(columns, ask.terms, ask.intercept, chunk)
+        state[0][k] += float(w @ r**2)
+    return state
+
+
+def _mean_loss(state: list[Any]) -> list[float]:
+    return [float(total) / state[1] if state[1] else float("nan") for total in state[0]]
+
+
+def log_loss_fold(columns: Columns, path: list[list[Boosted]]) -> Fold[Any, list[float]]:
+    """Fold: the mean log-loss of each model of a path, class against rest."""
+    return Fold(
+        partial(_no_loss, len(path)), partial(_add_log_loss, columns, path), add_trees, _mean_loss
+    )
+
+
+def _add_log_loss(
+    columns: Columns, path: list[list[Boosted]], state: list[Any], chunk: Chunk
+) -> list[Any]:
+    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    state[1] += float(w.sum())
+    for k, models in enumerate(path):
+        f = decide_rows(columns, models, chunk).reshape(chunk.n_rows, len(models))
+        labels = np.array([model.label for model in models])
+        sign = np.where(chunk.y[:, None] == labels, 1.0, -1.0)
+        state[0][k] += float(w @ np.logaddexp(0.0, -sign * f).sum(1))
+    return state

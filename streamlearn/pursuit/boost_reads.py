@@ -1,0 +1,280 @@
+"""What a read sums up for Jensen-Shannon boosting, and what is made of the sums."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.order import derive_seed
+from ..data.source import Chunk
+from ..passes.fold import Fold, RowState
+from .columns import Columns, dense_block, project
+from .histograms import divergence, slopes, smoothed
+from .kernels import add_bins, bins_of_cells, mix_column, step_values
+from .ridge_reads import BLOCK, ranges
+from .search import CHARGE, Cells, Strength, Trial, score_moves
+from .tables import add_slopes, add_tables, cells_of, empty_tables
+
+MARGIN = "margin"
+N_MARGINS = 512
+"""Bins of the margins that probabilities are fitted to."""
+
+
+class Learner(NamedTuple):
+    """One histogram function of a projection."""
+
+    alpha: np.ndarray
+    """(M,)."""
+    low: float
+    high: float
+    heights: np.ndarray
+    """(B,) 1/2 log(h+ / h-), shrunk."""
+    weight: float
+    """Root mean square of the heights over the rows: w_j of eq. 14."""
+
+
+class Halves(NamedTuple):
+    """Which rows a round searches on: a hash of the row's content, or of its number."""
+
+    seed: int
+    """-1: all rows are searched on and tested on."""
+    columns: np.ndarray
+    """Columns whose float32 bits are hashed; empty: the row number."""
+
+
+class BoostAsk(NamedTuple):
+    """What one model wants of a read."""
+
+    label: int
+    """Code of the class against the rest."""
+    add: Learner | None
+    """Added to the margin by this read."""
+    halves: Halves
+    trials: tuple[Trial, ...]
+    """None in a read that only brings the margins up to date."""
+    chosen: np.ndarray
+    strength: Strength | None
+    tau: float
+    penalty: str
+    n_bins: int
+    screens: bool
+    offset: np.ndarray
+    """(2,) of minus and plus: weights are exp(-y F - offset), so that none overflows."""
+    reach: float
+    """Bound of |F|, after this read."""
+
+
+class Divided(NamedTuple):
+    """Sums of one trial."""
+
+    sums: np.ndarray
+    """(2, B, 2): by half (searched, tested), bin and class (minus, plus): weights."""
+    squares: np.ndarray
+    """(2, 2) by half and class: sum of squared weights."""
+
+
+class BoostAnswer(NamedTuple):
+    """What a read told one model."""
+
+    costs: np.ndarray
+    """-SJS of each trial on the searched half."""
+    scale: float
+    strength: Strength
+    measured: list[Divided]
+    moves: tuple[Trial, ...]
+    slopes: np.ndarray
+    largest: np.ndarray
+    """(2,) largest -y F of each class."""
+    margins: np.ndarray
+    """(N_MARGINS, 2) weights of the rows by margin, in [-reach, reach]."""
+
+
+def boost_fold(
+    columns: Columns, asks: tuple[BoostAsk, ...], models: tuple[int, ...], width: int
+) -> Fold[Any, list[BoostAnswer]]:
+    """Fold: the exact divergence of each model's trials, and the steps its tables promise.
+
+    Row state: one float64 margin for each of the `width` models trained together; `models` says
+    which of them ask.
+    """
+    writes = any(ask.add is not None for ask in asks)
+    return Fold(
+        partial(_start, asks),
+        partial(_step, columns, asks, models),
+        merge_boost,
+        partial(_finish, columns, asks),
+        (RowState(MARGIN, "float64", width, writes),),
+    )
+
+
+def _start(asks: tuple[BoostAsk, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "sums": np.zeros((len(ask.trials), 2, ask.n_bins, 2)),
+            "squares": np.zeros((2, 2)),
+            "largest": np.full(2, -np.inf),
+            "margins": np.zeros((N_MARGINS, 2)),
+            "tables": empty_tables(len(ask.chosen)),
+            "slopes": np.zeros(len(ask.trials[0].alpha) if ask.screens else 0),
+        }
+        for ask in asks
+    ]
+
+
+def merge_boost(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The sum of two states, in `a`."""
+    for x, y in zip(a, b, strict=True):
+        np.maximum(x["largest"], y["largest"], out=x["largest"])
+        for name in ("sums", "squares", "margins", "slopes"):
+            x[name] += y[name]
+        for name in x["tables"]:
+            x["tables"][name] += y["tables"][name]
+    return a
+
+
+def _step(
+    columns: Columns,
+    asks: tuple[BoostAsk, ...],
+    models: tuple[int, ...],
+    state: list[dict[str, Any]],
+    chunk: Chunk,
+) -> list[dict[str, Any]]:
+    for start in range(0, chunk.n_rows, BLOCK):
+        stop = min(start + BLOCK, chunk.n_rows)
+        X = dense_block(chunk.X, start, stop)
+        y = chunk.y[start:stop]
+        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[start:stop]
+        hashes: dict[tuple, np.ndarray] = {}
+        for ask, k, sums in zip(asks, models, state, strict=True):
+            F = chunk.state[MARGIN][start:stop, k]
+            F = add_learner(columns, ask.add, X, np.ascontiguousarray(F))
+            if ask.add is not None:
+                chunk.state[MARGIN][start:stop, k] = F
+            key = (ask.halves.seed, len(ask.halves.columns))
+            if key not in hashes:
+                hashes[key] = half_of(ask.halves, X, chunk.rows[start:stop])
+            _add_block(columns, ask, sums, X, (y == ask.label).astype(np.int64), w, F, hashes[key])
+    return state
+
+
+def add_learner(columns: Columns, new: Learner | None, X: np.ndarray, F: np.ndarray) -> np.ndarray:
+    """F with one more learner, in place."""
+    if new is not None:
+        step_values(project(X, columns, new.alpha), *new[1:4], F)
+    return F
+
+
+def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
+    """(m,) 0 for the rows searched on, 1 for those tested on."""
+    if halves.seed < 0:
+        return np.zeros(len(X), np.int64)
+    if not len(halves.columns):
+        h = np.array(rows, dtype=np.uint64)
+    else:
+        h = np.zeros(len(X), np.uint64)
+        for m in halves.columns.tolist():
+            mix_column(X[:, m], np.uint64(m + 1), h)
+    h *= np.uint64(0x9E3779B97F4A7C15)
+    h ^= np.uint64(derive_seed(halves.seed, 0x68616C66))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        h ^= h >> np.uint64(shift)
+        h *= np.uint64(factor)
+    return (h >> np.uint64(63)).astype(np.int64)
+
+
+def _add_block(
+    columns: Columns,
+    ask: BoostAsk,
+    sums: dict[str, Any],
+    X: np.ndarray,
+    plus: np.ndarray,
+    w: np.ndarray,
+    F: np.ndarray,
+    half: np.ndarray,
+) -> None:
+    cost = np.where(plus == 1, -F, F)
+    present = w > 0
+    for c in (0, 1):
+        sums["largest"][c] = np.max(cost, initial=sums["largest"][c], where=present & (plus == c))
+    if ask.add is not None or not ask.trials:
+        place = (F + ask.reach) * (N_MARGINS / (2 * ask.reach))
+        place = 2 * np.clip(place, 0, N_MARGINS - 1).astype(np.intp) + plus
+        sums["margins"] += np.bincount(place, w, 2 * N_MARGINS).reshape(-1, 2)
+    if not ask.trials:
+        return
+    v = np.exp(np.minimum(cost - ask.offset[plus], 0.0))
+    pair = np.zeros((len(w), 2))
+    pair[np.arange(len(w)), plus] = w * v
+    sums["squares"] += np.bincount(2 * half + plus, w * v * v, 4).reshape(2, 2)
+    for k, trial in enumerate(ask.trials):
+        t = project(X, columns, trial.alpha)
+        add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
+        if k == 0:
+            searched = pair * (half == 0)[:, None]
+            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, searched.sum(1))
+            if ask.screens:
+                add_slopes(sums["slopes"], X, columns, _pull(t, searched, trial))
+
+
+def _pull(t: np.ndarray, pair: np.ndarray, trial: Trial) -> np.ndarray:
+    """(m,) slope of the divergence in each row's projection, from the table's histograms."""
+    B = len(trial.theta) // 2
+    table = trial.theta.reshape(B, 2)
+    width = (trial.high - trial.low) / B
+    centers = trial.low + width * (np.arange(B) + 0.5)
+    q = np.zeros(len(t))
+    for c in (0, 1):
+        above = np.interp(t + 0.5 * width, centers, table[:, c])
+        q += pair[:, c] * (above - np.interp(t - 0.5 * width, centers, table[:, c]))
+    return q
+
+
+def _finish(
+    columns: Columns, asks: tuple[BoostAsk, ...], state: list[dict[str, Any]]
+) -> list[BoostAnswer]:
+    return [_answer(columns, ask, sums) for ask, sums in zip(asks, state, strict=True)]
+
+
+def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswer:
+    costs = cost_of_bins(sums["sums"][:, 0])
+    strength, moves = ask.strength, ()
+    if ask.trials:
+        totals = sums["sums"][0, 0].sum(0)
+        if strength is None:
+            weight = -float(costs[0]) / ask.tau
+            noise = sums["squares"][0] / np.where(totals > 0, totals, 1.0) ** 2
+            rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
+            charge = np.log(max(rows, 2.0)) * float(noise.sum()) / 4
+            strength = Strength(weight, min(CHARGE * weight, charge))
+        cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
+        cost_of = partial(score_bins, ask.n_bins)
+        moves = score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty)
+    measured = [Divided(part, sums["squares"]) for part in sums["sums"]]
+    return BoostAnswer(
+        costs,
+        -float(costs[0]) if ask.trials else 0.0,
+        strength or Strength(0.0, 0.0),
+        measured,
+        moves,
+        sums["slopes"],
+        sums["largest"],
+        sums["margins"],
+    )
+
+
+def cost_of_bins(sums: np.ndarray) -> np.ndarray:
+    """(k,) minus the divergence of smoothed histograms; sums (k, B, 2)."""
+    return -divergence(smoothed(sums[..., 1]), smoothed(sums[..., 0]))
+
+
+def score_bins(
+    n_bins: int, cells: Cells, shifts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cost, range and slopes by bin of steps along one column, from its table."""
+    low, high = ranges(cells, shifts)
+    sums = np.zeros((len(shifts), n_bins, 2))
+    bins_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, sums)
+    table = slopes(smoothed(sums[..., 0]), smoothed(sums[..., 1]))
+    return cost_of_bins(sums), low, high, table.reshape(len(shifts), -1)

@@ -1,0 +1,98 @@
+"""Columns as the search sees them: clipped, centred, on one scale; and projections of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.source import Csr
+from ..passes.quantiles import quantiles
+from .kernels import N_CELLS, project_column
+
+TAILS = (0.001, 0.999)
+"""Quantiles that values are clipped to: one huge value must not set a column's scale."""
+
+
+class Columns(NamedTuple):
+    """How z = (clip(x, low, high) - center) / scale is made; all (M,) float64."""
+
+    low: np.ndarray
+    high: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    """Standard deviation of the clipped values, or 1; inf for a constant column: then z = 0."""
+    means: np.ndarray
+    """(M, N_CELLS): mean of z in each of the equal cells of [low, high]."""
+
+    @property
+    def live(self) -> np.ndarray:
+        """Numbers of the columns that are not constant."""
+        return np.flatnonzero(np.isfinite(self.scale))
+
+
+def make_columns(summary: Any, standardize: bool) -> Columns:
+    """The scaling that a summary gives."""
+    return Columns(
+        *map(np.array, zip(*(_column(c, standardize) for c in summary.columns), strict=True))
+    )
+
+
+def _column(column: Any, standardize: bool) -> tuple[Any, ...]:
+    cdf = column.cdf()
+    low, high = quantiles(cdf, np.array(TAILS)) if column.count else (0.0, 0.0)
+    if not low < high:  # a rare value is no outlier where there is hardly another
+        low, high = (column.min, column.max) if column.count else (0.0, 0.0)
+    with np.errstate(over="ignore"):
+        width = high - low
+    if not (0 < width < np.inf):
+        return low, high, low, np.inf, np.zeros(N_CELLS)
+    # Points of the distribution: four to a piece, a value of its own mass once.
+    share = (np.arange(4) + 0.5) / 4
+    x = np.clip(cdf.lo[:, None] * (1 - share) + cdf.hi[:, None] * share, low, high).ravel()
+    mass = np.repeat(cdf.mass / 4, 4)
+    total = mass.sum()
+    center = float(mass @ (x / total))
+    scale = float(np.sqrt(mass @ (((x - center) / width) ** 2) / total)) * width
+    if not scale > 0:
+        return low, high, low, np.inf, np.zeros(N_CELLS)
+    scale = scale if standardize else 1.0
+    cell = np.minimum((x - low) * (N_CELLS / width), N_CELLS - 1).astype(np.intp)
+    sums = np.bincount(cell, mass, N_CELLS), np.bincount(cell, mass * ((x - low) / width), N_CELLS)
+    middle = (np.arange(N_CELLS) + 0.5) / N_CELLS
+    mean = np.where(sums[0] > 0, sums[1] / np.where(sums[0] > 0, sums[0], 1.0), middle)
+    return low, high, center, scale, (low + width * mean - center) / scale
+
+
+def dense_block(X: Any, start: int, stop: int) -> np.ndarray:
+    """Rows [start, stop) as a dense array whose columns are contiguous; a view if they are so."""
+    if not isinstance(X, Csr):
+        return np.asfortranarray(X[start:stop]) if X.flags.c_contiguous else X[start:stop]
+    a, b = X.indptr[start], X.indptr[stop]
+    out = np.zeros((stop - start, X.n_columns), X.data.dtype, order="F")
+    rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
+    out[rows, X.indices[a:b]] = X.data[a:b]
+    return out
+
+
+def project(X: np.ndarray, columns: Columns, alpha: np.ndarray) -> np.ndarray:
+    """(m,) float64: alpha'z of dense rows; columns without weight are not read."""
+    t = np.zeros(len(X))
+    for m in np.flatnonzero(alpha):
+        factor = alpha[m] / columns.scale[m]
+        x = np.ascontiguousarray(X[:, m])
+        project_column(x, columns.low[m], columns.high[m], columns.center[m], factor, t)
+    return t
+
+
+def unit(columns: Columns, m: int) -> np.ndarray:
+    """(M,) the direction of column m alone."""
+    alpha = np.zeros(len(columns.scale))
+    alpha[m] = 1.0
+    return alpha
+
+
+def bounds(columns: Columns, m: int) -> tuple[float, float]:
+    """Least and largest z of column m."""
+    low, high = (np.array([columns.low[m], columns.high[m]]) - columns.center[m]) / columns.scale[m]
+    return float(low), float(high)

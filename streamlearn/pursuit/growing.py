@@ -1,0 +1,271 @@
+"""Terms added one after the other, refitted together (Table 3), for one strength of the penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.source import Chunk
+from .columns import Columns, bounds, dense_block, project, unit
+from .kernels import add_splines, spline_values
+from .ridge_reads import Measured, RidgeAsk, Term, pull
+from .search import Strength, Trial, seek
+from .smoothers import GAMMA, LEAST, Fit, fit_penalised, fit_splines, full_gram, penalty
+from .tables import add_slopes, steepest, table_room
+
+JOINT_GRID = 10.0 ** np.linspace(-2, 2, 17)
+"""What the terms' own penalties are multiplied by when all terms are fitted together."""
+
+
+class Settings(NamedTuple):
+    """What all models of a path share."""
+
+    columns: Columns
+    mean: float
+    """Of the target."""
+    n_terms: int
+    n_bases: int
+    penalty: str
+    refit: bool
+    backfit: int
+    stop: str | None
+    tol: float
+    n_models: int
+
+
+class Grown(NamedTuple):
+    """A fitted model of one strength of the penalty."""
+
+    tau: float
+    terms: tuple[Term, ...]
+    intercept: float
+    gcv: float
+    """GCV cost of the whole model over the sum of weights."""
+    validation_loss: float
+    """Mean squared error on held-out rows; NaN without any."""
+    history: list[dict[str, Any]]
+    """One record per term."""
+    converged: bool
+
+
+class LossAsk(NamedTuple):
+    """A request for the mean squared error on held-out rows."""
+
+    terms: tuple[Term, ...]
+    intercept: float
+
+
+class Joint:
+    """The normal equations of all terms, put together from what their reads measured."""
+
+    def __init__(self) -> None:
+        self.grams: list[list[np.ndarray]] = []
+        self.moments: list[np.ndarray] = []
+        self.mus: list[float] = []
+        self.alphas: list[np.ndarray] = []
+        self.yy = 0.0
+
+    def with_term(self, new: Measured, thetas: list[np.ndarray], mu: float, alpha) -> Joint:
+        """One more term, whose sums were taken of the residuals of the others."""
+        out = Joint()
+        out.yy = self.yy or new.rr
+        moment = new.moment.copy()
+        for cross, theta in zip(new.cross, thetas, strict=True):
+            moment += cross.T @ theta
+        out.grams = [[*row, cross] for row, cross in zip(self.grams, new.cross, strict=True)] + [
+            [*(cross.T for cross in new.cross), new.gram]
+        ]
+        out.moments, out.mus = [*self.moments, moment], [*self.mus, mu]
+        out.alphas = [*self.alphas, alpha]
+        return out
+
+    def taking(self, order: Any) -> Joint:
+        """The same terms in another order, or some of them."""
+        at = np.arange(len(self.moments))[order].tolist()
+        out = Joint()
+        out.yy = self.yy
+        out.grams = [[self.grams[i][j] for j in at] for i in at]
+        out.moments, out.mus, out.alphas = (
+            [part[i] for i in at] for part in (self.moments, self.mus, self.alphas)
+        )
+        return out
+
+    @property
+    def extra_df(self) -> float:
+        """Parameters of the directions: one entry of each is fixed by its scale."""
+        return float(sum(np.count_nonzero(alpha) - 1 for alpha in self.alphas))
+
+    def fit(self, n: float) -> Fit:
+        """All terms at once; their own penalties, times one factor of least GCV cost."""
+        G, b = np.block(self.grams), np.concatenate(self.moments)
+        sizes = [len(moment) for moment in self.moments]
+        P, at = np.zeros_like(G), 0
+        for size, mu in zip(sizes, self.mus, strict=True):
+            P[at : at + size, at : at + size] = mu * penalty(size)
+            at += size
+        return fit_penalised(
+            G[None], b[None], self.yy, n, P[None], JOINT_GRID, np.ones(1), self.extra_df
+        )
+
+
+class State(NamedTuple):
+    """A model while it grows."""
+
+    terms: tuple[Term, ...]
+    joint: Joint
+    dfs: tuple[float, ...]
+    """Of the ridge functions, each fitted on its own."""
+    rss: float
+    gcv: float
+    """GCV cost of the whole model over the sum of weights."""
+
+
+def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Generator:
+    """Generator: yields `RidgeAsk` and `LossAsk`, returns `Grown`."""
+    history: list[dict[str, Any]] = []
+    state, loss = State((), Joint(), (), np.inf, np.inf), np.inf
+    if validates:
+        loss = yield LossAsk((), settings.mean)
+    converged, started = True, False
+    for number in range(1, settings.n_terms + 1 if len(settings.columns.live) else 1):
+        starts, slopes = start_trials(settings, state.terms, sample)
+        found, grown = yield from add_term(settings, state, tau, starts, slopes)
+        if not started:
+            state = state._replace(gcv=found.measured.rr / found.measured.n)
+            started = True
+        record = _record(tau, number, "grow", found, grown)
+        new_loss = np.nan
+        if validates:
+            new_loss = yield LossAsk(grown.terms, settings.mean)
+            record["validation_loss"] = new_loss
+        history.append(record)
+        converged &= found.converged
+        if settings.stop == "gcv" and not grown.gcv < state.gcv * (1 - settings.tol):
+            break
+        if settings.stop == "validation" and not new_loss < loss:
+            break
+        state, loss = grown, new_loss
+    for _ in range(settings.backfit if len(state.terms) > 1 else 0):
+        for number in range(1, len(state.terms) + 1):
+            # The first in the queue is searched again, from where it is, and goes to its end.
+            first, rest = state.terms[0], without_first(state)
+            start = Trial(*first)
+            found, moved = yield from add_term(settings, rest, tau, (start,), None)
+            history.append(_record(tau, number, "backfit", found, moved))
+            if moved.gcv < state.gcv:
+                state = moved
+            else:
+                state = rotated(state)
+    if validates and settings.backfit and len(state.terms) > 1:
+        loss = yield LossAsk(state.terms, settings.mean)
+    return Grown(tau, state.terms, settings.mean, state.gcv, float(loss), history, converged)
+
+
+def add_term(
+    settings: Settings, state: State, tau: float, starts: tuple[Trial, ...], slopes: Any
+) -> Generator:
+    """Generator: searches one more term of a model, fits all together; what it found, the model."""
+    asking = _Asking(settings, state.terms, tau)
+    found = yield from seek(asking, starts, slopes, settings.penalty, settings.tol)
+    new, trial = found.measured, found.trial
+    own = fit_splines(new.gram[None], new.moment[None], new.rr, new.n)
+    thetas = [term.theta for term in state.terms]
+    joint = state.joint.with_term(new, thetas, float(own.mu[0]), trial.alpha)
+    dfs = (*state.dfs, float(own.df[0]))
+    if settings.refit:
+        fit = joint.fit(new.n)
+        thetas = np.split(fit.theta[0], len(thetas) + 1)
+        rss, gcv = float(fit.rss[0]), float(fit.cost[0]) / new.n
+    else:
+        thetas, rss = [*thetas, own.theta[0]], float(own.rss[0])
+        left = 1.0 - (GAMMA * sum(dfs) + joint.extra_df) / new.n
+        gcv = rss / max(left, LEAST) ** 2 / new.n
+    places = [*(term[:3] for term in state.terms), trial[:3]]
+    terms = tuple(Term(*place, theta) for place, theta in zip(places, thetas, strict=True))
+    return found, State(terms, joint, dfs, rss / new.n, gcv)
+
+
+def _record(tau: float, number: int, kind: str, found: Any, state: State) -> dict[str, Any]:
+    return {
+        "tau": tau,
+        "search": kind,
+        "term": number,
+        "costs": found.costs,
+        "n_reads": found.n_reads,
+        "weight": found.strength.weight,
+        "charge": found.strength.charge,
+        "mean_squared_error": state.rss,
+        "gcv": state.gcv,
+        "n_nonzero": int(np.count_nonzero(found.trial.alpha)),
+    }
+
+
+def without_first(state: State) -> State:
+    """The model without its first term, its other ridge functions as they are."""
+    return state._replace(
+        terms=state.terms[1:], joint=state.joint.taking(slice(1, None)), dfs=state.dfs[1:]
+    )
+
+
+def rotated(state: State) -> State:
+    """The same model, its first term last."""
+    order = [*range(1, len(state.terms)), 0]
+    return state._replace(
+        terms=tuple(state.terms[k] for k in order),
+        joint=state.joint.taking(order),
+        dfs=tuple(state.dfs[k] for k in order),
+    )
+
+
+class _Asking(NamedTuple):
+    """Makes the requests of one term's search."""
+
+    settings: Settings
+    terms: tuple[Term, ...]
+    tau: float
+
+    def __call__(
+        self, trials: tuple[Trial, ...], strength: Strength | None, slopes: Any
+    ) -> RidgeAsk:
+        live = self.settings.columns.live
+        room = table_room(len(self.settings.columns.scale), self.settings.n_models)
+        chosen = steepest(slopes, trials[0].alpha, live, room)
+        return RidgeAsk(
+            self.terms,
+            self.settings.mean,
+            trials,
+            chosen,
+            strength,
+            self.tau,
+            self.settings.penalty,
+            self.settings.n_bases,
+            len(chosen) < len(live),
+        )
+
+
+def start_trials(
+    settings: Settings, terms: tuple[Term, ...], sample: Chunk
+) -> tuple[tuple[Trial, ...], np.ndarray]:
+    """The single column that explains most of a sample's residuals, and the slopes there."""
+    columns = settings.columns
+    X = dense_block(sample.X, 0, sample.n_rows)
+    w = np.ones(len(X)) if sample.weight is None else sample.weight
+    r = sample.y - settings.mean
+    for term in terms:
+        f = np.zeros(len(r))
+        spline_values(project(X, columns, term.alpha), term.low, term.high, term.theta, f)
+        r = r - f
+    live = columns.live
+    band = np.zeros((len(live), settings.n_bases, 4))
+    moment = np.zeros((len(live), settings.n_bases))
+    for k, m in enumerate(live.tolist()):
+        t = project(X, columns, unit(columns, m))
+        add_splines(t, *bounds(columns, m), w, w * r, band[k], moment[k])
+    fit = fit_splines(full_gram(band), moment, float(w @ r**2), float(w.sum()))
+    k = int(fit.cost.argmin())
+    start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
+    slopes = np.zeros(len(columns.scale))
+    add_slopes(slopes, X, columns, pull(project(X, columns, start.alpha), r, start) * w)
+    return (start,), slopes

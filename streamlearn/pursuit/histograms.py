@@ -1,0 +1,120 @@
+"""Weighted histograms of two classes: their divergence, the weak learner, its significance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+SMOOTHING = 1e-2
+"""Of a histogram's mass, spread over all its bins."""
+FLOOR = 1e-10
+"""Least mass of a bin of a histogram that is not smoothed."""
+EXPECTED = 10.0
+"""Rows of a class that a bin must expect for the test."""
+LEVEL = 0.01
+"""Of the test on the rows that the search has not seen."""
+
+
+def smoothed(counts: np.ndarray) -> np.ndarray:
+    """Histograms (..., B) of mass 1: (h + e) / (1 + B e) with e = 0.01 / B.
+
+    A class without any weight has an even one.
+    """
+    B = counts.shape[-1]
+    total = counts.sum(-1, keepdims=True)
+    h = np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1.0 / B)
+    return (h + SMOOTHING / B) / (1.0 + SMOOTHING)
+
+
+def blurred(h: np.ndarray) -> np.ndarray:
+    """Histograms (k, B) that share with their neighbours: 1/4, 1/2, 1/4; their mass is kept."""
+    padded = np.concatenate([h[:, :1], h, h[:, -1:]], axis=1)
+    return 0.25 * padded[:, :-2] + 0.5 * padded[:, 1:-1] + 0.25 * padded[:, 2:]
+
+
+def divergence(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """Symmetric Jensen-Shannon divergence of histograms of mass 1 (eq. 13), in [0, 2 ln 2].
+
+    Without the 1/2 of the usual definition.
+    """
+    half = 0.5 * (plus + minus)
+    safe = np.where(half > 0, half, 1.0)
+    terms = [
+        np.where(h > 0, h * np.log(np.where(h > 0, h, 1.0) / safe), 0.0) for h in (plus, minus)
+    ]
+    return np.maximum((terms[0] + terms[1]).sum(-1), 0.0)
+
+
+def slopes(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """(..., B, 2): derivatives of the divergence by the mass of each bin of each class."""
+    half = 0.5 * (plus + minus)
+    return np.stack([np.log(plus / half), np.log(minus / half)], axis=-1)
+
+
+def learner(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """(B,) heights of the weak learner 1/2 log(h+ / h-) (Table 6)."""
+    return 0.5 * np.log(plus / minus)
+
+
+def significance(sums: np.ndarray, squares: np.ndarray) -> float:
+    """p-value of weighted counts (B, 2) under equal classes.
+
+    With weights of mass 1 in each class and noise = sum v+^2 + sum v-^2, 4 SJS / noise is
+    chi-squared with B - 1 degrees of freedom.  Where a bin holds few rows the divergence is too
+    large for that; its second-order form, sum (h+ - h-)^2 / mean(h+, h-), is taken instead, with
+    neighbouring bins put together until each expects `EXPECTED` rows of a class.
+    """
+    totals = sums.sum(0)
+    if not (totals > 0).all():
+        return 1.0
+    noise = float((squares / totals**2).sum())
+    least = EXPECTED * noise / 2  # noise / 2 is a row's mass
+    groups = [np.zeros(2)]
+    for share in sums / totals:
+        groups[-1] = groups[-1] + share
+        if groups[-1].mean() >= least:
+            groups.append(np.zeros(2))
+    last = groups.pop()
+    if groups:
+        groups[-1] = groups[-1] + last
+    if len(groups) < 2:
+        return 1.0
+    h = np.array(groups)
+    statistic = float(((h[:, 1] - h[:, 0]) ** 2 / h.mean(1)).sum()) / noise
+    return float(chi2.sf(statistic, len(groups) - 1))
+
+
+def fit_logistic(margins: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+    """(a, b) of P(+) = 1/(1 + exp(-(a F + b))), from class counts (c, 2) at margins F (c,).
+
+    Minus first.  Penalised as two rows of weight 1/2 at F = 0, one of each class, so that separable
+    classes have an answer; a >= 0.  Newton's method with halved steps.
+    """
+    x = np.append(margins, 0.0)
+    n = np.vstack([counts, [0.5, 0.5]])
+    total, plus = n.sum(1), n[:, 1]
+    theta = np.array([0.0, np.log(plus.sum() / (total - plus).sum())])
+
+    def value(theta: Any) -> float:
+        f = theta[0] * x + theta[1]
+        return float((total * np.logaddexp(0.0, f) - plus * f).sum() + 0.5e-3 * theta[0] ** 2)
+
+    now = value(theta)
+    for _ in range(50):
+        p = 0.5 * (1.0 + np.tanh(0.5 * (theta[0] * x + theta[1])))
+        r, h = total * p - plus, total * p * (1.0 - p)
+        g = np.array([r @ x + 1e-3 * theta[0], r.sum()])
+        H = np.array([[h @ x**2 + 1e-3, h @ x], [h @ x, h.sum() + 1e-12]])
+        step = np.linalg.solve(H, g)
+        size = 1.0
+        while value(theta - size * step) > now and size > 1e-6:
+            size *= 0.5
+        theta, before = theta - size * step, now
+        now = value(theta)
+        if before - now <= 1e-12 * max(abs(now), 1.0):
+            break
+    if theta[0] < 0:
+        return 0.0, float(np.log(plus.sum() / (total - plus).sum()))
+    return float(theta[0]), float(theta[1])

@@ -1,0 +1,215 @@
+"""What a read sums up for projection pursuit regression, and what is made of the sums."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..passes.fold import Fold
+from .columns import Columns, dense_block, project
+from .kernels import add_cross, add_splines, spline_values, splines_of_cells, spread
+from .search import CHARGE, Cells, Strength, Trial, score_moves
+from .smoothers import fit_splines, full_gram
+from .tables import add_slopes, add_tables, cells_of, empty_tables
+
+BLOCK = 8192
+"""Rows worked on at a time: bounds the temporaries of a step."""
+
+
+class Term(NamedTuple):
+    """One ridge function f(alpha'z)."""
+
+    alpha: np.ndarray
+    """(M,)."""
+    low: float
+    high: float
+    theta: np.ndarray
+    """(n,) coefficients of cubic splines on [low, high]."""
+
+
+class RidgeAsk(NamedTuple):
+    """What one model wants of a read."""
+
+    terms: tuple[Term, ...]
+    intercept: float
+    trials: tuple[Trial, ...]
+    chosen: np.ndarray
+    """Columns with a table at the first trial."""
+    strength: Strength | None
+    """None: made from this read, with lambda_j = sum w r^2 / tau."""
+    tau: float
+    penalty: str
+    n_bases: int
+    screens: bool
+    """Whether slopes of all columns are wanted."""
+
+
+class Measured(NamedTuple):
+    """Sums of one trial."""
+
+    gram: np.ndarray
+    """(n, n) sum w Phi Phi'."""
+    moment: np.ndarray
+    """(n,) sum w r Phi."""
+    cross: list[np.ndarray]
+    """(n_k, n) sum w Phi_k Phi' with each term of the model; of a read's first trial only."""
+    rr: float
+    n: float
+
+
+class RidgeAnswer(NamedTuple):
+    """What a read told one model."""
+
+    costs: np.ndarray
+    scale: float
+    """sum w r^2."""
+    strength: Strength
+    measured: list[Measured]
+    moves: tuple[Trial, ...]
+    slopes: np.ndarray
+    """(M,) slopes of the cost along each column, up to a factor; zeros if not screened."""
+
+
+def ridge_fold(columns: Columns, asks: tuple[RidgeAsk, ...]) -> Fold[Any, list[RidgeAnswer]]:
+    """Fold: the exact cost of each model's trials, and the steps its tables promise.
+
+    State 64 KiB for each chosen column, 8 (n + 8) n bytes for each trial and term.
+    """
+    return Fold(
+        partial(_start, asks),
+        partial(_step, columns, asks),
+        add_trees,
+        partial(_finish, columns, asks),
+    )
+
+
+def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "rr": 0.0,
+            "n": 0.0,
+            "band": np.zeros((len(ask.trials), ask.n_bases, 4)),
+            "moment": np.zeros((len(ask.trials), ask.n_bases)),
+            "cross": [np.zeros((len(term.theta), ask.n_bases)) for term in ask.terms],
+            "tables": empty_tables(len(ask.chosen)),
+            "slopes": np.zeros(len(ask.trials[0].alpha) if ask.screens else 0),
+        }
+        for ask in asks
+    ]
+
+
+def _step(
+    columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
+) -> list[dict[str, Any]]:
+    for start in range(0, chunk.n_rows, BLOCK):
+        stop = min(start + BLOCK, chunk.n_rows)
+        X = dense_block(chunk.X, start, stop)
+        y = chunk.y[start:stop]
+        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[start:stop]
+        for ask, sums in zip(asks, state, strict=True):
+            _add_block(columns, ask, sums, X, y, w)
+    return state
+
+
+def _add_block(
+    columns: Columns,
+    ask: RidgeAsk,
+    sums: dict[str, Any],
+    X: np.ndarray,
+    y: np.ndarray,
+    w: np.ndarray,
+) -> None:
+    r = y - ask.intercept
+    places = []
+    fitted = np.zeros(len(r))
+    for term in ask.terms:
+        places.append(project(X, columns, term.alpha))
+        spline_values(places[-1], term.low, term.high, term.theta, fitted)
+    r -= fitted
+    wr = w * r
+    sums["rr"] += float(wr @ r)
+    sums["n"] += float(w.sum())
+    for k, trial in enumerate(ask.trials):
+        t = project(X, columns, trial.alpha)
+        add_splines(t, trial.low, trial.high, w, wr, sums["band"][k], sums["moment"][k])
+        if k == 0:
+            for term, place, cross in zip(ask.terms, places, sums["cross"], strict=True):
+                add_cross(place, term.low, term.high, t, trial.low, trial.high, w, cross)
+            pair = np.column_stack([w, wr])
+            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w)
+            if ask.screens:
+                add_slopes(sums["slopes"], X, columns, pull(t, r, trial) * w)
+
+
+def pull(t: np.ndarray, r: np.ndarray, trial: Trial) -> np.ndarray:
+    """(m,) (r - f) f'(t): with z_m, the envelope slope of the cost, f being the table's fit."""
+    h = 1e-3 * (trial.high - trial.low)
+    f, above, below = np.zeros(len(t)), np.zeros(len(t)), np.zeros(len(t))
+    for at, out in ((t, f), (t + h, above), (t - h, below)):
+        spline_values(at, trial.low, trial.high, trial.theta, out)
+    return (r - f) * (above - below)
+
+
+def add_trees(a: Any, b: Any) -> Any:
+    """The sum of two states, in `a` where it holds arrays."""
+    if isinstance(a, dict):
+        return {key: add_trees(a[key], b[key]) for key in a}
+    if isinstance(a, list):
+        return [add_trees(x, y) for x, y in zip(a, b, strict=True)]
+    if isinstance(a, np.ndarray):
+        a += b
+        return a
+    return a + b
+
+
+def _finish(
+    columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]]
+) -> list[RidgeAnswer]:
+    return [_answer(columns, ask, sums) for ask, sums in zip(asks, state, strict=True)]
+
+
+def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
+    rr, n = sums["rr"], sums["n"]
+    grams = full_gram(sums["band"])
+    costs = fit_splines(grams, sums["moment"], rr, n).cost
+    strength = ask.strength
+    if strength is None:
+        weight = rr / ask.tau
+        charge = np.log(max(n, 2.0)) * float(costs[0]) / max(n, 1.0)  # as BIC has it
+        strength = Strength(weight, min(CHARGE * weight, charge))
+    cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
+    cost_of = partial(score_splines, ask.n_bases, rr, n)
+    return RidgeAnswer(
+        costs,
+        rr,
+        strength,
+        [
+            Measured(grams[k], sums["moment"][k], sums["cross"] if k == 0 else [], rr, n)
+            for k in range(len(ask.trials))
+        ],
+        score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty),
+        sums["slopes"],
+    )
+
+
+def score_splines(
+    n_bases: int, rr: float, n: float, cells: Cells, shifts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cost, range and fit of steps along one column, from its table."""
+    low, high = ranges(cells, shifts)
+    band, moment = np.zeros((len(shifts), n_bases, 4)), np.zeros((len(shifts), n_bases))
+    splines_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, band, moment)
+    fit = fit_splines(full_gram(band), moment, rr, n)
+    return fit.cost, low, high, fit.theta
+
+
+def ranges(cells: Cells, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the cells' projections lie for each step; never empty."""
+    low, high = np.empty(len(shifts)), np.empty(len(shifts))
+    spread(cells.s, cells.z, shifts, cells.reach, low, high)
+    flat = ~(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)))
+    middle = np.where(flat & np.isfinite(low), low, 0.0)
+    return np.where(flat, middle - 0.5, low), np.where(flat, middle + 0.5, high)
