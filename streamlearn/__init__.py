@@ -14,6 +14,8 @@ _HOME = {
     "AdditiveRegressor": "additive.estimators",
     "SplineEmbedding": "additive.embeddings",
     "AdditiveDisplay": "additive.display",
+    "ShareBoostClassifier": "shareboost.estimator",
+    "ShareBoostDisplay": "shareboost.display",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
     "save": "estimator.persistence",
