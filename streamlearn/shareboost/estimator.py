@@ -21,12 +21,13 @@ from ..estimator.certificate import Certificate
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from . import needs
-from .candidates import Columns, Kind, Pieces, Products, Stumps, features
+from .candidates import Columns, Kind, Products, Stumps, features
 from .design import TARGET, Layout
 from .fetching import start_fold
 from .kernels import score_rows
 from .objective import Penalty, best_intercept, residual
 from .path import Point, as_table, path_fold
+from .pieces import SAMPLE_ROWS, PieceSearch, make_pieces
 from .scoring import (
     FLAT,
     ListSearch,
@@ -40,6 +41,7 @@ from .scoring import (
     residual_state,
 )
 from .side import Side, ThinSource
+from .stumps import MOST_BINS, StumpSearch, first_edges
 from .training import Settings, Training
 
 
@@ -191,11 +193,18 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
         n_units, unit = d, 8 * K
         if self.candidates == "products":
             unit = 8 * max(K, 2) * d
+        elif self.candidates == "stumps":
+            unit = MOST_BINS * (8 * (K + 2) + 16)
+        elif self.candidates == "pieces":
+            n_units, unit = self.n_anchors, self.n_radii * max(K, 2) * (d + 1) * 8
         return needs.size_of(self, dataset, n_units, unit, self.candidates)
+
+    def _sample_rows(self, dataset: Any) -> int:
+        return SAMPLE_ROWS if self.candidates == "pieces" else 0
 
     # Fitting.
 
-    def _fit(self, run, dataset, summary, validation=None) -> Certificate:
+    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
         dtype = dataset.dtype.name
         K = len(self.classes_)
         penalty = Penalty(float(self.ridge), float(self.mixed_norm), float(self.sharpness))
@@ -204,7 +213,7 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
         intercept, loss = best_intercept(shares)
         table = residual(np.tile(intercept, (K, 1)), np.arange(K), np.ones(K))
         read = Reader(run, dataset, dataset.feature_names)
-        kind, search = self._search(run, read, dataset, summary, penalty)
+        kind, search = self._search(run, read, dataset, summary, penalty, sample)
         read.precede(start_fold(table, summary.total_weight, dtype))
         size = self._size(dataset, summary)
         source = ThinSource(size.n_rows, size.thin_rows, size.side_row_nbytes)
@@ -245,13 +254,23 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
         return self._certificate(training, self._points[chosen], validation is not None)
 
     def _search(
-        self, run: Any, read: Reader, dataset: Any, summary: Any, penalty: Penalty
+        self, run: Any, read: Reader, dataset: Any, summary: Any, penalty: Penalty, sample: Any
     ) -> tuple[Kind, Any]:
         """What is searched, and how."""
         K = len(self.classes_)
         state = residual_state(dataset.dtype.name, K)
         block = needs.block_of(self._size(dataset, summary), needs.score_state_bytes(run.plan))
-        how = {"rule": self.rule, "bound": penalty.curvature(K), "n_classes": K}
+        how = {"rule": self.rule, "bound": penalty.curvature(K)}
+        if self.candidates == "stumps":
+            edges = first_edges(summary, dataset.dtype)
+            return Stumps(), StumpSearch(read, edges, state, dataset.dtype, block=block, **how)
+        if self.candidates == "pieces":
+            pieces = make_pieces(
+                run, dataset, sample, self.n_anchors, self.n_radii, self.random_state
+            )
+            total = float(summary.total_weight)
+            return pieces, PieceSearch(read, pieces, state, total, block=block, **how)
+        how["n_classes"] = K
         mean = np.array([column.mean for column in summary.columns])
         variance = np.array([column.variance for column in summary.columns])
         if self.candidates == "products":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..numeric.jit import kernel, sum_kernel
 
 
@@ -59,6 +57,19 @@ def distances_to(x, anchor):
 
 
 @kernel
+def least_above(limits, d):
+    """The first of ascending limits that is above d, which is below the last."""
+    lo, hi = 0, len(limits) - 1
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if d < limits[mid]:
+            hi = mid
+        else:
+            lo = mid + 1
+    return lo
+
+
+@kernel
 def flag_rows(X, anchors, limits, out):
     """out (m, q) uint8: whether |x - anchors[k]|^2 < limits[k]."""
     for i in range(X.shape[0]):
@@ -79,15 +90,28 @@ def sum_by_radius(X, R, anchors, limits, sums):
         for a in range(len(anchors)):
             d = distances_to(X[i], anchors[a])
             if d < limits[n - 1]:
-                lo, hi = 0, n - 1
-                while lo < hi:
-                    mid = (lo + hi) >> 1
-                    if d < limits[mid]:
-                        hi = mid
-                    else:
-                        lo = mid + 1
+                lo = least_above(limits, d)
                 for k in range(K):
                     r = R[i, k]
                     for j in range(p):
                         sums[a, lo, k, j] += r * X[i, j]
                     sums[a, lo, k, p] += r
+
+
+@kernel
+def add_squares(X, R, anchors, limits, sums):
+    """Add R_i (x_i, 1) and R_i (x_i^2, 1) to sums (n_anchors, n_limits, 2, p + 1); R is (m, 1)."""
+    m, p = X.shape
+    n = len(limits)
+    for i in range(m):
+        r = R[i, 0]
+        for a in range(len(anchors)):
+            d = distances_to(X[i], anchors[a])
+            if d < limits[n - 1]:
+                lo = least_above(limits, d)
+                for j in range(p):
+                    x = float(X[i, j])
+                    sums[a, lo, 0, j] += r * x
+                    sums[a, lo, 1, j] += r * x * x
+                sums[a, lo, 0, p] += r
+                sums[a, lo, 1, p] += r
