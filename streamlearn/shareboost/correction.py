@@ -29,6 +29,8 @@ MEMORY = 12
 ITERATIONS = 300
 SUFFICIENT = 1e-4
 JITTER = 1e-10
+ROUNDING = {True: 1e-12, False: 1e-7}
+"""Relative error of a value summed in float64, and (not `newton`) perhaps in float32."""
 
 State = dict[str, Any]
 
@@ -205,7 +207,7 @@ def correct(
     for _ in range(ITERATIONS):
         if factors is None or metric.kind == "newton":
             curvature = read(curvature_fold(layout, theta, metric))
-            factors = _factor(curvature, metric, penalty.diagonal(theta[:, 1:]), theta.shape)
+            factors = _factor(curvature, metric, penalty, theta)
             pairs.clear()
             n_reads += 1
         step = _direction(g, pairs, partial(_solve, factors, metric))
@@ -222,8 +224,9 @@ def correct(
                 break
             curve = 2.0 * (new_value - value + t * slope) / t**2
             t = float(np.clip(slope / curve if curve > 0 else 0.5 * t, 0.1 * t, 0.5 * t))
-            if t < 1e-4:  # the value is at its rounding, or nearly: no step is seen to lower it
-                return Solved(theta, value, loss, g, decrement, n_reads, False)
+            if t < 1e-4:  # no step is seen to lower the value
+                level = ROUNDING[metric.kind == "newton"] * abs(value)
+                return Solved(theta, value, loss, g, decrement, n_reads, decrement <= level)
         if metric.kind == "blocks":
             s, y = new_theta - theta, new_g - g
             curved = float((s * y).sum())
@@ -244,20 +247,23 @@ def _evaluate(
 
 
 def _factor(
-    curvature: list[np.ndarray], metric: Metric, diagonal: np.ndarray, shape: tuple[int, int]
+    curvature: list[np.ndarray], metric: Metric, penalty: Penalty, theta: np.ndarray
 ) -> list[Any]:
     """Cholesky factors, of correlations: columns may be in any units."""
-    K, n = shape
-    extra = np.concatenate([np.zeros((K, 1)), diagonal], axis=1)
+    K, n = theta.shape
     if metric.kind == "newton":
-        H = curvature[0] + np.diag(extra.ravel())
-        scale = np.sqrt(np.maximum(H.diagonal().reshape(K, n).mean(axis=0), np.finfo(float).tiny))
-        H = H / np.outer(np.tile(scale, K), np.tile(scale, K))
+        H = curvature[0]
         view = H.reshape(K, n, K, n)
-        # the Hessian does not see what all classes have in common: make that direction stiff
+        for j, part in enumerate(penalty.hessian(theta[:, 1:]), start=1):
+            view[:, j, :, j] += part
+        scale = np.sqrt(np.maximum(H.diagonal().reshape(K, n).mean(axis=0), np.finfo(float).tiny))
+        scale = np.tile(scale, K)
+        H /= np.outer(scale, scale)
+        # the loss does not see what all classes have in common: make that direction stiff
         view += (np.eye(n) / K)[None, :, None, :]
         H[np.diag_indices(K * n)] += JITTER
-        return [(cho_factor(H, lower=True), np.tile(scale, K))]
+        return [(cho_factor(H, lower=True), scale)]
+    extra = np.concatenate([np.zeros((K, 1)), penalty.diagonal(theta[:, 1:])], axis=1)
     factors = []
     blocks = iter(curvature)
     for k in range(K):

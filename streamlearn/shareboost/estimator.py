@@ -69,7 +69,8 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
     groups : array-like of shape (d,), optional
         Group of each column; whole groups are selected, by the sum of their columns' scores.
     ridge, mixed_norm : float, default=0.0
-        Weights of |W|^2 and of the smoothed |W|_{inf,1}.
+        Weights of |W|^2 and of the smoothed |W|_{inf,1} of W less what its classes have in
+        common, to which the loss is blind.
     sharpness : float, default=10.0
         Of the smoothing: the larger, the closer to the norm.
     columns_per_pass : int or "auto", default="auto"

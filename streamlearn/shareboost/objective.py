@@ -38,7 +38,12 @@ def residual(Z: np.ndarray, codes: np.ndarray, share: np.ndarray) -> np.ndarray:
 class Penalty(NamedTuple):
     """ridge |W|^2 + mixed |W|_{inf,1}, the latter smoothed as in section 2.1 of the paper.
 
-    (1/sharpness) sum_j (log sum_c (exp(s W_cj) + exp(-s W_cj)) - log 2K), 0 at W = 0.
+    The loss is blind to what all classes have in common, so W adds up to 0 over them, and of a
+    column w the smooth norm is the least that a common shift makes it, which is
+
+        (1/2s) (log sum_c exp(s w_c) + log sum_c exp(-s w_c)) - log(K)/s       s = sharpness
+
+    near (max w - min w) / 2, and 0 at 0.
     """
 
     ridge: float
@@ -55,31 +60,39 @@ class Penalty(NamedTuple):
     def value(self, W: np.ndarray) -> float:
         value = self.ridge * float((W**2).sum())
         if self.mixed:
-            soft = logsumexp(self._both(W), axis=0) - np.log(2.0 * len(W))
-            value += self.mixed / self.sharpness * float(soft.sum())
+            s = self.sharpness
+            soft = (logsumexp(s * W, axis=0) + logsumexp(-s * W, axis=0)) / 2 - np.log(len(W))
+            value += self.mixed / s * float(soft.sum())
         return value
 
     def gradient(self, W: np.ndarray) -> np.ndarray:
         gradient = 2.0 * self.ridge * W
         if self.mixed:
-            plus, minus = np.split(self._weights(W), 2)
-            gradient = gradient + self.mixed * (plus - minus)
+            high, low = self._weights(W)
+            gradient = gradient + self.mixed / 2 * (high - low)
         return gradient
+
+    def hessian(self, W: np.ndarray) -> np.ndarray:
+        """(width, K, K): columns do not interact."""
+        H = 2.0 * self.ridge * np.eye(len(W)) * np.ones((W.shape[1], 1, 1))
+        for p in self._weights(W) if self.mixed else ():
+            p = p.T
+            spread = p[:, :, None] * np.eye(len(W)) - p[:, :, None] * p[:, None, :]
+            H += self.mixed * self.sharpness / 2 * spread
+        return H
 
     def diagonal(self, W: np.ndarray) -> np.ndarray:
         """A diagonal not below its Hessian."""
         diagonal = np.full(W.shape, 2.0 * self.ridge)
         if self.mixed:
-            plus, minus = np.split(self._weights(W), 2)
-            diagonal += self.mixed * self.sharpness * (plus + minus)
+            diagonal += self.mixed * self.sharpness / 2 * sum(self._weights(W))
         return diagonal
 
-    def _both(self, W: np.ndarray) -> np.ndarray:
-        return self.sharpness * np.concatenate([W, -W])
-
-    def _weights(self, W: np.ndarray) -> np.ndarray:
-        both = self._both(W)
-        return np.exp(both - logsumexp(both, axis=0))
+    def _weights(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Softmax of s w and of -s w, for each column."""
+        scaled = self.sharpness * W
+        high = np.exp(scaled - logsumexp(scaled, axis=0))
+        return high, np.exp(-scaled - logsumexp(-scaled, axis=0))
 
 
 def best_intercept(shares: np.ndarray) -> tuple[np.ndarray, float]:
@@ -101,9 +114,10 @@ def best_intercept(shares: np.ndarray) -> tuple[np.ndarray, float]:
         H = np.diag(shares @ rho) - (rho * shares[:, None]).T @ rho
         step = np.linalg.solve(H + 1.0 / K, g)  # the ones make up for the direction H cannot see
         t, slope = 1.0, float(g @ step)
-        if slope <= 1e-15:
+        if slope <= 1e-28:
             break
-        while (new := value_at(b - t * step))[0] > value - 1e-4 * t * slope and t > 1e-6:
+        enough = 1e-4 * slope - 1e-15 * value  # near the end the value is at its rounding
+        while (new := value_at(b - t * step))[0] > value - t * enough and t > 1e-6:
             t *= 0.5
         b = b - t * step
         value, rho = new

@@ -26,19 +26,16 @@ class ThinSource:
     """Row numbers without columns: what a read of row state alone goes over."""
 
     n_rows: int
-    slice_rows: int
+    rows_at_once: int
     row_nbytes: int
 
     @property
     def stored_nbytes(self) -> int:
         return self.n_rows * self.row_nbytes
 
-    def with_slice_rows(self, n: int) -> ThinSource:
-        return ThinSource(self.n_rows, n, self.row_nbytes)
-
     def refs(self) -> tuple[Ref, ...]:
-        starts = range(0, self.n_rows, self.slice_rows)
-        stops = [min(a + self.slice_rows, self.n_rows) for a in starts]
+        starts = range(0, self.n_rows, self.rows_at_once)
+        stops = [min(a + self.rows_at_once, self.n_rows) for a in starts]
         return tuple(
             Ref(a, b, (b - a) * self.row_nbytes) for a, b in zip(starts, stops, strict=True)
         )
