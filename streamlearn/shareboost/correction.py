@@ -28,7 +28,9 @@ BLOCK_WORK = 1e11
 MEMORY = 12
 ITERATIONS = 300
 SUFFICIENT = 1e-4
-JITTER = 1e-10
+JITTER = {"newton": 1e-10, "blocks": 1e-6}
+"""Added to correlations; a thousand times more whenever no step is seen to lower the value."""
+MOST_JITTER = 1.0
 ROUNDING = {True: 1e-12, False: 1e-7}
 """Relative error of a value summed in float64, and (not `newton`) perhaps in float32."""
 
@@ -203,13 +205,13 @@ def correct(
     n_reads = 1
     factors: Any = None
     pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
-    decrement = np.inf
+    decrement, jitter = np.inf, JITTER[metric.kind]
+    level = ROUNDING[metric.kind == "newton"]
     for _ in range(ITERATIONS):
         if factors is None or metric.kind == "newton":
             curvature = read(curvature_fold(layout, theta, metric))
-            factors = _factor(curvature, metric, penalty, theta)
-            pairs.clear()
             n_reads += 1
+            factors = _factor(curvature, metric, penalty, theta, jitter)
         step = _direction(g, pairs, partial(_solve, factors, metric))
         slope = float((g * step).sum())
         decrement = 0.5 * slope
@@ -220,13 +222,19 @@ def correct(
             new_theta = theta - t * step
             new_value, new_loss, new_g = read_at(new_theta)
             n_reads += 1
-            if new_value <= value - SUFFICIENT * t * slope:
+            lower = new_value <= value - SUFFICIENT * t * slope
+            if lower or t < 1e-3:
                 break
             curve = 2.0 * (new_value - value + t * slope) / t**2
             t = float(np.clip(slope / curve if curve > 0 else 0.5 * t, 0.1 * t, 0.5 * t))
-            if t < 1e-4:  # no step is seen to lower the value
-                level = ROUNDING[metric.kind == "newton"] * abs(value)
-                return Solved(theta, value, loss, g, decrement, n_reads, decrement <= level)
+        if not lower:
+            at_rounding = decrement <= level * abs(value)
+            if at_rounding or jitter >= MOST_JITTER:
+                return Solved(theta, value, loss, g, decrement, n_reads, at_rounding)
+            jitter *= 1000.0
+            factors = _factor(curvature, metric, penalty, theta, jitter)
+            pairs.clear()
+            continue
         if metric.kind == "blocks":
             s, y = new_theta - theta, new_g - g
             curved = float((s * y).sum())
@@ -247,12 +255,12 @@ def _evaluate(
 
 
 def _factor(
-    curvature: list[np.ndarray], metric: Metric, penalty: Penalty, theta: np.ndarray
+    curvature: list[np.ndarray], metric: Metric, penalty: Penalty, theta: np.ndarray, jitter: float
 ) -> list[Any]:
     """Cholesky factors, of correlations: columns may be in any units."""
     K, n = theta.shape
     if metric.kind == "newton":
-        H = curvature[0]
+        H = curvature[0].copy()
         view = H.reshape(K, n, K, n)
         for j, part in enumerate(penalty.hessian(theta[:, 1:]), start=1):
             view[:, j, :, j] += part
@@ -261,7 +269,7 @@ def _factor(
         H /= np.outer(scale, scale)
         # the loss does not see what all classes have in common: make that direction stiff
         view += (np.eye(n) / K)[None, :, None, :]
-        H[np.diag_indices(K * n)] += JITTER
+        H[np.diag_indices(K * n)] += jitter
         return [(cho_factor(H, lower=True), scale)]
     extra = np.concatenate([np.zeros((K, 1)), penalty.diagonal(theta[:, 1:])], axis=1)
     factors = []
@@ -271,7 +279,7 @@ def _factor(
             H = next(blocks) + np.diag(extra[k, a:b])
             scale = np.sqrt(np.maximum(H.diagonal(), 1e-8 * max(H.diagonal().max(), 1e-300)))
             H = H / np.outer(scale, scale)
-            H[np.diag_indices(b - a)] += 1e-6  # float32 sums are no more definite than this
+            H[np.diag_indices(b - a)] += jitter
             factors.append((cho_factor(H, lower=True), scale))
     return factors
 

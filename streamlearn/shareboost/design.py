@@ -96,9 +96,8 @@ class Dense:
         return R.astype(self.A.dtype, copy=False).T @ self.A
 
     def gram(self, h: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """A' diag(h) A of the coefficients [start, stop), from rows where h is not negligible."""
-        A, h = _heavy(self.A[:, start:stop], h)
-        return A.T @ (A * h.astype(A.dtype)[:, None])
+        """About A' diag(h) A of the coefficients [start, stop)."""
+        return _gram(self.A[:, start:stop], h)
 
 
 class Pieces:
@@ -132,16 +131,21 @@ class Pieces:
         if start == 0:  # the intercept is a block of its own
             return np.full((1, 1), h.sum())
         rows = self.inside[(start - 1) // self.V.shape[1]]
-        V, h = _heavy(self.V[rows], h[rows])
-        return V.T @ (V * h.astype(V.dtype)[:, None])
+        return _gram(self.V[rows], h[rows])
 
 
-NEGLIGIBLE = 1e-3
+LIGHT = 1e-3
 
 
-def _heavy(A: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that decide a Gram: in a well fitted model most weights are next to nothing."""
-    if not len(h):
-        return A, h
-    heavy = np.flatnonzero(h > NEGLIGIBLE * h.max())
-    return (A[heavy], h[heavy]) if 2 * len(heavy) < len(h) else (A, h)
+def _gram(A: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """A' diag(h) A; where most weights are next to nothing these rows add to its diagonal alone."""
+    h = h.astype(A.dtype, copy=False)
+    heavy = np.flatnonzero(h > LIGHT * h.max(initial=0))
+    if 2 * len(heavy) >= len(h):
+        return A.T @ (A * h[:, None])
+    light = h.copy()
+    light[heavy] = 0
+    A_heavy = A[heavy]
+    H = A_heavy.T @ (A_heavy * h[heavy, None])
+    H[np.diag_indices(len(H))] += light @ (A * A)
+    return H
