@@ -31,6 +31,8 @@ SUFFICIENT = 1e-4
 JITTER = {"newton": 1e-10, "blocks": 1e-6}
 """Added to correlations; a thousand times more whenever no step is seen to lower the value."""
 MOST_JITTER = 1.0
+LIGHT = 1e-3
+"""Rows of a smaller rho (1 - rho) add to a block's diagonal alone."""
 ROUNDING = {True: 1e-12, False: 1e-7}
 """Relative error of a value summed in float64, and (not `newton`) perhaps in float32."""
 
@@ -152,15 +154,17 @@ def _add_blocks(
     cut = slice(None, None, metric.stride)
     if metric.stride > 1:
         states = {name: values[cut] for name, values in chunk.state.items()}
-        chunk = Chunk(chunk.X[cut], rows=chunk.rows[cut], state=states)
+        chunk = Chunk(np.empty(0), rows=chunk.rows[cut], state=states)
     rows = rows_of(layout, chunk)
     if not len(rows.codes):
         return state
     _, rho = margin_softmax(rows.design.forward(theta), rows.codes)
     for k in range(len(theta)):
-        h = rows.share * rho[:, k] * (1.0 - rho[:, k])
+        h = rho[:, k] * (1.0 - rho[:, k])
+        heavy = h > LIGHT
+        h *= rows.share
         for a, b in metric.blocks:
-            state[f"{k}-{a}"] += rows.design.gram(h, a, b)
+            state[f"{k}-{a}"] += rows.design.gram(h, heavy, a, b)
     return state
 
 

@@ -15,6 +15,8 @@ from ..passes.fold import RowState
 TARGET = RowState("target", "float64", 2, False)
 """Of each row: class code, and its share of the total weight (0: the row is absent)."""
 BASE = "base"
+KEPT = "kept"
+"""What a chunk of a side store in memory has instead of row states."""
 
 
 class Layout(NamedTuple):
@@ -66,8 +68,8 @@ def rows_of(layout: Layout, chunk: Chunk) -> Rows:
 def stored_columns(layout: Layout, chunk: Chunk) -> np.ndarray:
     """(m, picks) by columns; for features the column of ones comes first."""
     ones = 0 if layout.n_base else 1
-    if chunk.X.shape[1]:  # kept in memory as this function makes it, with room for more columns
-        return chunk.X[:, : ones + len(layout.picks)]
+    if KEPT in chunk.state:  # as this function makes it, with room for more columns
+        return chunk.state[KEPT][:, : ones + len(layout.picks)]
     dtype = np.uint8 if layout.n_base else np.dtype(layout.dtype)
     stored = np.empty((chunk.n_rows, ones + len(layout.picks)), dtype, order="F")
     stored[:, :ones] = 1
@@ -95,9 +97,12 @@ class Dense:
         """(K, 1 + width) R' A."""
         return R.astype(self.A.dtype, copy=False).T @ self.A
 
-    def gram(self, h: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """About A' diag(h) A of the coefficients [start, stop)."""
-        return _gram(self.A[:, start:stop], h)
+    def gram(self, h: np.ndarray, heavy: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """A' diag(h) A of the coefficients [start, stop); rows not `heavy` on its diagonal alone.
+
+        In a well fitted model most weights are next to nothing.
+        """
+        return _gram(self.A[:, start:stop], h, heavy)
 
 
 class Pieces:
@@ -127,25 +132,19 @@ class Pieces:
         parts = [R[rows].T @ self.V[rows] for rows in self.inside]
         return np.concatenate([R.sum(axis=0, dtype=np.float64)[:, None], *parts], axis=1)
 
-    def gram(self, h: np.ndarray, start: int, stop: int) -> np.ndarray:
+    def gram(self, h: np.ndarray, heavy: np.ndarray, start: int, stop: int) -> np.ndarray:
         if start == 0:  # the intercept is a block of its own
             return np.full((1, 1), h.sum())
         rows = self.inside[(start - 1) // self.V.shape[1]]
-        return _gram(self.V[rows], h[rows])
+        return _gram(self.V[rows], h[rows], heavy[rows])
 
 
-LIGHT = 1e-3
-
-
-def _gram(A: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """A' diag(h) A; where most weights are next to nothing these rows add to its diagonal alone."""
+def _gram(A: np.ndarray, h: np.ndarray, heavy: np.ndarray) -> np.ndarray:
     h = h.astype(A.dtype, copy=False)
-    heavy = np.flatnonzero(h > LIGHT * h.max(initial=0))
-    if 2 * len(heavy) >= len(h):
+    if heavy.all():
         return A.T @ (A * h[:, None])
-    light = h.copy()
-    light[heavy] = 0
     A_heavy = A[heavy]
     H = A_heavy.T @ (A_heavy * h[heavy, None])
-    H[np.diag_indices(len(H))] += light @ (A * A)
+    A_light = A[~heavy]
+    H[np.diag_indices(len(H))] += h[~heavy] @ (A_light * A_light)
     return H

@@ -185,6 +185,8 @@ def _look(
     chunk: Chunk,
 ) -> State:
     rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
     Z = rows.design.forward(theta)
     V = chunk.state[name][rows.keep]
     for j, u in enumerate(U):
@@ -220,6 +222,8 @@ def _add_without(
     layout: Layout, theta: np.ndarray, cuts: Sequence[tuple[int, int]], state: State, chunk: Chunk
 ) -> State:
     rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
     Z = rows.design.forward(theta)
     for n, (start, stop) in enumerate(cuts):
         loss, _ = margin_softmax(Z - rows.design.part(theta, start, stop), rows.codes)

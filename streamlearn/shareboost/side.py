@@ -18,7 +18,7 @@ from ..data.source import Chunk, Ref
 from ..engine.lanes import MergeTree, cut_lanes
 from ..engine.row_state import RowAccess, RowFile
 from ..passes.fold import Fold, RowState
-from .design import BASE, TARGET, Layout, stored_columns
+from .design import BASE, KEPT, TARGET, Layout, stored_columns
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,8 @@ class Side:
         if self._kept is not None:
             at = pick + (0 if self.layout.n_base else 1)
             for chunk in self._kept:
-                chunk.X[:, at : at + len(picks) - pick] = chunk.X[
-                    :, at + 1 : at + 1 + len(picks) - pick
-                ].copy()
+                later = chunk.state[KEPT][:, at + 1 : at + 1 + len(picks) - pick].copy()
+                chunk.state[KEPT][:, at : at + len(picks) - pick] = later
 
     def fold(self, fold: Fold) -> Any:
         """A read of the side store that only sums."""
@@ -117,10 +116,12 @@ class Side:
         files = [self._run.row_state(state.name) for state in fixed]
         with RowAccess(()) as access:
             for ref in self.source.refs():
-                X = np.empty((ref.n_rows, ones + self._capacity), dtype, order="F")
-                X[:, :ones] = 1
+                kept = np.empty((ref.n_rows, ones + self._capacity), dtype, order="F")
+                kept[:, :ones] = 1
                 state = {f.name: access.read_span(f, ref.start, ref.stop) for f in files}
-                self._kept.append(Chunk(X, rows=range(ref.start, ref.stop), state=state))
+                state[KEPT] = kept
+                rows = range(ref.start, ref.stop)
+                self._kept.append(Chunk(np.empty((ref.n_rows, 0)), rows=rows, state=state))
         self._fill(0)
 
     def _fill(self, first: int) -> None:
@@ -135,7 +136,8 @@ class Side:
                 state = {f.name: access.read_span(f, ref.start, ref.stop) for f in files}
                 bare = Chunk(np.empty((ref.n_rows, 0)), rows=chunk.rows, state=state)
                 at = ones + first
-                chunk.X[:, at : at + len(layout.picks)] = stored_columns(layout, bare)[:, ones:]
+                added = stored_columns(layout, bare)[:, ones:]
+                chunk.state[KEPT][:, at : at + len(layout.picks)] = added
 
 
 def fold_in_memory(fold: Fold, refs: Sequence[Ref], chunks: Sequence[Chunk], threads: int) -> Any:

@@ -213,9 +213,9 @@ def _single(answer):
 
 def test_both_gives_what_each_gives(fold):
     pair = both(fold, folds()["passes.summary.summary_fold"])
-    first, second = run_fold(pair, [whole()])
-    same(first, run_fold(fold, [whole()]), rtol=0)
-    same(second, run_fold(pair, [whole()])[1], rtol=0)
+    first, second = finish(pair, state_of(pair, whole()))
+    same(first, finish(fold, state_of(fold, whole())), rtol=0)
+    same(second, run_fold(folds()["passes.summary.summary_fold"], [whole()]), rtol=0)
 
 
 def test_a_dataset_is_read_through():
