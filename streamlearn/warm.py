@@ -28,6 +28,7 @@ def warm() -> None:
     with warnings.catch_warnings(), config_context(scheduler="synchronous", progress=False):
         warnings.simplefilter("ignore", ConvergenceWarning)
         _warm_additive()
+        _warm_shareboost()
 
 
 def _warm_additive() -> None:
@@ -65,6 +66,23 @@ def _warm_additive() -> None:
     for table in (single, tables[2]):  # sweeps take coordinates, of one dtype
         for loss in ("log_loss", "squared_hinge", "hinge"):
             AdditiveClassifier(loss=loss, solver="dual-cd", n_bases=4, max_passes=3).fit(table, y)
+
+
+def _warm_shareboost() -> None:
+    """Fit and use every kind of candidate."""
+    import numpy as np
+
+    from .shareboost.estimator import ShareBoostClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.random((N_ROWS, 3))
+    y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
+    for table in (X.astype(np.float32), X):
+        for candidates in ("columns", "stumps", "pieces"):
+            model = ShareBoostClassifier(
+                2, candidates=candidates, n_anchors=3, n_radii=2, ridge=1e-3
+            )
+            model.fit(table, y).predict(table)
 
 
 class _Warm(ModuleType):

@@ -266,7 +266,8 @@ class ListSearch:
 
     def _candidates(self, n: int) -> np.ndarray | None:
         """Features that may be among the n best; None: all are to be read."""
-        if self._cost is None or not np.isfinite(self._slack[self.open]).all():
+        unknown = not np.isfinite(self._slack[self.open]).all()
+        if self._cost is None or unknown or not self.open.any():
             return None
         l1 = np.abs(self.G).sum(axis=0)
         # a little more than the theory asks for: the sums themselves are rounded

@@ -11,9 +11,13 @@ FITS = {
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+SHAREBOOST = {
+    "shareboost-3-classes": {"n_selected": 5, "ridge": 1e-4, "columns_per_pass": 2, "prune": True},
+    "shareboost-stumps": {"n_selected": 3, "ridge": 1e-4, "candidates": "stumps"},
+}
 
 
-@pytest.fixture(scope="module", params=FITS)
+@pytest.fixture(scope="module", params=[*FITS, *SHAREBOOST])
 def job(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     n_classes = 3 if "classes" in request.param else 2
@@ -21,8 +25,14 @@ def job(request, tmp_path_factory):
     return {
         "path": path,
         "chunk_rows": 1_024,
-        "parameters": {"n_bases": 8, **FITS[request.param]},
+        **fit_of(request.param),
     }
+
+
+def fit_of(name):
+    if name in SHAREBOOST:
+        return {"estimator": "ShareBoostClassifier", "parameters": SHAREBOOST[name]}
+    return {"parameters": {"n_bases": 8, **FITS[name]}}
 
 
 @pytest.fixture(scope="module")
