@@ -18,9 +18,10 @@ def prepare(**options):
 def run(report, *, train, test, budget, threads, chunk_rows, sizes, checkpoint=None, **parameters):
     import warnings
 
+    from sklearn.exceptions import ConvergenceWarning
+
     import streamlearn
     from bench.peers.ours import time_reads
-    from sklearn.exceptions import ConvergenceWarning
 
     reads = time_reads()
     data = streamlearn.open_dataset(train, target="y", chunk_rows=chunk_rows)

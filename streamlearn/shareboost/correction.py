@@ -202,7 +202,8 @@ def correct(
 ) -> Solved:
     """Minimise from theta (which adds up to 0 over classes), until a step promises below tol.
 
-    `tol` may be a function of the value reached.  The value falls in every step.  One read a step, and in Newton steps one more.
+    `tol` may be a function of the value reached.  The value falls in every step.  One read a step,
+    and in Newton steps one more.
     """
     read_at = partial(_evaluate, read, layout, penalty, metric.kind == "newton")
     value, loss, g = read_at(theta)

@@ -27,7 +27,9 @@ class ShareBoostDisplay:
     figure_ : Figure
     """
 
-    def __init__(self, path: dict[str, np.ndarray], weights: np.ndarray, classes: list, names: list):
+    def __init__(
+        self, path: dict[str, np.ndarray], weights: np.ndarray, classes: list, names: list
+    ):
         self.path, self.weights, self.classes, self.names = path, weights, classes, names
 
     @classmethod

@@ -4,48 +4,36 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from ..data.dataset import Dataset
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
-from ..estimator.inputs import is_dask, is_on_disk, open_features
-from ..estimator.predicting import check_finite
 from . import needs
-from .candidates import Columns, Kind, Products, Stumps, features
 from .design import TARGET, Layout
 from .fetching import start_fold
 from .kernels import score_rows
 from .objective import Penalty, best_intercept, residual
 from .path import Point, as_table, path_fold
-from .pieces import SAMPLE_ROWS, PieceSearch, make_pieces
+from .pieces import SAMPLE_ROWS
 from .scoring import (
-    FLAT,
-    ListSearch,
     Reader,
-    column_gradient,
-    column_of,
     group_kind,
-    pair_of,
-    product_gradient,
-    product_moments,
-    residual_state,
 )
+from .searching import make_search
+from .selecting import Selector
 from .side import Side, ThinSource
-from .stumps import MOST_BINS, StumpSearch, first_edges
+from .stumps import MOST_BINS
 from .training import Settings, Training
 
 
-class ShareBoostClassifier(TransformerMixin, StreamClassifier):
+class ShareBoostClassifier(Selector, StreamClassifier):
     """Multiclass classifier on few columns, all of them shared by all classes.
 
         minimise  sum_i s_i/S log sum_c exp(1[c != y_i] + z_ic - z_iy)
@@ -214,7 +202,8 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
         intercept, loss = best_intercept(shares)
         table = residual(np.tile(intercept, (K, 1)), np.arange(K), np.ones(K))
         read = Reader(run, dataset, dataset.feature_names)
-        kind, search = self._search(run, read, dataset, summary, penalty, sample)
+        block = needs.block_of(self._size(dataset, summary), needs.score_state_bytes(run.plan))
+        kind, search = make_search(self, run, read, dataset, summary, penalty, sample, block)
         read.precede(start_fold(table, summary.total_weight, dtype))
         size = self._size(dataset, summary)
         source = ThinSource(size.n_rows, size.thin_rows, size.side_row_nbytes)
@@ -253,49 +242,6 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
         self._set(self._points[chosen])
         self._full_reads = read.n_columns_read / dataset.n_features
         return self._certificate(training, self._points[chosen], validation is not None)
-
-    def _search(
-        self, run: Any, read: Reader, dataset: Any, summary: Any, penalty: Penalty, sample: Any
-    ) -> tuple[Kind, Any]:
-        """What is searched, and how."""
-        K = len(self.classes_)
-        state = residual_state(dataset.dtype.name, K)
-        block = needs.block_of(self._size(dataset, summary), needs.score_state_bytes(run.plan))
-        how = {"rule": self.rule, "bound": penalty.curvature(K)}
-        if self.candidates == "stumps":
-            edges = first_edges(summary, dataset.dtype)
-            return Stumps(), StumpSearch(read, edges, state, dataset.dtype, block=block, **how)
-        if self.candidates == "pieces":
-            pieces = make_pieces(
-                run, dataset, sample, self.n_anchors, self.n_radii, self.random_state
-            )
-            total = float(summary.total_weight)
-            return pieces, PieceSearch(read, pieces, state, total, block=block, **how)
-        how["n_classes"] = K
-        mean = np.array([column.mean for column in summary.columns])
-        variance = np.array([column.variance for column in summary.columns])
-        if self.candidates == "products":
-            p = dataset.n_features
-            mean, variance = product_moments(read, block, float(summary.total_weight))
-            return Products(), ListSearch(
-                partial(product_gradient, read, state, block),
-                partial(pair_of, p),
-                mean,
-                variance,
-                variance > FLAT * (variance + mean**2),
-                **how,
-            )
-        kind = group_kind(self.groups, dataset.n_features)
-        return kind, ListSearch(
-            partial(column_gradient, read, state, block),
-            column_of,
-            mean,
-            variance,
-            variance > FLAT * (variance + mean**2),
-            group_of=kind.group_of,
-            cost=read.cost,
-            **how,
-        )
 
     def _validate(self, run: Any, validation: Any) -> None:
         """Loss and error of the whole path on held-out rows, in one read."""
@@ -379,20 +325,6 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
 
     # Using it.
 
-    def _used_columns(self) -> list[int] | None:
-        """Columns that decisions need; None: all."""
-        used = self.support_.tolist()
-        return used if 0 < len(used) < self.n_features_in_ else None
-
-    def _needed_of(self, X: np.ndarray) -> np.ndarray:
-        """The columns of use, of rows that have all columns or only these."""
-        return X if X.shape[1] == len(self.support_) else X[:, self.support_]
-
-    def _features(self, X: np.ndarray) -> np.ndarray:
-        if not self.choices_:
-            return np.empty((len(X), 0), X.dtype)
-        return features(self._kind, self._needed_of(X), self.support_, self.choices_)
-
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         V = np.ascontiguousarray(self._features(chunk.X))
         Z = np.empty((chunk.n_rows, len(self.intercept_)))
@@ -409,67 +341,6 @@ class ShareBoostClassifier(TransformerMixin, StreamClassifier):
             return np.column_stack([1.0 - p, p])
         e = np.exp(decision - decision.max(axis=1, keepdims=True))
         return e / e.sum(axis=1, keepdims=True)
-
-    def get_support(self, indices: bool = False) -> np.ndarray:
-        """Which columns of X the model uses.
-
-        Returns
-        -------
-        (d,) bool, or with `indices` their numbers, ascending
-        """
-        check_is_fitted(self)
-        if indices:
-            return self.support_.copy()
-        mask = np.zeros(self.n_features_in_, bool)
-        mask[self.support_] = True
-        return mask
-
-    def transform(self, X):
-        """The selected features of the rows, for use before any other estimator.
-
-        Columns come in their order in X; products, stumps and pieces in that of selection.
-
-        Parameters
-        ----------
-        X : array-like, frame, path or Dataset
-
-        Returns
-        -------
-        array of shape (n, width); for a path or a Dataset a Dataset, of which nothing is read yet
-        """
-        check_is_fitted(self)
-        if is_dask(X):
-            raise TypeError(
-                "transform takes arrays, frames, paths and Datasets; open the dask collection with "
-                "open_dataset, whose Dataset it returns with the selected features"
-            )
-        names = self.get_feature_names_out()
-        if isinstance(X, Dataset) or is_on_disk(X):
-            features = open_features(self, X)
-            if isinstance(X, Dataset):
-                features = replace(features, target=X.target, weight=X.weight)
-            if isinstance(self._kind, Columns):
-                return features
-            return features.map(self._selected, [str(name) for name in names])
-        parts = []
-        for chunk in open_features(self, X).iter_chunks():
-            check_finite(self, chunk)
-            parts.append(np.array(self._selected(chunk.X)))
-        return np.concatenate(parts) if parts else np.empty((0, len(names)))
-
-    def _selected(self, X: np.ndarray) -> np.ndarray:
-        return self._needed_of(X) if isinstance(self._kind, Columns) else self._features(X)
-
-    def get_feature_names_out(self, input_features=None):
-        """Names of what `transform` gives."""
-        check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        if isinstance(self._kind, Columns):
-            return names[self.support_]
-        return np.array(self._kind.names(self.choices_, list(names)), dtype=object)
-
-    def _column_names(self) -> np.ndarray:
-        return _check_feature_names_in(self, None)
 
     def _state(self) -> dict[str, Any]:
         return {"points": self._points, "kind": self._kind, "n": len(self.choices_)}

@@ -131,9 +131,7 @@ def residual_fold(layout: Layout, theta: np.ndarray) -> Fold:
 
     The answer is sqrt(sum_i share_i |rho'_i - rho_i|_1^2).
     """
-    return Fold(
-        _no_move, partial(_write_residual, layout, theta), _merge, _moved
-    )
+    return Fold(_no_move, partial(_write_residual, layout, theta), _merge, _moved)
 
 
 def _no_move() -> State:
@@ -158,7 +156,7 @@ def _moved(state: State) -> float:
 def lookahead_fold(
     layout: Layout, theta: np.ndarray, name: str, means: np.ndarray, U: np.ndarray
 ) -> Fold:
-    """Fold: (losses (M,), gradients (M, K), Hessians (M, K, K)) of adding U[j] to candidate j alone.
+    """Fold: losses (M,), gradients (M, K), Hessians (M, K, K) of adding U[j] to candidate j alone.
 
     Candidates less their `means` lie in the row state `name`: the intercept moves along.
     """

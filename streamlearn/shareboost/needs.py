@@ -72,9 +72,9 @@ def needs_of(size: Size) -> list[Needs]:
     K, item = size.n_classes, size.itemsize
     start = 16 + K * item
     n = 1 + size.n_selected * size.width
-    newton = K * n <= NEWTON_SIZE and not size.base
     blocks = size.n_selected * size.width**2 if size.base else n * n
-    metric = 8 * (K * n) ** 2 if newton else 8 * K * blocks
+    # Newton while the coefficients are few, then the blocks of all of them
+    metric = 8 * max(min(K * n, NEWTON_SIZE) ** 2, K * blocks if K * n > NEWTON_SIZE else 0)
     path = 8 * K * n * (1 + size.n_selected // 2)
     gradient = 2 * 8 * (K + 4) * size.n_columns
     thin = size.thin_rows * size.thin_row_nbytes / max(min(size.slice_rows, size.n_rows), 1)

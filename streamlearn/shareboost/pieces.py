@@ -17,7 +17,8 @@ from ..passes.fold import Fold, RowState
 from ..solvers.kmeans import distances, lloyd, plus_plus
 from .candidates import Choice, Pieces
 from .kernels import add_squares, sum_by_radius
-from .scoring import FLAT, Reader, Shortlist
+from .reading import Reader
+from .scoring import FLAT, Shortlist
 
 SAMPLE_ROWS = 20_000
 LLOYD_READS = 10
@@ -36,9 +37,7 @@ def make_pieces(
     generator = np.random.Generator(np.random.Philox(derive_seed(seed, _PURPOSE)))
     X = np.asarray(sample.X, np.float64)
     anchors = plus_plus(X, sample.weight, n_anchors, generator)
-    anchors, *_ = lloyd(
-        run, source, anchors, max_passes=LLOYD_READS, tol=LLOYD_TOL, name="anchors"
-    )
+    anchors, *_ = lloyd(run, source, anchors, max_passes=LLOYD_READS, tol=LLOYD_TOL, name="anchors")
     squares = np.sort(distances(X[:: max(1, len(X) // 2000)], anchors), axis=None)
     shares = np.linspace(INNERMOST, OUTERMOST, n_radii) if n_radii > 1 else np.array([0.5])
     limits = np.unique(squares[((len(squares) - 1) * shares).astype(np.intp)])

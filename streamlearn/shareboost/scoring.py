@@ -13,15 +13,16 @@ When R changes, z_r changes by at most delta = sqrt(sum_i share_i |rho_i' - rho_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data.source import Chunk
-from ..passes.fold import Fold, RowState, both
+from ..passes.fold import Fold, RowState
 from .candidates import Choice, Columns
+from .reading import Reader
 
 TILE = 1024
 """Columns multiplied at a time, so that bits do not depend on how many are read at once."""
@@ -52,9 +53,7 @@ def residual_state(dtype: str, n_classes: int, writes: bool = False) -> RowState
 
 def gradient_fold(n_columns: int, n_classes: int, state: RowState) -> Fold:
     """Fold: (G (K, columns), sum of R (K,)) of the columns read."""
-    return Fold(
-        partial(_start, n_columns, n_classes), _add_gradient, _merge, _gradient, (state,)
-    )
+    return Fold(partial(_start, n_columns, n_classes), _add_gradient, _merge, _gradient, (state,))
 
 
 def _start(n_columns: int, n_classes: int) -> State:
@@ -77,100 +76,6 @@ def _merge(a: State, b: State) -> State:
 
 def _gradient(state: State) -> tuple[np.ndarray, np.ndarray]:
     return state["G"], state["total"]
-
-
-def products_fold(first: int, stop: int, n_columns: int, state: RowState) -> Fold:
-    """Fold: (G (K, pairs), sum of R) of the products of columns i in [first, stop) with j > i."""
-    size = (stop - first, n_columns)
-    return Fold(
-        partial(_start_products, size, state.width),
-        partial(_add_products, first, stop),
-        _merge,
-        partial(_pairs, first),
-        (state,),
-    )
-
-
-def _start_products(size: tuple[int, int], n_classes: int) -> State:
-    return {"G": np.zeros((n_classes, *size)), "total": np.zeros(n_classes)}
-
-
-def _add_products(first: int, stop: int, state: State, chunk: Chunk) -> State:
-    X = chunk.X.astype(np.float64, copy=False)
-    R = chunk.state["residual"]
-    for k in range(R.shape[1]):
-        state["G"][k] += (X[:, first:stop] * R[:, k, None]).T @ X
-    state["total"] += R.sum(axis=0, dtype=np.float64)
-    return state
-
-
-def _pairs(first: int, state: State) -> tuple[np.ndarray, np.ndarray]:
-    _, n, p = state["G"].shape
-    i, j = np.triu_indices(n, first + 1, p)
-    return state["G"][:, i, j], state["total"]
-
-
-def product_moments_fold(first: int, stop: int, n_columns: int, total_weight: float) -> Fold:
-    """Fold: mean and mean square (2, pairs) of the products of columns i in [first, stop)."""
-    return Fold(
-        partial(_start_products, (stop - first, n_columns), 2),
-        partial(_add_product_moments, first, stop, total_weight),
-        _merge,
-        partial(_pairs, first),
-    )
-
-
-def _add_product_moments(
-    first: int, stop: int, total_weight: float, state: State, chunk: Chunk
-) -> State:
-    X = chunk.X.astype(np.float64, copy=False)
-    share = np.ones(len(X)) if chunk.weight is None else chunk.weight
-    share = share / total_weight
-    state["G"][0] += (X[:, first:stop] * share[:, None]).T @ X
-    X = X**2
-    state["G"][1] += (X[:, first:stop] * share[:, None]).T @ X
-    return state
-
-
-class Reader:
-    """Reads of the wide data, some of the columns at a time."""
-
-    def __init__(self, run: Any, source: Any, names: Sequence[str]) -> None:
-        self._run, self._source, self.names = run, source, tuple(names)
-        self.n_columns_read = 0
-        self._n_reads = 0
-        self._before: Fold | None = None
-
-    def resume(self, n_columns_read: int) -> None:
-        """Go on after a kill: what comes before the first read is done."""
-        self.n_columns_read, self._before = n_columns_read, None
-
-    def precede(self, fold: Fold) -> None:
-        """Have the next read compute this fold too, before its own."""
-        self._before = fold
-
-    def __call__(self, fold: Fold, columns: Sequence[int] | None, name: str) -> Any:
-        """One read of these columns (None: all)."""
-        self.n_columns_read += len(self.names if columns is None else columns)
-        self._n_reads += 1
-        source, name = self.part(columns), f"{name}-{self._n_reads}"
-        if self._before is None:
-            return self._run.fold(fold, source, name=name)
-        before, self._before = self._before, None
-        return self._run.fold(both(before, fold), source, name=name)[1]
-
-    def part(self, columns: Sequence[int] | None) -> Any:
-        """The source of these columns alone."""
-        if columns is None or len(columns) == len(self.names):
-            return self._source
-        return self._source.with_columns([self.names[j] for j in columns])
-
-    def cost(self, columns: Sequence[int]) -> float:
-        """Share of the bytes of a full read."""
-        whole = getattr(self._source, "stored_nbytes", 0)
-        if not whole:
-            return len(columns) / len(self.names)
-        return self.part(columns).stored_nbytes / whole
 
 
 class ListSearch:
@@ -303,9 +208,7 @@ class ListSearch:
         return i * p - i * (i + 1) // 2 + j - i - 1
 
 
-def column_gradient(
-    read: Reader, state: RowState, block: int, which: Any
-) -> Any:
+def column_gradient(read: Reader, state: RowState, block: int, which: Any) -> Any:
     """The gradient of columns, in blocks of at most `block` of them, one read each."""
     columns = np.arange(len(read.names)) if which is None else which
     parts, total = [], None
@@ -315,36 +218,6 @@ def column_gradient(
         G, total = read(fold, part, "score")
         parts.append(G)
     return columns, np.concatenate(parts, axis=1), total
-
-
-def product_gradient(
-    read: Reader, state: RowState, block: int, which: None
-) -> Any:
-    """The gradient of all products, for at most `block` first factors in a read."""
-    parts, total = [], None
-    p = len(read.names)
-    for a in range(0, p - 1, block):
-        fold = products_fold(a, min(a + block, p - 1), p, state)
-        G, total = read(fold, None, "score")
-        parts.append(G)
-    return slice(None), np.concatenate(parts, axis=1), total
-
-
-def product_moments(read: Reader, block: int, total_weight: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of all products of pairs."""
-    p = len(read.names)
-    parts = []
-    for a in range(0, p - 1, block):
-        fold = product_moments_fold(a, min(a + block, p - 1), p, total_weight)
-        parts.append(read(fold, None, "moments")[0])
-    mean, square = np.concatenate(parts, axis=1)
-    return mean, np.maximum(square - mean**2, 0.0)
-
-
-def pair_of(p: int, number: int) -> Choice:
-    """The pair (i, j), i < j, of that number in row order."""
-    i = int(p - 2 - np.floor((np.sqrt(4 * p * (p - 1) - 8 * number - 7) - 1) / 2))
-    return i, number - i * p + i * (i + 1) // 2 + i + 1
 
 
 def column_of(number: int) -> Choice:

@@ -2,8 +2,8 @@
 
 The stump 1[x <= t] has G(t) = sum of the residuals of rows with x <= t: a read sums residuals by
 bin, cumulative sums give G at every edge.  Inside a bin |G|_1 can exceed the mean of its edges' by
-at most half the sum of |R| there; bins where that could beat the best edge are cut finer and counted
-again, until those left hold one value each.  So the best stump is exact.
+at most half the sum of |R| there; bins where that could beat the best edge are cut finer and
+counted again, until those left hold one value each.  So the best stump is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ..passes.fold import Fold, RowState
 from .candidates import Choice
 from .design import TARGET
 from .kernels import count_rows
-from .scoring import Reader, Shortlist
+from .reading import Reader
+from .scoring import Shortlist
 
 N_BINS = 64
 MOST_BINS = 256
@@ -195,9 +196,7 @@ class StumpSearch:
                     few / np.sqrt(fewest * (1 - fewest)),
                 )
         several = low < high
-        return _Column(
-            high[:-1], G[:-1], q[:-1], low, high, bound * several, best * several
-        )
+        return _Column(high[:-1], G[:-1], q[:-1], low, high, bound * several, best * several)
 
     def _scores(self, column: _Column) -> np.ndarray:
         l1 = np.abs(column.G).sum(axis=1)

@@ -22,7 +22,8 @@ from .fetching import (
 )
 from .objective import Penalty
 from .path import Point
-from .scoring import Reader, Shortlist
+from .reading import Reader
+from .scoring import Shortlist
 from .side import Side
 
 MOST_AT_ONCE = 8
@@ -95,8 +96,10 @@ class Training:
         wanted = self._settings.n_selected
         while True:
             n = self._how_many() if len(self.choices) < wanted else 0
-            offered = max(n, 1) if self._takes_first(n) else min(
-                max(OFFERED * n, LOOKED_AT), self._search.n_open
+            offered = (
+                max(n, 1)
+                if self._takes_first(n)
+                else min(max(OFFERED * n, LOOKED_AT), self._search.n_open)
             )
             best = self._search.search(offered)
             self._note(best)

@@ -213,7 +213,15 @@ def shareboost_folds():
     from dataclasses import replace
 
     from streamlearn.passes.fold import RowState
-    from streamlearn.shareboost import candidates, correction, fetching, pieces, scoring, stumps
+    from streamlearn.shareboost import (
+        candidates,
+        correction,
+        fetching,
+        pieces,
+        products,
+        scoring,
+        stumps,
+    )
     from streamlearn.shareboost.design import TARGET, Layout
     from streamlearn.shareboost.path import Point, path_fold
 
@@ -226,9 +234,7 @@ def shareboost_folds():
         rng.standard_normal((4, P)).astype(np.float32), np.array([1.0, 3.0, 8.0], np.float32)
     )
     bins = stumps.make_bins(range(P), [np.linspace(-1, 1, j + 1) for j in range(P)], np.float32)
-    newton, blocks = (
-        correction.Metric(kind, ((0, 3),), 1) for kind in ("newton", "blocks")
-    )
+    newton, blocks = (correction.Metric(kind, ((0, 3),), 1) for kind in ("newton", "blocks"))
     shortlist = RowState("shortlist", "float64", 2)
     choices = [(1,), (3,)]
 
@@ -240,8 +246,8 @@ def shareboost_folds():
     of = "shareboost."
     return {
         of + "scoring.gradient_fold": scoring.gradient_fold(P, 3, residual),
-        of + "scoring.products_fold": scoring.products_fold(1, 3, P, residual),
-        of + "scoring.product_moments_fold": scoring.product_moments_fold(0, 2, P, 600.0),
+        of + "products.products_fold": products.products_fold(1, 3, P, residual),
+        of + "products.product_moments_fold": products.product_moments_fold(0, 2, P, 600.0),
         of + "stumps.counts_fold": stumps.counts_fold(bins, residual),
         of + "pieces.pieces_fold": pieces.pieces_fold(around, residual),
         of + "pieces.moments_fold": pieces.moments_fold(around, 600.0),
@@ -260,12 +266,8 @@ def shareboost_folds():
         of + "fetching.lookahead_fold": thin(
             fetching.lookahead_fold(layout, theta, "shortlist", means, U), shortlist
         ),
-        of + "fetching.without_fold": thin(
-            fetching.without_fold(layout, theta, [(1, 2), (2, 3)])
-        ),
-        of + "correction.evaluation_fold": thin(
-            correction.evaluation_fold(layout, theta, False)
-        ),
+        of + "fetching.without_fold": thin(fetching.without_fold(layout, theta, [(1, 2), (2, 3)])),
+        of + "correction.evaluation_fold": thin(correction.evaluation_fold(layout, theta, False)),
         of + "correction.curvature_fold": thin(correction.curvature_fold(layout, theta, newton)),
         of + "correction.curvature_fold:blocks": thin(
             correction.curvature_fold(layout, theta, blocks)
@@ -283,7 +285,7 @@ ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
 
 ROW_STATE = (
     "additive.dual_cd.certificate_fold",
-    *("shareboost.scoring.gradient_fold", "shareboost.scoring.products_fold"),
+    *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
     *(f"shareboost.fetching.{name}_fold" for name in ("residual", "lookahead", "without")),
     "shareboost.correction.evaluation_fold",
@@ -292,8 +294,8 @@ ROW_STATE = (
 """Folds with state of their own for each row: a copy would need a share of it."""
 
 DENSE = (
-    *("shareboost.scoring.gradient_fold", "shareboost.scoring.products_fold"),
-    "shareboost.scoring.product_moments_fold",
+    *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
+    "shareboost.products.product_moments_fold",
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
     *("shareboost.pieces.moments_fold", "shareboost.path.path_fold"),
     *("shareboost.fetching.fetch_fold", "shareboost.fetching.base_fold"),

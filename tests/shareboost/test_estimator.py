@@ -63,7 +63,7 @@ def test_all_columns_reach_the_optimum(pass_):
     expected, W, b = optimum(X, y, 4, ridge)
     model = sl.ShareBoostClassifier(6, ridge=0.01, tol=1e-12, columns_per_pass=pass_).fit(X, y)
     assert model.certificate_.objective == pytest.approx(expected, rel=1e-8)
-    np.testing.assert_allclose(model.coef_, W[:, [c for c, in model.choices_]], atol=1e-5)
+    np.testing.assert_allclose(model.coef_, W[:, [c for (c,) in model.choices_]], atol=1e-5)
     np.testing.assert_allclose(model.intercept_, b - b.mean(), atol=1e-5)
     assert loss_of(X, y, W, b) == pytest.approx(model.path_["loss"][-1], rel=1e-6)
 
@@ -96,7 +96,7 @@ def test_the_gradient_is_that_of_finite_differences():
     X, y, _ = planted(200, 8, columns=(1, 4))
     model = sl.ShareBoostClassifier(2, ridge=1e-2, tol=1e-13, **ONE).fit(X, y)
     W = np.zeros((4, 8))
-    W[:, [c for c, in model.choices_]] = model.coef_
+    W[:, [c for (c,) in model.choices_]] = model.coef_
     slopes = np.empty((4, 8))
     for k in range(4):
         for j in range(8):
@@ -144,10 +144,10 @@ def test_a_copy_of_a_column_is_not_selected_while_others_help():
     X, y, _ = planted(400, 10, columns=(2, 7))
     doubled = np.column_stack([X, X])
     model = sl.ShareBoostClassifier(6, **ONE).fit(doubled, y)
-    taken = [c % 10 for c, in model.choices_]
+    taken = [c % 10 for (c,) in model.choices_]
     assert len(set(taken)) == len(taken)
     several = sl.ShareBoostClassifier(6, columns_per_pass=3).fit(doubled, y)
-    taken = [c % 10 for c, in several.choices_]
+    taken = [c % 10 for (c,) in several.choices_]
     assert len(set(taken)) == len(taken)
 
 
@@ -198,10 +198,12 @@ def test_products_are_the_explicit_products():
     made = np.column_stack([X[:, i] * X[:, j] for i, j in pairs])
     fly = sl.ShareBoostClassifier(4, candidates="products", ridge=1e-3).fit(X, y)
     explicit = sl.ShareBoostClassifier(4, ridge=1e-3).fit(made, y)
-    assert fly.choices_ == [pairs[c] for c, in explicit.choices_]
+    assert fly.choices_ == [pairs[c] for (c,) in explicit.choices_]
     np.testing.assert_allclose(fly.coef_, explicit.coef_, rtol=1e-6)
     assert list(fly.get_feature_names_out())[0] == "x1 * x4"
-    np.testing.assert_allclose(fly.decision_function(X), explicit.decision_function(made), rtol=1e-6)
+    np.testing.assert_allclose(
+        fly.decision_function(X), explicit.decision_function(made), rtol=1e-6
+    )
 
 
 def test_pieces_are_the_explicit_groups():
@@ -217,9 +219,11 @@ def test_pieces_are_the_explicit_groups():
     made = spread_pieces(X, kind.values(X, [0, 1], every))
     groups = np.repeat(np.arange(len(every)), 3)
     explicit = sl.ShareBoostClassifier(3, groups=groups, **how).fit(made, y)
-    assert fly.choices_ == [every[g] for g, in explicit.choices_]
+    assert fly.choices_ == [every[g] for (g,) in explicit.choices_]
     assert fly.certificate_.objective == pytest.approx(explicit.certificate_.objective, rel=1e-7)
-    np.testing.assert_allclose(fly.transform(X), spread_pieces(X, kind.values(X, [0, 1], fly.choices_)))
+    np.testing.assert_allclose(
+        fly.transform(X), spread_pieces(X, kind.values(X, [0, 1], fly.choices_))
+    )
 
 
 def test_lookahead_takes_the_best_single_step():
@@ -297,7 +301,7 @@ def test_the_path_and_the_number_that_validation_picks():
     for n in (0, 3, 20):
         at = model.at(n)
         assert len(at.choices_) == n
-        V = held_out[0][:, [c for c, in at.choices_]]
+        V = held_out[0][:, [c for (c,) in at.choices_]]
         assert loss_of(V, held_out[1], at.coef_, at.intercept_) == pytest.approx(
             path["validation_loss"][n], rel=1e-9
         )

@@ -43,7 +43,9 @@ def test_penalty(penalty):
     slope = approx_fprime(W.ravel(), value, 1e-7).reshape(W.shape)
     np.testing.assert_allclose(penalty.gradient(W), slope, atol=1e-5)
     # the bound that the scores divide by: value(u) <= gradient(0)'u + curvature/2 |u|_inf^2
-    for u in np.random.default_rng(2).standard_normal((50, 3, 1)) * np.logspace(-3, 1, 50)[:, None, None]:
+    for u in (
+        np.random.default_rng(2).standard_normal((50, 3, 1)) * np.logspace(-3, 1, 50)[:, None, None]
+    ):
         assert penalty.value(u) <= 0.5 * penalty.curvature(3) * np.abs(u).max() ** 2 + 1e-12
 
 
@@ -59,7 +61,9 @@ def test_mixed_norm_is_the_least_over_common_shifts():
         def slope(w, j=j):
             return penalty.gradient(w[:, None])[:, 0]
 
-        numeric = np.array([(slope(W[:, j] + h) - slope(W[:, j] - h)) / 2e-6 for h in 1e-6 * np.eye(3)])
+        numeric = np.array(
+            [(slope(W[:, j] + h) - slope(W[:, j] - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
+        )
         H = penalty.hessian(W[:, [j]])[0]
         np.testing.assert_allclose(H, numeric, atol=1e-7)
         extra = np.diag(penalty.diagonal(W[:, [j]])[:, 0]) - H
