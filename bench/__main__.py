@@ -10,6 +10,7 @@ from .run import RESULTS, Session
 NAMES = {
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
+    "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
 }
 

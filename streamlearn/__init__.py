@@ -17,6 +17,8 @@ _HOME = {
     "JensenShannonBoostClassifier": "pursuit.classifier",
     "PursuitDisplay": "pursuit.display",
     "AdditiveDisplay": "additive.display",
+    "ShareBoostClassifier": "shareboost.estimator",
+    "ShareBoostDisplay": "shareboost.display",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
     "save": "estimator.persistence",

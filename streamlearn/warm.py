@@ -10,12 +10,21 @@ N_ROWS = 400
 """More than the 256 values that a column is counted in a table of."""
 
 
-def warm() -> None:
+def warm(*families: str) -> None:
     """Load the libraries, and compile or load every kernel by fitting it to a few made-up rows.
 
-    After it a fit adds only its own data to memory, and spends no time on compiling.  Three seconds
-    with kernels in numba's cache; a minute without, as every solver, dtype and layout is compiled.
+    After it a fit adds only its own data to memory, and spends no time on compiling.  The additive
+    family takes three seconds with kernels in numba's cache, and a minute without, as every solver,
+    dtype and layout is compiled.
+
+    Parameters
+    ----------
+    *families : str
+        Names of families ("additive", "mixture", ...); none means all of them.
     """
+    for family in families:
+        if family not in FAMILIES:
+            raise ValueError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
     import dask.array  # noqa: F401
     import distributed  # noqa: F401
     import pyarrow.parquet  # noqa: F401
@@ -27,8 +36,8 @@ def warm() -> None:
     # An open scratch folder or a cluster has no part in this.
     with warnings.catch_warnings(), config_context(scheduler="synchronous", progress=False):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        _warm_additive()
-        _warm_pursuit()
+        for family in families or FAMILIES:
+            FAMILIES[family]()
 
 
 def _warm_additive() -> None:
@@ -82,11 +91,35 @@ def _warm_pursuit() -> None:
         ProjectionPursuitRegressor(n_terms=2, stop=None).fit(table, X[:, 0] * X[:, 1])
 
 
+def _warm_shareboost() -> None:
+    """Fit and use every kind of candidate."""
+    import numpy as np
+
+    from .shareboost.estimator import ShareBoostClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.random((N_ROWS, 3))
+    y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
+    for table in (X.astype(np.float32), X):
+        for candidates in ("columns", "stumps", "pieces"):
+            model = ShareBoostClassifier(
+                2, candidates=candidates, n_anchors=3, n_radii=2, ridge=1e-3
+            )
+            model.fit(table, y).predict(table)
+
+
+FAMILIES = {
+    "additive": _warm_additive,
+    "pursuit": _warm_pursuit,
+    "shareboost": _warm_shareboost,
+}
+
+
 class _Warm(ModuleType):
     """Makes the module callable: an import of it binds its name, `warm`, in the package."""
 
-    def __call__(self) -> None:
-        warm()
+    def __call__(self, *families: str) -> None:
+        warm(*families)
 
 
 sys.modules[__name__].__class__ = _Warm

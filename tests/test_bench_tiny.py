@@ -59,6 +59,17 @@ def test_pursuit_tables(tmp_path):
     assert "irrelevant" in printed
 
 
+@pytest.mark.slow
+def test_shareboost_tables(tmp_path):
+    record, _ = bench(tmp_path, "shareboost-tables")
+    assert not record["failed"]
+    parts = {row["experiment"] for row in record["rows"]}
+    assert parts == {"digits", "sharing", "products", "stumps", "pieces"}
+    last = [row for row in record["rows"] if row["experiment"] == "digits"][-1]
+    assert last["test error, %"] < 30
+    assert "full reads" in record["notes"][0]
+
+
 def test_the_generated_task_does_not_depend_on_the_blocks():
     """And is the published one: X is one call of `default_rng(0).random`."""
     whole = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=1000))]

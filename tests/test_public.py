@@ -40,7 +40,7 @@ def test_warm_can_be_called_however_it_was_reached():
     assert (
         run(
             "import streamlearn.warm as module; import streamlearn as sl;"
-            "module._warm_additive = lambda: print('warmed'); module._warm_pursuit = lambda: None;"
+            "module.FAMILIES = {'additive': lambda: print('warmed')};"
             "sl.warm(); module.warm(); from streamlearn.warm import warm; warm()"
         )
         == "warmed\n" * 3

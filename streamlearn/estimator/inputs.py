@@ -67,9 +67,17 @@ def open_scored(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
 
 
 def open_features(model: Any, X: Any) -> Dataset:
-    """The rows of X with the features a fitted model was trained on, and no other column."""
+    """The rows of X with the features a fitted model decides by, and no other column."""
     dataset = match_features(model, _open(model, X, None, None, reset=False))
-    return replace(dataset, target=None, weight=None)
+    return replace(used_columns(model, dataset), target=None, weight=None)
+
+
+def used_columns(model: Any, dataset: Dataset) -> Dataset:
+    """The columns a fitted model's decisions need: all, unless ``_used_columns()`` lists some."""
+    used = getattr(model, "_used_columns", lambda: None)()
+    if used is None:
+        return dataset
+    return dataset.select([dataset.feature_names[j] for j in used])
 
 
 def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dataset:

@@ -55,6 +55,8 @@ def check_finite(model: Any, chunk: Chunk) -> None:
         row = int(bad.any(axis=1).argmax())
         column = int(bad[row].argmax())
         value = values[row, column]
+    if values.ndim == 2 and values.shape[1] < model.n_features_in_:
+        column = model._used_columns()[column]  # only these were read
     kind = "NaN" if np.isnan(value) else "infinity"
     raise SourceError(
         f"Input X contains {kind} in column {column_name(model, column)}, row {chunk.rows[row]}; "

@@ -14,7 +14,7 @@ from ..data.source import Chunk
 from ..errors import SourceError
 from ..passes.fold import Fold
 from . import predicting
-from .inputs import open_scored
+from .inputs import open_scored, used_columns
 from .targets import encode, is_finite
 
 
@@ -105,7 +105,7 @@ def evaluate(
     scoring: Sequence[str],
 ) -> dict[str, float]:
     """Scores of one fitted model: name -> value."""
-    dataset = open_scored(model, X, y, sample_weight)
+    dataset = used_columns(model, open_scored(model, X, y, sample_weight))
     return evaluate_models([model], dataset, scoring)[0]
 
 

@@ -178,7 +178,7 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
-    return folds | additive_folds() | pursuit_folds()
+    return folds | additive_folds() | pursuit_folds() | shareboost_folds()
 
 
 def additive_folds():
@@ -238,6 +238,71 @@ def pursuit_folds():
         at + "boost_reads.boost_fold": boost_reads.boost_fold(columns, (boost_ask,), (1,), 2),
         at + "answers.loss_fold": answers.loss_fold(columns, [LossAsk((term,), 0.3)]),
         at + "answers.log_loss_fold": answers.log_loss_fold(columns, [[boosted]]),
+
+
+def shareboost_folds():
+    from dataclasses import replace
+
+    from streamlearn.passes.fold import RowState
+    from streamlearn.shareboost import (
+        candidates,
+        correction,
+        fetching,
+        pieces,
+        products,
+        scoring,
+        stumps,
+    )
+    from streamlearn.shareboost.design import TARGET, Layout
+    from streamlearn.shareboost.path import Point, path_fold
+
+    rng = np.random.default_rng(0)
+    side = RowState("selected-1", "float64", 4, False)
+    layout = Layout((TARGET, side), (("selected-1", 0), ("selected-1", 2)), 0, "float64")
+    theta = rng.standard_normal((3, 3))
+    residual = scoring.residual_state("float64", 3)
+    around = candidates.Pieces(
+        rng.standard_normal((4, P)).astype(np.float32), np.array([1.0, 3.0, 8.0], np.float32)
+    )
+    bins = stumps.make_bins(range(P), [np.linspace(-1, 1, j + 1) for j in range(P)], np.float32)
+    newton, blocks = (correction.Metric(kind, ((0, 3),), 1) for kind in ("newton", "blocks"))
+    shortlist = RowState("shortlist", "float64", 2)
+    choices = [(1,), (3,)]
+
+    def thin(fold, *more):
+        return replace(fold, rows=(*layout.states, *more))
+
+    means, U = np.array([0.1, 0.2]), rng.standard_normal((2, 3))
+    point = Point(((0,), (4,)), theta, 0.0, 0.0, 0.0)
+    of = "shareboost."
+    return {
+        of + "scoring.gradient_fold": scoring.gradient_fold(P, 3, residual),
+        of + "products.products_fold": products.products_fold(1, 3, P, residual),
+        of + "products.product_moments_fold": products.product_moments_fold(0, 2, P, 600.0),
+        of + "stumps.counts_fold": stumps.counts_fold(bins, residual),
+        of + "pieces.pieces_fold": pieces.pieces_fold(around, residual),
+        of + "pieces.moments_fold": pieces.moments_fold(around, 600.0),
+        of + "path.path_fold": path_fold(candidates.Columns(), [0, 4], [point]),
+        of + "fetching.start_fold": fetching.start_fold(rng.standard_normal((3, 3)), 600.0, "f8"),
+        of + "fetching.fetch_fold": fetching.fetch_fold(
+            candidates.Columns(), range(P), choices, shortlist, 600.0
+        ),
+        of + "fetching.base_fold": fetching.base_fold(RowState("base", "float64", P)),
+        of + "fetching.copy_fold": thin(
+            fetching.copy_fold("selected-1", [3, 1], "shortlist"), shortlist
+        ),
+        of + "fetching.residual_fold": thin(
+            fetching.residual_fold(layout, theta), residual._replace(writes=True)
+        ),
+        of + "fetching.lookahead_fold": thin(
+            fetching.lookahead_fold(layout, theta, "shortlist", means, U), shortlist
+        ),
+        of + "fetching.without_fold": thin(fetching.without_fold(layout, theta, [(1, 2), (2, 3)])),
+        of + "correction.evaluation_fold": thin(correction.evaluation_fold(layout, theta, False)),
+        of + "correction.curvature_fold": thin(correction.curvature_fold(layout, theta, newton)),
+        of + "correction.curvature_fold:blocks": thin(
+            correction.curvature_fold(layout, theta, blocks)
+        ),
     }
 
 
@@ -249,8 +314,25 @@ def has(module):
 ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
 """Folds whose answer holds rows: as they are stored, and drawn whatever their weight."""
 
-ROW_STATE = ("additive.dual_cd.certificate_fold", "pursuit.boost_reads.boost_fold")
+ROW_STATE = (
+    "additive.dual_cd.certificate_fold",
+    "pursuit.boost_reads.boost_fold",
+    *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
+    *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
+    *(f"shareboost.fetching.{name}_fold" for name in ("residual", "lookahead", "without")),
+    "shareboost.correction.evaluation_fold",
+    *("shareboost.correction.curvature_fold", "shareboost.correction.curvature_fold:blocks"),
+)
 """Folds with state of their own for each row: a copy would need a share of it."""
+
+DENSE = (
+    *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
+    "shareboost.products.product_moments_fold",
+    *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
+    *("shareboost.pieces.moments_fold", "shareboost.path.path_fold"),
+    *("shareboost.fetching.fetch_fold", "shareboost.fetching.base_fold"),
+)
+"""Folds of families that refuse sparse rows."""
 
 NO_FOLD_EXAMPLE = {
     "engine.spool.spool_fold": "its state is files; tests/engine has its tests",

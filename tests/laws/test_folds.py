@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.examples import (
+    DENSE,
     NO_FOLD_EXAMPLE,
     ROW_STATE,
     ROWS_THEMSELVES,
@@ -169,6 +170,8 @@ def test_states_and_answers_are_plain_trees(fold):
 def test_layouts_give_one_answer(name, layout):
     fold = folds()[name]
     chunk = rows_of(whole(), np.arange(N))
+    if layout == "csr" and name in DENSE:
+        return
     if layout == "csr":
         chunk.X = as_csr(chunk.X)
     else:
@@ -210,9 +213,9 @@ def _single(answer):
 
 def test_both_gives_what_each_gives(fold):
     pair = both(fold, folds()["passes.summary.summary_fold"])
-    first, second = run_fold(pair, [whole()])
-    same(first, run_fold(fold, [whole()]), rtol=0)
-    same(second, run_fold(pair, [whole()])[1], rtol=0)
+    first, second = finish(pair, state_of(pair, whole()))
+    same(first, finish(fold, state_of(fold, whole())), rtol=0)
+    same(second, run_fold(folds()["passes.summary.summary_fold"], [whole()]), rtol=0)
 
 
 def test_a_dataset_is_read_through():

@@ -32,16 +32,17 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
     assert over[1] <= over[0] + 32 * MIB  # no term in the number of rows: 458 MiB more data
 
 
+OTHERS = [
+    ("ProjectionPursuitRegressor", {"n_terms": 1, "backfit": 0}, 128),
+    ("JensenShannonBoostClassifier", {"n_learners": 1}, 128),
+    ("ShareBoostClassifier", {"n_selected": 3, "columns_per_pass": 3, "tol": 1e-4}, 64),
+    ("ShareBoostClassifier", {"n_selected": 3, "columns_per_pass": 3, "tol": 1e-4}, 256),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "estimator, parameters",
-    [
-        ("ProjectionPursuitRegressor", {"n_terms": 1, "backfit": 0}),
-        ("JensenShannonBoostClassifier", {"n_learners": 1}),
-    ],
-)
-@pytest.mark.parametrize("budget", [128, 256])
-def test_pursuit_stays_within_the_budget(tables, estimator, parameters, budget):
+@pytest.mark.parametrize("estimator, parameters, budget", OTHERS)
+def test_every_other_family_stays_within_its_budget(tables, estimator, parameters, budget):
     over = [
         run(
             path=path,

@@ -20,6 +20,14 @@ FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items(
         "estimator": "JensenShannonBoostClassifier",
         "parameters": {"n_learners": 4},
     },
+    "shareboost-3-classes": {
+        "estimator": "ShareBoostClassifier",
+        "parameters": {"n_selected": 5, "ridge": 1e-4, "columns_per_pass": 2, "prune": True},
+    },
+    "shareboost-stumps": {
+        "estimator": "ShareBoostClassifier",
+        "parameters": {"n_selected": 3, "ridge": 1e-4, "candidates": "stumps"},
+    },
 }
 
 

@@ -1,0 +1,115 @@
+"""The digits of the paper's headline as stores of patch columns, made once, a block at a time.
+
+60,000 images x (1,000 templates x 16 masks) as float32 in zarr, in chunks of 120 columns so that
+single columns can be read; and the expanded set, five deformed copies of each image besides, as
+bytes.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from . import patches
+from .data import Absent, read_table
+
+ROWS, COLUMNS = 1_500, 120
+"""Of a chunk."""
+
+
+def images(shared, part, tiny):
+    """(m, 28, 28) uint8 and labels: MNIST, or for a tiny run scikit-learn's digits made larger."""
+    if tiny:
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+        X = np.kron(X.reshape(-1, 8, 8), np.ones((3, 3)))
+        X = np.pad(X * 15.9, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
+        half = slice(0, 1000) if part == "train" else slice(1000, None)
+        return X[half], y[half]
+    _, columns, y = read_table(shared / "mnist" / f"{part}.parquet")
+    return np.stack(columns, axis=1).reshape(-1, 28, 28), y
+
+
+def deform(X, generator, strength=8.0, smooth=4.0, turn=10.0, zoom=0.1):
+    """Elastic deformations (Simard et al. 2003) with small turns and changes of size."""
+    from scipy.ndimage import gaussian_filter, map_coordinates
+
+    m, s, _ = X.shape
+    grid = np.stack(np.meshgrid(np.arange(s), np.arange(s), indexing="ij")) - (s - 1) / 2
+    out = np.empty_like(X)
+    for i in range(m):
+        angle = np.deg2rad(generator.uniform(-turn, turn))
+        scale = 1 + generator.uniform(-zoom, zoom, 2)
+        A = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) / scale
+        field = generator.uniform(-1, 1, (2, s, s))
+        field = strength * np.stack([gaussian_filter(f, smooth, mode="constant") for f in field])
+        where = np.tensordot(A, grid, 1) + field + (s - 1) / 2
+        moved = map_coordinates(X[i].astype(np.float32), where, order=1)
+        out[i] = np.clip(np.rint(moved), 0, 255)
+    return out
+
+
+def stores(folder, shared, *, tiny=False, expanded=False, seed=0):
+    """Paths of the training and the test store; written where they are not there yet."""
+    n = 30 if tiny else 1_000
+    name = f"digits-{'tiny' if tiny else 'mnist'}-{n}x16-{seed}"
+    train = Path(folder) / f"{name}-{'expanded' if expanded else 'train'}.zarr"
+    test = Path(folder) / f"{name}-test.zarr"
+    if train.exists() and test.exists():
+        return train, test
+    if not tiny and not (shared / "mnist").exists():
+        raise Absent(f"no {shared / 'mnist'}; set STREAMLEARN_DATA to the folder of the real sets")
+    X, y = images(shared, "train", tiny)
+    learned = patches.learn(X, n, seed=seed)
+    if not test.exists():
+        Xt, yt = images(shared, "test", tiny)
+        write(test, [(Xt[a : a + ROWS], yt[a : a + ROWS]) for a in range(0, len(yt), ROWS)],
+              len(yt), learned, "f4")  # fmt: skip
+    if not train.exists():
+        copies = 6 if expanded else 1
+        blocks = (block for copy in range(copies) for block in batches(X, y, copy, seed))
+        write(train, blocks, copies * len(y), learned, "u1" if expanded else "f4")
+    return train, test
+
+
+def batches(X, y, copy, seed):
+    for a in range(0, len(y), ROWS):
+        part = X[a : a + ROWS]
+        if copy:
+            part = deform(part, np.random.default_rng([seed, copy, a]))
+        yield part, y[a : a + ROWS]
+
+
+def write(path, blocks, n_rows, learned, dtype):
+    """Blocks of images as a zarr group of patch columns `X` and `y`."""
+    import zarr
+
+    draft = Path(f"{path}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    group = zarr.create_group(str(draft))
+    width = len(learned.templates) * learned.masks.shape[1]
+    more = {"compressors": None} if dtype == "f4" else {}
+    X = group.create_array(
+        "X",
+        shape=(n_rows, width),
+        chunks=(min(ROWS, n_rows), min(COLUMNS, width)),
+        dtype=dtype,
+        **more,
+    )
+    y = group.create_array("y", shape=(n_rows,), chunks=(min(ROWS, n_rows),), dtype="u1")
+    at = 0
+    for images_of, labels in blocks:
+        values = patches.responses(learned, images_of)
+        if dtype == "u1":
+            values = np.rint(255 * values).astype(np.uint8)
+        X[at : at + len(labels)] = values
+        y[at : at + len(labels)] = labels
+        at += len(labels)
+    draft.rename(path)
+
+
+def multiply_adds(n_columns, size=28):
+    """Of one prediction: a 7 x 7 template at every place, the mask, ten classes."""
+    places = (size - patches.SIDE + 1) ** 2
+    return n_columns * (places * (patches.SIDE**2 + 1) + 10)

@@ -1,0 +1,95 @@
+"""The paper's experiments: digits from 16,000 patch columns, sharing, UCI sets, pieces.
+
+Rows are labelled ``digits``, ``expanded`` (only with ``--only expanded``: 23 GB decoded),
+``sharing``, ``products``, ``stumps``, ``pieces``; ``--only`` takes one of them.
+"""
+
+import os
+from pathlib import Path
+
+from . import shareboost_digits as digits
+from .data import ROOT, Absent
+from .run import mib
+
+PATH = (10, 25, 50, 75, 100, 150, 200, 266, 305)
+
+
+def run(session):
+    shared = Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+    parts = {
+        "digits": headline,
+        "sharing": small("sharing"),
+        "products": small("products"),
+        "stumps": small("stumps"),
+        "pieces": small("pieces"),
+    }
+    if session.options.only.startswith("expanded"):
+        parts = {"expanded": headline}
+    for label, part in parts.items():
+        if session.wants(label):
+            try:
+                part(session, label, shared)
+            except Absent as reason:
+                session.note(f"{label} left out: {reason}")
+
+
+def headline(session, label, shared):
+    """Fig. 3: test error against columns, from disk under a budget."""
+    options, expanded = session.options, label == "expanded"
+    train, test = digits.stores(
+        options.data, shared, tiny=options.tiny, expanded=expanded, seed=options.seed
+    )
+    n = 12 if options.tiny else 305 if expanded else 266
+    report = session.measure(
+        "shareboost",
+        label=label,
+        train=str(train),
+        test=str(test),
+        budget="256MiB" if options.tiny else "512MiB",
+        chunk_rows=digits.ROWS,
+        sizes=[size for size in PATH if size < n] + [n],
+        n_selected=n,
+        ridge=RIDGE,
+    )
+    if "error" in report:
+        return
+    for row in report["path"]:
+        session.add(
+            {
+                "experiment": label,
+                "columns": row["n"],
+                "test error, %": 100 * row["error"],
+                "objective": row["objective"],
+                "multiply-adds": digits.multiply_adds(row["n"]),
+            }
+        )
+    session.note(
+        f"{label}: {report['full_reads']:.1f} full reads beside the summary's one, peak "
+        f"{mib(report['over_baseline_bytes'])} MiB over the baseline, fit {report['fit_s']:.0f} s; "
+        f"a scoring read takes {report['score_read_s'] / report['read_alone_s']:.2f} x reading and "
+        f"decoding alone ({report['read_alone_s']:.1f} s)."
+    )
+
+
+RIDGE = 1e-6
+"""Holds the weights of columns that hardly matter; chosen on the first 50,000 images."""
+
+
+def small(what):
+    """The experiments that fit in memory, each in a process of its own."""
+
+    def part(session, label, shared):
+        if not session.options.tiny and not shared.exists():
+            raise Absent(f"no {shared}; set STREAMLEARN_DATA to the folder of the real sets")
+        report = session.measure(
+            "shareboost_small",
+            label=label,
+            what=what,
+            shared=str(shared),
+            tiny=session.options.tiny,
+            rivals=bool(session.options.rival_seconds),
+        )
+        for row in report.get("rows", ()):
+            session.add({"experiment": label, **row})
+
+    return part

@@ -1,0 +1,1 @@
+"""ShareBoost: few columns, shared by all classes, out of very many."""

@@ -1,0 +1,128 @@
+"""What can be selected: columns, groups of them, products, stumps, pieces; made on the fly.
+
+A choice is a tuple of numbers.  A kind says which columns a choice needs, and its features of rows
+in hand; nothing else of the package knows what a choice means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .kernels import flag_rows
+
+Choice = tuple[float, ...]
+
+
+class Columns(NamedTuple):
+    """Choice (j,): column j; or with groups (g,): all columns of group g."""
+
+    group_of: np.ndarray | None = None
+    """(d,) group of each column."""
+
+    def members(self, choice: Choice) -> list[int]:
+        if self.group_of is None:
+            return [int(choice[0])]
+        return np.flatnonzero(self.group_of == int(choice[0])).tolist()
+
+    def needed(self, choices: Sequence[Choice]) -> list[int]:
+        return sorted({j for choice in choices for j in self.members(choice)})
+
+    def width(self, choice: Choice) -> int:
+        return len(self.members(choice))
+
+    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+        at = np.searchsorted(needed, [j for choice in choices for j in self.members(choice)])
+        return X[:, at]
+
+    def names(self, choices: Sequence[Choice], columns: Sequence[str]) -> list[str]:
+        return [columns[j] for choice in choices for j in self.members(choice)]
+
+
+class Products(NamedTuple):
+    """Choice (i, j), i < j: the product of two columns."""
+
+    def needed(self, choices: Sequence[Choice]) -> list[int]:
+        return sorted({int(j) for choice in choices for j in choice})
+
+    def width(self, choice: Choice) -> int:
+        return 1
+
+    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+        i, j = np.searchsorted(needed, np.array(choices, np.int64).reshape(-1, 2).T)
+        return X[:, i] * X[:, j]
+
+    def names(self, choices: Sequence[Choice], columns: Sequence[str]) -> list[str]:
+        return [f"{columns[int(i)]} * {columns[int(j)]}" for i, j in choices]
+
+
+class Stumps(NamedTuple):
+    """Choice (j, t): 1 where column j is at most t, else 0."""
+
+    def needed(self, choices: Sequence[Choice]) -> list[int]:
+        return sorted({int(choice[0]) for choice in choices})
+
+    def width(self, choice: Choice) -> int:
+        return 1
+
+    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+        at = np.searchsorted(needed, [int(j) for j, _ in choices])
+        return (X[:, at] <= np.array([t for _, t in choices])).astype(X.dtype)
+
+    def names(self, choices: Sequence[Choice], columns: Sequence[str]) -> list[str]:
+        return [f"{columns[int(j)]} <= {t:.6g}" for j, t in choices]
+
+
+class Pieces(NamedTuple):
+    """Choice (a, r): (x, 1) where x is nearer to anchor a than radius r, else 0 (section 3.2)."""
+
+    anchors: np.ndarray
+    """(n_anchors, p) in the dtype of the rows."""
+    limits: np.ndarray
+    """(n_radii,) squared radii, ascending, in that dtype."""
+
+    def needed(self, choices: Sequence[Choice]) -> list[int]:
+        return list(range(self.anchors.shape[1]))
+
+    def width(self, choice: Choice) -> int:
+        return self.anchors.shape[1] + 1
+
+    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+        """Flags (m, q) uint8; `spread_pieces` makes the features of them."""
+        a, r = np.array(choices, np.int64).reshape(-1, 2).T
+        flags = np.empty((len(X), len(choices)), np.uint8)
+        anchors = np.ascontiguousarray(self.anchors[a], X.dtype)
+        flag_rows(np.ascontiguousarray(X), anchors, self.limits[r].astype(X.dtype), flags)
+        return flags
+
+    def names(self, choices: Sequence[Choice], columns: Sequence[str]) -> list[str]:
+        """Of the features that `spread_pieces` makes."""
+        return [
+            f"{column} near {int(a)} within {float(self.limits[int(r)]) ** 0.5:.6g}"
+            for a, r in choices
+            for column in (*columns, "1")
+        ]
+
+
+Kind = Columns | Products | Stumps | Pieces
+
+
+def stored_width(kind: Kind, choice: Choice) -> int:
+    """Columns of the side store that hold a choice: its features, or a piece's flag."""
+    return 1 if isinstance(kind, Pieces) else kind.width(choice)
+
+
+def spread_pieces(X: np.ndarray, flags: np.ndarray) -> np.ndarray:
+    """(m, q (p + 1)): each flag times (x, 1)."""
+    V = np.column_stack([X, np.ones(len(X), X.dtype)])
+    return (flags[:, :, None] * V[:, None, :]).reshape(len(X), -1)
+
+
+def features(
+    kind: Kind, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]
+) -> np.ndarray:
+    """(m, width) features of the choices from the columns `needed` of the rows."""
+    values = kind.values(X, needed, choices)
+    return spread_pieces(X, values) if isinstance(kind, Pieces) else values

@@ -1,0 +1,316 @@
+"""Full correction: the least loss over all coefficients of the selected features.
+
+Reads of the side store only; the wide data are not touched.  L-BFGS in a metric: the exact Hessian,
+anew at every point, while it is small (then this is Newton); else its blocks on the diagonal, one
+for each class, from the first point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..data.source import Chunk
+from ..passes.fold import Fold
+from .design import Layout, rows_of
+from .objective import Penalty, margin_softmax
+
+NEWTON_SIZE = 640
+"""Most coefficients whose full Hessian is summed."""
+NEWTON_WORK = 4e10
+"""And most multiply-adds a read of it may take, rows x size^2."""
+BLOCK_WORK = 1e11
+"""Beyond these the metric is taken from every second, third, ... row."""
+MEMORY = 12
+ITERATIONS = 300
+SUFFICIENT = 1e-4
+JITTER = {"newton": 1e-10, "blocks": 1e-6}
+"""Added to correlations; a thousand times more whenever no step is seen to lower the value."""
+MOST_JITTER = 1.0
+LIGHT = 1e-3
+"""Rows of a smaller rho (1 - rho) add to a block's diagonal alone."""
+ROUNDING = {True: 1e-12, False: 1e-7}
+"""Relative error of a value summed in float64, and (not `newton`) perhaps in float32."""
+
+State = dict[str, Any]
+
+
+class Metric(NamedTuple):
+    """How the curvature is taken."""
+
+    kind: str
+    """``newton`` or ``blocks``."""
+    blocks: tuple[tuple[int, int], ...]
+    """Coefficients [start, stop) of each block."""
+    stride: int
+
+
+def choose_metric(n_rows: int, n_classes: int, layout: Layout) -> Metric:
+    """The full Hessian where it is quick, else blocks: a function of the data's size alone."""
+    n = 1 + layout.width
+    size = n_classes * n
+    if size <= NEWTON_SIZE and n_rows * size**2 <= NEWTON_WORK and not layout.n_base:
+        return Metric("newton", ((0, n),), 1)
+    blocks = ((0, n),)
+    if layout.n_base:
+        q = layout.n_base + 1
+        blocks = ((0, 1), *((1 + k * q, 1 + (k + 1) * q) for k in range(len(layout.picks))))
+    work = n_rows * n_classes * sum((b - a) ** 2 for a, b in blocks)
+    return Metric("blocks", blocks, max(1, int(work / BLOCK_WORK)))
+
+
+def evaluation_fold(layout: Layout, theta: np.ndarray, single: bool) -> Fold:
+    """Fold: (loss, gradient (K, 1 + width)) of the loss at theta."""
+    return Fold(
+        partial(_start_evaluation, theta.shape),
+        partial(_add_evaluation, layout, theta, single),
+        _add,
+        _evaluated,
+    )
+
+
+def curvature_fold(layout: Layout, theta: np.ndarray, metric: Metric) -> Fold:
+    """Fold: the Hessian of the loss (size, size), or its blocks, for each class a list."""
+    if metric.kind == "newton":
+        start = partial(_start_hessian, theta.size)
+        return Fold(start, partial(_add_hessian, layout, theta), _add, _hessian)
+    return Fold(
+        partial(_start_blocks, len(theta), metric),
+        partial(_add_blocks, layout, theta, metric),
+        _add,
+        partial(_scaled, metric.stride),
+    )
+
+
+def _start_evaluation(shape: tuple[int, int]) -> State:
+    return {"loss": 0.0, "gradient": np.zeros(shape)}
+
+
+def _add_evaluation(
+    layout: Layout, theta: np.ndarray, single: bool, state: State, chunk: Chunk
+) -> State:
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    design = rows.design if single else _doubled(rows.design)
+    loss, rho = margin_softmax(design.forward(theta), rows.codes)
+    rho[np.arange(len(rho)), rows.codes] -= 1.0
+    rho *= rows.share[:, None]
+    state["loss"] += float(rows.share @ loss)
+    state["gradient"] += design.backward(rho)
+    return state
+
+
+def _evaluated(state: State) -> tuple[float, np.ndarray]:
+    return state["loss"], state["gradient"]
+
+
+def _doubled(design: Any) -> Any:
+    """The design in float64: few coefficients are solved for to float64's rounding."""
+    if design.__class__.__name__ == "Dense" and design.A.dtype != np.float64:
+        return type(design)(design.A.astype(np.float64))
+    return design
+
+
+def _start_hessian(size: int) -> State:
+    return {"H": np.zeros((size, size))}
+
+
+def _add_hessian(layout: Layout, theta: np.ndarray, state: State, chunk: Chunk) -> State:
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    A = rows.design.A.astype(np.float64, copy=False)
+    _, rho = margin_softmax(A @ theta.T, rows.codes)
+    K, n = theta.shape
+    H = state["H"].reshape(K, n, K, n)
+    for k in range(K):
+        left = A * (rows.share * rho[:, k])[:, None]
+        H[k, :, k, :] += left.T @ A
+        for j in range(k + 1):
+            H[k, :, j, :] -= left.T @ (A * rho[:, j, None])
+    return state
+
+
+def _hessian(state: State) -> list[np.ndarray]:
+    H = state["H"]  # blocks above the diagonal were left out
+    lower = np.tril(H)
+    return [lower + np.tril(H, -1).T]
+
+
+def _start_blocks(n_classes: int, metric: Metric) -> State:
+    return {
+        f"{k}-{a}": np.zeros((b - a, b - a)) for k in range(n_classes) for a, b in metric.blocks
+    }
+
+
+def _add_blocks(
+    layout: Layout, theta: np.ndarray, metric: Metric, state: State, chunk: Chunk
+) -> State:
+    cut = slice(None, None, metric.stride)
+    if metric.stride > 1:
+        states = {name: values[cut] for name, values in chunk.state.items()}
+        chunk = Chunk(np.empty(0), rows=chunk.rows[cut], state=states)
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    _, rho = margin_softmax(rows.design.forward(theta), rows.codes)
+    for k in range(len(theta)):
+        h = rho[:, k] * (1.0 - rho[:, k])
+        heavy = h > LIGHT
+        h *= rows.share
+        for a, b in metric.blocks:
+            state[f"{k}-{a}"] += rows.design.gram(h, heavy, a, b)
+    return state
+
+
+def _add(a: State, b: State) -> State:
+    for key in a:
+        a[key] += b[key]
+    return a
+
+
+def _scaled(stride: int, state: State) -> list[np.ndarray]:
+    return [stride * block for block in state.values()]
+
+
+class Solved(NamedTuple):
+    """Where a correction ended."""
+
+    theta: np.ndarray
+    value: float
+    """Loss and penalty."""
+    loss: float
+    gradient: np.ndarray
+    decrement: float
+    """What the last step promised at most, about."""
+    n_reads: int
+    converged: bool
+
+
+def correct(
+    read: Callable[[Fold], Any],
+    layout: Layout,
+    theta: np.ndarray,
+    penalty: Penalty,
+    metric: Metric,
+    tol: float | Callable[[float], float],
+) -> Solved:
+    """Minimise from theta (which adds up to 0 over classes), until a step promises below tol.
+
+    `tol` may be a function of the value reached.  The value falls in every step.  One read a step,
+    and in Newton steps one more.
+    """
+    read_at = partial(_evaluate, read, layout, penalty, metric.kind == "newton")
+    value, loss, g = read_at(theta)
+    n_reads = 1
+    factors: Any = None
+    pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
+    decrement, jitter = np.inf, JITTER[metric.kind]
+    level = ROUNDING[metric.kind == "newton"]
+    for _ in range(ITERATIONS):
+        if factors is None or metric.kind == "newton":
+            curvature = read(curvature_fold(layout, theta, metric))
+            n_reads += 1
+            factors = _factor(curvature, metric, penalty, theta, jitter)
+        step = _direction(g, pairs, partial(_solve, factors, metric))
+        slope = float((g * step).sum())
+        decrement = 0.5 * slope
+        if decrement <= (tol(value) if callable(tol) else tol):
+            return Solved(theta, value, loss, g, decrement, n_reads, True)
+        t = 1.0
+        while True:
+            new_theta = theta - t * step
+            new_value, new_loss, new_g = read_at(new_theta)
+            n_reads += 1
+            lower = new_value <= value - SUFFICIENT * t * slope
+            if lower or t < 1e-3:
+                break
+            curve = 2.0 * (new_value - value + t * slope) / t**2
+            t = float(np.clip(slope / curve if curve > 0 else 0.5 * t, 0.1 * t, 0.5 * t))
+        if not lower:
+            at_rounding = decrement <= level * abs(value)
+            if at_rounding or jitter >= MOST_JITTER:
+                return Solved(theta, value, loss, g, decrement, n_reads, at_rounding)
+            jitter *= 1000.0
+            factors = _factor(curvature, metric, penalty, theta, jitter)
+            pairs.clear()
+            continue
+        if metric.kind == "blocks":
+            s, y = new_theta - theta, new_g - g
+            curved = float((s * y).sum())
+            if curved > 1e-12 * float((s * s).sum()) ** 0.5 * float((y * y).sum()) ** 0.5:
+                pairs.append((s, y, 1.0 / curved))
+                del pairs[:-MEMORY]
+        theta, value, loss, g = new_theta, new_value, new_loss, new_g
+    return Solved(theta, value, loss, g, decrement, n_reads, False)
+
+
+def _evaluate(
+    read: Any, layout: Layout, penalty: Penalty, double: bool, theta: np.ndarray
+) -> tuple[float, float, np.ndarray]:
+    loss, g = read(evaluation_fold(layout, theta, not double))
+    g = g - g.mean(axis=0)  # it adds up to 0 but for rounding
+    g[:, 1:] += penalty.gradient(theta[:, 1:])
+    return loss + penalty.value(theta[:, 1:]), loss, g
+
+
+def _factor(
+    curvature: list[np.ndarray], metric: Metric, penalty: Penalty, theta: np.ndarray, jitter: float
+) -> list[Any]:
+    """Cholesky factors, of correlations: columns may be in any units."""
+    K, n = theta.shape
+    if metric.kind == "newton":
+        H = curvature[0].copy()
+        view = H.reshape(K, n, K, n)
+        for j, part in enumerate(penalty.hessian(theta[:, 1:]), start=1):
+            view[:, j, :, j] += part
+        scale = np.sqrt(np.maximum(H.diagonal().reshape(K, n).mean(axis=0), np.finfo(float).tiny))
+        scale = np.tile(scale, K)
+        H /= np.outer(scale, scale)
+        # the loss does not see what all classes have in common: make that direction stiff
+        view += (np.eye(n) / K)[None, :, None, :]
+        H[np.diag_indices(K * n)] += jitter
+        return [(cho_factor(H, lower=True), scale)]
+    extra = np.concatenate([np.zeros((K, 1)), penalty.diagonal(theta[:, 1:])], axis=1)
+    factors = []
+    blocks = iter(curvature)
+    for k in range(K):
+        for a, b in metric.blocks:
+            H = next(blocks) + np.diag(extra[k, a:b])
+            scale = np.sqrt(np.maximum(H.diagonal(), 1e-8 * max(H.diagonal().max(), 1e-300)))
+            H = H / np.outer(scale, scale)
+            H[np.diag_indices(b - a)] += jitter
+            factors.append((cho_factor(H, lower=True), scale))
+    return factors
+
+
+def _solve(factors: list[Any], metric: Metric, g: np.ndarray) -> np.ndarray:
+    if metric.kind == "newton":
+        factor, scale = factors[0]
+        step = (cho_solve(factor, g.ravel() / scale) / scale).reshape(g.shape)
+    else:
+        step = np.empty_like(g)
+        parts = iter(factors)
+        for k in range(len(g)):
+            for a, b in metric.blocks:
+                factor, scale = next(parts)
+                step[k, a:b] = cho_solve(factor, g[k, a:b] / scale) / scale
+    return step - step.mean(axis=0)
+
+
+def _direction(g: np.ndarray, pairs: list[Any], solve: Callable) -> np.ndarray:
+    """The two loops of L-BFGS."""
+    q = g.copy()
+    weights = []
+    for s, y, r in reversed(pairs):
+        weights.append(r * float((s * q).sum()))
+        q -= weights[-1] * y
+    d = solve(q)
+    for (s, y, r), a in zip(pairs, reversed(weights), strict=True):
+        d += (a - r * float((y * d).sum())) * s
+    return d

@@ -1,0 +1,150 @@
+"""The selected features of rows in hand, as the correction multiplies by them.
+
+Coefficients are theta (K, 1 + width): the intercept, then the features.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..passes.fold import RowState
+
+TARGET = RowState("target", "float64", 2, False)
+"""Of each row: class code, and its share of the total weight (0: the row is absent)."""
+BASE = "base"
+KEPT = "kept"
+"""What a chunk of a side store in memory has instead of row states."""
+
+
+class Layout(NamedTuple):
+    """Where a row's selected features lie in its row state."""
+
+    states: tuple[RowState, ...]
+    """Row states a read has to load; `TARGET` first."""
+    picks: tuple[tuple[str, int], ...]
+    """(row state, column in it) of what is stored for each feature, or for each piece."""
+    n_base: int
+    """0: what is stored are the features.  Else flags of pieces, each standing for these many
+    columns of the row state `BASE` and a constant, multiplied by the flag."""
+    dtype: str
+    """Of the features."""
+
+    @property
+    def width(self) -> int:
+        return len(self.picks) * (self.n_base + 1 if self.n_base else 1)
+
+
+class Rows(NamedTuple):
+    """Rows of weight > 0: features, class codes, shares."""
+
+    design: Dense | Pieces
+    codes: np.ndarray
+    share: np.ndarray
+    keep: np.ndarray
+    """(rows of the chunk,) bool: which they are."""
+
+
+def rows_of(layout: Layout, chunk: Chunk) -> Rows:
+    """The rows of a chunk, whose states hold what is stored, whole or column by column."""
+    target = chunk.state[TARGET.name]
+    keep = target[:, 1] > 0
+    whole = bool(keep.all())
+    kept = target if whole else target[keep]
+    stored = stored_columns(layout, chunk)
+    if not whole:
+        stored = np.asfortranarray(stored[keep])
+    design: Dense | Pieces
+    if layout.n_base:
+        base = chunk.state[BASE]
+        design = Pieces(base if whole else base[keep], stored, np.dtype(layout.dtype))
+    else:
+        design = Dense(stored)
+    return Rows(design, kept[:, 0].astype(np.intp), kept[:, 1], keep)
+
+
+def stored_columns(layout: Layout, chunk: Chunk) -> np.ndarray:
+    """(m, picks) by columns; for features the column of ones comes first."""
+    ones = 0 if layout.n_base else 1
+    if KEPT in chunk.state:  # as this function makes it, with room for more columns
+        return chunk.state[KEPT][:, : ones + len(layout.picks)]
+    dtype = np.uint8 if layout.n_base else np.dtype(layout.dtype)
+    stored = np.empty((chunk.n_rows, ones + len(layout.picks)), dtype, order="F")
+    stored[:, :ones] = 1
+    for k, (name, j) in enumerate(layout.picks):
+        stored[:, ones + k] = chunk.state[name][:, j]
+    return stored
+
+
+class Dense:
+    """Features as they are, a column of ones first."""
+
+    def __init__(self, A: np.ndarray) -> None:
+        self.A = A
+
+    def forward(self, theta: np.ndarray) -> np.ndarray:
+        """(m, K) float64 scores."""
+        return (self.A @ theta.T.astype(self.A.dtype)).astype(np.float64, copy=False)
+
+    def part(self, theta: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """What the coefficients [start, stop) add to the scores."""
+        cut = slice(start, stop)
+        return self.A[:, cut] @ theta[:, cut].T.astype(self.A.dtype)
+
+    def backward(self, R: np.ndarray) -> np.ndarray:
+        """(K, 1 + width) R' A."""
+        return R.astype(self.A.dtype, copy=False).T @ self.A
+
+    def gram(self, h: np.ndarray, heavy: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """A' diag(h) A of the coefficients [start, stop); rows not `heavy` on its diagonal alone.
+
+        In a well fitted model most weights are next to nothing.
+        """
+        return _gram(self.A[:, start:stop], h, heavy)
+
+
+class Pieces:
+    """Pieces (v, 1) 1[|v - anchor| < radius] of base columns v; rows outside cost nothing."""
+
+    def __init__(self, base: np.ndarray, flags: np.ndarray, dtype: np.dtype) -> None:
+        self.V = np.empty((len(base), base.shape[1] + 1), dtype)
+        self.V[:, :-1] = base
+        self.V[:, -1] = 1
+        self.inside = [np.flatnonzero(flag) for flag in flags.T]
+
+    def forward(self, theta: np.ndarray) -> np.ndarray:
+        q = self.V.shape[1]
+        Z = np.tile(theta[:, 0], (len(self.V), 1))
+        for k, rows in enumerate(self.inside):
+            U = theta[:, 1 + k * q : 1 + (k + 1) * q].T.astype(self.V.dtype)
+            Z[rows] += self.V[rows] @ U
+        return Z
+
+    def part(self, theta: np.ndarray, start: int, stop: int) -> np.ndarray:
+        only = np.zeros_like(theta)
+        only[:, start:stop] = theta[:, start:stop]
+        return self.forward(only)
+
+    def backward(self, R: np.ndarray) -> np.ndarray:
+        R = R.astype(self.V.dtype, copy=False)
+        parts = [R[rows].T @ self.V[rows] for rows in self.inside]
+        return np.concatenate([R.sum(axis=0, dtype=np.float64)[:, None], *parts], axis=1)
+
+    def gram(self, h: np.ndarray, heavy: np.ndarray, start: int, stop: int) -> np.ndarray:
+        if start == 0:  # the intercept is a block of its own
+            return np.full((1, 1), h.sum())
+        rows = self.inside[(start - 1) // self.V.shape[1]]
+        return _gram(self.V[rows], h[rows], heavy[rows])
+
+
+def _gram(A: np.ndarray, h: np.ndarray, heavy: np.ndarray) -> np.ndarray:
+    h = h.astype(A.dtype, copy=False)
+    if heavy.all():
+        return A.T @ (A * h[:, None])
+    A_heavy = A[heavy]
+    H = A_heavy.T @ (A_heavy * h[heavy, None])
+    A_light = A[~heavy]
+    H[np.diag_indices(len(H))] += h[~heavy] @ (A_light * A_light)
+    return H

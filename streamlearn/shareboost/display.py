@@ -1,0 +1,91 @@
+"""Pictures of a selection: the path, and which class uses which column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+class ShareBoostDisplay:
+    """The path of a `ShareBoostClassifier`, and its weights by class and column.
+
+    Made by `from_estimator`.  On the left the objective (and where there was a `validation` its
+    loss) by the number selected; on the right one row a class, one column a feature in the order of
+    selection, each feature's weights divided by their largest: a column with many strong colours is
+    shared by many classes.
+
+    Attributes
+    ----------
+    path : dict of arrays
+        ``n``, ``objective``, ``validation_loss``.
+    weights : (K, width) array
+        As drawn, between -1 and 1.
+    classes, names : list of str
+    axes_ : array of Axes
+    figure_ : Figure
+    """
+
+    def __init__(
+        self, path: dict[str, np.ndarray], weights: np.ndarray, classes: list, names: list
+    ):
+        self.path, self.weights, self.classes, self.names = path, weights, classes, names
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ShareBoostDisplay:
+        """Draw a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted ShareBoostClassifier
+        ax : array of two Axes, optional
+            Default a new figure.
+        """
+        check_is_fitted(estimator)
+        W = estimator.coef_
+        if not W.shape[1]:
+            raise ValueError("the model uses no column: there are no weights to draw")
+        scale = np.abs(W).max(axis=0)
+        names = estimator._kind.names(
+            estimator.choices_, [str(n) for n in estimator._column_names()]
+        )
+        display = cls(
+            {key: estimator.path_[key] for key in ("n", "objective", "validation_loss")},
+            W / np.where(scale > 0, scale, 1.0),
+            [str(label) for label in estimator.classes_],
+            names,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> ShareBoostDisplay:
+        """Draw; `ax` as in `from_estimator`."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            wide = float(np.clip(0.18 * len(self.names), 3.2, 12.0))
+            high = float(np.clip(0.3 * len(self.classes), 2.8, 9.0))
+            _, ax = plt.subplots(
+                1, 2, figsize=(4 + wide, high), layout="constrained", width_ratios=(4, wide)
+            )
+        axes = np.asarray(ax, dtype=object).ravel()
+        if len(axes) != 2:
+            raise ValueError(f"got {len(axes)} axes, the display draws on two")
+        self.axes_, self.figure_ = axes, axes[0].figure
+        left, right = axes
+        left.plot(self.path["n"], self.path["objective"], label="objective", linewidth=1.5)
+        if not np.isnan(self.path["validation_loss"]).all():
+            left.plot(self.path["n"], self.path["validation_loss"], "--", label="validation loss")
+            left.legend(fontsize="small")
+        left.set_xlabel("selected")
+        left.set_ylabel("loss")
+        left.set_ylim(bottom=0)
+        image = right.imshow(self.weights, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
+        right.set_yticks(range(len(self.classes)), self.classes)
+        if len(self.names) <= 40:
+            right.set_xticks(range(len(self.names)), self.names, rotation=90, fontsize="x-small")
+        else:
+            right.set_xlabel("features in the order of selection")
+        right.set_title("weight / largest of its feature", fontsize="medium")
+        self.figure_.colorbar(image, ax=right, shrink=0.8)
+        return self

@@ -1,0 +1,350 @@
+"""The classifier that selects few columns, shared by all classes, from data larger than memory."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.source import Chunk
+from ..engine.plan import Needs
+from ..estimator.base import StreamClassifier
+from ..estimator.certificate import Certificate
+from . import needs
+from .design import TARGET, Layout
+from .fetching import start_fold
+from .kernels import score_rows
+from .objective import Penalty, best_intercept, residual
+from .path import Point, as_table, path_fold
+from .pieces import SAMPLE_ROWS
+from .scoring import (
+    Reader,
+    group_kind,
+)
+from .searching import make_search
+from .selecting import Selector
+from .side import Side, ThinSource
+from .stumps import MOST_BINS
+from .training import Settings, Training
+
+
+class ShareBoostClassifier(Selector, StreamClassifier):
+    """Multiclass classifier on few columns, all of them shared by all classes.
+
+        minimise  sum_i s_i/S log sum_c exp(1[c != y_i] + z_ic - z_iy)
+                  + ridge |W|^2 + mixed_norm |W|_{inf,1},       z_i = b + W x_i
+
+    over W with at most `n_selected` columns that are not 0, greedily: each round reads the gradient
+    of every column, takes those that promise most, and optimises all selected so far, which it
+    keeps apart from the wide data (Shalev-Shwartz, Wexler & Shashua 2011, Algorithm 1).  Reads: the
+    summary, then for each round one of all columns and a narrow one of those selected.
+
+    Parameters
+    ----------
+    n_selected : int, default=20
+        Columns (groups, products, stumps, pieces) to select; fewer if no more help.
+    candidates : {"columns", "products", "stumps", "pieces"}, default="columns"
+        "products": of all pairs of columns.  "stumps": 1[x_j <= t] for all thresholds t.
+        "pieces": (x, 1) 1[|x - anchor| < radius], a linear model of its own near each anchor.
+    rule : {"scale-free", "l1", "lookahead"}, default="scale-free"
+        "scale-free": the largest proved decrease, |G_r|_1 / sd(x_r).  "l1": the paper's |G_r|_1.
+        "lookahead": of the best by "scale-free", the one whose best step lowers the loss most.
+    groups : array-like of shape (d,), optional
+        Group of each column; whole groups are selected, by the sum of their columns' scores.
+    ridge, mixed_norm : float, default=0.0
+        Weights of |W|^2 and of the smoothed |W|_{inf,1} of W less what its classes have in
+        common, to which the loss is blind.
+    sharpness : float, default=10.0
+        Of the smoothing: the larger, the closer to the norm.
+    columns_per_pass : int or "auto", default="auto"
+        Selected from one read of all columns, none correlated more than 0.9 with another; "auto":
+        one at first, later up to eight.
+    prune : bool, default=False
+        After each round take out columns that cost at most half of what the last one gained.
+    n_anchors, n_radii : int, default=100, 8
+        Of "pieces": anchors by k-means, radii at quantiles of the distances to them.
+    tol : float, default=1e-7
+        Stop when no candidate is proved to lower the objective by this share of what it is without
+        columns.
+    random_state : int, default=0
+        Of the anchors.
+
+    Attributes
+    ----------
+    coef_ : (K, width) float64
+        Coefficients of the selected features, in the order of selection.
+    intercept_ : (K,) float64
+    choices_ : list of tuple
+        What was selected: (column,), (group,), (i, j), (column, threshold), (anchor, radius).
+    support_ : (m,) int
+        The columns of X that are used, ascending.
+    path_ : dict of arrays
+        ``n, loss, objective, promised_gain, largest_gradient, validation_loss, validation_error``
+        of the models on the way; `at` gives the models.
+    classes_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
+
+    Notes
+    -----
+    With one column a read and |x| <= 1, the loss after T columns is at most L(W*) + 2 |W*|^2 / T in
+    the norm |W|_{inf,1} (twice as good as the paper's Theorem 2), for any W*.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import ShareBoostClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 40))
+    >>> y = (X[:, 7] > 0).astype(int) + 2 * (X[:, 30] > 0)
+    >>> ShareBoostClassifier(n_selected=2, ridge=1e-3).fit(X, y).support_
+    array([ 7, 30])
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "n_selected": [Interval(Integral, 1, None, closed="left")],
+        "candidates": [StrOptions({"columns", "products", "stumps", "pieces"})],
+        "rule": [StrOptions({"scale-free", "l1", "lookahead"})],
+        "groups": [None, "array-like"],
+        "ridge": [Interval(Real, 0, None, closed="left")],
+        "mixed_norm": [Interval(Real, 0, None, closed="left")],
+        "sharpness": [Interval(Real, 0, None, closed="neither")],
+        "columns_per_pass": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "prune": ["boolean"],
+        "n_anchors": [Interval(Integral, 1, None, closed="left")],
+        "n_radii": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_selected=20,
+        *,
+        candidates="columns",
+        rule="scale-free",
+        groups=None,
+        ridge=0.0,
+        mixed_norm=0.0,
+        sharpness=10.0,
+        columns_per_pass="auto",
+        prune=False,
+        n_anchors=100,
+        n_radii=8,
+        tol=1e-7,
+        random_state=0,
+    ):
+        self.n_selected = n_selected
+        self.candidates = candidates
+        self.rule = rule
+        self.groups = groups
+        self.ridge = ridge
+        self.mixed_norm = mixed_norm
+        self.sharpness = sharpness
+        self.columns_per_pass = columns_per_pass
+        self.prune = prune
+        self.n_anchors = n_anchors
+        self.n_radii = n_radii
+        self.tol = tol
+        self.random_state = random_state
+
+    # What it costs.
+
+    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+        self._check_combination(dataset.n_features)
+        return needs.needs_of(self._size(dataset, summary))
+
+    def _check_combination(self, n_features: int) -> None:
+        """Refuse options that do not go together."""
+        if self.groups is not None:
+            if self.candidates != "columns":
+                raise ValueError(
+                    f"groups are groups of columns; candidates={self.candidates!r} has none, use "
+                    "candidates='columns' or groups=None"
+                )
+            group_kind(self.groups, n_features)
+        if self.rule == "lookahead" and (self.groups is not None or self.candidates == "pieces"):
+            what = "groups" if self.groups is not None else "pieces"
+            raise ValueError(
+                f"rule='lookahead' looks at features one by one, not at {what}; use 'scale-free'"
+            )
+        if self.candidates == "products" and n_features < 2:
+            raise ValueError(
+                f"candidates='products' takes pairs of columns, but X has {n_features} feature(s); "
+                "use 'columns'"
+            )
+
+    def _size(self, dataset: Any, summary: Any = None) -> needs.Size:
+        K, d = len(getattr(self, "classes_", (0, 0))), dataset.n_features
+        n_units, unit = d, 8 * K
+        if self.candidates == "products":
+            unit = 8 * max(K, 2) * d
+        elif self.candidates == "stumps":
+            unit = MOST_BINS * (8 * (K + 2) + 16)
+        elif self.candidates == "pieces":
+            n_units, unit = self.n_anchors, self.n_radii * max(K, 2) * (d + 1) * 8
+        return needs.size_of(self, dataset, n_units, unit, self.candidates)
+
+    def _sample_rows(self, dataset: Any) -> int:
+        return SAMPLE_ROWS if self.candidates == "pieces" else 0
+
+    # Fitting.
+
+    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+        dtype = dataset.dtype.name
+        K = len(self.classes_)
+        penalty = Penalty(float(self.ridge), float(self.mixed_norm), float(self.sharpness))
+        counts = summary.labels.counts
+        shares = counts[counts > 0] / counts.sum()
+        intercept, loss = best_intercept(shares)
+        table = residual(np.tile(intercept, (K, 1)), np.arange(K), np.ones(K))
+        read = Reader(run, dataset, dataset.feature_names)
+        block = needs.block_of(self._size(dataset, summary), needs.score_state_bytes(run.plan))
+        kind, search = make_search(self, run, read, dataset, summary, penalty, sample, block)
+        read.precede(start_fold(table, summary.total_weight, dtype))
+        size = self._size(dataset, summary)
+        source = ThinSource(size.n_rows, size.thin_rows, size.side_row_nbytes)
+        side = Side(
+            run,
+            source,
+            Layout((TARGET,), (), size.base, dtype),
+            capacity=self.n_selected * size.stored,
+            in_memory=needs.fits_in_memory(size, run.plan),
+        )
+        training = Training(
+            run,
+            read,
+            side,
+            search,
+            kind,
+            penalty,
+            Settings(
+                self.n_selected,
+                self.rule,
+                self.columns_per_pass,
+                bool(self.prune),
+                self.tol * loss,
+                size.n_rows,
+                float(summary.total_weight),
+            ),
+            Point((), intercept[:, None], loss, loss, 0.0),
+        )
+        training.run()
+        points = {point.n: point for point in training.points}
+        self._points = [points[n] for n in sorted(points)]
+        self._kind = kind
+        if validation is not None:
+            self._validate(run, validation)
+        chosen = self._best_point()
+        self._set(self._points[chosen])
+        self._full_reads = read.n_columns_read / dataset.n_features
+        return self._certificate(training, self._points[chosen], validation is not None)
+
+    def _validate(self, run: Any, validation: Any) -> None:
+        """Loss and error of the whole path on held-out rows, in one read."""
+        last = max(self._points, key=lambda point: point.n)
+        every = list(dict.fromkeys(choice for point in self._points for choice in point.choices))
+        needed = self._kind.needed(every) if every else [0]
+        names = [validation.feature_names[j] for j in needed]
+        fold = path_fold(self._kind, needed, self._points)
+        sums = run.fold(fold, validation.with_columns(names), name="validation")
+        if not sums["weight"] > 0:
+            raise ValueError("validation has no rows of weight > 0; give it some, or leave it out")
+        self._points = [
+            point._replace(
+                validation_loss=float(loss / sums["weight"]),
+                validation_error=float(errors / sums["weight"]),
+            )
+            for point, loss, errors in zip(self._points, sums["loss"], sums["errors"], strict=True)
+        ]
+        run.record(n=last.n, validation_loss=self._points[-1].validation_loss)
+
+    def _best_point(self) -> int:
+        """Number of the point that validation picks: of least loss; without it the last."""
+        losses = np.array([point.validation_loss for point in self._points])
+        return len(losses) - 1 if np.isnan(losses).all() else int(np.nanargmin(losses))
+
+    def _set(self, point: Point) -> None:
+        """Make this point the model."""
+        self.choices_ = list(point.choices)
+        self.intercept_ = point.theta[:, 0].copy()
+        self.coef_ = np.ascontiguousarray(point.theta[:, 1:])
+        self.support_ = np.array(self._kind.needed(self.choices_), dtype=np.intp)
+        self.path_ = as_table(self._points)
+
+    def _certificate(self, training: Training, point: Point, validated: bool) -> Certificate:
+        reason = training.reason
+        if validated:
+            reason += f"; {point.n} of them have the least validation loss"
+        if not training.converged:
+            reason += "; the last correction stopped short of tol"
+        return Certificate(
+            converged=training.converged,
+            objective=point.objective,
+            criterion="promised gain of one more",
+            tolerance=float(self.tol),
+            solver=f"shareboost, {self.candidates}, {self.rule}",
+            reason=reason,
+        )
+
+    # The path.
+
+    def at(self, n: int) -> ShareBoostClassifier:
+        """The model with n columns (of those on the path the largest with at most n).
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        ShareBoostClassifier
+            Another model over the same path; this one stays as it is.
+        """
+        check_is_fitted(self)
+        sizes = self.path_["n"]
+        if n < 0:
+            raise ValueError(f"n={n}; the path has models of {sizes.min()} to {sizes.max()}")
+        other = copy.copy(self)
+        point = self._points[int(np.flatnonzero(sizes <= n)[-1])]
+        other._set(point)
+        other.certificate_ = replace(self.certificate_, objective=point.objective)
+        return other
+
+    def gap(self, norm: float) -> float:
+        """Bound of the objective's distance to the best matrix of a given norm.
+
+        objective - min over |W|_{inf,1} <= norm is at most this (from Lemma 3 of the paper), up to
+        the tolerance of the correction; every candidate counts, selected or not.
+        """
+        check_is_fitted(self)
+        return next(point for point in self._points if point.n == len(self.choices_)).gap(norm)
+
+    # Using it.
+
+    def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
+        V = np.ascontiguousarray(self._features(chunk.X))
+        Z = np.empty((chunk.n_rows, len(self.intercept_)))
+        score_rows(V, self.coef_, self.intercept_, Z)
+        return Z[:, 1] - Z[:, 0] if Z.shape[1] == 2 else Z
+
+    def _check_probability(self) -> None:
+        pass
+
+    def _probability(self, decision: np.ndarray) -> np.ndarray:
+        """The softmax without the margin offset."""
+        if decision.ndim == 1:
+            p = 0.5 * (1.0 + np.tanh(0.5 * decision))
+            return np.column_stack([1.0 - p, p])
+        e = np.exp(decision - decision.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def _state(self) -> dict[str, Any]:
+        return {"points": self._points, "kind": self._kind, "n": len(self.choices_)}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        self._points, self._kind = tree["points"], tree["kind"]
+        self._set(next(point for point in self._points if point.n == tree["n"]))

@@ -1,0 +1,233 @@
+"""Reads around a selection: what rows begin with, the shortlist's features, and the residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..passes.fold import Fold, RowState
+from .candidates import Choice, Kind
+from .design import TARGET, Layout, rows_of
+from .objective import margin_softmax, residual
+
+SAME = 0.9
+"""Of two candidates more correlated than this, one read selects one."""
+
+State = dict[str, Any]
+
+
+def start_fold(table: np.ndarray, total_weight: float, dtype: str) -> Fold:
+    """Fold that writes each row's class and share, and its residual, which is that of its class.
+
+    `table` (K, K): residuals of the intercept alone, for a row of share 1 of each class.
+    """
+    K = len(table)
+    rows = (TARGET._replace(writes=True), RowState("residual", dtype, K))
+    return Fold(_nothing, partial(_write_start, table, total_weight), _neither, rows=rows)
+
+
+def _nothing() -> int:
+    return 0
+
+
+def _neither(a: int, b: int) -> int:
+    return 0
+
+
+def _write_start(table: np.ndarray, total_weight: float, state: int, chunk: Chunk) -> int:
+    share = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    target = chunk.state[TARGET.name]
+    target[:, 0] = chunk.y
+    target[:, 1] = share / total_weight
+    chunk.state["residual"][:] = table[target[:, 0].astype(np.intp)] * target[:, 1:]
+    return state
+
+
+def fetch_fold(
+    kind: Kind, needed: Sequence[int], choices: Sequence[Choice], state: RowState, total: float
+) -> Fold:
+    """Fold that writes what the side store keeps of `choices`; gives their correlations.
+
+    Its reads are of the columns `needed` alone.
+    """
+    return Fold(
+        partial(_start_fetch, state.width),
+        partial(_fetch, kind, tuple(needed), tuple(choices), state.name, total),
+        _merge,
+        _correlations,
+        (state,),
+    )
+
+
+def _start_fetch(width: int) -> State:
+    return {"gram": np.zeros((width, width)), "sum": np.zeros(width)}
+
+
+def _fetch(
+    kind: Kind,
+    needed: Sequence[int],
+    choices: Sequence[Choice],
+    name: str,
+    total: float,
+    state: State,
+    chunk: Chunk,
+) -> State:
+    values = kind.values(chunk.X, needed, choices)
+    chunk.state[name][:] = values
+    V = values.astype(np.float64)
+    share = np.full(len(V), 1.0 / total) if chunk.weight is None else chunk.weight / total
+    state["gram"] += (V * share[:, None]).T @ V
+    state["sum"] += share @ V
+    return state
+
+
+def _merge(a: State, b: State) -> State:
+    for key in a:
+        a[key] += b[key]
+    return a
+
+
+def _correlations(state: State) -> np.ndarray:
+    C = state["gram"] - np.outer(state["sum"], state["sum"])
+    scale = np.sqrt(np.maximum(C.diagonal(), np.finfo(float).tiny))
+    return C / np.outer(scale, scale)
+
+
+def unlike(correlations: np.ndarray, n: int) -> list[int]:
+    """The first n that are not nearly the same as one before; the first is always among them."""
+    taken: list[int] = []
+    for j in range(len(correlations)):
+        if len(taken) < n and (np.abs(correlations[j, taken]) <= SAME).all():
+            taken.append(j)
+    return taken
+
+
+def base_fold(state: RowState) -> Fold:
+    """Fold that writes all columns of each row."""
+    return Fold(_nothing, partial(_write_base, state.name), _neither, rows=(state,))
+
+
+def _write_base(name: str, state: int, chunk: Chunk) -> int:
+    chunk.state[name][:] = chunk.X
+    return state
+
+
+def copy_fold(name: str, columns: Sequence[int], to: str) -> Fold:
+    """Fold that copies columns of one row state to another."""
+    return Fold(_nothing, partial(_copy, name, list(columns), to), _neither)
+
+
+def _copy(name: str, columns: list[int], to: str, state: int, chunk: Chunk) -> int:
+    chunk.state[to][:] = chunk.state[name][:, columns]
+    return state
+
+
+def residual_fold(layout: Layout, theta: np.ndarray) -> Fold:
+    """Fold that writes the residuals at theta; gives how far rho has moved since they were written.
+
+    The answer is sqrt(sum_i share_i |rho'_i - rho_i|_1^2).
+    """
+    return Fold(_no_move, partial(_write_residual, layout, theta), _merge, _moved)
+
+
+def _no_move() -> State:
+    return {"square": np.zeros(1)}
+
+
+def _write_residual(layout: Layout, theta: np.ndarray, state: State, chunk: Chunk) -> State:
+    rows = rows_of(layout, chunk)
+    old = chunk.state["residual"]
+    new = np.zeros(old.shape)
+    new[rows.keep] = residual(rows.design.forward(theta), rows.codes, rows.share)
+    moved = np.abs(new[rows.keep] - old[rows.keep]).sum(axis=1)
+    state["square"] += (moved**2 / rows.share).sum()
+    old[:] = new
+    return state
+
+
+def _moved(state: State) -> float:
+    return float(np.sqrt(state["square"][0]))
+
+
+def lookahead_fold(
+    layout: Layout, theta: np.ndarray, name: str, means: np.ndarray, U: np.ndarray
+) -> Fold:
+    """Fold: losses (M,), gradients (M, K), Hessians (M, K, K) of adding U[j] to candidate j alone.
+
+    Candidates less their `means` lie in the row state `name`: the intercept moves along.
+    """
+    M, K = U.shape
+    return Fold(
+        partial(_start_lookahead, M, K),
+        partial(_look, layout, theta, name, means, U),
+        _merge,
+        _looked,
+    )
+
+
+def _start_lookahead(M: int, K: int) -> State:
+    return {"loss": np.zeros(M), "g": np.zeros((M, K)), "H": np.zeros((M, K, K))}
+
+
+def _look(
+    layout: Layout,
+    theta: np.ndarray,
+    name: str,
+    means: np.ndarray,
+    U: np.ndarray,
+    state: State,
+    chunk: Chunk,
+) -> State:
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    Z = rows.design.forward(theta)
+    V = chunk.state[name][rows.keep]
+    for j, u in enumerate(U):
+        v = V[:, j].astype(np.float64) - means[j]
+        loss, rho = margin_softmax(Z + v[:, None] * u, rows.codes)
+        state["loss"][j] += rows.share @ loss
+        h = rows.share * v * v
+        state["H"][j] += np.diag(h @ rho) - (rho * h[:, None]).T @ rho
+        rho[np.arange(len(rho)), rows.codes] -= 1.0
+        state["g"][j] += (rows.share * v) @ rho
+    return state
+
+
+def _looked(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return state["loss"], state["g"], state["H"]
+
+
+def without_fold(layout: Layout, theta: np.ndarray, cuts: Sequence[tuple[int, int]]) -> Fold:
+    """Fold: (n,) loss at theta without each of the runs of coefficients [start, stop)."""
+    return Fold(
+        partial(_start_without, len(cuts)),
+        partial(_add_without, layout, theta, tuple(cuts)),
+        _merge,
+        _losses,
+    )
+
+
+def _start_without(n: int) -> State:
+    return {"loss": np.zeros(n)}
+
+
+def _add_without(
+    layout: Layout, theta: np.ndarray, cuts: Sequence[tuple[int, int]], state: State, chunk: Chunk
+) -> State:
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    Z = rows.design.forward(theta)
+    for n, (start, stop) in enumerate(cuts):
+        loss, _ = margin_softmax(Z - rows.design.part(theta, start, stop), rows.codes)
+        state["loss"][n] += rows.share @ loss
+    return state
+
+
+def _losses(state: State) -> np.ndarray:
+    return state["loss"]

@@ -1,0 +1,143 @@
+"""What the reads of a fit hold, before it begins."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config import get_config
+from ..engine.memory import available_bytes
+from ..engine.plan import Needs, Plan
+from .correction import MEMORY, NEWTON_SIZE
+from .training import LOOKED_AT, MOST_AT_ONCE, OFFERED
+
+SCORE_SHARE = 16
+"""One state of a scoring read takes at most this part of the budget; else it is cut in blocks."""
+THIN_BYTES = 8 << 20
+MIN_ROWS = 256
+
+
+class Size(NamedTuple):
+    """Of a fit: what its memory depends on."""
+
+    n_columns: int
+    n_classes: int
+    n_selected: int
+    width: int
+    """Features of one choice, at most."""
+    stored: int
+    """Columns of the side store a choice takes, at most."""
+    base: int
+    """Columns every row keeps in the side store beside these."""
+    itemsize: int
+    row_nbytes: float
+    slice_rows: int
+    n_rows: int
+    unit_bytes: int
+    """State of a scoring read for one column (for one anchor, of pieces)."""
+    n_units: int
+
+    @property
+    def shortlist(self) -> int:
+        return self.stored * max(OFFERED * MOST_AT_ONCE, LOOKED_AT)
+
+    @property
+    def side_row_nbytes(self) -> int:
+        """Bytes of a row of the side store, complete."""
+        item = 1 if self.base else self.itemsize
+        return 16 + (self.n_selected * self.stored + 1) * item + self.base * self.itemsize
+
+    @property
+    def thin_row_nbytes(self) -> int:
+        """What a read of the side store holds for a row: it, two copies, scores."""
+        return 3 * self.side_row_nbytes + 48 * self.n_classes
+
+    @property
+    def thin_rows(self) -> int:
+        """Rows the side store is read at a time: a power of two, by the data's size alone."""
+        rows = max(MIN_ROWS, THIN_BYTES // self.thin_row_nbytes)
+        return 1 << (rows.bit_length() - 1)
+
+
+def block_of(size: Size, state_bytes: int) -> int:
+    """Columns (anchors) scored in one read, so that a state takes these bytes."""
+    return max(1, min(size.n_units, state_bytes // max(size.unit_bytes, 1)))
+
+
+def needs_of(size: Size) -> list[Needs]:
+    """The phases: scoring, fetching, correcting."""
+    budget = get_config().memory_budget or available_bytes() // 4
+    block = block_of(size, max(budget // SCORE_SHARE, size.unit_bytes))
+    K, item = size.n_classes, size.itemsize
+    start = 16 + K * item
+    n = 1 + size.n_selected * size.width
+    blocks = size.n_selected * size.width**2 if size.base else n * n
+    # Newton while the coefficients are few, then the blocks of all of them
+    metric = 8 * max(min(K * n, NEWTON_SIZE) ** 2, K * blocks if K * n > NEWTON_SIZE else 0)
+    path = 8 * K * n * (1 + size.n_selected // 2)
+    gradient = 2 * 8 * (K + 4) * size.n_columns
+    thin = size.thin_rows * size.thin_row_nbytes / max(min(size.slice_rows, size.n_rows), 1)
+    disk = size.side_row_nbytes + size.shortlist * item + start
+    return [
+        Needs(
+            "score",
+            state_bytes=block * size.unit_bytes + 8 * K,
+            step_bytes_per_row=2 * K * item + 3 * size.row_nbytes * (size.unit_bytes > 8 * K),
+            driver_bytes=gradient + path,
+            row_state_bytes=start,
+            passes=(1, size.n_selected + 1),
+        ),
+        Needs(
+            "fetch",
+            state_bytes=8 * (size.shortlist + 1) ** 2,
+            step_bytes_per_row=size.shortlist * (2 * item + 16),
+            driver_bytes=gradient + path,
+            row_state_bytes=size.shortlist * item,
+            passes=(1, size.n_selected),
+        ),
+        Needs(
+            "correct",
+            state_bytes=metric + 8 * K * n,
+            step_bytes_per_row=thin,
+            driver_bytes=gradient + path + 3 * metric + 2 * MEMORY * 8 * K * n,
+            row_state_bytes=0,
+            scratch_bytes_per_row=2 * disk,
+            passes=(size.n_selected, 100 * size.n_selected),
+        ),
+    ]
+
+
+def score_state_bytes(plan: Plan) -> int:
+    """What the plan allows one state of a scoring read."""
+    terms = dict(plan.terms)["score"]
+    return next(term.each_bytes for term in terms if term.label == "state")
+
+
+def fits_in_memory(size: Size, plan: Plan) -> bool:
+    """Whether the side store fits in what the plan leaves of the budget."""
+    room = size.n_rows * (size.side_row_nbytes + 8) + np.dtype(np.intp).itemsize
+    return bool(room <= plan.budget - plan.peak_bytes)
+
+
+def size_of(model: Any, dataset: Any, n_units: int, unit_bytes: int, kind: str) -> Size:
+    """The size of a fit from metadata; two classes while they are not known."""
+    d, item = dataset.n_features, dataset.dtype.itemsize
+    members = 1
+    if kind == "columns" and model.groups is not None:
+        members = int(np.unique(np.asarray(model.groups), return_counts=True)[1].max())
+    pieces = kind == "pieces"
+    return Size(
+        n_columns=n_units if kind in ("columns", "stumps", "pieces") else d * (d - 1) // 2,
+        n_classes=len(getattr(model, "classes_", (0, 0))),
+        n_selected=min(model.n_selected, n_units if kind == "columns" else model.n_selected),
+        width=d + 1 if pieces else members,
+        stored=1 if pieces else members,
+        base=d if pieces else 0,
+        itemsize=item,
+        row_nbytes=float(d * item),
+        slice_rows=dataset.slice_rows,
+        n_rows=dataset.n_physical_rows,
+        unit_bytes=unit_bytes,
+        n_units=n_units,
+    )

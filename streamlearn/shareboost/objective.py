@@ -1,0 +1,124 @@
+"""The multiclass logistic loss with a margin, and the penalties added to it.
+
+    L(W, b) = sum_i share_i log sum_c exp(1[c != y_i] + z_ic - z_iy),     z_i = b + W x_i
+
+(Shalev-Shwartz 2011, eq. 3), shares adding up to 1.  The intercept b is always in, free of penalty.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+
+def margin_softmax(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) losses and (m, K) rho of eq. 6 for float64 scores Z, which are overwritten by rho."""
+    rows = np.arange(len(Z))
+    own = Z[rows, codes]
+    Z += 1.0
+    Z[rows, codes] = own
+    top = Z.max(axis=1, keepdims=True)
+    Z -= top
+    np.exp(Z, out=Z)
+    total = Z.sum(axis=1, keepdims=True)
+    Z /= total
+    return np.log(total[:, 0]) + top[:, 0] - own, Z
+
+
+def residual(Z: np.ndarray, codes: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """(m, K) derivative of L by the scores: share_i (rho_i - e_yi); overwrites Z."""
+    _, rho = margin_softmax(Z, codes)
+    rho[np.arange(len(rho)), codes] -= 1.0
+    rho *= share[:, None]
+    return rho
+
+
+class Penalty(NamedTuple):
+    """ridge |W|^2 + mixed |W|_{inf,1}, the latter smoothed as in section 2.1 of the paper.
+
+    The loss is blind to what all classes have in common, so W adds up to 0 over them, and of a
+    column w the smooth norm is the least that a common shift makes it, which is
+
+        (1/2s) (log sum_c exp(s w_c) + log sum_c exp(-s w_c)) - log(K)/s       s = sharpness
+
+    near (max w - min w) / 2, and 0 at 0.
+    """
+
+    ridge: float
+    mixed: float
+    sharpness: float
+
+    def curvature(self, n_classes: int) -> float:
+        """Most that half of it is times |u|_inf^2 for one column u; adds to the column's mean x^2.
+
+        2K ridge, since |u|_2^2 <= K |u|_inf^2; and mixed * sharpness (a log-sum-exp's variance).
+        """
+        return 2.0 * n_classes * self.ridge + self.mixed * self.sharpness
+
+    def value(self, W: np.ndarray) -> float:
+        value = self.ridge * float((W**2).sum())
+        if self.mixed:
+            s = self.sharpness
+            soft = (logsumexp(s * W, axis=0) + logsumexp(-s * W, axis=0)) / 2 - np.log(len(W))
+            value += self.mixed / s * float(soft.sum())
+        return value
+
+    def gradient(self, W: np.ndarray) -> np.ndarray:
+        gradient = 2.0 * self.ridge * W
+        if self.mixed:
+            high, low = self._weights(W)
+            gradient = gradient + self.mixed / 2 * (high - low)
+        return gradient
+
+    def hessian(self, W: np.ndarray) -> np.ndarray:
+        """(width, K, K): columns do not interact."""
+        H = 2.0 * self.ridge * np.eye(len(W)) * np.ones((W.shape[1], 1, 1))
+        for p in self._weights(W) if self.mixed else ():
+            p = p.T
+            spread = p[:, :, None] * np.eye(len(W)) - p[:, :, None] * p[:, None, :]
+            H += self.mixed * self.sharpness / 2 * spread
+        return H
+
+    def diagonal(self, W: np.ndarray) -> np.ndarray:
+        """A diagonal not below its Hessian."""
+        diagonal = np.full(W.shape, 2.0 * self.ridge)
+        if self.mixed:
+            diagonal += self.mixed * self.sharpness / 2 * sum(self._weights(W))
+        return diagonal
+
+    def _weights(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Softmax of s w and of -s w, for each column."""
+        scaled = self.sharpness * W
+        high = np.exp(scaled - logsumexp(scaled, axis=0))
+        return high, np.exp(-scaled - logsumexp(-scaled, axis=0))
+
+
+def best_intercept(shares: np.ndarray) -> tuple[np.ndarray, float]:
+    """(K,) b of least loss without any column, adding up to 0, and that loss.
+
+    Rows of a class are alike, so K rows weighted by the classes' shares stand for all.
+    """
+    K = len(shares)
+    codes = np.arange(K)
+    b = np.log(shares) - np.log(shares).mean()
+
+    def value_at(b: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, rho = margin_softmax(np.tile(b, (K, 1)), codes)
+        return float(shares @ loss), rho
+
+    value, rho = value_at(b)
+    for _ in range(100):
+        g = shares @ rho - shares
+        H = np.diag(shares @ rho) - (rho * shares[:, None]).T @ rho
+        step = np.linalg.solve(H + 1.0 / K, g)  # the ones make up for the direction H cannot see
+        t, slope = 1.0, float(g @ step)
+        if slope <= 1e-28:
+            break
+        enough = 1e-4 * slope - 1e-15 * value  # near the end the value is at its rounding
+        while (new := value_at(b - t * step))[0] > value - t * enough and t > 1e-6:
+            t *= 0.5
+        b = b - t * step
+        value, rho = new
+    return b - b.mean(), value

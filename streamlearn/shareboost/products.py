@@ -1,0 +1,105 @@
+"""Products of pairs of columns, never written out: their gradients are weighted Grams.
+
+sum_i R_ik x_ia x_ib is entry (a, b) of X' diag(R_k) X, one product of matrices for each class.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..passes.fold import Fold, RowState
+from .candidates import Choice
+from .reading import Reader
+
+State = dict[str, Any]
+
+
+def products_fold(first: int, stop: int, n_columns: int, state: RowState) -> Fold:
+    """Fold: (G (K, pairs), sum of R) of the products of columns i in [first, stop) with j > i."""
+    size = (stop - first, n_columns)
+    return Fold(
+        partial(_start_products, size, state.width),
+        partial(_add_products, first, stop),
+        _merge,
+        partial(_pairs, first),
+        (state,),
+    )
+
+
+def _start_products(size: tuple[int, int], n_classes: int) -> State:
+    return {"G": np.zeros((n_classes, *size)), "total": np.zeros(n_classes)}
+
+
+def _add_products(first: int, stop: int, state: State, chunk: Chunk) -> State:
+    X = chunk.X.astype(np.float64, copy=False)
+    R = chunk.state["residual"]
+    for k in range(R.shape[1]):
+        state["G"][k] += (X[:, first:stop] * R[:, k, None]).T @ X
+    state["total"] += R.sum(axis=0, dtype=np.float64)
+    return state
+
+
+def _pairs(first: int, state: State) -> tuple[np.ndarray, np.ndarray]:
+    _, n, p = state["G"].shape
+    i, j = np.triu_indices(n, first + 1, p)
+    return state["G"][:, i, j], state["total"]
+
+
+def product_moments_fold(first: int, stop: int, n_columns: int, total_weight: float) -> Fold:
+    """Fold: mean and mean square (2, pairs) of the products of columns i in [first, stop)."""
+    return Fold(
+        partial(_start_products, (stop - first, n_columns), 2),
+        partial(_add_product_moments, first, stop, total_weight),
+        _merge,
+        partial(_pairs, first),
+    )
+
+
+def _add_product_moments(
+    first: int, stop: int, total_weight: float, state: State, chunk: Chunk
+) -> State:
+    X = chunk.X.astype(np.float64, copy=False)
+    share = np.ones(len(X)) if chunk.weight is None else chunk.weight
+    share = share / total_weight
+    state["G"][0] += (X[:, first:stop] * share[:, None]).T @ X
+    X = X**2
+    state["G"][1] += (X[:, first:stop] * share[:, None]).T @ X
+    return state
+
+
+def product_gradient(read: Reader, state: RowState, block: int, which: None) -> Any:
+    """The gradient of all products, for at most `block` first factors in a read."""
+    parts, total = [], None
+    p = len(read.names)
+    for a in range(0, p - 1, block):
+        fold = products_fold(a, min(a + block, p - 1), p, state)
+        G, total = read(fold, None, "score")
+        parts.append(G)
+    return slice(None), np.concatenate(parts, axis=1), total
+
+
+def product_moments(read: Reader, block: int, total_weight: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of all products of pairs."""
+    p = len(read.names)
+    parts = []
+    for a in range(0, p - 1, block):
+        fold = product_moments_fold(a, min(a + block, p - 1), p, total_weight)
+        parts.append(read(fold, None, "moments")[0])
+    mean, square = np.concatenate(parts, axis=1)
+    return mean, np.maximum(square - mean**2, 0.0)
+
+
+def pair_of(p: int, number: int) -> Choice:
+    """The pair (i, j), i < j, of that number in row order."""
+    i = int(p - 2 - np.floor((np.sqrt(4 * p * (p - 1) - 8 * number - 7) - 1) / 2))
+    return i, number - i * p + i * (i + 1) // 2 + i + 1
+
+
+def _merge(a: State, b: State) -> State:
+    for key in a:
+        a[key] += b[key]
+    return a

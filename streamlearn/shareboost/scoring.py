@@ -1,0 +1,236 @@
+"""The scoring pass: how much each candidate promises, from the gradient of the loss (eq. 7).
+
+With x less its mean (the intercept moves along) and G_r = sum_i R_i x_ir, R of `objective`:
+
+    L falls by at least |G_r|_1^2 / (2 (var x_r + c))            c = `Penalty.curvature`
+
+twice what the paper proves, as the Hessian of a log-sum-exp is a covariance, at most |v|_inf^2.  So
+the scale-free rule takes the largest z_r = |G_r|_1 / sqrt(var x_r + c), the paper's |G_r|_1.
+
+When R changes, z_r changes by at most delta = sqrt(sum_i share_i |rho_i' - rho_i|_1^2), for all r
+(Cauchy-Schwarz): columns that can not have come to the top are not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..passes.fold import Fold, RowState
+from .candidates import Choice, Columns
+from .reading import Reader
+
+TILE = 1024
+"""Columns multiplied at a time, so that bits do not depend on how many are read at once."""
+FULL_READ = 0.5
+"""A read of fewer columns than all is worth it below this share of the bytes."""
+FLAT = 1e-12
+"""A column whose variance is below this share of its mean square is constant but for rounding."""
+
+State = dict[str, Any]
+
+
+class Shortlist(NamedTuple):
+    """The best candidates, best first."""
+
+    choices: list[Choice]
+    scores: np.ndarray
+    gains: np.ndarray
+    """What each alone lowers the objective by, at least."""
+    steps: list[tuple[int, np.ndarray, float]]
+    """For each (feature within it, step u (K,) of that feature, its mean) with that gain."""
+    largest: float
+    """max |G_r|_1 over all candidates, an upper bound of it; for the certificate."""
+
+
+def residual_state(dtype: str, n_classes: int, writes: bool = False) -> RowState:
+    return RowState("residual", dtype, n_classes, writes)
+
+
+def gradient_fold(n_columns: int, n_classes: int, state: RowState) -> Fold:
+    """Fold: (G (K, columns), sum of R (K,)) of the columns read."""
+    return Fold(partial(_start, n_columns, n_classes), _add_gradient, _merge, _gradient, (state,))
+
+
+def _start(n_columns: int, n_classes: int) -> State:
+    return {"G": np.zeros((n_classes, n_columns)), "total": np.zeros(n_classes)}
+
+
+def _add_gradient(state: State, chunk: Chunk) -> State:
+    R, G = chunk.state["residual"], state["G"]
+    for a in range(0, G.shape[1], TILE):
+        G[:, a : a + TILE] += R.T @ chunk.X[:, a : a + TILE].astype(R.dtype, copy=False)
+    state["total"] += R.sum(axis=0, dtype=np.float64)
+    return state
+
+
+def _merge(a: State, b: State) -> State:
+    for key in a:
+        a[key] += b[key]
+    return a
+
+
+def _gradient(state: State) -> tuple[np.ndarray, np.ndarray]:
+    return state["G"], state["total"]
+
+
+class ListSearch:
+    """Candidates that are listed one by one: columns, groups of them, products of pairs.
+
+    Parameters
+    ----------
+    gradient : f(which or None) -> (which, G (K, n), sum of R (K,))
+        Reads the gradient of features; ``which`` None: all of them.
+    choice_of : f(number) -> choice
+    mean, variance, usable : (n,)
+        Of the features.
+    rule, bound
+        How they are scored; `bound` is c above.
+    group_of : (n,) int, optional
+        Candidates are groups of features, scored by the sum.
+    cost : f(which) -> share of a full read's bytes, optional
+        Without it, features are never read in part.
+    """
+
+    def __init__(
+        self,
+        gradient: Callable[[np.ndarray | None], Any],
+        choice_of: Callable[[int], Choice],
+        mean: np.ndarray,
+        variance: np.ndarray,
+        usable: np.ndarray,
+        *,
+        rule: str,
+        bound: float,
+        n_classes: int,
+        group_of: np.ndarray | None = None,
+        cost: Callable[[np.ndarray], float] | None = None,
+    ) -> None:
+        self._gradient, self._choice_of, self._cost = gradient, choice_of, cost
+        self.mean, self.variance, self.usable = mean, variance, usable
+        self._denominator = np.where(usable, variance + bound, 1.0)
+        self._norm = np.ones_like(mean) if rule == "l1" else np.sqrt(self._denominator)
+        self._group_of = group_of
+        n = len(mean)
+        self.G = np.zeros((n_classes, n))
+        self._slack = np.full(n, np.inf)
+        self.open = usable.copy()
+
+    @property
+    def n_open(self) -> int:
+        return len(self._per_candidate(self.open.astype(float)).nonzero()[0])
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"G": self.G, "slack": self._slack, "open": self.open}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        self.G, self._slack, self.open = state["G"], state["slack"], state["open"]
+
+    def moved(self, delta: float) -> None:
+        """The residuals have changed by `delta`."""
+        self._slack += delta
+
+    def close(self, choice: Choice) -> None:
+        """Never offer this one again."""
+        self.open[self._features(self._number(choice))] = False
+
+    def reopen(self, choice: Choice) -> None:
+        self.open[self._features(self._number(choice))] = True
+
+    def search(self, n: int) -> Shortlist:
+        """The n best, exactly: reads at least every column that may be one of them."""
+        which = self._candidates(n)
+        part, G, total = self._gradient(which)
+        self.G[:, part] = G - np.outer(total, self.mean[part])
+        self._slack[part] = 0.0
+        l1 = np.abs(self.G).sum(axis=0)
+        # those not read just now are known to be worse than the n best of those read
+        fresh = self.open & (self._slack == 0.0)
+        score = np.where(fresh, l1 / self._norm, 0.0)
+        total_score = self._per_candidate(score)
+        order = np.argsort(-total_score, kind="stable")[:n]
+        order = order[total_score[order] > 0]
+        upper = np.where(self.usable, l1 + self._slack * np.sqrt(self.variance), 0.0)
+        steps, gains = [], []
+        for number in order:
+            inside = self._features(int(number))
+            gain = np.where(self.open[inside], l1[inside] ** 2 / (2 * self._denominator[inside]), 0)
+            at = int(gain.argmax())
+            j = inside[at]
+            step = -l1[j] / self._denominator[j] * np.sign(self.G[:, j])
+            steps.append((at, step, float(self.mean[j])))
+            gains.append(gain[at])
+        choices = [self._choice_of(int(number)) for number in order]
+        return Shortlist(
+            choices, total_score[order], np.array(gains), steps, float(upper.max(initial=0.0))
+        )
+
+    def _candidates(self, n: int) -> np.ndarray | None:
+        """Features that may be among the n best; None: all are to be read."""
+        unknown = not np.isfinite(self._slack[self.open]).all()
+        if self._cost is None or unknown or not self.open.any():
+            return None
+        l1 = np.abs(self.G).sum(axis=0)
+        # a little more than the theory asks for: the sums themselves are rounded
+        slack = self._slack * np.sqrt(self.variance) * (1 + 1e-5) + 1e-6 * l1
+        lower = self._per_candidate(np.where(self.open, (l1 - slack) / self._norm, 0.0))
+        upper = self._per_candidate(np.where(self.open, (l1 + slack) / self._norm, 0.0))
+        alive = np.flatnonzero(self._per_candidate(self.open.astype(float)))
+        if len(alive) <= n:
+            return None
+        needed = np.partition(lower[alive], len(alive) - n)[len(alive) - n]
+        may = upper >= needed
+        part = np.flatnonzero(self.open & self._per_feature(may))
+        return part if self._cost(part) < FULL_READ else None
+
+    def _per_candidate(self, values: np.ndarray) -> np.ndarray:
+        if self._group_of is None:
+            return values
+        return np.bincount(self._group_of, values)
+
+    def _per_feature(self, values: np.ndarray) -> np.ndarray:
+        return values if self._group_of is None else values[self._group_of]
+
+    def _features(self, number: int) -> np.ndarray:
+        if self._group_of is None:
+            return np.array([number])
+        return np.flatnonzero(self._group_of == number)
+
+    def _number(self, choice: Choice) -> int:
+        if len(choice) == 1:
+            return int(choice[0])
+        p = int((1 + (1 + 8 * len(self.mean)) ** 0.5) / 2 + 0.5)
+        i, j = map(int, choice)
+        return i * p - i * (i + 1) // 2 + j - i - 1
+
+
+def column_gradient(read: Reader, state: RowState, block: int, which: Any) -> Any:
+    """The gradient of columns, in blocks of at most `block` of them, one read each."""
+    columns = np.arange(len(read.names)) if which is None else which
+    parts, total = [], None
+    for a in range(0, len(columns), block):
+        part = columns[a : a + block]
+        fold = gradient_fold(len(part), state.width, state)
+        G, total = read(fold, part, "score")
+        parts.append(G)
+    return columns, np.concatenate(parts, axis=1), total
+
+
+def column_of(number: int) -> Choice:
+    return (number,)
+
+
+def group_kind(groups: Any, n_columns: int) -> Columns:
+    """The kind of plain columns, or of groups numbered from 0."""
+    if groups is None:
+        return Columns()
+    labels = np.asarray(groups)
+    if labels.shape != (n_columns,):
+        raise ValueError(
+            f"groups has shape {labels.shape}, expected ({n_columns},): the group of each column"
+        )
+    return Columns(np.unique(labels, return_inverse=True)[1])

@@ -1,0 +1,169 @@
+"""The side store: the selected features of every row, apart from the wide data.
+
+On disk they are row state, a new one for every read that fetched some; a copy stays in memory where
+the plan has room.  Both give the same bits: the same rows at a time, the same lanes, merged alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk, Ref
+from ..engine.lanes import MergeTree, cut_lanes
+from ..engine.row_state import RowAccess, RowFile
+from ..passes.fold import Fold, RowState
+from .design import BASE, KEPT, TARGET, Layout, stored_columns
+
+
+@dataclass(frozen=True)
+class ThinSource:
+    """Row numbers without columns: what a read of row state alone goes over."""
+
+    n_rows: int
+    rows_at_once: int
+    row_nbytes: int
+
+    @property
+    def stored_nbytes(self) -> int:
+        return self.n_rows * self.row_nbytes
+
+    def refs(self) -> tuple[Ref, ...]:
+        starts = range(0, self.n_rows, self.rows_at_once)
+        stops = [min(a + self.rows_at_once, self.n_rows) for a in starts]
+        return tuple(
+            Ref(a, b, (b - a) * self.row_nbytes) for a, b in zip(starts, stops, strict=True)
+        )
+
+    def reader(self) -> ThinReader:
+        return ThinReader()
+
+
+class ThinReader:
+    """Reads nothing: the engine adds the row state."""
+
+    def read(self, ref: Ref) -> Chunk:
+        return Chunk(np.empty((ref.n_rows, 0), np.float32), rows=range(ref.start, ref.stop))
+
+    def __enter__(self) -> ThinReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+class Side:
+    """Selected features, on disk and perhaps in memory."""
+
+    def __init__(
+        self, run: Any, source: ThinSource, layout: Layout, *, capacity: int, in_memory: bool
+    ) -> None:
+        self._run, self.source, self.layout = run, source, layout
+        self._capacity, self._in_memory = capacity, in_memory
+        self._kept: list[Chunk] | None = None
+        self._n_reads = 0
+
+    def add(self, state: RowState, columns: Sequence[int]) -> None:
+        """Select columns of a row state that a read has written."""
+        reading = state._replace(writes=False)
+        states = self.layout.states
+        if reading not in states:
+            states = (*states, reading)
+        picks = self.layout.picks + tuple((state.name, int(j)) for j in columns)
+        self.layout = self.layout._replace(states=states, picks=picks)
+        if self._kept is not None:
+            first = len(picks) - len(columns)
+            self._fill(first)
+
+    def drop(self, pick: int) -> None:
+        """Take one feature, or piece, out again."""
+        picks = self.layout.picks[:pick] + self.layout.picks[pick + 1 :]
+        used = {TARGET.name, BASE, *(name for name, _ in picks)}
+        states = tuple(state for state in self.layout.states if state.name in used)
+        self.layout = self.layout._replace(states=states, picks=picks)
+        if self._kept is not None:
+            at = pick + (0 if self.layout.n_base else 1)
+            for chunk in self._kept:
+                later = chunk.state[KEPT][:, at + 1 : at + 1 + len(picks) - pick].copy()
+                chunk.state[KEPT][:, at : at + len(picks) - pick] = later
+
+    def fold(self, fold: Fold) -> Any:
+        """A read of the side store that only sums."""
+        self._n_reads += 1
+        if not self._in_memory:
+            fold = Fold(fold.start, fold.step, fold.merge, fold.finish, self.layout.states)
+            return self._run.fold(fold, self.source, name=f"correct-{self._n_reads}")
+        if self._kept is None:
+            self._load()
+        return fold_in_memory(fold, self.source.refs(), self._kept, self._run.plan.lanes_in_flight)
+
+    def read(self, fold: Fold, more: Sequence[RowState], name: str) -> Any:
+        """A read by the engine, which may write row state: `more` beside what is selected."""
+        rows = (*self.layout.states, *more)
+        whole = Fold(fold.start, fold.step, fold.merge, fold.finish, rows)
+        return self._run.fold(whole, self.source, name=name)
+
+    def _load(self) -> None:
+        ones = 0 if self.layout.n_base else 1
+        dtype = np.uint8 if self.layout.n_base else np.dtype(self.layout.dtype)
+        self._kept = []
+        fixed = [s for s in self.layout.states if s.name in (TARGET.name, BASE)]
+        files = [self._run.row_state(state.name) for state in fixed]
+        with RowAccess(()) as access:
+            for ref in self.source.refs():
+                kept = np.empty((ref.n_rows, ones + self._capacity), dtype, order="F")
+                kept[:, :ones] = 1
+                state = {f.name: access.read_span(f, ref.start, ref.stop) for f in files}
+                state[KEPT] = kept
+                rows = range(ref.start, ref.stop)
+                self._kept.append(Chunk(np.empty((ref.n_rows, 0)), rows=rows, state=state))
+        self._fill(0)
+
+    def _fill(self, first: int) -> None:
+        """Copy what is selected from pick `first` on from disk."""
+        assert self._kept is not None
+        layout = self.layout._replace(picks=self.layout.picks[first:])
+        ones = 0 if layout.n_base else 1
+        names = dict.fromkeys(name for name, _ in layout.picks)
+        files: list[RowFile] = [self._run.row_state(name) for name in names]
+        with RowAccess(()) as access:
+            for chunk, ref in zip(self._kept, self.source.refs(), strict=True):
+                state = {f.name: access.read_span(f, ref.start, ref.stop) for f in files}
+                bare = Chunk(np.empty((ref.n_rows, 0)), rows=chunk.rows, state=state)
+                at = ones + first
+                added = stored_columns(layout, bare)[:, ones:]
+                chunk.state[KEPT][:, at : at + len(layout.picks)] = added
+
+
+def fold_in_memory(fold: Fold, refs: Sequence[Ref], chunks: Sequence[Chunk], threads: int) -> Any:
+    """What the engine makes of these chunks: lanes of the same refs, merged by the same tree."""
+    lanes, at = [], 0
+    for lane in cut_lanes(refs):
+        lanes.append(chunks[at : at + len(lane)])
+        at += len(lane)
+    if not lanes:
+        return fold.finish(fold.start())
+    if threads > 1 and len(lanes) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            states = list(pool.map(partial(_fold_lane, fold), lanes))
+    else:
+        states = [_fold_lane(fold, lane) for lane in lanes]
+    tree = MergeTree(len(states))
+    for width in tree.widths[:-1]:
+        states = [
+            fold.merge(states[i], states[i + 1]) if i + 1 < width else states[i]  # type: ignore[misc]
+            for i in range(0, width, 2)
+        ]
+    return fold.finish(states[0])
+
+
+def _fold_lane(fold: Fold, chunks: Sequence[Chunk]) -> Any:
+    state = fold.start()
+    for chunk in chunks:
+        state = fold.step(state, chunk)
+    return state

@@ -1,0 +1,317 @@
+"""The loop of Algorithm 1: score, select, correct; and pruning backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..passes.fold import RowState
+from .candidates import Choice, Kind, Pieces, stored_width
+from .correction import Solved, choose_metric, correct
+from .design import BASE
+from .fetching import (
+    base_fold,
+    copy_fold,
+    fetch_fold,
+    lookahead_fold,
+    residual_fold,
+    unlike,
+    without_fold,
+)
+from .objective import Penalty
+from .path import Point
+from .reading import Reader
+from .scoring import Shortlist
+from .side import Side
+
+MOST_AT_ONCE = 8
+OFFERED = 3
+"""Candidates fetched for each that is selected, when several are: some will be much alike."""
+LOOKED_AT = 8
+LOOK_STEPS = 3
+PRECISION = 0.01
+"""A correction stops when a step promises less than this share of what the round gained."""
+FINAL = 0.1
+"""The last one, at this share of `tol`."""
+
+
+class Search(Protocol):
+    """What finds candidates: `scoring.ListSearch`, `stumps.StumpSearch`, `pieces.PieceSearch`."""
+
+    n_open: int
+
+    def search(self, n: int) -> Shortlist: ...
+    def moved(self, delta: float) -> None: ...
+    def close(self, choice: Choice) -> None: ...
+    def reopen(self, choice: Choice) -> None: ...
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class Settings(NamedTuple):
+    """Of one fit."""
+
+    n_selected: int
+    rule: str
+    columns_per_pass: int | str
+    prune: bool
+    tol: float
+    """Absolute: on what one more candidate promises."""
+    n_rows: int
+    total_weight: float
+
+
+class Training:
+    """One run of the algorithm; its state after a round is kept in the checkpoint."""
+
+    def __init__(
+        self,
+        run: Any,
+        read: Reader,
+        side: Side,
+        search: Search,
+        kind: Kind,
+        penalty: Penalty,
+        settings: Settings,
+        start: Point,
+    ) -> None:
+        self._run, self._read, self._side = run, read, side
+        self._search, self._kind, self._penalty, self._settings = search, kind, penalty, settings
+        self.points = [start]
+        self.choices: list[Choice] = []
+        self.theta = start.theta
+        self.reason = ""
+        self.converged = True
+        self._n_rounds = 0
+        self._gain_at: dict[int, float] = {}
+        self._base: RowState | None = None
+
+    def run(self) -> None:
+        """Select until there are enough, or until no candidate promises more than the tolerance."""
+        kept = self._run.restore("shareboost")
+        if kept is not None:
+            self._go_on(kept)
+        wanted = self._settings.n_selected
+        while True:
+            n = self._how_many() if len(self.choices) < wanted else 0
+            offered = (
+                max(n, 1)
+                if self._takes_first(n)
+                else min(max(OFFERED * n, LOOKED_AT), self._search.n_open)
+            )
+            best = self._search.search(offered)
+            self._note(best)
+            if not n:
+                self.reason = f"{wanted} selected"
+                break
+            if not best.choices or best.gains.max() <= self._settings.tol:
+                self.reason = (
+                    "no candidate is left"
+                    if not best.choices
+                    else f"no candidate promises more than {self._settings.tol:.2g}"
+                )
+                break
+            self._round(best, n)
+            if self._settings.prune:
+                self._prune(n)
+            self._keep()
+
+    def _how_many(self) -> int:
+        n = len(self.choices)
+        asked = self._settings.columns_per_pass
+        wanted = min(MOST_AT_ONCE, 1 + n // MOST_AT_ONCE) if asked == "auto" else int(asked)
+        return min(wanted, self._settings.n_selected - n, max(self._search.n_open, 1))
+
+    def _takes_first(self, n: int) -> bool:
+        return n <= 1 and self._settings.rule != "lookahead"
+
+    def _round(self, best: Shortlist, n: int) -> None:
+        """Fetch the shortlist, select from it, correct, and renew the residuals."""
+        self._n_rounds += 1
+        chosen = self._select(best, n)
+        before = self.points[-1]
+        self._extend(best, chosen)
+        solved = self._correct(before.objective)
+        size = len(self.choices)
+        self._gain_at[size] = (before.objective - solved.value) / len(chosen)
+        self._renew(solved)
+
+    def _select(self, best: Shortlist, n: int) -> list[int]:
+        """Which of the shortlist; their features go to the side store."""
+        kind = self._kind
+        widths = [stored_width(kind, choice) for choice in best.choices]
+        dtype = "uint8" if isinstance(kind, Pieces) else self._side.layout.dtype
+        needed = kind.needed(best.choices)
+        takes_first = self._takes_first(n)
+        name = f"selected-{self._n_rounds}" if takes_first else f"shortlist-{sum(widths)}"
+        state = RowState(name, dtype, sum(widths))
+        if isinstance(kind, Pieces) and self._base is None:
+            self._base = RowState(BASE, self._side.layout.dtype, len(self._read.names))
+            self._read(base_fold(self._base), needed, "base")
+            states = (*self._side.layout.states, self._base._replace(writes=False))
+            self._side.layout = self._side.layout._replace(states=states)
+        fold = fetch_fold(kind, needed, best.choices, state, self._settings.total_weight)
+        correlations = self._read(fold, needed, "fetch")
+        if takes_first:
+            self._side.add(state, range(sum(widths)))
+            return [0]
+        order = list(range(len(widths)))
+        if self._settings.rule == "lookahead":
+            order = np.argsort(self._look_ahead(best, state), kind="stable").tolist()
+        if max(widths) == 1:
+            order = [order[i] for i in unlike(correlations[np.ix_(order, order)], n)]
+        chosen = order[:n]
+        first = np.concatenate([[0], np.cumsum(widths)])
+        columns = [j for i in chosen for j in range(first[i], first[i + 1])]
+        to = RowState(f"selected-{self._n_rounds}", dtype, len(columns))
+        self._side.read(
+            copy_fold(name, columns, to.name), [state._replace(writes=False), to], "copy"
+        )
+        self._side.add(to, range(len(columns)))
+        return chosen
+
+    def _look_ahead(self, best: Shortlist, state: RowState) -> np.ndarray:
+        """(M,) the objective after the best step in each candidate alone, nearly (Newton steps)."""
+        means = np.array([mean for *_, mean in best.steps])
+        U = np.array([step for _, step, _ in best.steps])
+        K = U.shape[1]
+        value = np.full(len(U), np.inf)
+        best_U = U
+        for _ in range(LOOK_STEPS):
+            fold = lookahead_fold(self._side.layout, self.theta, state.name, means, U)
+            loss, g, H = self._side.read(fold, [state._replace(writes=False)], "lookahead")
+            new = loss + np.array([self._penalty.value(u[:, None]) for u in U])
+            better = new < value
+            value = np.where(better, new, value)
+            best_U = np.where(better[:, None], U, best_U)
+            for j, u in enumerate(U):
+                g[j] += self._penalty.gradient(u[:, None])[:, 0]
+                H[j] += np.diag(self._penalty.diagonal(u[:, None])[:, 0])
+                scale = max(float(np.trace(H[j])) / K, np.finfo(float).tiny)
+                H[j] += scale * (1.0 / K + 1e-9 * np.eye(K))
+            U = best_U - np.linalg.solve(H, g[..., None])[..., 0] * better[:, None]
+        return value
+
+    def _extend(self, best: Shortlist, chosen: Sequence[int]) -> None:
+        """Begin with the step that is proved to gain, in the best one; 0 in the others."""
+        lead = max(chosen, key=lambda i: best.gains[i])
+        K, start = self.theta.shape
+        for i in chosen:
+            wide = self._kind.width(best.choices[i])
+            part = np.zeros((K, wide))
+            if i == lead:
+                at, u, mean = best.steps[i]
+                part[:, at] = u - u.mean()
+                self.theta = self.theta.copy()
+                self.theta[:, 0] -= mean * part[:, at]
+            self.theta = np.concatenate([self.theta, part], axis=1)
+            self.choices.append(best.choices[i])
+            self._search.close(best.choices[i])
+
+    def _correct(self, before: float) -> Solved:
+        settings = self._settings
+        last = len(self.choices) >= settings.n_selected
+        goal = FINAL * settings.tol
+        metric = choose_metric(settings.n_rows, len(self.theta), self._side.layout)
+        fold: Callable = self._side.fold
+        solved = correct(
+            fold,
+            self._side.layout,
+            self.theta,
+            self._penalty,
+            metric,
+            goal if last else lambda value: max(goal, PRECISION * (before - value)),
+        )
+        self.theta, self.converged = solved.theta, solved.converged
+        return solved
+
+    def _renew(self, solved: Solved) -> None:
+        """Residuals at the new point, and the point itself."""
+        states = [RowState("residual", self._side.layout.dtype, len(self.theta))]
+        fold = residual_fold(self._side.layout, self.theta)
+        moved = self._side.read(fold, states, "residual")
+        self._search.moved(moved)
+        self.points.append(
+            Point(
+                tuple(self.choices),
+                self.theta,
+                solved.loss,
+                solved.value,
+                float((solved.gradient * self.theta).sum()),
+                largest=float(np.abs(solved.gradient[:, 1:]).sum(axis=0).max(initial=0.0)),
+            )
+        )
+
+    def _note(self, best: Shortlist) -> None:
+        """What the search has found out about the last point."""
+        point = self.points[-1]
+        promised = float(best.gains.max(initial=0.0))
+        largest = np.fmax(point.largest, best.largest)
+        self.points[-1] = point._replace(promised=promised, largest=float(largest))
+        self._run.record(
+            n=point.n,
+            loss=point.loss,
+            objective=point.objective,
+            promised_gain=promised,
+            full_reads=self._read.n_columns_read / len(self._read.names),
+        )
+
+    def _prune(self, n_new: int) -> None:
+        """Take out what costs at most half of what the last one to come gained (FoBa)."""
+        for _ in range(n_new):
+            widths = [self._kind.width(choice) for choice in self.choices]
+            ends = 1 + np.cumsum(widths)
+            cuts = [(int(end) - wide, int(end)) for end, wide in zip(ends, widths, strict=True)]
+            old = len(cuts) - n_new
+            if old < 1:
+                return
+            losses = self._side.read(
+                without_fold(self._side.layout, self.theta, cuts[:old]), (), "without"
+            )
+            values = [
+                loss + self._penalty.value(np.delete(self.theta, np.r_[a:b], axis=1)[:, 1:])
+                for loss, (a, b) in zip(losses, cuts[:old], strict=True)
+            ]
+            worst = int(np.argmin(values))
+            before = self.points[-1]
+            gain = self._gain_at.get(len(self.choices), 0.0)
+            if values[worst] - before.objective > 0.5 * gain:
+                return
+            a, b = cuts[worst]
+            self.theta = np.delete(self.theta, np.r_[a:b], axis=1)
+            dropped = self.choices.pop(worst)
+            at = sum(stored_width(self._kind, choice) for choice in self.choices[:worst])
+            for _ in range(stored_width(self._kind, dropped)):
+                self._side.drop(at)
+            self._search.reopen(dropped)
+            self._renew(self._correct(values[worst] + gain))
+
+    # The checkpoint.
+
+    def _keep(self) -> None:
+        self._run.commit(
+            "shareboost",
+            {
+                "points": self.points,
+                "choices": self.choices,
+                "theta": self.theta,
+                "layout": self._side.layout,
+                "search": self._search.state(),
+                "n_rounds": self._n_rounds,
+                "n_columns_read": self._read.n_columns_read,
+                "gains": [[n, gain] for n, gain in self._gain_at.items()],
+                "base": self._base,
+                "converged": self.converged,
+            },
+        )
+
+    def _go_on(self, kept: dict[str, Any]) -> None:
+        self.points, self.choices = kept["points"], kept["choices"]
+        self.theta, self._side.layout = kept["theta"], kept["layout"]
+        self._search.restore(kept["search"])
+        self._n_rounds = kept["n_rounds"]
+        self._read.resume(kept["n_columns_read"])
+        self._gain_at = dict(kept["gains"])
+        self._base, self.converged = kept["base"], kept["converged"]

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from shareboost_kit import loss_of, optimum
+
+from streamlearn.shareboost.objective import Penalty, best_intercept, margin_softmax, residual
+
+CODES = np.array([0, 2, 1, 1, 0, 2, 2])
+
+
+def scores(seed=0, scale=3.0):
+    return scale * np.random.default_rng(seed).standard_normal((len(CODES), 3))
+
+
+def test_loss_is_eq_3_and_its_derivative_the_residual():
+    Z = scores()
+    share = np.full(len(CODES), 1 / len(CODES))
+    expected = loss_of(Z, CODES, np.eye(3), 0.0)
+    assert share @ margin_softmax(Z.copy(), CODES)[0] == pytest.approx(expected, rel=1e-14)
+
+    def value(z):
+        return share @ margin_softmax(z.reshape(Z.shape).copy(), CODES)[0]
+
+    slope = approx_fprime(Z.ravel(), value, 1e-7).reshape(Z.shape)
+    np.testing.assert_allclose(residual(Z.copy(), CODES, share), slope, atol=1e-7)
+
+
+def test_loss_is_an_upper_bound_of_the_error_and_does_not_overflow():
+    Z = scores(scale=1000.0)
+    losses, rho = margin_softmax(Z.copy(), CODES)
+    assert (losses >= (Z.argmax(axis=1) != CODES) - 1e-12).all()
+    np.testing.assert_allclose(rho.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("penalty", [Penalty(0.3, 0.0, 10.0), Penalty(0.1, 0.4, 5.0)])
+def test_penalty(penalty):
+    W = np.random.default_rng(1).standard_normal((3, 4))
+    assert penalty.value(np.zeros((3, 4))) == pytest.approx(0.0, abs=1e-15)
+
+    def value(w):
+        return penalty.value(w.reshape(W.shape))
+
+    slope = approx_fprime(W.ravel(), value, 1e-7).reshape(W.shape)
+    np.testing.assert_allclose(penalty.gradient(W), slope, atol=1e-5)
+    # the bound that the scores divide by: value(u) <= gradient(0)'u + curvature/2 |u|_inf^2
+    for u in (
+        np.random.default_rng(2).standard_normal((50, 3, 1)) * np.logspace(-3, 1, 50)[:, None, None]
+    ):
+        assert penalty.value(u) <= 0.5 * penalty.curvature(3) * np.abs(u).max() ** 2 + 1e-12
+
+
+def test_mixed_norm_is_the_least_over_common_shifts():
+    W = np.random.default_rng(1).standard_normal((3, 4))
+    hard = (W.max(axis=0) - W.min(axis=0)).sum() / 2  # least max |w + c|
+    assert Penalty(0.0, 1.0, 1e4).value(W) == pytest.approx(hard, rel=1e-3)
+    penalty = Penalty(0.2, 0.4, 3.0)
+    shifted = Penalty(0.0, 0.4, 3.0)
+    assert shifted.value(W + [1.0, -2.0, 0.0, 5.0]) == pytest.approx(shifted.value(W))
+    for j in range(4):
+
+        def slope(w, j=j):
+            return penalty.gradient(w[:, None])[:, 0]
+
+        numeric = np.array(
+            [(slope(W[:, j] + h) - slope(W[:, j] - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
+        )
+        H = penalty.hessian(W[:, [j]])[0]
+        np.testing.assert_allclose(H, numeric, atol=1e-7)
+        extra = np.diag(penalty.diagonal(W[:, [j]])[:, 0]) - H
+        assert np.linalg.eigvalsh(extra).min() > -1e-12
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.7, 0.2, 0.1], [0.96, 0.01, 0.02, 0.01]])
+def test_intercept(shares):
+    shares = np.array(shares)
+    n = np.round(1000 * shares).astype(int)
+    y = np.repeat(np.arange(len(n)), n)
+    expected, _, b = optimum(np.zeros((len(y), 1)), y, len(n), lambda W: (0.0, np.zeros_like(W)))
+    found, loss = best_intercept(shares)
+    assert loss == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(found, b - b.mean(), atol=1e-4)
+
+
+def test_hessian_is_at_most_the_largest_entry_squared():
+    """The covariance bound (1/2 |v|_inf^2, half of Lemma 1's) that every proved gain rests on."""
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        z, v = 4 * rng.standard_normal((1, 5)), rng.standard_normal((1, 5))
+        code = np.array([1])
+        at, rho = margin_softmax(z.copy(), code)
+        rho[0, 1] -= 1
+        after, _ = margin_softmax(z + v, code)
+        assert after[0] <= at[0] + (rho @ v[0]).item() + 0.5 * np.abs(v).max() ** 2 + 1e-12
