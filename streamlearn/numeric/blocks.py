@@ -24,21 +24,24 @@ def block_rows(n_columns: int) -> int:
 
 
 def blocks(
-    X: Any, shift: np.ndarray | None = None, factor: np.ndarray | None = None
+    X: Any,
+    shift: np.ndarray | None = None,
+    factor: np.ndarray | None = None,
+    size: int | None = None,
 ) -> Iterator[tuple[slice, Any]]:
     """Yield (rows, B): rows [a, b) of the chunk as ``B = (X[a:b] - shift) * factor`` in float64.
 
-    Dense: B is (block_rows(p), p), rows from b - a on are zero, and the array is used again for
+    Dense: B is (size, p), `size` by default ``block_rows(p)``, rows from b - a on are zero, and the array is used again for
     the next block.  Csr (`data.source`): B is a scipy CSR matrix of b - a rows; `shift` must be
     None.  Both take ``B @ A`` and ``B.T @ Q``.
     """
     if not isinstance(X, np.ndarray):
         if shift is not None:
             raise ValueError("sparse rows cannot be shifted: every zero would become a number")
-        yield from _sparse_blocks(X, factor)
+        yield from _sparse_blocks(X, factor, size or MOST_ROWS)
         return
     m, p = X.shape
-    size = block_rows(p)
+    size = size or block_rows(p)
     buffer = np.zeros((size, p))
     for a in range(0, m, size):
         b = min(a + size, m)
@@ -54,9 +57,8 @@ def blocks(
         yield slice(a, b), buffer
 
 
-def _sparse_blocks(X: Any, factor: np.ndarray | None) -> Iterator[tuple[slice, Any]]:
+def _sparse_blocks(X: Any, factor: np.ndarray | None, size: int) -> Iterator[tuple[slice, Any]]:
     m = X.shape[0]
-    size = block_rows(1)
     for a in range(0, m, size):
         b = min(a + size, m)
         lo, hi = int(X.indptr[a]), int(X.indptr[b])
