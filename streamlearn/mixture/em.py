@@ -28,6 +28,9 @@ REFRESH = 10
 """Steps after which the curvature is taken anew."""
 SUFFICIENT = 1e-4
 SHORTEST = 2.0**-20
+SHORTEST_OF_DUAL, ROUNDS = 2.0**-4, 10
+"""Hinge experts move on in every read, taken back or not: soon it is worth while to go all the way
+to where they are now; this often."""
 PATIENCE = 3
 """Rises below the tolerance, one after the other, that end a fit."""
 
@@ -45,8 +48,8 @@ class State(NamedTuple):
     converged: bool
 
 
-Measure = Callable[[Problem, Parameters, int], Point]
-"""(problem, parameters, number of the read) -> one read there."""
+Measure = Callable[[Problem, Parameters, int, Any], Point]
+"""(problem, parameters, number of the read, `dual` of the last) -> one read there."""
 Bend = Callable[[Problem, Parameters], Any]
 """(problem, parameters) -> its `Curvature`."""
 
@@ -65,10 +68,10 @@ def maximise(
 
     `record(state, **fields)` is called after each read and may give a reason to stop.
     """
-    point = measure(problem, start, 1)
+    point = measure(problem, start, 1, None)
     state = State(problem, point, 0, 1, "", False)
     lessons: list[Lesson] = []
-    curvature, n_steps, size = None, 0, 0.0
+    curvature, n_steps, n_rounds, size = None, 0, 0, 0.0
     step, target, slope = start.rows, start.log_mix, 0.0
     trial, event = point, ""
     while True:
@@ -80,7 +83,8 @@ def maximise(
         leaf = selection.doomed(problem, point.mass)
         if leaf is not None:
             problem, kept = selection.without(problem, point.at, leaf)
-            trial = measure(problem, kept, state.n_reads + 1)
+            dual = None if trial.dual is None else _less(trial.dual, leaf, problem.n_outputs)
+            trial = measure(problem, kept, state.n_reads + 1, dual)
             state = State(problem, trial, 0, state.n_reads + 1, "", False)
             lessons, curvature, event = [], None, "annihilated"
             size = 0.0
@@ -90,19 +94,23 @@ def maximise(
                 curvature = bend(problem, point.at)
             step, slope = _direction(curvature, point, lessons)
             target, n_steps, size = selection.mixing(problem, point), n_steps + 1, 1.0
-        trial = measure(problem, _moved(problem, point.at, step, target, size), state.n_reads + 1)
+        if trial.dual is not None:
+            step[problem.tree.n_gates :] = trial.dual - point.at.rows[problem.tree.n_gates :]
+        moved = _moved(problem, point.at, step, target, size)
+        trial = measure(problem, moved, state.n_reads + 1, trial.dual)
         promise = SUFFICIENT * size * slope
         rose = trial.objective >= point.objective + min(promise, abs(point.objective) * 1e-13)
         state = state._replace(n_reads=state.n_reads + 1)
         if rose:
-            lessons = _learn(lessons, point, trial)
+            lessons = _learn(problem, lessons, point, trial)
             state = _advance(state, trial, tol)
-            event, size = "", 0.0
+            event, size, n_rounds = "", 0.0, 0
         else:
             event = "taken back"
             size *= _shorter(trial.objective - point.objective, size * slope)
-            if size < SHORTEST:
-                if not lessons:
+            if size < (SHORTEST if trial.dual is None else SHORTEST_OF_DUAL):
+                n_rounds += 1
+                if n_rounds > (len(lessons) > 0 if trial.dual is None else ROUNDS):
                     state = state._replace(reason="no step raises the objective", converged=True)
                 lessons, size = [], 0.0
 
@@ -156,8 +164,15 @@ class _Flat:
         return self._scale * self._curvature.solve(g.reshape(self._shape)).ravel()
 
 
-def _learn(lessons: list[Lesson], before: Point, after: Point) -> list[Lesson]:
-    step = (after.at.rows - before.at.rows).ravel()
+def _less(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:
+    return np.delete(dual, np.arange(leaf * n_outputs, (leaf + 1) * n_outputs), axis=0)
+
+
+def _learn(problem: Problem, lessons: list[Lesson], before: Point, after: Point) -> list[Lesson]:
+    step = after.at.rows - before.at.rows
+    if after.dual is not None:
+        step[problem.tree.n_gates :] = 0.0
+    step = step.ravel()
     change = (before.gradient - after.gradient).ravel()
     curvature = float(step @ change)
     if not curvature > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):

@@ -41,9 +41,10 @@ class SVMMixtureClassifier(StreamClassifier):
         "generative": xi_j N(x; v_j, I / 2 tau), of the joint density of x and y.  "rbf": xi_j times
         a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear functions, most
         accurate on most tables, and slowest to converge.
-    expert_loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
-        Of an expert's margin.  More than two classes: "log_loss" is multinomial, the hinge one
-        class against the rest, summed.
+    expert_loss : {"squared_hinge", "hinge", "log_loss"}, default="squared_hinge"
+        Of an expert's margin.  More than two classes: "log_loss" is multinomial, the hinges one
+        class against the rest, summed.  "hinge" keeps a dual variable for each row and expert on
+        disk, and reads the rows in one lane.
     C : float, default=1.0
         Weight of the rows against the penalty.
     tau : "scale" or float, default="scale"
@@ -90,7 +91,7 @@ class SVMMixtureClassifier(StreamClassifier):
     _parameter_constraints: dict[str, list[Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), tuple, list],
         "gate": [StrOptions(set(gate.GATES))],
-        "expert_loss": [StrOptions({"squared_hinge", "log_loss"})],
+        "expert_loss": [StrOptions(set(experts.LOSSES))],
         "C": [Interval(Real, 0, None, closed="neither")],
         "tau": [StrOptions({"scale"}), Interval(Real, 0, None, closed="left")],
         "nu": [StrOptions({"mml"}), Interval(Real, 0, None, closed="left")],

@@ -19,6 +19,8 @@ CURVATURE_NBYTES = 64 << 20
 """Largest (p + 1)^2 matrices of all gates and experts together for Newton's steps."""
 UNSET_BUDGET = 1 << 30
 """What a choice counts on when no budget is set; never the memory that happens to be free."""
+GROUP = 4
+"""Refs in a group of a sweep over hinge experts."""
 ARRAYS = 10
 """Arrays of (rows of a block, R) that an E-step holds at once."""
 
@@ -34,6 +36,8 @@ class Size(NamedTuple):
     sample: int
     """Rows of the sample."""
     row_nbytes: float
+    n_duals: int
+    """Dual variables of a row; 0 for smooth losses."""
 
 
 def size_of(model: Any, dataset: Any) -> Size:
@@ -41,7 +45,9 @@ def size_of(model: Any, dataset: Any) -> Size:
     k, n_gates = counts(model.n_components)
     outputs = experts.n_outputs(len(getattr(model, "classes_", (0, 1))))
     row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
-    return Size(k, n_gates, n_gates + k * outputs, dataset.n_features, sample_rows(dataset), row)
+    sample = min(sample_rows(dataset), dataset.n_physical_rows)
+    duals = k * outputs if model.expert_loss == "hinge" else 0
+    return Size(k, n_gates, n_gates + k * outputs, dataset.n_features, sample, row, duals)
 
 
 def counts(n_components: int | tuple[int, int]) -> tuple[int, int]:
@@ -79,13 +85,22 @@ def needs_of(size: Size, max_passes: int) -> list[Needs]:
     p, R = size.p, size.n_rows
     rows = 8 * R * (p + 2)
     block = 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
-    sample = int(size.sample * (size.row_nbytes + 16))
+    sample = int(size.sample * (size.row_nbytes + 16 + 4 * size.n_duals))
     seeds = 8 * min(seed_rows(p), size.sample) * (2 * p + 4 * size.k)
     matrices = curvature_nbytes(size) + 16 * (p + 1) ** 2 if second_order(size) else rows
     driver = sample + max(seeds, (2 * em.PAIRS + 12) * rows + matrices + 2 * block)
     return [
         Needs("lloyd", 16 * size.k * (p + 1) + block, 0, sample + seeds, rows, passes=(0, 2)),
-        Needs("em", rows + block, 0, driver, rows, passes=(1, max_passes - 1)),
+        Needs(
+            "em",
+            rows + block,
+            0,
+            driver,
+            2 * rows,
+            row_state_bytes=4 * size.n_duals,
+            group=GROUP if size.n_duals else 0,
+            passes=(1, max_passes - 1),
+        ),
     ]
 
 

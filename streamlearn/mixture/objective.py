@@ -1,6 +1,6 @@
 """The likelihood of a mixture, and all that one read of the rows says of it.
 
-    F = sum_i s_i log sum_j g_j(x_i) e^-l(y_i, f_j(x_i))  -  sum_j |w_j|^2 / (2 C)  -  nu sum_j log xi_j
+    F = sum_i s_i log sum_j g_j(x_i) e^-l(y_i, f_j(x_i)) - sum_j |w_j|^2 / (2 C) - nu sum_j log xi_j
 
 (Fu 2010, eq. 8 and 19), g_j the gate's share with its mixing coefficient xi_j (`gate.log_shares`),
 f_j(x) = w_j.(x, 1).  The free linear gate holds no xi_j (its offsets do that) and its rows are
@@ -36,6 +36,8 @@ class Problem(NamedTuple):
     C: float
     nu: float
     """Rows that a component must hold more than."""
+    names: np.ndarray
+    """(k,) number that each component had in the beginning."""
     shift: np.ndarray | None
     """Scaled columns are (x - shift) * factor; None for sparse rows."""
     factor: np.ndarray | None
@@ -44,6 +46,11 @@ class Problem(NamedTuple):
     def n_experts(self) -> int:
         """Rows of expert weights."""
         return self.tree.n_leaves * self.n_outputs
+
+    def dual_columns(self) -> Any:
+        """Where the experts' dual variables lie in a row's state, which no annihilation moves."""
+        n = self.n_outputs
+        return (self.names[:, None] * n + np.arange(n)).ravel()
 
     def ridge(self, n_gates: int) -> np.ndarray:
         """(R, 1) second derivative of the penalty on each row of parameters."""
@@ -73,6 +80,8 @@ class Point(NamedTuple):
     """(n_gates,) sums of posteriors."""
     weight: float
     """Of all rows."""
+    dual: np.ndarray | None = None
+    """(k O, p + 1) experts that the dual variables of hinges stand for."""
 
 
 class Posterior(NamedTuple):
@@ -161,6 +170,13 @@ def _start(n_rows: int, width: int, n_gates: int) -> dict[str, Any]:
 
 
 def _step(problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk) -> dict[str, Any]:
+    for _ in add_blocks(problem, at, state, chunk):
+        pass
+    return state
+
+
+def add_blocks(problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk) -> Any:
+    """Add a chunk to the sums block by block; yields (rows, block, posterior) of each."""
     for rows, B, Z, squares in row_blocks(problem, at, chunk.X):
         s = weights(chunk, rows)
         e = posterior(problem, at, Z, squares, chunk.y[rows])
@@ -170,7 +186,7 @@ def _step(problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk)
         state["mass"] += s @ problem.tree.to_gates(e.q)
         state["log_likelihood"] += float(s @ e.log_likelihood)
         state["weight"] += float(s.sum())
-    return state
+        yield rows, B, e
 
 
 def weights(chunk: Chunk, rows: slice) -> np.ndarray:

@@ -19,7 +19,7 @@ def message_length(n_columns: int, n_outputs: int) -> float:
 
 
 def doomed(problem: Problem, mass: np.ndarray) -> int | None:
-    """The leaf that goes now: the smallest, if it holds no more than nu rows and is not the last."""
+    """The leaf that goes now: the smallest, if it holds at most nu rows and is not the last."""
     leaves = mass[problem.tree.n_branches :]
     if len(leaves) == 1 or not leaves.min() <= problem.nu:
         return None
@@ -34,7 +34,10 @@ def without(problem: Problem, at: Parameters, leaf: int) -> tuple[Problem, Param
     if problem.kind != "linear":
         for part in tree.contests():
             log_mix[part] -= np.log(np.exp(log_mix[part]).sum())
-    return problem._replace(tree=tree), Parameters(at.rows[np.r_[keep, of_experts]], log_mix)
+    names = np.delete(problem.names, leaf)
+    return problem._replace(tree=tree, names=names), Parameters(
+        at.rows[np.r_[keep, of_experts]], log_mix
+    )
 
 
 def mixing(problem: Problem, point: Point) -> np.ndarray:

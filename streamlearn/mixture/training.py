@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data.order import derive_seed
+from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr
 from ..solvers.kmeans import lloyd
-from . import em, experts, initial, needs, selection
+from . import dual, em, experts, initial, needs, selection
 from .curvature import Curvature
 from .objective import (
     Parameters,
@@ -63,7 +63,13 @@ class Sampled:
         """Its own problem, whose optimum is near that of all rows: C and nu for fewer rows."""
         return problem._replace(C=problem.C / self.share, nu=problem.nu * self.share)
 
-    def measure(self, problem: Problem, at: Parameters, number: int) -> Point:
+    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> Point:
+        if problem.loss == "hinge":
+            if last is None:
+                width = int(problem.names[-1] + 1) * problem.n_outputs
+                self._alpha = np.zeros((len(self.rows.y), width), np.float32)
+                last = np.zeros((problem.n_experts, at.rows.shape[1]))
+            return dual.sweep_rows(problem, at, last, self.rows, self._alpha)
         fold = evaluation_fold(problem, at)
         return fold.finish(fold.step(fold.start(), self.rows))
 
@@ -80,6 +86,24 @@ class Sampled:
         part = _every(self.rows, stride)
         of = total(part) / total(self.rows)
         return Curvature(problem, at, part, share * of, newton=self._newton)
+
+
+class Streamed:
+    """All rows as EM reads them."""
+
+    def __init__(self, model: Any, run: Any, source: Any) -> None:
+        self._run, self._source = run, source
+        self._order = Order(derive_seed(model.random_state, 1 << 20), needs.GROUP)
+        self._width = needs.size_of(model, source).n_duals
+
+    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> Point:
+        name = f"em-{number}"
+        if problem.loss != "hinge":
+            return self._run.fold(evaluation_fold(problem, at), self._source, name=name)
+        if last is None:
+            last = np.zeros((problem.n_experts, at.rows.shape[1]))
+        fold = dual.sweep_fold(problem, at, last, self._width)
+        return self._run.sweep(fold, self._source, self._order, pass_index=number, name=name)
 
 
 def total(rows: Chunk) -> float:
@@ -156,13 +180,11 @@ def fit(
             state = own
     problem = state.problem._replace(C=float(model.C), nu=problem.nu)
 
-    def measure(problem: Problem, at: Parameters, number: int) -> Point:
-        return run.fold(evaluation_fold(problem, at), source, name=f"em-{number}")
-
+    measure = Streamed(model, run, source).measure
     reads = max(model.max_passes - run.n_passes, 1)
     watch = Watch(run, "all rows", validation)
     if share == 1.0 and state.converged:
-        point = measure(problem, state.point.at, 1)
+        point = run.fold(evaluation_fold(problem, state.point.at), source, name="em-1")
         final = em.State(problem, point, 0, 1, state.reason, True)
         watch(final, trial=point, event="")
     else:
@@ -201,7 +223,16 @@ def _start(
     leaves = centres[tree.n_branches :]
     tau = initial.temperature(seeds, leaves) if model.tau == "scale" else float(model.tau)
     problem = Problem(
-        model.gate, model.expert_loss, tree, outputs, tau, float(model.C), nu, shift, factor
+        model.gate,
+        model.expert_loss,
+        tree,
+        outputs,
+        tau,
+        float(model.C),
+        nu,
+        np.arange(tree.n_leaves),
+        shift,
+        factor,
     )
     return problem, initial.begin(problem, centres, seeds)
 

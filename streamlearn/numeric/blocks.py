@@ -31,9 +31,9 @@ def blocks(
 ) -> Iterator[tuple[slice, Any]]:
     """Yield (rows, B): rows [a, b) of the chunk as ``B = (X[a:b] - shift) * factor`` in float64.
 
-    Dense: B is (size, p), `size` by default ``block_rows(p)``, rows from b - a on are zero, and the array is used again for
-    the next block.  Csr (`data.source`): B is a scipy CSR matrix of b - a rows; `shift` must be
-    None.  Both take ``B @ A`` and ``B.T @ Q``.
+    Dense: B is (size, p), `size` by default ``block_rows(p)``, rows from b - a on are zero, and the
+    array is used again for the next block.  Csr (`data.source`): B is a scipy CSR matrix of b - a
+    rows; `shift` must be None.  Both take ``B @ A`` and ``B.T @ Q``.
     """
     if not isinstance(X, np.ndarray):
         if shift is not None:
