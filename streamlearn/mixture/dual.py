@@ -26,14 +26,17 @@ VISITS = 4
 STATE = "alpha"
 
 
-def sweep_fold(problem: Problem, at: Parameters, dual: np.ndarray, width: int) -> Fold[Any, Point]:
+def sweep_fold(
+    problem: Problem, at: Parameters, dual: np.ndarray, width: int, number: int
+) -> Fold[Any, Point]:
     """Order-sensitive fold: the `Point` at `at`, its `dual` moved on by one visit of each row.
 
-    `width` dual variables a row: one for each expert there was in the beginning.
+    `width` dual variables a row: one for each expert there was in the beginning.  `number` of the
+    read seeds the order in which the rows of a block are visited.
     """
     return Fold(
         partial(_start, problem, at, dual),
-        partial(_step, problem, at),
+        partial(_step, problem, at, number),
         None,
         partial(_finish, problem, at),
         (RowState(STATE, "float32", width),),
@@ -41,11 +44,16 @@ def sweep_fold(problem: Problem, at: Parameters, dual: np.ndarray, width: int) -
 
 
 def sweep_rows(
-    problem: Problem, at: Parameters, dual: np.ndarray, rows: Chunk, alpha: np.ndarray
+    problem: Problem,
+    at: Parameters,
+    dual: np.ndarray,
+    rows: Chunk,
+    alpha: np.ndarray,
+    number: int,
 ) -> Point:
     """The same for a sample in memory; `alpha` (m, width) float32 is changed in place."""
     chunk = Chunk(rows.X, rows.y, rows.weight, rows.rows, {STATE: alpha})
-    return _finish(problem, at, _step(problem, at, _start(problem, at, dual), chunk))
+    return _finish(problem, at, _step(problem, at, number, _start(problem, at, dual), chunk))
 
 
 def _start(problem: Problem, at: Parameters, dual: np.ndarray) -> dict[str, Any]:
@@ -53,13 +61,13 @@ def _start(problem: Problem, at: Parameters, dual: np.ndarray) -> dict[str, Any]
     return {"sums": state, "dual": np.array(dual, np.float64)}
 
 
-def _step(problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk) -> dict[str, Any]:
+def _step(
+    problem: Problem, at: Parameters, number: int, state: dict[str, Any], chunk: Chunk
+) -> dict[str, Any]:
     columns = problem.dual_columns()
-    rank = None
-    if chunk.order is not None:
-        rank = np.empty(chunk.n_rows, np.intp)
-        rank[chunk.order] = np.arange(chunk.n_rows)
     alpha = chunk.state[STATE]
+    first = int(chunk.rows[0]) if chunk.n_rows else 0
+    random = np.random.Generator(np.random.Philox(key=(number << 64) | first))
     for rows, B, e in objective.add_blocks(problem, at, state["sums"], chunk):
         m = rows.stop - rows.start
         dense = B if isinstance(B, np.ndarray) else B.toarray()
@@ -67,8 +75,8 @@ def _step(problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk)
         bounds = np.repeat(problem.C * q, problem.n_outputs, axis=1)
         signs = np.tile(experts.signs(problem.n_outputs, chunk.y[rows]), problem.tree.n_leaves)
         part = np.ascontiguousarray(alpha[rows, columns])
-        visits = np.arange(m) if rank is None else np.argsort(rank[rows])
-        hinge_rows(dense, np.tile(visits, VISITS), bounds, signs, part, state["dual"])
+        visits = np.concatenate([random.permutation(m) for _ in range(VISITS)])
+        hinge_rows(dense, visits, bounds, signs, part, state["dual"])
         alpha[rows, columns] = part
     return state
 

@@ -69,7 +69,7 @@ class Sampled:
                 width = int(problem.names[-1] + 1) * problem.n_outputs
                 self._alpha = np.zeros((len(self.rows.y), width), np.float32)
                 last = np.zeros((problem.n_experts, at.rows.shape[1]))
-            return dual.sweep_rows(problem, at, last, self.rows, self._alpha)
+            return dual.sweep_rows(problem, at, last, self.rows, self._alpha, number)
         fold = evaluation_fold(problem, at)
         return fold.finish(fold.step(fold.start(), self.rows))
 
@@ -102,7 +102,7 @@ class Streamed:
             return self._run.fold(evaluation_fold(problem, at), self._source, name=name)
         if last is None:
             last = np.zeros((problem.n_experts, at.rows.shape[1]))
-        fold = dual.sweep_fold(problem, at, last, self._width)
+        fold = dual.sweep_fold(problem, at, last, self._width, number)
         return self._run.sweep(fold, self._source, self._order, pass_index=number, name=name)
 
 
