@@ -14,6 +14,7 @@ _HOME = {
     "AdditiveRegressor": "additive.estimators",
     "SplineEmbedding": "additive.embeddings",
     "AdditiveDisplay": "additive.display",
+    "MixtureDisplay": "mixture.display",
     "SVMMixtureClassifier": "mixture.estimator",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",

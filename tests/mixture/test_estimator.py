@@ -11,6 +11,7 @@ import streamlearn as sl
 from streamlearn.mixture import needs
 
 
+@pytest.mark.filterwarnings("default")
 @parametrize_with_checks([sl.SVMMixtureClassifier(3, max_passes=500, tol=1e-13)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
