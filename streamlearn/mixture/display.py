@@ -119,9 +119,7 @@ class MixtureDisplay:
         xs, ys = self.grid
         colours = colormaps["tab20"].resampled(20)(np.arange(len(self.shares)) % 20)
         extent = xs[0], xs[-1], ys[0], ys[-1]
-        ax.imshow(
-            colours[self.region], extent=extent, origin="lower", aspect="auto", alpha=0.35
-        )
+        ax.imshow(colours[self.region], extent=extent, origin="lower", aspect="auto", alpha=0.35)
         if np.ptp(self.answer):
             levels = np.arange(self.answer.max()) + 0.5
             ax.contour(xs, ys, self.answer, levels=levels, colors="black", linewidths=1.2)

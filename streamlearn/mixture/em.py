@@ -105,13 +105,25 @@ def maximise(
             lessons = _learn(problem, lessons, point, trial)
             state = _advance(state, trial, tol)
             event, size, n_rounds = "", 0.0, 0
+        elif trial.dual is None:
+            event, n_rounds = "taken back", n_rounds + 1
+            known = len(lessons)
+            lessons = _learn(problem, lessons, point, trial)  # it saw how F bends on the way
+            if n_rounds == 1 and (len(lessons) > known or known == PAIRS):
+                step, slope = _direction(curvature, point, lessons)
+            else:
+                size *= _shorter(trial.objective - point.objective, size * slope)
+            if size < SHORTEST:
+                reason = "no step raises the objective"
+                state = state._replace(reason=reason, converged=True)
         else:
             event = "taken back"
             size *= _shorter(trial.objective - point.objective, size * slope)
-            if size < (SHORTEST if trial.dual is None else SHORTEST_OF_DUAL):
+            if size < SHORTEST_OF_DUAL:
                 n_rounds += 1
-                if n_rounds > (len(lessons) > 0 if trial.dual is None else ROUNDS):
-                    state = state._replace(reason="no step raises the objective", converged=True)
+                if n_rounds > ROUNDS:
+                    reason = "no step raises the objective"
+                    state = state._replace(reason=reason, converged=True)
                 lessons, size = [], 0.0
 
 
