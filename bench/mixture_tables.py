@@ -163,7 +163,7 @@ def scaler():
     return MinMaxScaler()
 
 
-class linear:  # noqa: N801 - made to read as the other models do
+class linear:
     """`LinearSVC(loss="hinge")` on columns scaled to [0, 1], with weights in the data's units."""
 
     def __new__(cls):

@@ -32,6 +32,11 @@ class Curvature:
     share : float
         What part of all rows, by weight, it stands for.
     newton : bool
+
+    Attributes
+    ----------
+    diagonal : (R, p + 1) float64
+        Without `newton`: the diagonals.
     """
 
     def __init__(
@@ -56,7 +61,7 @@ class Curvature:
         ridge = problem.ridge(problem.tree.n_gates)
         own = _own_bend(problem, mass, n)
         if moments is None:
-            self._diagonal = np.maximum(diagonal + ridge + own, np.finfo(np.float64).tiny)
+            self.diagonal = np.maximum(diagonal + ridge + own, np.finfo(np.float64).tiny)
             return
         for r in range(n):
             M = moments[r]
@@ -79,7 +84,7 @@ class Curvature:
     def solve(self, g: np.ndarray) -> np.ndarray:
         """H^-1 g for g (R, p + 1)."""
         if not self._factors:
-            return g / self._diagonal
+            return g / self.diagonal
         pairs = zip(self._factors, g, strict=True)
         return np.array([cho_solve(factor, row, check_finite=False) for factor, row in pairs])
 

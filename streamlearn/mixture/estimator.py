@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
@@ -15,9 +16,17 @@ from ..engine.plan import Needs
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
-from . import experts, gate, needs, training
-from .gate import Tree
+from . import experts, gate, needs, online_fit, training
 from .objective import Parameters, Problem, row_blocks, split
+
+
+def _is_online(model: SVMMixtureClassifier) -> bool:
+    if model.algorithm == "online-em":
+        return True
+    raise AttributeError(
+        f"algorithm={model.algorithm!r} learns from all rows together; partial_fit needs "
+        "algorithm='online-em'"
+    )
 
 
 class SVMMixtureClassifier(StreamClassifier):
@@ -54,6 +63,9 @@ class SVMMixtureClassifier(StreamClassifier):
     scaling : {"standard", "range", "none"}, default="standard"
         Columns less their mean over their deviation; from 0 to 1; or as they are.  Sparse columns
         are not shifted.
+    algorithm : {"em", "online-em"}, default="em"
+        "online-em" makes a small step after every 512 rows and has `partial_fit`; no objective of
+        it is monotone.
     n_init : int, default=1
         Starts on the sample; the one of highest objective goes on.
     tol : float, default=1e-5
@@ -96,6 +108,7 @@ class SVMMixtureClassifier(StreamClassifier):
         "tau": [StrOptions({"scale"}), Interval(Real, 0, None, closed="left")],
         "nu": [StrOptions({"mml"}), Interval(Real, 0, None, closed="left")],
         "scaling": [StrOptions({"standard", "range", "none"})],
+        "algorithm": [StrOptions({"em", "online-em"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_passes": [Interval(Integral, 2, None, closed="left")],
@@ -113,6 +126,7 @@ class SVMMixtureClassifier(StreamClassifier):
         tau="scale",
         nu="mml",
         scaling="standard",
+        algorithm="em",
         n_init=1,
         tol=1e-5,
         max_passes=100,
@@ -125,6 +139,7 @@ class SVMMixtureClassifier(StreamClassifier):
         self.tau = tau
         self.nu = nu
         self.scaling = scaling
+        self.algorithm = algorithm
         self.n_init = n_init
         self.tol = tol
         self.max_passes = max_passes
@@ -150,7 +165,11 @@ class SVMMixtureClassifier(StreamClassifier):
             raise ValueError("tau=0 with gate='generative' is no density; use gate='rbf'")
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
-        return needs.needs_of(needs.size_of(self, dataset), self.max_passes)
+        return needs.needs_of(
+            needs.size_of(self, dataset),
+            self.max_passes,
+            in_sequence=self.expert_loss == "hinge" or self.algorithm == "online-em",
+        )
 
     def _sample_rows(self, dataset: Any) -> int:
         return needs.sample_rows(dataset)
@@ -158,6 +177,7 @@ class SVMMixtureClassifier(StreamClassifier):
     # Fitting.
 
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+        vars(self).pop("online_", None)  # a fit begins anew
         k = needs.counts(self.n_components)[0]
         if summary.n_rows < k:
             raise ValueError(
@@ -184,6 +204,27 @@ class SVMMixtureClassifier(StreamClassifier):
             solver=solver,
             reason=reason,
         )
+
+    @available_if(_is_online)
+    def partial_fit(self, X, y=None, sample_weight=None, *, classes=None):
+        """Go on learning from more rows; the first call scales, clusters and begins.
+
+        Each call reads its rows once to check them and once to learn, in their own order.  The
+        penalty weighs as much as it would among all rows seen.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        classes : array-like, optional
+            In the first call: all classes that will ever come; default those of its rows.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        online_fit.partial_fit(self, X, y, sample_weight, classes)
+        return self
 
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None:
         """Set the fitted attributes."""
@@ -238,13 +279,19 @@ class SVMMixtureClassifier(StreamClassifier):
         return predicting.answer(view, X, "probability")
 
     def _state(self) -> dict[str, Any]:
-        return {"problem": self.problem_, "parameters": self.parameters_, "weights": self.weights_}
+        return {
+            "problem": self.problem_,
+            "parameters": self.parameters_,
+            "weights": self.weights_,
+            "online": getattr(self, "online_", None),
+        }
 
     def _restore(self, tree: dict[str, Any]) -> None:
-        problem = Problem(*tree["problem"])
-        problem = problem._replace(tree=Tree(*problem.tree))
+        problem = tree["problem"]
         mass = np.r_[np.zeros(problem.tree.n_branches), tree["weights"]]
-        self._keep(problem, Parameters(*tree["parameters"]), mass)
+        self._keep(problem, tree["parameters"], mass)
+        if tree["online"] is not None:
+            self.online_ = tree["online"]
 
 
 class _Gate(StreamClassifier):

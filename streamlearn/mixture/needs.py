@@ -80,8 +80,8 @@ def second_order(size: Size) -> bool:
     return curvature_nbytes(size) <= min(room, CURVATURE_NBYTES)
 
 
-def needs_of(size: Size, max_passes: int) -> list[Needs]:
-    """The phases of a fit after the summary."""
+def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
+    """The phases of a fit after the summary; `in_sequence` reads groups of refs in one lane."""
     p, R = size.p, size.n_rows
     rows = 8 * R * (p + 2)
     block = 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
@@ -93,12 +93,12 @@ def needs_of(size: Size, max_passes: int) -> list[Needs]:
         Needs("lloyd", 16 * size.k * (p + 1) + block, 0, sample + seeds, rows, passes=(0, 2)),
         Needs(
             "em",
-            rows + block,
+            (6 if in_sequence else 1) * rows + block,
             0,
             driver,
             2 * rows,
             row_state_bytes=4 * size.n_duals,
-            group=GROUP if size.n_duals else 0,
+            group=GROUP if in_sequence else 0,
             passes=(1, max_passes - 1),
         ),
     ]

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr
 from ..solvers.kmeans import lloyd
-from . import dual, em, experts, initial, needs, selection
+from . import dual, em, experts, initial, needs, online, selection
 from .curvature import Curvature
 from .objective import (
     Parameters,
@@ -166,12 +166,12 @@ def fit(
     rows = Sampled(sample, share, newton=needs.second_order(size))
     state = None
     for n in range(model.n_init):
-        problem, start = _start(model, run, source, summary, rows, n)
+        problem, begun = start(model, run, source, summary, rows, n)
         own = em.maximise(
             rows.measure,
             rows.bend,
             rows.problem(problem),
-            start,
+            begun,
             tol=model.tol if share == 1.0 else SAMPLE_TOL,
             max_reads=SAMPLE_ITERATIONS if share < 1.0 else 10 * model.max_passes,
             record=Watch(run, f"sample-{n + 1}"),
@@ -179,6 +179,8 @@ def fit(
         if state is None or own.point.objective > state.point.objective:
             state = own
     problem = state.problem._replace(C=float(model.C), nu=problem.nu)
+    if model.algorithm == "online-em":
+        return stream(model, run, source, problem, state.point.at, summary.total_weight)
 
     measure = Streamed(model, run, source).measure
     reads = max(model.max_passes - run.n_passes, 1)
@@ -200,21 +202,49 @@ def fit(
     return final, f"{needs_solver(size)}"
 
 
+def stream(
+    model: Any, run: Any, source: Any, problem: Problem, at: Parameters, weight: float
+) -> tuple[em.State, str]:
+    """Reads with a step after every few hundred rows, and one that measures where that led."""
+    order = Order(derive_seed(model.random_state, 1 << 21), needs.GROUP)
+    state, before, reason = online.start_online(at), -np.inf, ""
+    last = max(model.max_passes - run.n_passes - 1, 1)
+    for n in range(last):
+        fold = online.online_fold(problem, state, weight)
+        state = run.sweep(fold, source, order, pass_index=n, name=f"online-{n + 1}")
+        problem, state = online.annihilate(problem, state, weight)
+        mean = state.log_likelihood / state.n_read
+        run.record(
+            phase="online",
+            iteration=n + 1,
+            log_likelihood=state.log_likelihood,
+            n_components=problem.tree.n_leaves,
+        )
+        if mean - before <= model.tol * abs(mean):
+            reason = f"a read raised the mean log-likelihood by {mean - before:.2g}"
+            break
+        before = mean
+    point = run.fold(evaluation_fold(problem, state.average), source, name="measure")
+    final = em.State(problem, point, 0, 1, reason or f"{last} reads were made", bool(reason))
+    Watch(run, "all rows")(final, trial=point, event="")
+    return final, "online-em"
+
+
 def needs_solver(size: needs.Size) -> str:
     """The name of the form that steps have."""
     return "em, newton steps" if needs.second_order(size) else "em, first-order steps"
 
 
-def _start(
+def start(
     model: Any, run: Any, source: Any, summary: Any, rows: Sampled, n: int
 ) -> tuple[Problem, Parameters]:
-    """Clusters of the sample, moved by reads of all rows, and the mixture around them."""
+    """Clusters of the sample, moved by reads of all rows (if there is a run), and the mixture."""
     shift, factor = scaling_of(model.scaling, summary, isinstance(rows.rows.X, Csr))
     few = _every(rows.rows, max(1, len(rows.rows.y) // needs.seed_rows(summary_width(summary))))
     seeds = Chunk(initial.scaled(few.X, shift, factor), few.y, few.weight, few.rows)
     random = np.random.Generator(np.random.Philox(key=derive_seed(model.random_state, n)))
     centres, tree = initial.clusters(seeds, model.n_components, random)
-    if rows.share < 1.0 and not tree.n_branches:
+    if run is not None and rows.share < 1.0 and not tree.n_branches:
         centres = _moved_centres(run, source, centres, shift, factor, f"lloyd-{n + 1}")
         tree = tree._replace(parent=np.zeros(len(centres), np.intp))
     K, p = len(model.classes_), centres.shape[1]

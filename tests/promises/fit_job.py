@@ -34,7 +34,8 @@ def main(job):
     reset_peak()
     baseline = resident_bytes()
     data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
-    kind = sl.AdditiveRegressor if job.get("regression") else sl.AdditiveClassifier
+    additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
+    kind = getattr(sl, job.get("estimator", additive))
     model = kind(**job.get("parameters", {}))
     with settings(job), sl.config_context(**job.get("config", {})):
         model.fit(data, checkpoint=job.get("checkpoint"))
@@ -83,8 +84,9 @@ def digest(model):
     h = hashlib.sha256()
     certificate = model.certificate_
     parts = [model.coef_, model.intercept_, certificate.primal, certificate.dual]
-    for part in parts:
+    for part in [*parts, certificate.objective]:
         for array in part if isinstance(part, list) else [part]:
+            array = np.nan if array is None else array
             h.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
     return h.hexdigest()
 

@@ -32,6 +32,20 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
     assert over[1] <= over[0] + 32 * MIB  # no term in the number of rows: 458 MiB more data
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["em", "online-em"])
+def test_a_mixture_stays_within_the_budget(tables, algorithm):
+    for path in tables:
+        report = run(
+            path=path,
+            measure=True,
+            estimator="SVMMixtureClassifier",
+            config={"memory_budget": "128MiB"},
+            parameters={"gate": "linear", "algorithm": algorithm, "max_passes": 6},
+        )
+        assert report["over_baseline"] <= 128 * MIB
+
+
 def test_a_budget_that_is_too_small_is_refused_before_the_first_read(tmp_path):
     path = write_rows(tmp_path / "a.parquet", 4_000, 8)
     done = start(path=path, config={"memory_budget": "2MiB"})

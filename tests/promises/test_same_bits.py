@@ -11,6 +11,15 @@ FITS = {
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+FITS = {name: {"estimator": "AdditiveClassifier", "n_bases": 8} | fit for name, fit in FITS.items()}
+FITS |= {
+    name: {"estimator": "SVMMixtureClassifier", "n_components": 4, "max_passes": 8, "nu": 5.0} | fit
+    for name, fit in {
+        "mixture-linear-3-classes": {"gate": "linear", "expert_loss": "log_loss"},
+        "mixture-hinge": {"gate": "rbf", "expert_loss": "hinge"},
+        "mixture-online": {"algorithm": "online-em"},
+    }.items()
+}
 
 
 @pytest.fixture(scope="module", params=FITS)
@@ -21,7 +30,8 @@ def job(request, tmp_path_factory):
     return {
         "path": path,
         "chunk_rows": 1_024,
-        "parameters": {"n_bases": 8, **FITS[request.param]},
+        "estimator": FITS[request.param]["estimator"],
+        "parameters": {k: v for k, v in FITS[request.param].items() if k != "estimator"},
     }
 
 
