@@ -1,6 +1,10 @@
 """The classifier as a user meets it."""
 
+import numpy as np
 import pytest
+from mixture_kit import GATES, fit, table
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
@@ -134,11 +138,9 @@ def test_sparse_rows_fit(two):
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-2)
 
 
-def test_a_fit_that_stops_short_says_so():
+def test_a_fit_that_stops_short_says_so(monkeypatch):
     X, y, _ = table(3_000)
+    monkeypatch.setattr(needs, "SAMPLE_ROWS", 100)
+    model = sl.SVMMixtureClassifier(3, gate="linear", max_passes=4)
     with pytest.warns(ConvergenceWarning, match="rise of the penalised log-likelihood"):
-        pytest.MonkeyPatch().setattr(needs, "SAMPLE_ROWS", 100)
-        try:
-            sl.SVMMixtureClassifier(3, gate="linear", max_passes=4).fit(X, y)
-        finally:
-            needs.SAMPLE_ROWS = 100_000
+        model.fit(X, y)
