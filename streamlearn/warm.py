@@ -28,6 +28,7 @@ def warm() -> None:
     with warnings.catch_warnings(), config_context(scheduler="synchronous", progress=False):
         warnings.simplefilter("ignore", ConvergenceWarning)
         _warm_additive()
+        _warm_mixture()
 
 
 def _warm_additive() -> None:
@@ -65,6 +66,17 @@ def _warm_additive() -> None:
     for table in (single, tables[2]):  # sweeps take coordinates, of one dtype
         for loss in ("log_loss", "squared_hinge", "hinge"):
             AdditiveClassifier(loss=loss, solver="dual-cd", n_bases=4, max_passes=3).fit(table, y)
+
+
+def _warm_mixture() -> None:
+    """Fit and use hinge experts, the only ones with a kernel."""
+    import numpy as np
+
+    from .mixture.estimator import SVMMixtureClassifier
+
+    X = np.random.default_rng(0).random((N_ROWS, 3), dtype=np.float32)
+    y = X[:, 0] > 0.5
+    SVMMixtureClassifier(2, expert_loss="hinge", max_passes=3, tol=1e-2).fit(X, y).predict(X)
 
 
 class _Warm(ModuleType):

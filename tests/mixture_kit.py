@@ -10,6 +10,7 @@ from streamlearn.data.source import Chunk
 from streamlearn.mixture import em, initial, objective
 from streamlearn.mixture.curvature import Curvature
 from streamlearn.mixture.experts import n_outputs
+from streamlearn.mixture.gate import make_tree
 from streamlearn.mixture.objective import Parameters, Problem
 
 GATES = ("generative", "rbf", "linear")
@@ -31,15 +32,10 @@ def rows_of(X, y, weight=None):
 def make(gate, loss, rows, k=4, *, C=2.0, tau=0.7, nu=0.5, n_classes=2, seed=0, shift=None):
     """A problem, and parameters that are nothing special."""
     random = np.random.default_rng(seed)
-    dense = rows.X if isinstance(rows.X, np.ndarray) else None
     p = rows.X.shape[1]
     factor = None if shift is None else np.linspace(0.5, 2.0, p)
-    a = k[0] if isinstance(k, tuple) else 0
-    n = k[0] * k[1] if a else k
-    from streamlearn.mixture.gate import make_tree
-
     tree = make_tree(k)
-    O = n_outputs(n_classes)
+    n, O = tree.n_leaves, n_outputs(n_classes)
     problem = Problem(gate, loss, tree, O, tau, C, nu, np.arange(n), shift, factor)
     R = np.vstack(
         [random.standard_normal((tree.n_gates, p + 1)), random.standard_normal((n * O, p + 1))]
@@ -51,7 +47,6 @@ def make(gate, loss, rows, k=4, *, C=2.0, tau=0.7, nu=0.5, n_classes=2, seed=0, 
         for part in tree.contests():
             mix = random.random(len(log_mix[part])) + 0.2
             log_mix[part] = np.log(mix / mix.sum())
-    assert dense is None or len(dense)
     return problem, Parameters(R, log_mix)
 
 

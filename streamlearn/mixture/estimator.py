@@ -101,7 +101,7 @@ class SVMMixtureClassifier(StreamClassifier):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), tuple, list],
+        "n_components": [Interval(Integral, 1, None, closed="left"), tuple],
         "gate": [StrOptions(set(gate.GATES))],
         "expert_loss": [StrOptions(set(experts.LOSSES))],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -150,7 +150,7 @@ class SVMMixtureClassifier(StreamClassifier):
     def _validate_params(self) -> None:
         super()._validate_params()
         n = self.n_components
-        if isinstance(n, (tuple, list)):
+        if isinstance(n, tuple):
             if len(n) != 2 or not all(isinstance(i, Integral) and i >= 1 for i in n):
                 raise ValueError(
                     f"n_components={n!r}; expected a number, or a pair (branches, components of "

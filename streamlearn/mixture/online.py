@@ -25,6 +25,8 @@ BATCH = 512
 DELAY, EXPONENT = 10.0, 0.6
 FORGET = 3.0
 """The average at step t gives step s a weight that grows as s^3."""
+LEARNED = 100
+"""Steps that a fit of a sample, or of all rows, counts as."""
 LEAST_STEP = 2.0**-8
 
 
@@ -46,10 +48,10 @@ class Online(NamedTuple):
     """Their weight."""
 
 
-def start_online(at: Parameters) -> Online:
-    """Before the first row."""
+def start_online(at: Parameters, n_steps: int = 0) -> Online:
+    """Before the first row; `n_steps` of parameters that have learned says how little to move."""
     n = len(at.log_mix)
-    return Online(at, at, np.zeros_like(at.rows), np.full(n, 1.0 / n), 0, 0.0, 0.0, 0.0)
+    return Online(at, at, np.zeros_like(at.rows), np.full(n, 1.0 / n), n_steps, 0.0, 0.0, 0.0)
 
 
 def online_fold(problem: Problem, state: Online, total: float) -> Fold[Online, Online]:
@@ -76,7 +78,7 @@ def _step(problem: Problem, total: float, state: Online, batch: Chunk) -> Online
     own = problem._replace(C=problem.C / part, nu=problem.nu * part)
     here = _measure(own, state.at, batch)
     gamma = (state.n_steps + DELAY) ** -EXPONENT
-    keep = 1.0 - gamma if state.n_steps else 0.0
+    keep = 1.0 - gamma if state.n_rows else 0.0
     found = Curvature(own, state.at, batch, 1.0, newton=False).diagonal / weight
     bend = keep * state.bend + (1.0 - keep) * found
     shares = (1 - gamma) * state.shares + gamma * here.mass / weight

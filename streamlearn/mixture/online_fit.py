@@ -55,7 +55,8 @@ def partial_fit(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) ->
 
 def _begin(model: Any, source: Any, summary: Any, new: bool) -> tuple[Any, online.Online]:
     if not new:
-        state = getattr(model, "online_", None) or online.start_online(model.parameters_)
+        state = getattr(model, "online_", None)
+        state = state or online.start_online(model.parameters_, online.LEARNED)
         return model.problem_, state._replace(log_likelihood=0.0, n_read=0.0)
     with source.reader() as reader:
         first = next(chunk for ref in source.refs() if (chunk := reader.read(ref)).n_rows)

@@ -161,7 +161,6 @@ def fit(
 ) -> tuple[em.State, str]:
     """Where EM ended, and what is to be said of the way there."""
     size = needs.size_of(model, source)
-    sample = Chunk(sample.X, sample.y, sample.weight, sample.rows)
     share = needs.sample_share(sample, summary.total_weight)
     rows = Sampled(sample, share, newton=needs.second_order(size))
     state = None
@@ -199,7 +198,7 @@ def fit(
             max_reads=reads,
             record=watch,
         )
-    return final, f"{needs_solver(size)}"
+    return final, solver_name(size)
 
 
 def stream(
@@ -207,7 +206,7 @@ def stream(
 ) -> tuple[em.State, str]:
     """Reads with a step after every few hundred rows, and one that measures where that led."""
     order = Order(derive_seed(model.random_state, 1 << 21), needs.GROUP)
-    state, before, reason = online.start_online(at), -np.inf, ""
+    state, before, reason = online.start_online(at, online.LEARNED), -np.inf, ""
     last = max(model.max_passes - run.n_passes - 1, 1)
     for n in range(last):
         fold = online.online_fold(problem, state, weight)
@@ -230,7 +229,7 @@ def stream(
     return final, "online-em"
 
 
-def needs_solver(size: needs.Size) -> str:
+def solver_name(size: needs.Size) -> str:
     """The name of the form that steps have."""
     return "em, newton steps" if needs.second_order(size) else "em, first-order steps"
 
@@ -240,7 +239,7 @@ def start(
 ) -> tuple[Problem, Parameters]:
     """Clusters of the sample, moved by reads of all rows (if there is a run), and the mixture."""
     shift, factor = scaling_of(model.scaling, summary, isinstance(rows.rows.X, Csr))
-    few = _every(rows.rows, max(1, len(rows.rows.y) // needs.seed_rows(summary_width(summary))))
+    few = _every(rows.rows, max(1, len(rows.rows.y) // needs.seed_rows(len(summary.columns))))
     seeds = Chunk(initial.scaled(few.X, shift, factor), few.y, few.weight, few.rows)
     random = np.random.Generator(np.random.Philox(key=derive_seed(model.random_state, n)))
     centres, tree = initial.clusters(seeds, model.n_components, random)
@@ -265,11 +264,6 @@ def start(
         factor,
     )
     return problem, initial.begin(problem, centres, seeds)
-
-
-def summary_width(summary: Any) -> int:
-    """Columns."""
-    return len(summary.columns)
 
 
 def _moved_centres(

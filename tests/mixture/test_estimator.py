@@ -86,9 +86,17 @@ def test_partial_fit_goes_on(two):
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:10, :2], y[:10])
     assert not hasattr(sl.SVMMixtureClassifier(), "partial_fit")
-    again = fit(X, y, n_components=4, gate="linear", algorithm="online-em", max_passes=6)
+    again = fit(
+        X,
+        y,
+        n_components=4,
+        gate="linear",
+        expert_loss="log_loss",
+        algorithm="online-em",
+        max_passes=6,
+    )
     assert again.certificate_.solver == "online-em"
-    assert again.score(X, y) > 0.6
+    assert again.score(X, y) > before - 0.05
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "log_loss"])
