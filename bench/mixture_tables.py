@@ -155,8 +155,12 @@ def draw(session, name, X, y, X_test, y_test, n, seed):
         measure("RBF", make_pipeline(first, SVC(**gamma)))
     if rivals and n <= BOOSTED_ROWS:
         from sklearn.ensemble import AdaBoostClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.svm import LinearSVC
 
-        measure("boosted", AdaBoostClassifier(linear(), n_estimators=100, random_state=0))
+        weak = LinearSVC(loss="hinge")
+        boosted = AdaBoostClassifier(weak, n_estimators=100, random_state=0)
+        measure("boosted", make_pipeline(scaler(), boosted))
     return found
 
 
@@ -166,14 +170,12 @@ def scaler():
     return MinMaxScaler()
 
 
-class linear:
-    """`LinearSVC(loss="hinge")` on columns scaled to [0, 1], with weights in the data's units."""
+def linear():
+    """`LinearSVC(loss="hinge")` on columns scaled to [0, 1]."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import LinearSVC
 
-    def __new__(cls):
-        from sklearn.pipeline import make_pipeline
-        from sklearn.svm import LinearSVC
-
-        return make_pipeline(scaler(), LinearSVC(loss="hinge"))
+    return make_pipeline(scaler(), LinearSVC(loss="hinge"))
 
 
 def summarise(session, name, n, at, draws):
