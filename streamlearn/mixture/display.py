@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.source import Chunk
+from .estimator import gate_shares
+
 GRID_POINTS = 240
 MOST_COLUMNS = 24
 _INCHES = (5.0, 4.4)
@@ -83,17 +86,17 @@ class MixtureDisplay:
         xs, ys = _extent(estimator, rows)
         points = np.column_stack([axis.ravel() for axis in np.meshgrid(xs, ys)])
         shape = len(ys), len(xs)
-        if hasattr(estimator, "feature_names_in_"):
-            import pandas as pd
-
-            points = pd.DataFrame(points, columns=estimator.feature_names_in_)
-        answer = np.searchsorted(estimator.classes_, estimator.predict(points))
+        chunk = Chunk(points, rows=range(len(points)))  # no frame: it needs no names
+        label = estimator._label(estimator._decision_chunk(chunk))
+        answer = np.searchsorted(estimator.classes_, label)
         display = cls(
             estimator.weights_,
             weights,
             names,
             grid=(xs, ys),
-            region=estimator.gate_probabilities(points).argmax(axis=1).reshape(shape),
+            region=gate_shares(estimator.problem_, estimator.parameters_, chunk)
+            .argmax(axis=1)
+            .reshape(shape),
             answer=answer.reshape(shape),
             rows=rows,
             codes=None if y is None else np.searchsorted(estimator.classes_, np.asarray(y)),

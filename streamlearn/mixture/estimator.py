@@ -300,15 +300,19 @@ class _Gate(StreamClassifier):
     _accepts_sparse = True
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
-        problem, at = self.problem_, self.parameters_
-        out = np.empty((chunk.n_rows, problem.tree.n_leaves))
-        for rows, _, Z, squares in row_blocks(problem, at, chunk.X):
-            joint = problem.tree.to_leaves(split(problem, at, Z, squares)[0])
-            out[rows] = np.exp(joint - experts.log_sum(joint, 1))
-        return out
+        return gate_shares(self.problem_, self.parameters_, chunk)
 
     def _check_probability(self) -> None:
         """Shares are probabilities."""
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
         return decision
+
+
+def gate_shares(problem: Problem, at: Parameters, chunk: Chunk) -> np.ndarray:
+    """(m, k) shares of rows that the gate gives to the components."""
+    out = np.empty((chunk.n_rows, problem.tree.n_leaves))
+    for rows, _, Z, squares in row_blocks(problem, at, chunk.X):
+        joint = problem.tree.to_leaves(split(problem, at, Z, squares)[0])
+        out[rows] = np.exp(joint - experts.log_sum(joint, 1))
+    return out
