@@ -8,6 +8,7 @@ from pathlib import Path
 from .run import RESULTS, Session
 
 NAMES = {
+    "mixture-tables": "the toys and tables of Fu 2010, and 10 M pixels from disk",
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",

@@ -19,6 +19,8 @@ _HOME = {
     "AdditiveDisplay": "additive.display",
     "ShareBoostClassifier": "shareboost.estimator",
     "ShareBoostDisplay": "shareboost.display",
+    "MixtureDisplay": "mixture.display",
+    "SVMMixtureClassifier": "mixture.estimator",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
     "save": "estimator.persistence",

@@ -108,8 +108,20 @@ def _warm_shareboost() -> None:
             model.fit(table, y).predict(table)
 
 
+def _warm_mixture() -> None:
+    """Fit and use hinge experts, the only ones with a kernel."""
+    import numpy as np
+
+    from .mixture.estimator import SVMMixtureClassifier
+
+    X = np.random.default_rng(0).random((N_ROWS, 3), dtype=np.float32)
+    y = X[:, 0] > 0.5
+    SVMMixtureClassifier(2, expert_loss="hinge", max_passes=3, tol=1e-2).fit(X, y).predict(X)
+
+
 FAMILIES = {
     "additive": _warm_additive,
+    "mixture": _warm_mixture,
     "pursuit": _warm_pursuit,
     "shareboost": _warm_shareboost,
 }

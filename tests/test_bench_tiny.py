@@ -70,6 +70,15 @@ def test_shareboost_tables(tmp_path):
     assert "full reads" in record["notes"][0]
 
 
+@pytest.mark.slow
+def test_mixture_tables(tmp_path):
+    record, _ = bench(tmp_path, "mixture-tables")
+    toys = [row for row in record["rows"] if row["data"] in ("circle", "spirals")]
+    assert all(row["ours, %"] >= row["limit, %"] for row in toys)
+    assert (tmp_path / "mixture-circle.png").exists()
+    assert record["rows"][-1]["data"] == "pixels"
+
+
 def test_the_generated_task_does_not_depend_on_the_blocks():
     """And is the published one: X is one call of `default_rng(0).random`."""
     whole = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=1000))]

@@ -24,29 +24,33 @@ def block_rows(n_columns: int) -> int:
 
 
 def blocks(
-    X: Any, shift: np.ndarray | None = None, factor: np.ndarray | None = None
+    X: Any,
+    shift: np.ndarray | None = None,
+    factor: np.ndarray | None = None,
+    size: int | None = None,
 ) -> Iterator[tuple[slice, Any]]:
     """Yield (rows, B): rows [a, b) of the chunk as ``B = (X[a:b] - shift) * factor`` in float64.
 
-    Dense: B is (block_rows(p), p), rows from b - a on are zero, and the array is used again for
-    the next block.  Csr (`data.source`): B is a scipy CSR matrix of b - a rows; `shift` must be
-    None.  Both take ``B @ A`` and ``B.T @ Q``.
+    Dense: B is (size, p), `size` by default ``block_rows(p)``, rows from b - a on are zero, and the
+    array is used again for the next block.  Csr (`data.source`) without a shift: B is a scipy CSR
+    matrix of b - a rows.  Both take ``B @ A`` and ``B.T @ Q``.
     """
-    if not isinstance(X, np.ndarray):
-        if shift is not None:
-            raise ValueError("sparse rows cannot be shifted: every zero would become a number")
-        yield from _sparse_blocks(X, factor)
+    dense = isinstance(X, np.ndarray)
+    if not dense and shift is None:
+        yield from _sparse_blocks(X, factor, size or MOST_ROWS)
         return
     m, p = X.shape
-    size = block_rows(p)
+    size = size or block_rows(p)
     buffer = np.zeros((size, p))
     for a in range(0, m, size):
         b = min(a + size, m)
         part = buffer[: b - a]
-        if shift is None:
+        if dense:
             part[...] = X[a:b]
         else:
-            np.subtract(X[a:b], shift, out=part)
+            part[...] = _csr_rows(X, a, b).toarray()
+        if shift is not None:
+            part -= shift
         if factor is not None:
             part *= factor
         if b - a < size:
@@ -54,17 +58,20 @@ def blocks(
         yield slice(a, b), buffer
 
 
-def _sparse_blocks(X: Any, factor: np.ndarray | None) -> Iterator[tuple[slice, Any]]:
-    m = X.shape[0]
-    size = block_rows(1)
-    for a in range(0, m, size):
-        b = min(a + size, m)
-        lo, hi = int(X.indptr[a]), int(X.indptr[b])
-        data = X.data[lo:hi].astype(np.float64)
+def _sparse_blocks(X: Any, factor: np.ndarray | None, size: int) -> Iterator[tuple[slice, Any]]:
+    for a in range(0, X.shape[0], size):
+        b = min(a + size, X.shape[0])
+        part = _csr_rows(X, a, b)
         if factor is not None:
-            data *= factor[X.indices[lo:hi]]
-        parts = data, X.indices[lo:hi], X.indptr[a : b + 1] - lo
-        yield slice(a, b), scipy.sparse.csr_matrix(parts, shape=(b - a, X.n_columns))
+            part.data *= factor[part.indices]
+        yield slice(a, b), part
+
+
+def _csr_rows(X: Any, a: int, b: int) -> scipy.sparse.csr_matrix:
+    """Rows [a, b) in float64."""
+    lo, hi = int(X.indptr[a]), int(X.indptr[b])
+    parts = X.data[lo:hi].astype(np.float64), X.indices[lo:hi], X.indptr[a : b + 1] - lo
+    return scipy.sparse.csr_matrix(parts, shape=(b - a, X.n_columns))
 
 
 def square_norms(B: Any) -> np.ndarray:

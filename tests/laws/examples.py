@@ -178,7 +178,19 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
-    return folds | additive_folds() | pursuit_folds() | shareboost_folds()
+    return folds | additive_folds() | mixture_folds() | pursuit_folds() | shareboost_folds()
+
+
+def mixture_folds():
+    from mixture_kit import make, rows_of
+
+    from streamlearn.mixture import objective
+
+    problem, at = make("rbf", "log_loss", rows_of(TABLE.X, TABLE.y), (2, 2), n_classes=3)
+    point = "mixture.objective.evaluation_fold"
+    return {point: objective.evaluation_fold(problem, at)} | {
+        "mixture.objective.likelihood_fold": objective.likelihood_fold(problem, at)
+    }
 
 
 def additive_folds():
@@ -238,6 +250,7 @@ def pursuit_folds():
         at + "boost_reads.boost_fold": boost_reads.boost_fold(columns, (boost_ask,), (1,), 2),
         at + "answers.loss_fold": answers.loss_fold(columns, [LossAsk((term,), 0.3)]),
         at + "answers.log_loss_fold": answers.log_loss_fold(columns, [[boosted]]),
+    }
 
 
 def shareboost_folds():
@@ -337,5 +350,6 @@ DENSE = (
 NO_FOLD_EXAMPLE = {
     "engine.spool.spool_fold": "its state is files; tests/engine has its tests",
     "additive.dual_cd.sweep_fold": "order-sensitive; tests/additive has its tests",
+    "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
 }
 """Constructor that no example calls: why."""

@@ -34,7 +34,8 @@ def main(job):
     reset_peak()
     baseline = resident_bytes()
     data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
-    kind = getattr(sl, job.get("estimator", "AdditiveClassifier"))
+    additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
+    kind = getattr(sl, job.get("estimator", additive))
     model = kind(**job.get("parameters", {}))
     with settings(job), sl.config_context(**job.get("config", {})):
         model.fit(data, checkpoint=job.get("checkpoint"))

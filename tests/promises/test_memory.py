@@ -33,6 +33,8 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
 
 
 OTHERS = [
+    ("SVMMixtureClassifier", {"gate": "linear", "max_passes": 6}, 128),
+    ("SVMMixtureClassifier", {"algorithm": "online-em", "max_passes": 6}, 128),
     ("ProjectionPursuitRegressor", {"n_terms": 1, "backfit": 0}, 128),
     ("JensenShannonBoostClassifier", {"n_learners": 1}, 128),
     ("ShareBoostClassifier", {"n_selected": 3, "columns_per_pass": 3, "tol": 1e-4}, 64),

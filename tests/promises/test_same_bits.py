@@ -11,7 +11,20 @@ FITS = {
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+MIXTURE = {"n_components": 4, "max_passes": 8, "nu": 5.0}
 FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items()} | {
+    "mixture-linear-3-classes": {
+        "estimator": "SVMMixtureClassifier",
+        "parameters": {**MIXTURE, "gate": "linear", "expert_loss": "log_loss"},
+    },
+    "mixture-hinge": {
+        "estimator": "SVMMixtureClassifier",
+        "parameters": {**MIXTURE, "gate": "rbf", "expert_loss": "hinge"},
+    },
+    "mixture-online": {
+        "estimator": "SVMMixtureClassifier",
+        "parameters": {**MIXTURE, "algorithm": "online-em"},
+    },
     "pursuit": {
         "estimator": "ProjectionPursuitRegressor",
         "parameters": {"n_terms": 3, "tau": [10.0, 100.0]},

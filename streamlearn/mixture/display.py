@@ -1,0 +1,176 @@
+"""Pictures of mixtures: two columns as a map of regions and answers, more as weights and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.source import Chunk
+from .estimator import gate_shares
+
+GRID_POINTS = 240
+MOST_COLUMNS = 24
+_INCHES = (5.0, 4.4)
+
+
+class MixtureDisplay:
+    """The components of a fitted `SVMMixtureClassifier`.
+
+    Made by `from_estimator`.  Two columns: the plane coloured by the component that the gate gives
+    most of a point to, its number in the middle of its region, and the line where the answer
+    changes (Fu 2010, Fig. 3 and 4).  More columns: the weights of each expert in scaled columns, a
+    row for each component with its share of the rows, the columns whose weights are largest.
+
+    Attributes
+    ----------
+    shares : (k,) float64
+        Share of the rows that each component holds.
+    grid : (xs, ys) or None
+        Where the plane was evaluated; None with more than two columns.
+    region : (len(ys), len(xs)) int64 or None
+        Component of each grid point.
+    answer : (len(ys), len(xs)) int64 or None
+        Number of the class there.
+    weights : (k, p) float64
+        Experts' weights, the norm over the decisions if there are several.
+    ax_ : Axes
+    figure_ : Figure
+    """
+
+    def __init__(
+        self,
+        shares: np.ndarray,
+        weights: np.ndarray,
+        names: Sequence[str],
+        *,
+        grid: tuple[np.ndarray, np.ndarray] | None = None,
+        region: np.ndarray | None = None,
+        answer: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
+        codes: np.ndarray | None = None,
+    ) -> None:
+        self.shares, self.weights, self.names = shares, weights, list(names)
+        self.grid, self.region, self.answer = grid, region, answer
+        self.rows, self.codes = rows, codes
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Any = None
+    ) -> MixtureDisplay:
+        """Evaluate and draw a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted SVMMixtureClassifier
+        X, y : array-like of shape (n, 2) and (n,), optional
+            With two columns: rows to draw on the map.  X also gives the map's extent, which
+            without it is where the scaled columns lie within 2 of their middle.
+        ax : Axes, optional
+        """
+        check_is_fitted(estimator)
+        p = estimator.n_features_in_
+        names = [str(name) for name in getattr(estimator, "feature_names_in_", range(p))]
+        if not hasattr(estimator, "feature_names_in_"):
+            names = [f"x{name}" for name in names]
+        n = estimator.problem_.tree.n_gates
+        experts = estimator.parameters_.rows[n:, :-1].reshape(*estimator.coef_.shape[:2], p)
+        weights = experts[:, 0] if experts.shape[1] == 1 else np.linalg.norm(experts, axis=1)
+        if p != 2:
+            if X is not None:
+                raise ValueError(f"rows are drawn on a map of 2 columns; this model has {p}")
+            return cls(estimator.weights_, weights, names).plot(ax=ax)
+        rows = None if X is None else np.asarray(X, np.float64)
+        xs, ys = _extent(estimator, rows)
+        points = np.column_stack([axis.ravel() for axis in np.meshgrid(xs, ys)])
+        shape = len(ys), len(xs)
+        chunk = Chunk(points, rows=range(len(points)))  # no frame: it needs no names
+        label = estimator._label(estimator._decision_chunk(chunk))
+        answer = np.searchsorted(estimator.classes_, label)
+        display = cls(
+            estimator.weights_,
+            weights,
+            names,
+            grid=(xs, ys),
+            region=gate_shares(estimator.problem_, estimator.parameters_, chunk)
+            .argmax(axis=1)
+            .reshape(shape),
+            answer=answer.reshape(shape),
+            rows=rows,
+            codes=None if y is None else np.searchsorted(estimator.classes_, np.asarray(y)),
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> MixtureDisplay:
+        """Draw; `ax` as in `from_estimator`."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=_INCHES, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        if self.grid is None:
+            self._plot_weights(ax)
+        else:
+            self._plot_map(ax)
+        return self
+
+    def _plot_map(self, ax: Any) -> None:
+        from matplotlib import colormaps
+
+        xs, ys = self.grid
+        colours = colormaps["tab20"].resampled(20)(np.arange(len(self.shares)) % 20)
+        extent = xs[0], xs[-1], ys[0], ys[-1]
+        ax.imshow(colours[self.region], extent=extent, origin="lower", aspect="auto", alpha=0.35)
+        if np.ptp(self.answer):
+            levels = np.arange(self.answer.max()) + 0.5
+            ax.contour(xs, ys, self.answer, levels=levels, colors="black", linewidths=1.2)
+        if self.rows is not None:
+            dots = {"s": 6, "linewidths": 0.4, "edgecolors": "white"}
+            codes = np.zeros(len(self.rows)) if self.codes is None else self.codes
+            ax.scatter(*self.rows.T, c=codes, cmap="coolwarm", **dots)
+        for j in range(len(self.shares)):
+            at = np.argwhere(self.region == j)
+            if len(at):
+                # the point of the region nearest to its middle: the middle may lie outside
+                middle = at[((at - at.mean(axis=0)) ** 2).sum(axis=1).argmin()]
+                box = {"boxstyle": "circle,pad=0.2", "fc": "white", "ec": "0.4", "alpha": 0.85}
+                ax.text(
+                    xs[middle[1]],
+                    ys[middle[0]],
+                    str(j),
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    bbox=box,
+                )
+        ax.set(xlabel=self.names[0], ylabel=self.names[1], xlim=extent[:2], ylim=extent[2:])
+
+    def _plot_weights(self, ax: Any) -> None:
+        size = np.abs(self.weights).max(axis=0)
+        columns = np.sort(np.argsort(-size, kind="stable")[:MOST_COLUMNS])
+        order = np.argsort(-self.shares, kind="stable")
+        shown = self.weights[np.ix_(order, columns)]
+        most = np.abs(shown).max() or 1.0
+        image = ax.imshow(shown, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+        ax.figure.colorbar(image, ax=ax, label="weight in scaled columns")
+        labels = [f"{j}: {self.shares[j]:.1%}" for j in order]
+        ax.set_yticks(range(len(order)), labels, fontsize=8)
+        names = [self.names[d] for d in columns]
+        ax.set_xticks(range(len(columns)), names, rotation=90, fontsize=8)
+        ax.set(xlabel="column", ylabel="component: share of the rows")
+
+
+def _extent(estimator: Any, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Grid coordinates along both columns."""
+    if rows is not None:
+        low, high = rows.min(axis=0), rows.max(axis=0)
+    else:
+        factor, shift = estimator.problem_.factor, estimator.problem_.shift
+        size = np.ones(2) if factor is None else np.where(factor > 0, factor, 1.0)
+        middle = np.zeros(2) if shift is None else shift
+        low, high = middle - 2 / size, middle + 2 / size
+    margin = 0.04 * np.where(high > low, high - low, 1.0)
+    low, high = low - margin, high + margin
+    return tuple(np.linspace(a, b, GRID_POINTS) for a, b in zip(low, high, strict=True))

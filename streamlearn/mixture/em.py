@@ -1,0 +1,209 @@
+"""Generalised EM, one read an iteration; a step that lowers the objective is taken back.
+
+1. A read at the trial point is its E-step, its objective, and all sums the M-step needs.
+2. If the objective fell, the trial is taken back and a shorter step tried.
+3. Else, if a component holds no more than nu rows, it goes: one at a time, and the next read is a
+   fresh E-step for the others (Figueiredo & Jain 2002).
+4. Else the M-step: Newton's step on the bound for gates and experts (exact for the generative
+   gate's centres), corrected by how the gradient of the likelihood itself changed over the last
+   steps (Jamshidian & Jennrich 1997, as in L-BFGS); mixing coefficients in closed form (eq. 20).
+
+The objective never falls but where a component went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..solvers.newton import Evaluation, Lesson, direction
+from . import selection
+from .objective import Parameters, Point, Problem
+
+PAIRS = 20
+"""Steps whose change of the gradient corrects a direction."""
+REFRESH = 10
+"""Steps after which the curvature is taken anew."""
+SUFFICIENT = 1e-4
+SHORTEST = 2.0**-20
+SHORTEST_OF_DUAL, ROUNDS = 2.0**-4, 10
+"""Hinge experts move on in every read, taken back or not: soon it is worth while to go all the way
+to where they are now; this often."""
+PATIENCE = 3
+"""Rises below the tolerance, one after the other, that end a fit."""
+
+
+class State(NamedTuple):
+    """Where the iterations are; with what a resumed fit needs to go on."""
+
+    problem: Problem
+    point: Point
+    n_small: int
+    """Small rises in a row."""
+    n_reads: int
+    reason: str
+    """Why it stopped; empty: it goes on."""
+    converged: bool
+
+
+Measure = Callable[[Problem, Parameters, int, Any], Point]
+"""(problem, parameters, number of the read, `dual` of the last) -> one read there."""
+Bend = Callable[[Problem, Parameters], Any]
+"""(problem, parameters) -> its `Curvature`."""
+
+
+def maximise(
+    measure: Measure,
+    bend: Bend,
+    problem: Problem,
+    start: Parameters,
+    *,
+    tol: float,
+    max_reads: int,
+    record: Callable[..., str],
+) -> State:
+    """Iterate from `start` until rises of the objective are small or `max_reads` reads were made.
+
+    `record(state, **fields)` is called after each read and may give a reason to stop.
+    """
+    point = measure(problem, start, 1, None)
+    state = State(problem, point, 0, 1, "", False)
+    lessons: list[Lesson] = []
+    curvature, n_steps, n_rounds, size = None, 0, 0, 0.0
+    step, target, slope = start.rows, start.log_mix, 0.0
+    trial, event = point, ""
+    while True:
+        stop = record(state, trial=trial, event=event)
+        state = _stopped(state, stop, max_reads)
+        if state.reason:
+            return state
+        problem, point = state.problem, state.point
+        leaf = selection.doomed(problem, point.mass)
+        if leaf is not None:
+            problem, kept = selection.without(problem, point.at, leaf)
+            dual = None if trial.dual is None else _less(trial.dual, leaf, problem.n_outputs)
+            trial = measure(problem, kept, state.n_reads + 1, dual)
+            state = State(problem, trial, 0, state.n_reads + 1, "", False)
+            lessons, curvature, event = [], None, "annihilated"
+            size = 0.0
+            continue
+        if not size:  # the last step was taken: a new direction
+            if curvature is None or n_steps % REFRESH == 0:
+                curvature = bend(problem, point.at)
+            step, slope = _direction(curvature, point, lessons)
+            target, n_steps, size = selection.mixing(problem, point), n_steps + 1, 1.0
+        if trial.dual is not None:
+            step[problem.tree.n_gates :] = trial.dual - point.at.rows[problem.tree.n_gates :]
+        moved = _moved(problem, point.at, step, target, size)
+        trial = measure(problem, moved, state.n_reads + 1, trial.dual)
+        promise = SUFFICIENT * size * slope
+        rose = trial.objective >= point.objective + min(promise, abs(point.objective) * 1e-13)
+        state = state._replace(n_reads=state.n_reads + 1)
+        if rose:
+            lessons = _learn(problem, lessons, point, trial)
+            state = _advance(state, trial, tol)
+            event, size, n_rounds = "", 0.0, 0
+        elif trial.dual is None:
+            event, n_rounds = "taken back", n_rounds + 1
+            known = len(lessons)
+            lessons = _learn(problem, lessons, point, trial)  # it saw how F bends on the way
+            if n_rounds == 1 and (len(lessons) > known or known == PAIRS):
+                step, slope = _direction(curvature, point, lessons)
+            else:
+                size *= _shorter(trial.objective - point.objective, size * slope)
+            if size < SHORTEST:
+                reason = "no step raises the objective"
+                state = state._replace(reason=reason, converged=True)
+        else:
+            event = "taken back"
+            size *= _shorter(trial.objective - point.objective, size * slope)
+            if size < SHORTEST_OF_DUAL:
+                n_rounds += 1
+                if n_rounds > ROUNDS:
+                    reason = "no step raises the objective"
+                    state = state._replace(reason=reason, converged=True)
+                lessons, size = [], 0.0
+
+
+def _stopped(state: State, stop: str, max_reads: int) -> State:
+    if state.reason:
+        return state
+    if stop:
+        return state._replace(reason=stop, converged=True)
+    if state.n_reads >= max_reads:
+        return state._replace(reason=f"{state.n_reads} reads were made")
+    return state
+
+
+def _advance(state: State, trial: Point, tol: float) -> State:
+    rise = (trial.objective - state.point.objective) / max(abs(trial.objective), 1e-300)
+    n_small = state.n_small + 1 if rise <= tol else 0
+    state = state._replace(point=trial, n_small=n_small)
+    if n_small < PATIENCE or selection.doomed(state.problem, trial.mass) is not None:
+        return state
+    reason = f"the objective rose by {rise:.2g} <= tol {tol:.2g} of itself, {PATIENCE} times"
+    return state._replace(reason=reason, converged=True)
+
+
+def _direction(curvature: Any, point: Point, lessons: list[Lesson]) -> tuple[np.ndarray, float]:
+    """A direction of ascent (R, p + 1) and its slope."""
+    shape = point.at.rows.shape
+    bends = _Flat(curvature, shape, lessons)
+    at = Evaluation(*[x.ravel()[None] for x in (point.at.rows, np.zeros(1), -point.gradient)], None)
+    step = direction(bends, at, 0, lessons).reshape(shape)
+    slope = float((point.gradient * step).sum())
+    if slope > 0:
+        return step, slope
+    step = curvature.solve(point.gradient)
+    lessons.clear()
+    return step, float((point.gradient * step).sum())
+
+
+class _Flat:
+    """A curvature as `solvers.newton.direction` asks for it, scaled to the last lesson."""
+
+    def __init__(self, curvature: Any, shape: tuple[int, ...], lessons: list[Lesson]) -> None:
+        self._curvature, self._shape = curvature, shape
+        self._scale = 1.0
+        if lessons:
+            last = lessons[-1]
+            bent = float(last.change @ self.solve(None, 0, last.change))
+            self._scale = last.curvature / bent if bent > 0 else 1.0
+
+    def solve(self, at: Any, k: int, g: np.ndarray) -> np.ndarray:
+        return self._scale * self._curvature.solve(g.reshape(self._shape)).ravel()
+
+
+def _less(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:
+    return np.delete(dual, np.arange(leaf * n_outputs, (leaf + 1) * n_outputs), axis=0)
+
+
+def _learn(problem: Problem, lessons: list[Lesson], before: Point, after: Point) -> list[Lesson]:
+    step = after.at.rows - before.at.rows
+    if after.dual is not None:
+        step[problem.tree.n_gates :] = 0.0
+    step = step.ravel()
+    change = (before.gradient - after.gradient).ravel()
+    curvature = float(step @ change)
+    if not curvature > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+        return lessons
+    return [*lessons[1 - PAIRS :], Lesson(step, change, curvature)]
+
+
+def _moved(
+    problem: Problem, at: Parameters, step: np.ndarray, target: np.ndarray, size: float
+) -> Parameters:
+    """A step of that size; mixing coefficients part of the way to theirs."""
+    if problem.kind == "linear":
+        return Parameters(at.rows + size * step, at.log_mix)
+    mix = np.exp(at.log_mix)
+    return Parameters(at.rows + size * step, np.log(mix + size * (np.exp(target) - mix)))
+
+
+def _shorter(rise: float, slope: float) -> float:
+    """Where the parabola through both values with this slope is highest, between 0.1 and 0.5."""
+    bend = slope - rise
+    best = 0.5 * slope / bend if np.isfinite(bend) and bend > 0 else 0.1
+    return float(np.clip(best, 0.1, 0.5))

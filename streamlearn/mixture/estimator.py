@@ -1,0 +1,318 @@
+"""A mixture of linear SVMs, trained by EM over data that need not fit in memory."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.source import Chunk
+from ..engine.plan import Needs
+from ..estimator import predicting
+from ..estimator.base import StreamClassifier
+from ..estimator.certificate import Certificate
+from . import experts, gate, needs, online_fit, training
+from .objective import Parameters, Problem, row_blocks, split
+
+
+def _is_online(model: SVMMixtureClassifier) -> bool:
+    if model.algorithm == "online-em":
+        return True
+    raise AttributeError(
+        f"algorithm={model.algorithm!r} learns from all rows together; partial_fit needs "
+        "algorithm='online-em'"
+    )
+
+
+class SVMMixtureClassifier(StreamClassifier):
+    """Classifier that shares the rows out among linear experts, by a gate learned with them.
+
+        maximise  sum_i s_i log sum_j g_j(x_i) e^-l(y_i, f_j(x_i))
+                      - sum_j |w_j|^2 / (2 C) - nu sum_j log xi_j,      f_j(x) = w_j.(x, 1)
+
+    (Fu, Robles-Kelly & Zhou 2010, eq. 8 and 19) by generalised EM: one read of the data is an
+    E-step, the objective and all sums for the M-step; a step that lowers the objective is taken
+    back.  With one component it is LIBLINEAR's linear SVM on the scaled columns.  EM first runs on
+    a sample of the rows in memory, up to 32 MiB of them, where a read costs nothing.
+
+    Parameters
+    ----------
+    n_components : int or (int, int), default=10
+        To begin with; components that hold no more than `nu` rows go.  A pair (a, b) is a tree of
+        two gates, a branches of b components each (eq. 22); not with the generative gate, whose
+        tree would be a flat mixture.
+    gate : {"generative", "rbf", "linear"}, default="generative"
+        "generative": xi_j N(x; v_j, I / 2 tau), of the joint density of x and y.  "rbf": xi_j times
+        a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear functions, most
+        accurate on most tables, and slowest to converge.
+    expert_loss : {"squared_hinge", "hinge", "log_loss"}, default="squared_hinge"
+        Of an expert's margin.  More than two classes: "log_loss" is multinomial, the hinges one
+        class against the rest, summed.  "hinge" keeps a dual variable for each row and expert on
+        disk, and reads the rows in one lane.
+    C : float, default=1.0
+        Weight of the rows against the penalty.
+    tau : "scale" or float, default="scale"
+        "scale": 1 / (2 x mean variance of a scaled column within the first clusters).
+    nu : "mml" or float, default="mml"
+        Rows that a component must hold more than; "mml": half of the numbers it has.
+    scaling : {"standard", "range", "none"}, default="standard"
+        Columns less their mean over their deviation; from 0 to 1; or as they are.  Sparse columns
+        are not shifted.
+    algorithm : {"em", "online-em"}, default="em"
+        "online-em" makes a small step after every 512 rows and has `partial_fit`; no objective of
+        it is monotone.
+    n_init : int, default=1
+        Starts on the sample; the one of highest objective goes on.
+    tol : float, default=1e-5
+        EM stops when the objective rose by no more than this share of itself, three times.
+    max_passes : int, default=100
+        Most reads of the data, the summary included.
+    random_state : int, default=0
+
+    Attributes
+    ----------
+    n_components_ : int
+    weights_ : (k,) float64
+        Share of the rows that each component holds.
+    coef_ : (k, O, p), intercept_ : (k, O) float64
+        Experts in the columns' own units; O = 1 for two classes, else the number of classes.
+    classes_, n_features_in_, feature_names_in_
+    certificate_ : Certificate
+    history_ : list of dict
+        One record per iteration: phase ("sample-1", "all rows"), objective, log_likelihood,
+        n_components, event ("taken back", "annihilated").
+    n_passes_ : int
+        Reads of the data, the summary included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import SVMMixtureClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (600, 2))
+    >>> y = (X**2).sum(axis=1) < 0.5
+    >>> model = SVMMixtureClassifier(8, gate="linear", C=100.0, nu=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), tuple],
+        "gate": [StrOptions(set(gate.GATES))],
+        "expert_loss": [StrOptions(set(experts.LOSSES))],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "tau": [StrOptions({"scale"}), Interval(Real, 0, None, closed="left")],
+        "nu": [StrOptions({"mml"}), Interval(Real, 0, None, closed="left")],
+        "scaling": [StrOptions({"standard", "range", "none"})],
+        "algorithm": [StrOptions({"em", "online-em"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_passes": [Interval(Integral, 2, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+    _accepts_sparse = True
+
+    def __init__(
+        self,
+        n_components=10,
+        *,
+        gate="generative",
+        expert_loss="squared_hinge",
+        C=1.0,
+        tau="scale",
+        nu="mml",
+        scaling="standard",
+        algorithm="em",
+        n_init=1,
+        tol=1e-5,
+        max_passes=100,
+        random_state=0,
+    ):
+        self.n_components = n_components
+        self.gate = gate
+        self.expert_loss = expert_loss
+        self.C = C
+        self.tau = tau
+        self.nu = nu
+        self.scaling = scaling
+        self.algorithm = algorithm
+        self.n_init = n_init
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+
+    # What it costs.
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        n = self.n_components
+        if isinstance(n, tuple):
+            if len(n) != 2 or not all(isinstance(i, Integral) and i >= 1 for i in n):
+                raise ValueError(
+                    f"n_components={n!r}; expected a number, or a pair (branches, components of "
+                    "each), both at least 1"
+                )
+            if self.gate == "generative":
+                raise ValueError(
+                    f"n_components={n!r} with gate='generative': two levels of Gaussians are one "
+                    f"flat mixture; use n_components={n[0] * n[1]}, or gate='rbf' or 'linear'"
+                )
+        if self.gate == "generative" and self.tau == 0:
+            raise ValueError("tau=0 with gate='generative' is no density; use gate='rbf'")
+
+    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+        return needs.needs_of(
+            needs.size_of(self, dataset),
+            self.max_passes,
+            in_sequence=self.expert_loss == "hinge" or self.algorithm == "online-em",
+        )
+
+    def _sample_rows(self, dataset: Any) -> int:
+        return needs.sample_rows(dataset)
+
+    # Fitting.
+
+    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+        vars(self).pop("online_", None)  # a fit begins anew
+        k = needs.counts(self.n_components)[0]
+        if summary.n_rows < k:
+            raise ValueError(
+                f"n_components={self.n_components!r} are {k} components for n_samples="
+                f"{summary.n_rows} rows; a component needs a row of its own: ask for fewer"
+            )
+        state, solver = training.fit(self, run, dataset, summary, validation, sample)
+        self._keep(state.problem, state.point.at, state.point.mass)
+        reason = state.reason
+        if self.n_components_ == 1 < k and summary.total_weight <= state.problem.nu:
+            reason += f"; nu={state.problem.nu:g} would leave no component, the last one stays"
+            if self.nu != "mml":
+                warnings.warn(
+                    f"nu={state.problem.nu:g} is no less than the {summary.total_weight:g} rows "
+                    "there are, so one component is left: a linear SVM; lower nu",
+                    UserWarning,
+                    stacklevel=5,
+                )
+        return Certificate(
+            converged=state.converged,
+            objective=state.point.objective,
+            criterion="rise of the penalised log-likelihood",
+            tolerance=float(self.tol),
+            solver=solver,
+            reason=reason,
+        )
+
+    @available_if(_is_online)
+    def partial_fit(self, X, y=None, sample_weight=None, *, classes=None):
+        """Go on learning from more rows; the first call scales, clusters and begins.
+
+        Each call reads its rows once to check them and once to learn, in their own order.  The
+        penalty weighs as much as it would among all rows seen.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        classes : array-like, optional
+            In the first call: all classes that will ever come; default those of its rows.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        online_fit.partial_fit(self, X, y, sample_weight, classes)
+        return self
+
+    def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None:
+        """Set the fitted attributes."""
+        tree, n = problem.tree, problem.tree.n_gates
+        held = mass[tree.n_branches :]
+        self.problem_, self.parameters_ = problem, at
+        self.weights_ = held / held.sum()
+        self.n_components_ = tree.n_leaves
+        factor = 1.0 if problem.factor is None else problem.factor
+        shift = 0.0 if problem.shift is None else problem.shift
+        shape = tree.n_leaves, problem.n_outputs, -1
+        coef = at.rows[n:, :-1] * factor
+        self.coef_ = coef.reshape(shape)
+        self.intercept_ = (at.rows[n:, -1] - (coef * shift).sum(axis=1)).reshape(shape[:2])
+
+    # Using it.
+
+    def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
+        problem, at = self.problem_, self.parameters_
+        out = np.empty((chunk.n_rows, len(self.classes_)))
+        for rows, _, Z, squares in row_blocks(problem, at, chunk.X):
+            shares, F = split(problem, at, Z, squares)
+            joint = problem.tree.to_leaves(shares)[:, :, None] - experts.class_losses(
+                problem.loss, F
+            )
+            out[rows] = experts.log_sum(joint, 1)[:, 0]
+        if out.shape[1] == 2:
+            return out[:, 1] - out[:, 0]
+        return out - experts.log_sum(out, 1)
+
+    def _check_probability(self) -> None:
+        """Every loss gives e^-loss; shares of the classes are normalised."""
+
+    def _probability(self, decision: np.ndarray) -> np.ndarray:
+        if decision.ndim == 1:
+            p = 0.5 * (1.0 + np.tanh(0.5 * decision))
+            return np.column_stack([1.0 - p, p])
+        return np.exp(decision)
+
+    def gate_probabilities(self, X):
+        """(n, k) shares of each row that the gate gives to the components; they sum to 1.
+
+        Arrays, frames, paths and Datasets give an array, dask collections a lazy dask array.
+        """
+        check_is_fitted(self)
+        view = _Gate()
+        for name in ("n_features_in_", "feature_names_in_", "problem_", "parameters_"):
+            if hasattr(self, name):
+                setattr(view, name, getattr(self, name))
+        view.classes_ = np.arange(self.n_components_)
+        view.certificate_ = self.certificate_
+        return predicting.answer(view, X, "probability")
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "problem": self.problem_,
+            "parameters": self.parameters_,
+            "weights": self.weights_,
+            "online": getattr(self, "online_", None),
+        }
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        problem = tree["problem"]
+        mass = np.r_[np.zeros(problem.tree.n_branches), tree["weights"]]
+        self._keep(problem, tree["parameters"], mass)
+        if tree["online"] is not None:
+            self.online_ = tree["online"]
+
+
+class _Gate(StreamClassifier):
+    """The gate of a fitted mixture, as a classifier of rows into components."""
+
+    _accepts_sparse = True
+
+    def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
+        return gate_shares(self.problem_, self.parameters_, chunk)
+
+    def _check_probability(self) -> None:
+        """Shares are probabilities."""
+
+    def _probability(self, decision: np.ndarray) -> np.ndarray:
+        return decision
+
+
+def gate_shares(problem: Problem, at: Parameters, chunk: Chunk) -> np.ndarray:
+    """(m, k) shares of rows that the gate gives to the components."""
+    out = np.empty((chunk.n_rows, problem.tree.n_leaves))
+    for rows, _, Z, squares in row_blocks(problem, at, chunk.X):
+        joint = problem.tree.to_leaves(split(problem, at, Z, squares)[0])
+        out[rows] = np.exp(joint - experts.log_sum(joint, 1))
+    return out

@@ -1,0 +1,83 @@
+"""Linear experts: losses of their decisions, and what these say of the classes.
+
+With two classes an expert has one decision f.  With K > 2 it has K: ``log_loss`` is then the
+multinomial -log softmax(f)_y, the hinges are summed one class against the rest.  An expert's
+P(y|x) is e^-loss (Fu 2010, eq. 10), a probability for ``log_loss`` alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+LOSSES = ("squared_hinge", "hinge", "log_loss")
+
+
+def log_sum(S: np.ndarray, axis: int) -> np.ndarray:
+    """log of the sum of e^S along an axis, which is kept; the largest is taken out first."""
+    top = S.max(axis=axis, keepdims=True)
+    return top + np.log(np.exp(S - top).sum(axis=axis, keepdims=True))
+
+
+def n_outputs(n_classes: int) -> int:
+    """Decisions of one expert."""
+    return 1 if n_classes == 2 else n_classes
+
+
+def losses(loss: str, F: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Loss (m, k) and slope dloss/df (m, k, O) of decisions F (m, k, O) for codes y (m,)."""
+    if loss == "log_loss" and F.shape[2] > 1:
+        return multinomial(F, y)
+    sign = signs(F.shape[2], y)[:, None, :]
+    value, slope = margin_loss(loss, sign * F)
+    slope *= sign
+    return value.sum(axis=2), slope
+
+
+def signs(n_outputs: int, y: np.ndarray) -> np.ndarray:
+    """(m, O) +-1: the side of each decision on which a row belongs."""
+    if n_outputs == 1:
+        return (2.0 * y - 1.0)[:, None]
+    return np.where(y[:, None] == np.arange(n_outputs), 1.0, -1.0)
+
+
+def margin_loss(loss: str, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Loss and slope at margins z, any shape."""
+    if loss == "log_loss":
+        return np.logaddexp(0.0, -z), -expit(-z)
+    short = np.maximum(0.0, 1.0 - z)
+    if loss == "hinge":
+        return short, np.where(short > 0, -1.0, 0.0)
+    return short * short, -2.0 * short
+
+
+def multinomial(F: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """-log softmax(F)_y and its slope."""
+    total = log_sum(F, 2)
+    slope = np.exp(F - total)
+    rows = np.arange(len(y))
+    code = y.astype(np.intp)
+    value = total[:, :, 0] - F[rows, :, code]
+    slope[rows, :, code] -= 1.0
+    return value, slope
+
+
+def curvature(loss: str, F: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(m, k, O): second derivative of the loss in each decision alone; 1 on a hinge's slope."""
+    if loss == "log_loss":
+        p = expit(F) if F.shape[2] == 1 else np.exp(F - log_sum(F, 2))
+        return p * (1.0 - p)
+    short = signs(F.shape[2], y)[:, None, :] * F < 1.0
+    return np.where(short, 2.0 if loss == "squared_hinge" else 1.0, 0.0)
+
+
+def class_losses(loss: str, F: np.ndarray) -> np.ndarray:
+    """(m, k, K): the loss of each class as the answer, for decisions F (m, k, O)."""
+    m, k, n = F.shape
+    if n == 1:
+        up, down = margin_loss(loss, F)[0], margin_loss(loss, -F)[0]
+        return np.concatenate([down, up], axis=2)
+    if loss == "log_loss":
+        return log_sum(F, 2) - F
+    up, down = margin_loss(loss, F)[0], margin_loss(loss, -F)[0]
+    return down.sum(axis=2, keepdims=True) + up - down

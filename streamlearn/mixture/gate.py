@@ -1,0 +1,113 @@
+"""Gates: how much of a row each component is given.
+
+Every gate is (k, p + 1) numbers.  ``linear``: slopes u_j and offset b_j of logits u_j.x + b_j.
+``rbf`` and ``generative``: a centre v_j (the last column is 0), with logits
+
+    rbf          -tau |x - v_j|^2                                          (Fu 2010, eq. 7)
+    generative   log N(x; v_j, I / 2 tau), of the joint density with x      (Xu, Jordan & Hinton)
+
+A tree of two levels (Fu 2010, eq. 22) has a gate row for each of its a branches, then one for each
+leaf, whose logits are compared within its branch alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .experts import log_sum
+
+GATES = ("generative", "rbf", "linear")
+
+
+class Tree(NamedTuple):
+    """Which leaf (component) hangs on which branch."""
+
+    parent: np.ndarray
+    """(k,) branch of each leaf, ascending."""
+    n_branches: int
+    """0: one level, no gate rows but those of the leaves."""
+
+    @property
+    def n_leaves(self) -> int:
+        return len(self.parent)
+
+    @property
+    def n_gates(self) -> int:
+        return self.n_branches + len(self.parent)
+
+    def without(self, leaf: int) -> tuple[Tree, np.ndarray]:
+        """The tree less a leaf (and its branch, if that is left bare), and the gate rows kept."""
+        keep = np.ones(self.n_gates, bool)
+        keep[self.n_branches + leaf] = False
+        parent = np.delete(self.parent, leaf)
+        if not self.n_branches:
+            return Tree(parent, 0), keep
+        bare = np.bincount(parent, minlength=self.n_branches) == 0
+        keep[: self.n_branches] = ~bare
+        return Tree((np.cumsum(~bare) - 1)[parent], int((~bare).sum())), keep
+
+    def sum_leaves(self, q: np.ndarray) -> np.ndarray:
+        """(m, a) sums of (m, k) over the leaves of each branch."""
+        return np.add.reduceat(q, self._starts(), axis=1)
+
+    def log_softmax(self, S: np.ndarray) -> np.ndarray:
+        """(m, n_gates): logits S turned to logs of shares, among branches and within each."""
+        out = np.empty_like(S)
+        for part in self.contests():
+            out[:, part] = S[:, part] - log_sum(S[:, part], 1)
+        return out
+
+    def contests(self) -> list[slice]:
+        """Runs of gate rows that share a row out among them."""
+        if not self.n_branches:
+            return [slice(0, self.n_leaves)]
+        cuts = self.n_branches + np.r_[self._starts(), self.n_leaves]
+        runs = [slice(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [slice(0, self.n_branches), *runs]
+
+    def to_leaves(self, per_gate: np.ndarray) -> np.ndarray:
+        """(m, k): a leaf's own value plus its branch's, from (m, n_gates)."""
+        leaves = per_gate[:, self.n_branches :]
+        return leaves + per_gate[:, self.parent] if self.n_branches else leaves
+
+    def to_gates(self, q: np.ndarray) -> np.ndarray:
+        """(m, n_gates): q (m, k) of the leaves, before it the sums of each branch."""
+        return np.hstack([self.sum_leaves(q), q]) if self.n_branches else q
+
+    def _starts(self) -> np.ndarray:
+        return np.searchsorted(self.parent, np.arange(self.n_branches or 1))
+
+
+def make_tree(n_components: int | tuple[int, int]) -> Tree:
+    """One level of k components, or two of (a, b)."""
+    if isinstance(n_components, tuple):
+        a, b = n_components
+        return Tree(np.repeat(np.arange(a), b), a)
+    return Tree(np.zeros(n_components, np.intp), 0)
+
+
+def logits(
+    kind: str, tau: float, gate: np.ndarray, products: np.ndarray, squares: np.ndarray
+) -> np.ndarray:
+    """(m, n) logits from products x.g (m, n) of the rows with the first p columns of `gate`.
+
+    `squares` (m,) are |x|^2; only the generative gate's density needs them.
+    """
+    if kind == "linear":
+        return products + gate[:, -1]
+    norms = np.einsum("ij,ij->i", gate, gate)
+    S = (2.0 * tau) * products - tau * norms
+    if kind == "generative":
+        p = gate.shape[1] - 1
+        S += (0.5 * p * np.log(tau / np.pi) - tau * squares)[:, None]
+    return S
+
+
+def log_shares(kind: str, tree: Tree, log_mix: np.ndarray, S: np.ndarray) -> np.ndarray:
+    """(m, n_gates) logs of what each gate multiplies a row's likelihood with.
+
+    linear: the softmax.  rbf: xi_j times the softmax.  generative: xi_j times the density.
+    """
+    return (S if kind == "generative" else tree.log_softmax(S)) + log_mix

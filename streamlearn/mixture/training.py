@@ -1,0 +1,280 @@
+"""A fit: scaling, clusters, EM on a sample in memory, EM by reads of all rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.order import Order, derive_seed
+from ..data.source import Chunk, Csr
+from ..solvers.kmeans import lloyd
+from . import dual, em, experts, initial, needs, online, selection
+from .curvature import Curvature
+from .objective import (
+    Parameters,
+    Point,
+    Problem,
+    evaluation_fold,
+    likelihood_fold,
+)
+
+LLOYD_READS = 2
+SAMPLE_ITERATIONS = 100
+SAMPLE_TOL = 1e-4
+"""A sample's own fit stops at such rises: its optimum is not that of all rows."""
+CURVATURE_ROWS = 20_000
+
+
+def scaling_of(
+    scaling: str, summary: Any, sparse: bool
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """(shift, factor) so that (x - shift) * factor has the columns of the scaling asked for.
+
+    A constant column gets factor 0.  Sparse rows are not shifted.
+    """
+    if scaling == "none":
+        return None, None
+    low, high, mean, variance = (
+        np.array([getattr(column, name) for column in summary.columns], np.float64)
+        for name in ("min", "max", "mean", "variance")
+    )
+    if scaling == "standard":
+        shift, width = mean, np.sqrt(np.maximum(variance, 0.0))
+        if sparse:
+            width = np.sqrt(np.maximum(variance, 0.0) + mean**2)
+    else:
+        shift, width = low, high - low
+        if sparse:
+            width = np.maximum(np.abs(low), np.abs(high))
+    size = np.maximum(np.abs(low), np.abs(high))
+    flat = (high <= low) | (width <= 1e-12 * size)
+    factor = np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, width))
+    return (None if sparse else shift), factor
+
+
+class Sampled:
+    """The sample as EM reads it: measures and bends of the objective that it estimates."""
+
+    def __init__(self, rows: Chunk, share: float, *, newton: bool) -> None:
+        self.rows, self.share, self._newton = rows, share, newton
+
+    def problem(self, problem: Problem) -> Problem:
+        """Its own problem, whose optimum is near that of all rows: C and nu for fewer rows."""
+        return problem._replace(C=problem.C / self.share, nu=problem.nu * self.share)
+
+    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> Point:
+        if problem.loss == "hinge":
+            if last is None:
+                width = int(problem.names[-1] + 1) * problem.n_outputs
+                self._alpha = np.zeros((len(self.rows.y), width), np.float32)
+                last = np.zeros((problem.n_experts, at.rows.shape[1]))
+            return dual.sweep_rows(problem, at, last, self.rows, self._alpha, number)
+        fold = evaluation_fold(problem, at)
+        return fold.finish(fold.step(fold.start(), self.rows))
+
+    def bend(self, problem: Problem, at: Parameters) -> Curvature:
+        """The curvature of the sample's own problem."""
+        return self._bend(problem, at, 1.0)
+
+    def bend_of_all(self, problem: Problem, at: Parameters) -> Curvature:
+        """The curvature of the problem of all rows."""
+        return self._bend(problem, at, self.share)
+
+    def _bend(self, problem: Problem, at: Parameters, share: float) -> Curvature:
+        stride = max(1, len(self.rows.y) // CURVATURE_ROWS)
+        part = _every(self.rows, stride)
+        of = total(part) / total(self.rows)
+        return Curvature(problem, at, part, share * of, newton=self._newton)
+
+
+class Streamed:
+    """All rows as EM reads them."""
+
+    def __init__(self, model: Any, run: Any, source: Any) -> None:
+        self._run, self._source = run, source
+        self._order = Order(derive_seed(model.random_state, 1 << 20), needs.GROUP)
+        self._width = needs.size_of(model, source).n_duals
+
+    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> Point:
+        name = f"em-{number}"
+        if problem.loss != "hinge":
+            return self._run.fold(evaluation_fold(problem, at), self._source, name=name)
+        if last is None:
+            last = np.zeros((problem.n_experts, at.rows.shape[1]))
+        fold = dual.sweep_fold(problem, at, last, self._width, number)
+        return self._run.sweep(fold, self._source, self._order, pass_index=number, name=name)
+
+
+def total(rows: Chunk) -> float:
+    """The weight of rows in hand."""
+    return float(len(rows.y)) if rows.weight is None else float(rows.weight.sum())
+
+
+def _every(rows: Chunk, stride: int) -> Chunk:
+    """Every `stride`-th row; of sparse rows the first ones, which are as good in a sample."""
+    if stride == 1:
+        return rows
+    n = len(rows.y)
+    cut = slice(None, None, stride)
+    X = rows.X
+    if isinstance(X, Csr):
+        cut = slice(0, n // stride)
+        end = X.indptr[cut.stop]
+        X = Csr(X.data[:end], X.indices[:end], X.indptr[: cut.stop + 1], X.n_columns)
+    else:
+        X = X[cut]
+    weight = None if rows.weight is None else rows.weight[cut]
+    part = Chunk(X, rows.y[cut], weight, rows.rows[cut])
+    return part if total(part) > 0 else rows
+
+
+class Watch:
+    """Keeps one record per read, and the likelihood of held-out rows."""
+
+    def __init__(self, run: Any, phase: str, validation: Any = None) -> None:
+        self._run, self._phase, self._validation = run, phase, validation
+
+    def __call__(self, state: em.State, *, trial: Point, event: str) -> str:
+        """Record a read of EM."""
+        point = state.point
+        fields = {
+            "phase": self._phase,
+            "iteration": state.n_reads,
+            "objective": point.objective,
+            "log_likelihood": point.log_likelihood,
+            "n_components": state.problem.tree.n_leaves,
+            "event": event,
+        }
+        if event == "taken back":
+            fields["tried"] = trial.objective
+        if self._validation is not None:
+            fold = likelihood_fold(state.problem, point.at)
+            name = f"validation-{state.n_reads}"
+            fields["validation_loss"] = -self._run.fold(fold, self._validation, name=name)
+        self._run.record(**fields)
+        return ""
+
+
+def fit(
+    model: Any, run: Any, source: Any, summary: Any, validation: Any, sample: Chunk
+) -> tuple[em.State, str]:
+    """Where EM ended, and what is to be said of the way there."""
+    size = needs.size_of(model, source)
+    share = needs.sample_share(sample, summary.total_weight)
+    rows = Sampled(sample, share, newton=needs.second_order(size))
+    state = None
+    for n in range(model.n_init):
+        problem, begun = start(model, run, source, summary, rows, n)
+        own = em.maximise(
+            rows.measure,
+            rows.bend,
+            rows.problem(problem),
+            begun,
+            tol=model.tol if share == 1.0 else SAMPLE_TOL,
+            max_reads=SAMPLE_ITERATIONS if share < 1.0 else 10 * model.max_passes,
+            record=Watch(run, f"sample-{n + 1}"),
+        )
+        if state is None or own.point.objective > state.point.objective:
+            state = own
+    problem = state.problem._replace(C=float(model.C), nu=problem.nu)
+    if model.algorithm == "online-em":
+        return stream(model, run, source, problem, state.point.at, summary.total_weight)
+
+    measure = Streamed(model, run, source).measure
+    reads = max(model.max_passes - run.n_passes, 1)
+    watch = Watch(run, "all rows", validation)
+    if share == 1.0 and state.converged:
+        point = run.fold(evaluation_fold(problem, state.point.at), source, name="em-1")
+        final = em.State(problem, point, 0, 1, state.reason, True)
+        watch(final, trial=point, event="")
+    else:
+        final = em.maximise(
+            measure,
+            rows.bend_of_all,
+            problem,
+            state.point.at,
+            tol=model.tol,
+            max_reads=reads,
+            record=watch,
+        )
+    return final, solver_name(size)
+
+
+def stream(
+    model: Any, run: Any, source: Any, problem: Problem, at: Parameters, weight: float
+) -> tuple[em.State, str]:
+    """Reads with a step after every few hundred rows, and one that measures where that led."""
+    order = Order(derive_seed(model.random_state, 1 << 21), needs.GROUP)
+    state, before, reason = online.start_online(at, online.LEARNED), -np.inf, ""
+    last = max(model.max_passes - run.n_passes - 1, 1)
+    for n in range(last):
+        fold = online.online_fold(problem, state, weight)
+        state = run.sweep(fold, source, order, pass_index=n, name=f"online-{n + 1}")
+        problem, state = online.annihilate(problem, state, weight)
+        mean = state.log_likelihood / state.n_read
+        run.record(
+            phase="online",
+            iteration=n + 1,
+            log_likelihood=state.log_likelihood,
+            n_components=problem.tree.n_leaves,
+        )
+        if mean - before <= model.tol * abs(mean):
+            reason = f"a read raised the mean log-likelihood by {mean - before:.2g}"
+            break
+        before = mean
+    point = run.fold(evaluation_fold(problem, state.average), source, name="measure")
+    final = em.State(problem, point, 0, 1, reason or f"{last} reads were made", bool(reason))
+    Watch(run, "all rows")(final, trial=point, event="")
+    return final, "online-em"
+
+
+def solver_name(size: needs.Size) -> str:
+    """The name of the form that steps have."""
+    return "em, newton steps" if needs.second_order(size) else "em, first-order steps"
+
+
+def start(
+    model: Any, run: Any, source: Any, summary: Any, rows: Sampled, n: int
+) -> tuple[Problem, Parameters]:
+    """Clusters of the sample, moved by reads of all rows (if there is a run), and the mixture."""
+    shift, factor = scaling_of(model.scaling, summary, isinstance(rows.rows.X, Csr))
+    few = _every(rows.rows, max(1, len(rows.rows.y) // needs.seed_rows(len(summary.columns))))
+    seeds = Chunk(initial.scaled(few.X, shift, factor), few.y, few.weight, few.rows)
+    random = np.random.Generator(np.random.Philox(key=derive_seed(model.random_state, n)))
+    centres, tree = initial.clusters(seeds, model.n_components, random)
+    if run is not None and rows.share < 1.0 and not tree.n_branches:
+        centres = _moved_centres(run, source, centres, shift, factor, f"lloyd-{n + 1}")
+        tree = tree._replace(parent=np.zeros(len(centres), np.intp))
+    K, p = len(model.classes_), centres.shape[1]
+    outputs = experts.n_outputs(K)
+    nu = selection.message_length(p, outputs) if model.nu == "mml" else float(model.nu)
+    leaves = centres[tree.n_branches :]
+    tau = initial.temperature(seeds, leaves) if model.tau == "scale" else float(model.tau)
+    problem = Problem(
+        model.gate,
+        model.expert_loss,
+        tree,
+        outputs,
+        tau,
+        float(model.C),
+        nu,
+        np.arange(tree.n_leaves),
+        shift,
+        factor,
+    )
+    return problem, initial.begin(problem, centres, seeds)
+
+
+def _moved_centres(
+    run: Any, source: Any, centres: np.ndarray, shift: Any, factor: Any, name: str
+) -> np.ndarray:
+    """Lloyd's iterations over all rows, which know the columns as they are stored."""
+    scale = np.ones(centres.shape[1]) if factor is None else factor
+    back = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
+    offset = 0.0 if shift is None else shift
+    stored = centres * back + offset
+    moved, _, _ = lloyd(
+        run, source, stored, scale=factor, max_passes=LLOYD_READS, tol=1e-3, name=name
+    )
+    return (moved - offset) * scale

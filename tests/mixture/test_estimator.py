@@ -1,0 +1,154 @@
+"""The classifier as a user meets it."""
+
+import numpy as np
+import pytest
+from mixture_kit import GATES, fit, table
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import streamlearn as sl
+from streamlearn.mixture import needs
+
+
+@pytest.mark.filterwarnings("default")
+@parametrize_with_checks([sl.SVMMixtureClassifier(3, max_passes=500, tol=1e-13)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def two():
+    return table(200)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_gate_probabilities_are_shares(two, gate):
+    X, y, _ = two
+    model = fit(X, y, n_components=3, gate=gate, nu=1.0, max_passes=5, tol=1e-3)
+    shares = model.gate_probabilities(X)
+    assert shares.shape == (200, model.n_components_)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert model.weights_.sum() == pytest.approx(1.0)
+    if model.n_components_ > 1:
+        np.testing.assert_array_equal(model.gate_probabilities(sl.open_dataset(X)), shares)
+
+
+def test_a_tree_and_a_flat_mixture_answer(two):
+    X, y, _ = two
+    model = fit(X, y, n_components=(2, 2), gate="linear", nu=1.0, C=10.0, max_passes=5)
+    assert model.n_components_ <= 4
+    assert model.score(X, y) > 0.7
+    names = model.problem_.tree.parent
+    assert set(names) <= {0, 1}
+
+
+def test_coefficients_are_in_the_columns_own_units(two):
+    X, y, _ = two
+    X = X * [1.0, 100.0, 0.01] + [0.0, 5.0, 1.0]
+    model = fit(X, y, n_components=1, expert_loss="log_loss", tol=1e-12)
+    f = X @ model.coef_[0, 0] + model.intercept_[0, 0]
+    np.testing.assert_allclose(model.decision_function(X), f, rtol=1e-7, atol=1e-9)
+
+
+def test_saved_and_loaded(two, tmp_path):
+    X, y, _ = two
+    model = fit(X, y, n_components=(2, 2), gate="rbf", nu=0.5, max_passes=4, tol=1e-3)
+    sl.save(model, tmp_path / "m.slm")
+    copy = sl.load(tmp_path / "m.slm")
+    np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(copy.gate_probabilities(X), model.gate_probabilities(X))
+
+
+def test_streamed_fit_beyond_its_sample(two, monkeypatch):
+    X, y, s = table(3_000)
+    monkeypatch.setattr(needs, "SAMPLE_ROWS", 500)
+    for loss in ("log_loss", "hinge"):
+        model = fit(X, y, s, n_components=3, gate="linear", expert_loss=loss, nu=5.0, max_passes=12)
+        phases = {record["phase"] for record in model.history_}
+        assert phases == {"sample-1", "all rows"}
+        streamed = [record for record in model.history_ if record["phase"] == "all rows"]
+        # the summary, two of Lloyd's, then one read an iteration
+        assert model.n_passes_ == 1 + 2 + len(streamed)
+        assert (np.diff([record["objective"] for record in streamed]) >= -1e-7).all()
+        assert model.score(X, y) > 0.75
+
+
+def test_partial_fit_goes_on(two):
+    X, y, _ = table(4_000, n_classes=3)
+    model = sl.SVMMixtureClassifier(4, gate="linear", algorithm="online-em", expert_loss="log_loss")
+    model.partial_fit(X[:1000], y[:1000], classes=[0.0, 1.0, 2.0])
+    before = model.score(X[3000:], y[3000:])
+    for a in (1000, 2000):
+        model.partial_fit(X[a : a + 1000], y[a : a + 1000])
+    assert model.online_.n_rows == 3000
+    assert model.score(X[3000:], y[3000:]) > before
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:10, :2], y[:10])
+    assert not hasattr(sl.SVMMixtureClassifier(), "partial_fit")
+    again = fit(
+        X,
+        y,
+        n_components=4,
+        gate="linear",
+        expert_loss="log_loss",
+        algorithm="online-em",
+        max_passes=6,
+    )
+    assert again.certificate_.solver == "online-em"
+    assert again.score(X, y) > before - 0.05
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "log_loss"])
+def test_bad_tables(loss):
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 1.0, 7.0], [1.0, 0.0, 7.0]], 30, axis=0)  # duplicates, a constant column
+    y = np.repeat([0, 1], 30)
+    model = fit(X, y, n_components=5, expert_loss=loss, nu=0.0)
+    assert model.n_components_ == 2  # no more distinct rows than that
+    assert model.score(X, y) == 1.0
+    X = rng.standard_normal((60, 3))
+    X[3] = 1e25
+    model = fit(X, y, n_components=3, expert_loss=loss, gate="linear", max_passes=3)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_bad_input_is_named(two):
+    X, y, _ = two
+    with pytest.raises(ValueError, match="n_components=10 are 10 components for n_samples=5"):
+        fit(X[:5], np.arange(5) % 2)
+    with pytest.raises(ValueError, match="1 class"):
+        fit(X, np.zeros(200))
+    with pytest.raises(ValueError, match="two levels of Gaussians"):
+        fit(X, y, n_components=(2, 2))
+    with pytest.raises(ValueError, match="expected a number, or a pair"):
+        fit(X, y, n_components=(2, 0), gate="rbf")
+    with pytest.raises(ValueError, match="no density"):
+        fit(X, y, tau=0.0)
+    with pytest.warns(UserWarning, match="one component is left: a linear SVM; lower nu"):
+        model = fit(X, y, n_components=4, nu=1e6)
+    assert model.n_components_ == 1
+
+
+def test_the_plan_names_the_form_of_the_steps(two, monkeypatch):
+    X, y, _ = two
+    options = {"n_components": 2, "gate": "linear", "max_passes": 4, "tol": 1e-3}
+    assert fit(X, y, **options).certificate_.solver == "em, newton steps"
+    monkeypatch.setattr(needs, "CURVATURE_NBYTES", 100)
+    assert fit(X, y, **options).certificate_.solver == "em, first-order steps"
+
+
+def test_sparse_rows_fit(two):
+    X, y, _ = two
+    X = np.where(X > 0.5, X, 0.0)
+    options = {"n_components": 2, "scaling": "none", "nu": 0.0, "gate": "linear", "tol": 1e-10}
+    a, b = fit(sparse.csr_array(X), y, **options), fit(X, y, **options)
+    np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-2)
+
+
+def test_a_fit_that_stops_short_says_so(monkeypatch):
+    X, y, _ = table(3_000)
+    monkeypatch.setattr(needs, "SAMPLE_ROWS", 100)
+    model = sl.SVMMixtureClassifier(3, gate="linear", max_passes=4)
+    with pytest.warns(ConvergenceWarning, match="rise of the penalised log-likelihood"):
+        model.fit(X, y)
