@@ -351,5 +351,6 @@ NO_FOLD_EXAMPLE = {
     "engine.spool.spool_fold": "its state is files; tests/engine has its tests",
     "additive.dual_cd.sweep_fold": "order-sensitive; tests/additive has its tests",
     "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
+    "mixture.online.online_fold": "order-sensitive; tests/mixture has its tests",
 }
 """Constructor that no example calls: why."""
