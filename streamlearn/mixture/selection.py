@@ -18,10 +18,14 @@ def message_length(n_columns: int, n_outputs: int) -> float:
     return 0.5 * (n_columns + n_outputs * (n_columns + 1))
 
 
+NOTHING = 1e-9
+"""A share of the rows that holds no component in place: it goes whatever nu is."""
+
+
 def doomed(problem: Problem, mass: np.ndarray) -> int | None:
     """The leaf that goes now: the smallest, if it holds at most nu rows and is not the last."""
     leaves = mass[problem.tree.n_branches :]
-    if len(leaves) == 1 or not leaves.min() <= problem.nu:
+    if len(leaves) == 1 or not leaves.min() <= max(problem.nu, NOTHING * leaves.sum()):
         return None
     return int(leaves.argmin())
 
