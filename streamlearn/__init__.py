@@ -14,6 +14,8 @@ _HOME = {
     "AdditiveRegressor": "additive.estimators",
     "SplineEmbedding": "additive.embeddings",
     "AdditiveDisplay": "additive.display",
+    "SuperSparseClassifier": "supersparse.estimators",
+    "SuperSparseRegressor": "supersparse.estimators",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
     "save": "estimator.persistence",

@@ -1,0 +1,191 @@
+"""The search over all rows: one read an iteration, and several searches in the same reads.
+
+The sample's objective, tilted by a linear term so that its gradient at the current prototypes is
+that of all rows, is minimised in memory; steps of several sizes towards its minimum are scored by
+the next read, each by its own normal equations.  A step is taken only if it lowers Omega over all
+rows, so Omega never rises.  (Shamir, Srebro & Zhang 2014, DANE, with the line search exact.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .descent import Tilt, descend, warm_start
+from .equations import Equations, solve
+from .prototypes import Candidate, Found
+from .sample import SampleObjective
+
+STEPS = (1.0, 0.3, 0.1)
+"""Shares of the proposed step that a read scores."""
+TILTED_ITERATIONS = 60
+FAILURES = 2
+"""Reads without progress, each with a shorter step, after which a search ends."""
+
+
+class Point(NamedTuple):
+    """The best prototypes after a read."""
+
+    Z: np.ndarray
+    theta: np.ndarray
+    objective: float
+
+
+class Outcome(NamedTuple):
+    """Where a search ended."""
+
+    Z: np.ndarray
+    theta: np.ndarray
+    objective: float
+    """Over all rows."""
+    increase: np.ndarray
+    held_out: Equations
+    """Equations of the rows kept apart."""
+    converged: bool
+    reason: str
+
+
+Search = Generator[list[Candidate], list[Found], Outcome]
+
+
+def search(
+    sample: SampleObjective,
+    Z: np.ndarray,
+    *,
+    whole: bool,
+    repulsion: float,
+    tol: float,
+    max_reads: int,
+    trail: list[Point],
+    generator: np.random.Generator,
+    held_out: int = -1,
+) -> Search:
+    """A search from Z; yields candidates to be read, takes what was found.
+
+    Parameters
+    ----------
+    sample : SampleObjective
+    Z : (m, p)
+    whole : bool
+        The sample is all rows: one read proves what was found in memory.
+    repulsion, tol, max_reads : as in `SuperSparseRegressor`
+    trail : list
+        The best point after each read is appended to it.
+    generator : numpy Generator
+        Draws the rows that are tried as prototypes.
+    held_out : int
+        The fold whose rows are no part of this search.
+    """
+    Z = warm_start(sample, Z, repulsion=repulsion, tol=1e-3 * tol, generator=generator)
+    return (
+        yield from refine(
+            sample, Z, whole=whole, tol=tol, max_reads=max_reads, trail=trail, held_out=held_out
+        )
+    )
+
+
+def refine(
+    sample: SampleObjective,
+    Z: np.ndarray,
+    *,
+    whole: bool,
+    tol: float,
+    max_reads: int,
+    trail: list[Point],
+    held_out: int = -1,
+) -> Search:
+    """The reads of a search, from prototypes that are good for the sample."""
+    ridge = sample.problem.ridge
+    own = sample.solution(Z)
+    (found,) = yield [Candidate(Z, None if whole else own.theta, held_out)]
+    solution = solve(found.equations, ridge)
+    trail.append(Point(Z, solution.theta, solution.objective))
+
+    def outcome(converged: bool, reason: str) -> Outcome:
+        # the sample's own coefficients do not depend on the order of the rows, to the last bit
+        theta = own.theta if whole else solution.theta
+        increase = own.increase if whole else solution.increase
+        objective = solution.objective
+        return Outcome(Z, theta, objective, increase, found.held_out, converged, reason)
+
+    if whole:
+        return outcome(True, "the rows are all in memory, where L-BFGS came to rest")
+    theta, radius, failures = own.theta, 1.0, 0
+    while True:
+        # The read's gradient is at guessed coefficients; the sample says what exact ones change.
+        sample.equations(Z)
+        slope = found.pull * (2.0 / found.equations.weight) - sample.gradient(Z, theta)
+        if sample.problem.similarity.has_gradient:
+            shift = sample.gradient(Z, solution.theta)
+            own = sample.solution(Z)
+            slope = slope + shift - sample.gradient(Z, own.theta)
+            tilt = Tilt(Z, slope)
+            goal, value = descend(
+                sample,
+                Z,
+                tol=1e-2 * tol,
+                tilt=tilt,
+                radius=radius,
+                max_iter=TILTED_ITERATIONS,
+                restarts=1,
+            )
+            promised = (own.objective - value) / max(solution.objective, np.finfo(float).tiny)
+            if promised <= tol:
+                return outcome(True, f"a step promises a decrease of {promised:.2g} <= tol {tol:g}")
+            direction = goal - Z
+        else:
+            size = np.abs(found.pull).max(axis=1, keepdims=True)
+            direction = -found.pull / np.maximum(size, np.finfo(float).tiny)
+            direction = direction * radius * sample.X.std(axis=0).mean()
+        if len(trail) >= max_reads:
+            return outcome(False, f"n_passes: {max_reads} reads were made")
+        tries = [Z + step * direction for step in STEPS]
+        bend = solution.theta - sample.solution(Z).theta
+        guesses = [sample.solution(trial).theta + bend for trial in tries]
+        results = yield [
+            Candidate(trial, guess, held_out) for trial, guess in zip(tries, guesses, strict=True)
+        ]
+        solved = [solve(result.equations, ridge) for result in results]
+        best = int(np.argmin([s.objective for s in solved]))
+        fall = 1.0 - solved[best].objective / max(solution.objective, np.finfo(float).tiny)
+        if fall > 0:
+            Z, theta = tries[best], guesses[best]
+            solution, found = solved[best], results[best]
+        trail.append(Point(Z, solution.theta, solution.objective))
+        if 0 < fall <= tol:
+            return outcome(True, f"the objective fell by {fall:.2g} <= tol {tol:g} of itself")
+        radius = radius * (2.0 if best == 0 and fall > 0 else 0.25)
+        failures = 0 if fall > 0 else failures + 1
+        if failures == FAILURES:
+            return outcome(True, "no step lowers the objective")
+
+
+def drive(
+    read: Callable[[list[Candidate], int], list[Found]],
+    searches: Sequence[Search],
+    after: Callable[[int], None] | None = None,
+) -> list[Outcome]:
+    """Run searches side by side: what all of them ask for is found out by one `read`.
+
+    `read(candidates, n)` is the n-th read, `after(n)` is called when its searches have moved on.
+    """
+    outcomes: dict[int, Outcome] = {}
+    asked = {k: next(one) for k, one in enumerate(searches)}
+    n = 0
+    while asked:
+        n += 1
+        found = read([candidate for asks in asked.values() for candidate in asks], n)
+        at, following = 0, {}
+        for k, asks in asked.items():
+            answers = found[at : at + len(asks)]
+            at += len(asks)
+            try:
+                following[k] = searches[k].send(answers)
+            except StopIteration as stop:
+                outcomes[k] = stop.value
+        asked = following
+        if after is not None:
+            after(n)
+    return [outcomes[k] for k in range(len(searches))]
