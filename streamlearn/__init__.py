@@ -16,6 +16,7 @@ _HOME = {
     "AdditiveDisplay": "additive.display",
     "SuperSparseClassifier": "supersparse.estimators",
     "SuperSparseRegressor": "supersparse.estimators",
+    "compress": "supersparse.compress",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
     "save": "estimator.persistence",

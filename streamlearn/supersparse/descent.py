@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from .equations import Solution
+from .equations import Solution, removal_costs, solve
 from .sample import SampleObjective
 from .similarity import Similarity
 
@@ -208,7 +208,10 @@ def swapped(
     into each other, or one far from every row, costs nothing.  It goes to the row that lowers the
     objective most, the others held, among rows drawn by weight and those of largest residual.
     """
-    cheap = np.argsort(sample.solution(Z).increase, kind="stable")[rank]
+    equations = sample.equations(Z)
+    ridge = sample.problem.ridge
+    costs = removal_costs(equations, ridge, solve(equations, ridge).theta)
+    cheap = np.argsort(costs, kind="stable")[rank]
     rest = np.delete(Z, cheap, axis=0)
     solution = sample.solution(rest)
     size = (sample.residual(solution.theta) ** 2).sum(axis=1)

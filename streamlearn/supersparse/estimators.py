@@ -35,7 +35,7 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         repulsion=0.0,
         init="k-means",
         n_passes=20,
-        tol=1e-4,
+        tol=1e-3,
         random_state=0,
     ):
         self.n_prototypes = n_prototypes
@@ -72,7 +72,7 @@ class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
         repulsion=0.0,
         init="k-means",
         n_passes=20,
-        tol=1e-4,
+        tol=1e-3,
         random_state=0,
     ):
         self.n_prototypes = n_prototypes

@@ -16,7 +16,7 @@ from .equations import error_of
 from .prototypes import Candidate, Problem, candidates_fold
 from .rows import BLOCK_NBYTES, block_rows, dense_blocks
 from .sample import SampleObjective
-from .search import STEPS, Outcome, Point, drive, search
+from .search import RADII, Outcome, Point, drive, search
 from .similarity import BOUNDED, NAMES, Similarity, make_similarity
 from .start import first_prototypes
 
@@ -56,7 +56,7 @@ class SuperSparseModel:
 
     def _n_candidates(self) -> int:
         """Candidates of one read."""
-        return len(STEPS)
+        return len(RADII)
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
         m, p, T = self._most_prototypes(), dataset.n_features, self._n_targets()
@@ -168,7 +168,7 @@ class SuperSparseModel:
         return Certificate(
             converged=outcome.converged,
             objective=outcome.objective,
-            criterion="objective",
+            criterion="regularised mean squared error",
             tolerance=float(self.tol),
             solver="L-BFGS on a sample, tilted by reads",
             reason=outcome.reason,

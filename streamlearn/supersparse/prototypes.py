@@ -64,7 +64,7 @@ class Found(NamedTuple):
 def targets(problem: Problem, y: np.ndarray) -> np.ndarray:
     """(n, T) what is regressed on: numbers, or -1 and 1 for classes."""
     if problem.n_classes == 0:
-        return (y[:, None] if y.ndim == 1 else y) - problem.shift
+        return y.reshape(-1, problem.n_targets) - problem.shift
     if problem.n_classes == 2:
         return (2.0 * y - 1.0)[:, None] - problem.shift
     return np.where(y[:, None] == np.arange(problem.n_classes), 1.0, -1.0) - problem.shift

@@ -1,9 +1,9 @@
 """The search over all rows: one read an iteration, and several searches in the same reads.
 
 The sample's objective, tilted by a linear term so that its gradient at the current prototypes is
-that of all rows, is minimised in memory; steps of several sizes towards its minimum are scored by
-the next read, each by its own normal equations.  A step is taken only if it lowers Omega over all
-rows, so Omega never rises.  (Shamir, Srebro & Zhang 2014, DANE, with the line search exact.)
+that of all rows, is minimised in memory within boxes of several sizes around them; the next read
+scores each of these steps by its own normal equations.  A step is taken only if it lowers Omega
+over all rows, so Omega never rises.  (The tilt is that of DANE, Shamir, Srebro & Zhang 2014.)
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from typing import NamedTuple
 import numpy as np
 
 from .descent import Tilt, descend, warm_start
-from .equations import Equations, solve
+from .equations import Equations, Solution, removal_costs, solve
 from .prototypes import Candidate, Found
 from .sample import SampleObjective
 
-STEPS = (1.0, 0.3, 0.1)
-"""Shares of the proposed step that a read scores."""
+RADIUS = 0.5
+"""How far an entry may move at first, in lengths over which the similarity changes."""
+RADII = (1.0, 0.25, 0.0625)
+"""Shares of that radius for each of which a read scores a step."""
+LONGER = (2.0, 0.7, 0.25)
+"""What the radius is multiplied by when that step was the best."""
 TILTED_ITERATIONS = 60
 FAILURES = 2
-"""Reads without progress, each with a shorter step, after which a search ends."""
+"""Reads without progress, each with shorter steps, after which a search ends."""
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 class Point(NamedTuple):
@@ -106,60 +111,72 @@ def refine(
     def outcome(converged: bool, reason: str) -> Outcome:
         # the sample's own coefficients do not depend on the order of the rows, to the last bit
         theta = own.theta if whole else solution.theta
-        increase = own.increase if whole else solution.increase
+        increase = removal_costs(found.equations, ridge, theta)
         objective = solution.objective
         return Outcome(Z, theta, objective, increase, found.held_out, converged, reason)
 
     if whole:
         return outcome(True, "the rows are all in memory, where L-BFGS came to rest")
-    theta, radius, failures = own.theta, 1.0, 0
+    theta, radius, failures = own.theta, RADIUS, 0
     while True:
-        # The read's gradient is at guessed coefficients; the sample says what exact ones change.
-        sample.equations(Z)
-        slope = found.pull * (2.0 / found.equations.weight) - sample.gradient(Z, theta)
+        radii = [radius * share for share in RADII]
         if sample.problem.similarity.has_gradient:
-            shift = sample.gradient(Z, solution.theta)
-            own = sample.solution(Z)
-            slope = slope + shift - sample.gradient(Z, own.theta)
-            tilt = Tilt(Z, slope)
-            goal, value = descend(
-                sample,
-                Z,
-                tol=1e-2 * tol,
-                tilt=tilt,
-                radius=radius,
-                max_iter=TILTED_ITERATIONS,
-                restarts=1,
-            )
-            promised = (own.objective - value) / max(solution.objective, np.finfo(float).tiny)
+            tilt = Tilt(Z, _tilt(sample, Z, theta, solution, found))
+            here = sample.solution(Z).objective
+            goals = [
+                descend(
+                    sample,
+                    Z,
+                    tol=1e-2 * tol,
+                    tilt=tilt,
+                    radius=length,
+                    max_iter=TILTED_ITERATIONS,
+                    restarts=1,
+                )
+                for length in radii
+            ]
+            tries = [goal for goal, _ in goals]
+            promised = (here - goals[0][1]) / max(solution.objective, _TINY)
             if promised <= tol:
                 return outcome(True, f"a step promises a decrease of {promised:.2g} <= tol {tol:g}")
-            direction = goal - Z
         else:
-            size = np.abs(found.pull).max(axis=1, keepdims=True)
-            direction = -found.pull / np.maximum(size, np.finfo(float).tiny)
-            direction = direction * radius * sample.X.std(axis=0).mean()
+            unit = found.pull / np.maximum(np.abs(found.pull).max(axis=1, keepdims=True), _TINY)
+            spread = sample.X.std(axis=0).mean()
+            tries = [Z - length * spread * unit for length in radii]
         if len(trail) >= max_reads:
-            return outcome(False, f"n_passes: {max_reads} reads were made")
-        tries = [Z + step * direction for step in STEPS]
+            return outcome(False, f"n_passes: {max_reads} reads were made after the summary")
         bend = solution.theta - sample.solution(Z).theta
         guesses = [sample.solution(trial).theta + bend for trial in tries]
         results = yield [
             Candidate(trial, guess, held_out) for trial, guess in zip(tries, guesses, strict=True)
         ]
         solved = [solve(result.equations, ridge) for result in results]
-        best = int(np.argmin([s.objective for s in solved]))
-        fall = 1.0 - solved[best].objective / max(solution.objective, np.finfo(float).tiny)
+        best = int(np.argmin([one.objective for one in solved]))
+        fall = 1.0 - solved[best].objective / max(solution.objective, _TINY)
         if fall > 0:
             Z, theta = tries[best], guesses[best]
             solution, found = solved[best], results[best]
+            radius, failures = radius * LONGER[best], 0
+        else:
+            radius, failures = radius * RADII[-1], failures + 1
         trail.append(Point(Z, solution.theta, solution.objective))
         if 0 < fall <= tol:
             return outcome(True, f"the objective fell by {fall:.2g} <= tol {tol:g} of itself")
-        radius = radius * (2.0 if best == 0 and fall > 0 else 0.25)
-        failures = 0 if fall > 0 else failures + 1
         if failures == FAILURES:
             return outcome(True, "no step lowers the objective")
+
+
+def _tilt(
+    sample: SampleObjective, Z: np.ndarray, guess: np.ndarray, solution: Solution, found: Found
+) -> np.ndarray:
+    """(m, p) the gradient of all rows less that of the sample.
+
+    The read's gradient is at guessed coefficients; the sample says what the exact ones change.
+    """
+    own = sample.solution(Z)
+    gradient = found.pull * (2.0 / found.equations.weight)
+    gradient += sample.gradient(Z, solution.theta) - sample.gradient(Z, guess)
+    return gradient - sample.gradient(Z, own.theta)
 
 
 def drive(
