@@ -24,7 +24,7 @@ from ..passes.fold import Fold, run_fold
 from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
-from .model import check_rows, settled_number, similarity_for
+from .model import settled_number, similarity_for
 from .prototypes import Problem
 from .sample import SampleObjective
 
@@ -53,6 +53,8 @@ def compress(
     ridge: float = 1e-6,
     repulsion: float = 0.0,
     init: Any = "k-means",
+    neighbours: Any = None,
+    schedule: str = "all",
     n_passes: int = 20,
     tol: float = 1e-3,
     random_state: int = 0,
@@ -72,7 +74,8 @@ def compress(
     X : array-like, frame, sparse matrix, dask collection, path or Dataset
         Unlabelled rows; a target column of a Dataset is left unread.
     n_prototypes : int
-    similarity, gamma, degree, coef0, ridge, repulsion, init, n_passes, tol, random_state
+    similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
+tol, random_state
         As in `SuperSparseRegressor`.  ``gamma="scale"`` is what an `SVC` fitted to the same rows
         uses by default.
 
@@ -114,6 +117,8 @@ def compress(
         ridge=ridge,
         repulsion=repulsion,
         init=init,
+        neighbours=neighbours,
+        schedule=schedule,
         n_passes=n_passes,
         tol=tol,
         random_state=random_state,
@@ -165,7 +170,6 @@ def _fit(model: Any, run: Run, dataset: Any, answers: Callable, costs: _Costs) -
     sample = read.sample().chunk()
     weight = sample.n_rows if sample.weight is None else float(sample.weight.sum())
     whole = weight >= summary.total_weight * (1 - 1e-12)
-    check_rows(model.n_prototypes, max(sample.n_rows, int(weight)), whole)
     sample.y = answers(sample.X)
     shift = np.array([settled_number(mean) for mean in sample.y.mean(axis=0)])
     model.similarity_ = similarity_for(model, summary.columns)

@@ -8,12 +8,15 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .equations import Solution, removal_costs, solve
+from .moves import one_at_a_time, walk
 from .sample import SampleObjective
 from .similarity import Similarity
 
 ITERATIONS = 300
 """Of L-BFGS, between restarts."""
 RESTARTS = 6
+ROUNDS = 30
+"""Of Algorithm 1, which "typically converges within 20 to 30 iterations"."""
 REPULSION_DECAY = 0.9
 REPULSION_STEPS = 5
 """Iterations between two decays."""
@@ -21,6 +24,8 @@ REPULSION_END = 1e-3
 SWAPS, SWAP_FAILURES, SEEDS = 20, 3, 100
 WORTH = 1e-3
 """A swap is kept if it lowers the objective by this share."""
+TRIAL_TOL = 1e-6
+"""Of the descents that only tell whether a swap is worth it."""
 RESOLVED = 1e-10
 """Below this share of the targets' variance there is nothing left to improve."""
 
@@ -61,10 +66,14 @@ def descend(
     The coefficients are eliminated (variable projection), and the gradient is the envelope's.
     `radius` keeps each entry within that many lengths of where it began.
     """
-    if not sample.problem.similarity.has_gradient:
+    problem = sample.problem
+    if problem.neighbours is not None:
+        return walk(sample, Z)
+    if tilt is None and problem.one_at_a_time:
+        return one_at_a_time(sample, Z, tol=tol, rho=rho, rounds=min(max_iter, ROUNDS))
+    if not problem.similarity.has_gradient:
         return creep(sample, Z, rho=rho, max_iter=max_iter)
-    unit = length_of(sample.problem.similarity)
-    low = lowest(sample.problem.similarity)
+    unit, low = length_of(problem.similarity), lowest(problem.similarity)
     shape = Z.shape
 
     def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -186,17 +195,21 @@ def warm_start(
         while rho > end:
             Z, _ = descend(sample, Z, tol=tol, rho=rho, max_iter=REPULSION_STEPS, restarts=1)
             rho *= REPULSION_DECAY**REPULSION_STEPS
-    Z, value = descend(sample, Z, tol=tol)
+    if sample.problem.one_at_a_time:
+        return descend(sample, Z, tol=tol)[0]
+    loose = max(tol, TRIAL_TOL)
+    Z, value = descend(sample, Z, tol=loose)
     failures = 0
     for _ in range(SWAPS):
         if failures >= min(SWAP_FAILURES, m) or value < RESOLVED * sample.spread:
             break
-        trial, lower = descend(sample, swapped(sample, Z, failures, generator), tol=tol, restarts=1)
+        trial = swapped(sample, Z, failures, generator)
+        trial, lower = descend(sample, trial, tol=loose, restarts=1)
         if lower < value * (1 - WORTH):
             Z, value, failures = trial, lower, 0
         else:
             failures += 1
-    return Z
+    return descend(sample, Z, tol=tol)[0]
 
 
 def swapped(

@@ -34,6 +34,8 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         ridge=1e-6,
         repulsion=0.0,
         init="k-means",
+        neighbours=None,
+        schedule="all",
         n_passes=20,
         tol=1e-3,
         random_state=0,
@@ -46,6 +48,8 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         self.ridge = ridge
         self.repulsion = repulsion
         self.init = init
+        self.neighbours = neighbours
+        self.schedule = schedule
         self.n_passes = n_passes
         self.tol = tol
         self.random_state = random_state
@@ -71,6 +75,8 @@ class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
         ridge=1e-6,
         repulsion=0.0,
         init="k-means",
+        neighbours=None,
+        schedule="all",
         n_passes=20,
         tol=1e-3,
         random_state=0,
@@ -84,6 +90,8 @@ class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
         self.ridge = ridge
         self.repulsion = repulsion
         self.init = init
+        self.neighbours = neighbours
+        self.schedule = schedule
         self.n_passes = n_passes
         self.tol = tol
         self.random_state = random_state

@@ -16,7 +16,7 @@ from .equations import error_of
 from .prototypes import Candidate, Problem, candidates_fold
 from .rows import BLOCK_NBYTES, block_rows, dense_blocks
 from .sample import SampleObjective
-from .search import RADII, Outcome, Point, drive, search
+from .search import MOVES, RADII, Outcome, Point, drive, search
 from .similarity import BOUNDED, NAMES, Similarity, make_similarity
 from .start import first_prototypes
 
@@ -28,6 +28,8 @@ BUDGET_SHARE = 8
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "similarity": [StrOptions(set(NAMES)), callable, tuple],
+    "neighbours": [callable, None],
+    "schedule": [StrOptions({"all", "paper"})],
     "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")],
     "degree": [Interval(Integral, 1, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
@@ -54,14 +56,17 @@ class SuperSparseModel:
     def _most_prototypes(self) -> int:
         return int(self.n_prototypes)
 
-    def _n_candidates(self) -> int:
-        """Candidates of one read."""
-        return len(RADII)
+    def _candidate_sizes(self) -> list[int]:
+        """Prototypes of each candidate of one read."""
+        return [self._most_prototypes()] * len(RADII)
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
         m, p, T = self._most_prototypes(), dataset.n_features, self._n_targets()
         rows = min(self._sample_rows(dataset), dataset.n_physical_rows)
-        state = 8 * (2 * (m + 1) * (m + 1 + T) + m * p) * self._n_candidates()
+        pool = m * (1 + MOVES) if self.neighbours is not None else 0
+        state = sum(
+            8 * (2 * (k + 1) * (k + 1 + T) + k * p) for k in [*self._candidate_sizes(), pool]
+        )
         return [
             Needs(
                 "prototypes",
@@ -92,11 +97,11 @@ class SuperSparseModel:
         problem = self._problem(dataset, summary)
         rows = SampleObjective.of_chunk(problem, sample)
         whole = rows.weight >= summary.total_weight * (1 - 1e-12)
-        check_rows(self._most_prototypes(), max(sample.n_rows, int(rows.weight)), whole)
         self._keep(problem, self._search(run, dataset, rows, whole, validation))
         return self._finish(run, dataset, rows, whole)
 
     def _search(self, run, dataset, rows, whole, validation) -> Outcome:
+        check_rows(self.n_prototypes, rows.n_rows, whole)
         generator = np.random.Generator(np.random.Philox(key=self.random_state))
         Z = first_prototypes(rows, self.n_prototypes, self._init(rows), generator)
         trail: list[Point] = []
@@ -150,6 +155,8 @@ class SuperSparseModel:
             float(self.ridge),
             0 if classes is None else len(classes),
             shift,
+            self.schedule == "paper",
+            self.neighbours,
         )
 
     def _keep(self, problem: Problem, outcome: Outcome) -> None:
@@ -229,6 +236,18 @@ def similarity_for(model: Any, columns: Any) -> Similarity:
     name = model.similarity
     if isinstance(name, tuple) and (len(name) != 2 or not all(map(callable, name))):
         raise ValueError(f"similarity={name!r}: a tuple must be (similarity, vjp), two callables")
+    if model.neighbours is not None:
+        for word, value, wanted in (
+            ("similarity", callable(name), "a callable"),
+            ("init", not isinstance(model.init, str) or model.init == "rows", "'rows' or an array"),
+            ("schedule", model.schedule == "all", "'all'"),
+            ("repulsion", model.repulsion == 0, "0"),
+        ):
+            if not value:
+                raise ValueError(
+                    f"neighbours= makes prototypes structures; {word} must then be {wanted}, got "
+                    f"{getattr(model, word)!r}"
+                )
     if model.repulsion > 0 and isinstance(name, str) and name not in BOUNDED:
         raise ValueError(
             f"repulsion={model.repulsion} with similarity={name!r}: prototypes would be driven "

@@ -11,7 +11,7 @@ multiplied by the normal equations' residual, which is 0 (the envelope theorem).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ from .equations import Equations
 from .rows import block_rows, dense_blocks
 from .similarity import Similarity
 
+_ODD = 0x9E3779B97F4A7C15
+
 
 class Problem(NamedTuple):
     """What is minimised, but for the prototypes."""
@@ -34,6 +36,10 @@ class Problem(NamedTuple):
     """0: the targets are numbers."""
     shift: np.ndarray
     """(T,) subtracted from the targets; the intercepts take it back."""
+    one_at_a_time: bool = False
+    """Prototypes move one at a time (the paper's Algorithm 1)."""
+    neighbours: Callable[[np.ndarray], np.ndarray] | None = None
+    """The moves of a structured prototype (p,): (k, p)."""
 
     @property
     def n_targets(self) -> int:
@@ -75,8 +81,7 @@ def candidates_fold(
 ) -> Fold[list, list[Found]]:
     """Fold: a `Found` for each candidate.
 
-    State 8 (2 (m + 1)(m + 1 + T) + m p) bytes a candidate.  Rows belong to folds by a hash of their
-    number.
+    State 8 (2 (m + 1)(m + 1 + T) + m p) bytes a candidate.  A row's fold is `fold_of` it.
     """
     sizes = [c.Z.shape for c in candidates]
     return Fold(
@@ -87,9 +92,11 @@ def candidates_fold(
     )
 
 
-def fold_of(rows: range | np.ndarray, n_folds: int, seed: int) -> np.ndarray:
-    """(n,) the fold of each row."""
-    return (row_share(rows, seed) * n_folds).astype(np.intp)
+def fold_of(X: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
+    """(n,) the fold of each dense row: a hash of its content, so that copies stay together."""
+    bits = np.ascontiguousarray(X + 0.0, np.float64).view(np.uint64)  # no negative zeros
+    factors = np.cumprod(np.full(X.shape[1], _ODD, np.uint64))
+    return (row_share(bits @ factors, seed) * n_folds).astype(np.intp)
 
 
 def _start(sizes: list[tuple[int, int]], n_targets: int) -> list[dict[str, Any]]:
@@ -119,18 +126,18 @@ def _step(
         return state
     Y = targets(problem, chunk.y)
     split = any(c.held_out >= 0 for c in candidates)
-    folds = fold_of(chunk.rows, n_folds, seed) if split else None
     size = block_rows(chunk.X.shape[1], max(len(c.Z) for c in candidates))
     for rows, buffer in dense_blocks(chunk.X, size):
         B, y = buffer[: rows.stop - rows.start], Y[rows]
         u = None if chunk.weight is None else chunk.weight[rows]
+        folds = fold_of(B, n_folds, seed) if split else None
         for candidate, sums in zip(candidates, state, strict=True):
             S = problem.similarity.values(B, candidate.Z)
             if candidate.held_out < 0:
                 add_rows(sums["sums"], S, y, u)
                 kept = B, S, y, u
             else:
-                apart = folds[rows] == candidate.held_out
+                apart = folds == candidate.held_out
                 rest = ~apart
                 add_rows(sums["held_out"], S[apart], y[apart], None if u is None else u[apart])
                 kept = B[rest], S[rest], y[rest], None if u is None else u[rest]

@@ -33,6 +33,11 @@ class SampleObjective:
     def weight(self) -> float:
         return float(self.u.sum())
 
+    @property
+    def n_rows(self) -> int:
+        """Rows: a weight of k counts as k, one below 1 as one."""
+        return max(len(self.X), int(self.weight))
+
     def _blocks(self, m: int) -> list[slice]:
         size = block_rows(self.X.shape[1], m)
         return [slice(a, a + size) for a in range(0, len(self.X), size)]

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .descent import Tilt, descend, warm_start
-from .equations import Equations, Solution, removal_costs, solve
+from .descent import Tilt, descend, length_of, lowest, warm_start
+from .equations import Equations, Solution, removal_costs, solve, without
+from .moves import neighbours_of, score_moves
 from .prototypes import Candidate, Found
 from .sample import SampleObjective
 
@@ -24,6 +25,8 @@ RADII = (1.0, 0.25, 0.0625)
 """Shares of that radius for each of which a read scores a step."""
 LONGER = (2.0, 0.7, 0.25)
 """What the radius is multiplied by when that step was the best."""
+MOVES = 8
+"""Of each structured prototype, the moves that a read scores."""
 TILTED_ITERATIONS = 60
 FAILURES = 2
 """Reads without progress, each with shorter steps, after which a search ends."""
@@ -117,10 +120,36 @@ def refine(
 
     if whole:
         return outcome(True, "the rows are all in memory, where L-BFGS came to rest")
-    theta, radius, failures = own.theta, RADIUS, 0
+    problem = sample.problem
+    theta, radius, failures, idle = own.theta, RADIUS, 0, 0
     while True:
         radii = [radius * share for share in RADII]
-        if sample.problem.similarity.has_gradient:
+        if problem.neighbours is not None:
+            Z, solution, last, done = yield from refine_moves(
+                sample, Z, solution, trail, max_reads, held_out
+            )
+            found = last or found
+            return outcome(
+                done,
+                "no move that the sample favours lowers the objective"
+                if done
+                else f"n_passes: {max_reads} reads were made after the summary",
+            )
+        if problem.one_at_a_time or not problem.similarity.has_gradient:
+            push = found.pull
+            if problem.similarity.has_gradient:
+                push = _tilt(sample, Z, theta, solution, found)
+                push += sample.gradient(Z, sample.solution(Z).theta)
+            unit = push / np.maximum(np.abs(push).max(axis=1, keepdims=True), _TINY)
+            if problem.one_at_a_time:
+                unit[np.arange(len(Z)) != (len(trail) - 1) % len(Z)] = 0.0
+            length = length_of(problem.similarity)
+            if problem.similarity.function is not None:
+                length = sample.X.std(axis=0).mean()
+            tries = [Z - share * length * unit for share in radii]
+            low = lowest(problem.similarity)
+            tries = tries if low is None else [np.maximum(trial, low) for trial in tries]
+        else:
             tilt = Tilt(Z, _tilt(sample, Z, theta, solution, found))
             here = sample.solution(Z).objective
             goals = [
@@ -139,10 +168,6 @@ def refine(
             promised = (here - goals[0][1]) / max(solution.objective, _TINY)
             if promised <= tol:
                 return outcome(True, f"a step promises a decrease of {promised:.2g} <= tol {tol:g}")
-        else:
-            unit = found.pull / np.maximum(np.abs(found.pull).max(axis=1, keepdims=True), _TINY)
-            spread = sample.X.std(axis=0).mean()
-            tries = [Z - length * spread * unit for length in radii]
         if len(trail) >= max_reads:
             return outcome(False, f"n_passes: {max_reads} reads were made after the summary")
         bend = solution.theta - sample.solution(Z).theta
@@ -160,10 +185,55 @@ def refine(
         else:
             radius, failures = radius * RADII[-1], failures + 1
         trail.append(Point(Z, solution.theta, solution.objective))
-        if 0 < fall <= tol:
+        patience = len(Z) if problem.one_at_a_time else 1
+        idle = idle + 1 if fall <= tol else 0
+        if idle >= patience and fall > 0:
             return outcome(True, f"the objective fell by {fall:.2g} <= tol {tol:g} of itself")
-        if failures == FAILURES:
+        if failures == FAILURES * patience:
             return outcome(True, "no step lowers the objective")
+
+
+def refine_moves(
+    sample: SampleObjective,
+    Z: np.ndarray,
+    solution: Solution,
+    trail: list[Point],
+    max_reads: int,
+    held_out: int,
+) -> Generator[list[Candidate], list[Found], tuple[np.ndarray, Solution, Found | None, bool]]:
+    """Reads that score moves of structured prototypes, any combination of them exactly.
+
+    Each read takes in the most promising moves of every prototype, as the sample ranks them.
+    """
+    m, ridge, last = len(Z), sample.problem.ridge, None
+    while len(trail) < max_reads:
+        pool, owner = [Z], [np.full(m, -1)]
+        for j in range(m):
+            moves = neighbours_of(sample.problem.neighbours, Z[j])
+            scores = score_moves(sample.equations(np.vstack([Z, moves])), m, j, ridge)
+            best = np.argsort(scores, kind="stable")[:MOVES]
+            pool.append(moves[best])
+            owner.append(np.full(len(best), j))
+        everything, owners = np.vstack(pool), np.concatenate(owner)
+        if len(everything) == m:
+            break
+        (found,) = yield [Candidate(everything, None, held_out)]
+        taken, lower = np.arange(m), solution
+        for k in range(m, len(owners)):
+            trial = taken.copy()
+            trial[owners[k]] = k
+            scored = solve(without(found.equations, trial), ridge)
+            if scored.objective < lower.objective * (1 - 1e-9):
+                taken, lower = trial, scored
+        moved = (taken >= m).any()
+        last = Found(
+            without(found.equations, taken), np.zeros(Z.shape), without(found.held_out, taken)
+        )
+        Z, solution = everything[taken], lower
+        trail.append(Point(Z, solution.theta, solution.objective))
+        if not moved:
+            return Z, solution, last, True
+    return Z, solution, last, len(trail) < max_reads
 
 
 def _tilt(
