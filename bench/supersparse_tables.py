@@ -1,6 +1,6 @@
 """The tables of the super-sparse paper (Biggio 2015), and what it leaves out: compression at scale.
 
-    python -m bench supersparse-tables [--only faces|regression|compress|scale]
+python -m bench supersparse-tables [--only faces|regression|compress|scale]
 """
 
 from . import supersparse_compress, supersparse_faces, supersparse_regression, supersparse_scale

@@ -52,7 +52,7 @@ def compress(
     coef0: float = 1.0,
     ridge: float = 1e-6,
     repulsion: float = 0.0,
-    init: Any = "k-means",
+    init: Any = "rows",
     neighbours: Any = None,
     schedule: str = "all",
     n_passes: int = 20,

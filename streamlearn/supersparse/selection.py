@@ -261,7 +261,7 @@ tol, random_state
         coef0=1.0,
         ridge=1e-6,
         repulsion=0.0,
-        init="k-means",
+        init="rows",
         neighbours=None,
         schedule="all",
         n_passes=20,
@@ -297,8 +297,8 @@ class SuperSparseClassifierCV(SelectedPrototypes, SuperSparseClassifier):
     ----------
     n_prototypes, cv, tradeoff
         As in `SuperSparseRegressorCV`.
-    loss, similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
-tol, random_state
+    loss, similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, \
+n_passes, tol, random_state
         As in `SuperSparseClassifier`; `init` by name only.
 
     Attributes
@@ -335,7 +335,7 @@ certificate_, history_, n_passes_
         coef0=1.0,
         ridge=1e-6,
         repulsion=0.0,
-        init="k-means",
+        init="rows",
         neighbours=None,
         schedule="all",
         n_passes=20,

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..solvers.kmeans import lloyd_rows, plus_plus
 from .sample import SampleObjective
+
+LLOYD_ITERATIONS = 10
 
 
 def first_prototypes(
@@ -50,4 +53,8 @@ def _draw_rows(X: np.ndarray, u: np.ndarray, m: int, generator: np.random.Genera
     return X[np.sort(np.argsort(keys, kind="stable")[:m])]
 
 
-_DRAW = {"rows": _draw_rows, "k-means": _draw_rows}
+def _centres(X: np.ndarray, u: np.ndarray, m: int, generator: np.random.Generator) -> np.ndarray:
+    return lloyd_rows(X, u, plus_plus(X, u, m, generator), LLOYD_ITERATIONS)[0]
+
+
+_DRAW = {"rows": _draw_rows, "k-means": _centres}
