@@ -30,6 +30,7 @@ def run(session):
             one_split(images, subject, matching, sizes, session.options.seed + split, scores)
         for method, found in scores.items():
             rates = np.mean([rates for rates, _ in found], axis=0)
+            shown = zip(FARS, rates.tolist(), strict=True)
             session.add(
                 {
                     "table": "faces",

@@ -1,4 +1,4 @@
-"""Pictures of super-sparse models: the prototypes, the curve of their number, the plane they cut."""
+"""Pictures of super-sparse models: prototypes, the curve of their number, the plane they cut."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PANEL_INCHES = 1.6
 class PrototypeDisplay:
     """The prototypes of a super-sparse model, sorted by coefficient (Biggio 2015, fig. 6).
 
-    Made by `from_estimator`.  With `shape`, each prototype is an image; else a bar for each feature.
-    Titles are the coefficients.
+    Made by `from_estimator`.  With `shape`, each prototype is an image; else it has a bar for each
+    feature.  Titles are the coefficients.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class PrototypeDisplay:
         decode : callable, optional
             Prototypes (m, p) -> (m, q) what is drawn, for example ``pca.inverse_transform``.
         ax : array of Axes, optional
-            One for each prototype; default a new figure of at most 20, those of largest coefficient.
+            One for each prototype; default a new figure of the 20 of largest coefficient.
         """
         check_is_fitted(estimator)
         row = 0
