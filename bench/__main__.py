@@ -9,6 +9,7 @@ from .run import RESULTS, Session
 
 NAMES = {
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
+    "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
 }
 
@@ -39,7 +40,7 @@ def main(argv=None):
     if options.tiny:
         options.repeat = 1
     with Session(options) as session:
-        importlib.import_module(f"bench.{options.name}").run(session)
+        importlib.import_module(f"bench.{options.name.replace('-', '_')}").run(session)
         return session.finish()
 
 

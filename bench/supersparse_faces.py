@@ -29,8 +29,8 @@ def run(session):
             say(f"faces: {matching}, split {split + 1} of {splits}")
             one_split(images, subject, matching, sizes, session.options.seed + split, scores)
         for method, found in scores.items():
-            rates = np.mean([rates for rates, _ in found], axis=0)
-            shown = zip(FARS, rates.tolist(), strict=True)
+            rates = np.mean([rates for rates, _ in found], axis=0).tolist()
+            shown = {f"FRR at {far:.1%} FAR": r for far, r in zip(FARS, rates, strict=True)}
             session.add(
                 {
                     "table": "faces",

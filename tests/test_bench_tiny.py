@@ -46,6 +46,13 @@ def test_speed(tmp_path):
     assert "| ratio |" in printed
 
 
+@pytest.mark.slow
+def test_supersparse_tables(tmp_path):
+    record, printed = bench(tmp_path, "supersparse-tables")
+    assert not record["failed"]
+    assert {row["table"] for row in record["rows"]} == {"faces", "regression", "compress", "scale"}
+
+
 def test_the_generated_task_does_not_depend_on_the_blocks():
     """And is the published one: X is one call of `default_rng(0).random`."""
     whole = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=1000))]
