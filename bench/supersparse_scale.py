@@ -1,4 +1,4 @@
-"""Scale: 10 M rows x 20 columns, m = 50, in a 512 MiB budget; and what a read costs beside decoding.
+"""Scale: 10 M rows x 20 columns, m = 50, in a 512 MiB budget; what a read costs beside decoding.
 
 The ratio is CPU seconds of a read that scores one candidate (its equations and its gradients) over
 the larger of decoding alone, and similarities and products alone on rows in memory.

@@ -28,6 +28,7 @@ def warm() -> None:
     with warnings.catch_warnings(), config_context(scheduler="synchronous", progress=False):
         warnings.simplefilter("ignore", ConvergenceWarning)
         _warm_additive()
+        _warm_supersparse()
 
 
 def _warm_additive() -> None:
@@ -65,6 +66,16 @@ def _warm_additive() -> None:
     for table in (single, tables[2]):  # sweeps take coordinates, of one dtype
         for loss in ("log_loss", "squared_hinge", "hinge"):
             AdditiveClassifier(loss=loss, solver="dual-cd", n_bases=4, max_passes=3).fit(table, y)
+
+
+def _warm_supersparse() -> None:
+    """Fit once: no kernels, but libraries that load when they are used."""
+    import numpy as np
+
+    from .supersparse.estimators import SuperSparseClassifier
+
+    X = np.random.default_rng(0).random((N_ROWS, 2))
+    SuperSparseClassifier(3).fit(X, X[:, 0] > X[:, 1])
 
 
 class _Warm(ModuleType):

@@ -34,7 +34,8 @@ def main(job):
     reset_peak()
     baseline = resident_bytes()
     data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
-    kind = sl.AdditiveRegressor if job.get("regression") else sl.AdditiveClassifier
+    default = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
+    kind = getattr(sl, job.get("estimator", default))
     model = kind(**job.get("parameters", {}))
     with settings(job), sl.config_context(**job.get("config", {})):
         model.fit(data, checkpoint=job.get("checkpoint"))
@@ -83,6 +84,7 @@ def digest(model):
     h = hashlib.sha256()
     certificate = model.certificate_
     parts = [model.coef_, model.intercept_, certificate.primal, certificate.dual]
+    parts += [certificate.objective, getattr(model, "prototypes_", None)]
     for part in parts:
         for array in part if isinstance(part, list) else [part]:
             h.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())

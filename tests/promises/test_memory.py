@@ -32,6 +32,23 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
     assert over[1] <= over[0] + 32 * MIB  # no term in the number of rows: 458 MiB more data
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [64, 256])
+def test_super_sparse_peak_stays_within_the_budget_and_does_not_grow(tables, budget):
+    over = [
+        run(
+            path=path,
+            measure=True,
+            estimator="SuperSparseClassifier",
+            config={"memory_budget": f"{budget}MiB"},
+            parameters={"n_prototypes": 8, "n_passes": 3, "tol": 0.1},
+        )["over_baseline"]
+        for path in tables
+    ]
+    assert max(over) <= budget * MIB
+    assert over[1] <= over[0] + 32 * MIB
+
+
 def test_a_budget_that_is_too_small_is_refused_before_the_first_read(tmp_path):
     path = write_rows(tmp_path / "a.parquet", 4_000, 8)
     done = start(path=path, config={"memory_budget": "2MiB"})

@@ -11,17 +11,28 @@ FITS = {
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+OTHERS = {
+    "supersparse": ("SuperSparseClassifier", {"n_prototypes": 3, "tol": 1e-2, "n_passes": 6}),
+    "supersparse-cv-3-classes": (
+        "SuperSparseClassifierCV",
+        {"n_prototypes": [2, 3], "cv": 2, "tol": 1e-2, "n_passes": 5},
+    ),
+}
+"""Name -> estimator and parameters."""
 
 
-@pytest.fixture(scope="module", params=FITS)
+@pytest.fixture(scope="module", params=[*FITS, *OTHERS])
 def job(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     n_classes = 3 if "classes" in request.param else 2
     path = write_rows(folder / "rows.parquet", 24_000, 6, n_classes=n_classes)
+    default = "AdditiveClassifier", {"n_bases": 8, **FITS.get(request.param, {})}
+    estimator, parameters = OTHERS.get(request.param, default)
     return {
         "path": path,
         "chunk_rows": 1_024,
-        "parameters": {"n_bases": 8, **FITS[request.param]},
+        "estimator": estimator,
+        "parameters": parameters,
     }
 
 

@@ -100,5 +100,6 @@ def test_a_model_with_a_callable_is_not_saved(tmp_path):
 def test_probabilities_need_log_loss():
     X, _ = table()
     model = sl.SuperSparseClassifier(3, loss="squared_error").fit(X, X[:, 0] > 0.5)
-    with pytest.raises(AttributeError, match="log_loss"):
-        model.predict_proba(X)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="use loss='log_loss'"):
+        model.predict_to(X, "nowhere", "probability")
