@@ -126,12 +126,12 @@ def refine(
         radii = [radius * share for share in RADII]
         if problem.neighbours is not None:
             Z, solution, last, done = yield from refine_moves(
-                sample, Z, solution, trail, max_reads, held_out
+                sample, Z, solution, trail, tol, max_reads, held_out
             )
             found = last or found
             return outcome(
                 done,
-                "no move that the sample favours lowers the objective"
+                f"the moves of a read lower the objective by <= tol {tol:g} of itself"
                 if done
                 else f"n_passes: {max_reads} reads were made after the summary",
             )
@@ -198,6 +198,7 @@ def refine_moves(
     Z: np.ndarray,
     solution: Solution,
     trail: list[Point],
+    tol: float,
     max_reads: int,
     held_out: int,
 ) -> Generator[list[Candidate], list[Found], tuple[np.ndarray, Solution, Found | None, bool]]:
@@ -225,13 +226,13 @@ def refine_moves(
             scored = solve(without(found.equations, trial), ridge)
             if scored.objective < lower.objective * (1 - 1e-9):
                 taken, lower = trial, scored
-        moved = (taken >= m).any()
+        still = lower.objective >= solution.objective * (1 - tol)
         last = Found(
             without(found.equations, taken), np.zeros(Z.shape), without(found.held_out, taken)
         )
         Z, solution = everything[taken], lower
         trail.append(Point(Z, solution.theta, solution.objective))
-        if not moved:
+        if still:
             return Z, solution, last, True
     return Z, solution, last, len(trail) < max_reads
 

@@ -46,7 +46,7 @@ def edits(z):
             found.add(word[:i] + letter + word[i + 1 :])
             if len(word) < LENGTH:
                 found.add(word[:i] + letter + word[i:])
-    return np.array([code(w) for w in sorted(found - {word})])
+    return np.array([code(w) for w in sorted(found - {word}) if len(w) <= LENGTH])
 
 
 def words(n, seed=0):
@@ -76,11 +76,10 @@ def test_prototypes_become_strings_that_no_row_is(monkeypatch, sample_rows):
     monkeypatch.setattr("streamlearn.supersparse.descent.SWAPS", 1)
     X, y = words(240)
     model = sl.SuperSparseClassifier(
-        2, similarity=similarity, neighbours=edits, loss="squared_error", n_passes=4, tol=1e-2
+        2, similarity=similarity, neighbours=edits, loss="squared_error", n_passes=20, tol=1e-2
     )
     model.fit(X, y)
     found = sorted(word_of(z) for z in model.prototypes_)
-    seen = {word_of(x) for x in X}
     assert model.score(X, y) > 0.97
     assert all(set(word) <= set(LETTERS) for word in found)
     if sample_rows > 240:
@@ -96,7 +95,6 @@ def test_prototypes_become_strings_that_no_row_is(monkeypatch, sample_rows):
         assert edit_distances(code(found[0])[None], code("abcabc")[None])[0, 0] <= 3
     trail = [record["objective"] for record in model.history_]
     assert trail == sorted(trail, reverse=True)
-    assert seen
 
 
 @pytest.mark.parametrize(
