@@ -38,7 +38,8 @@ class Deviation(NamedTuple):
     """Root of the mean squared difference of the decisions."""
     largest: float
     """Largest difference of a decision."""
-    n_rows: int
+    weight: float
+    """Sum of the rows' weights; without weights their number."""
 
 
 def compress(
@@ -83,7 +84,7 @@ tol, random_state
     -------
     SuperSparseClassifier or SuperSparseRegressor
         Fitted, without probabilities, with one attribute more: `deviation_`, a NamedTuple of
-        ``agreement``, ``rms``, ``largest`` and ``n_rows``.
+        ``agreement``, ``rms``, ``largest`` and ``weight``.
 
     Raises
     ------
@@ -221,7 +222,7 @@ class _InMemory:
 
 def deviation_fold(model: Any, classify: bool) -> Fold[np.ndarray, Deviation]:
     """Fold: the `Deviation` of a fitted model from ``chunk.y``, the original's decisions."""
-    return Fold(partial(np.zeros, 5), partial(_compare, model, classify), _add, _share)
+    return Fold(partial(np.zeros, 4), partial(_compare, model, classify), _add, _share)
 
 
 def _compare(model: Any, classify: bool, sums: np.ndarray, chunk: Chunk) -> np.ndarray:
@@ -237,7 +238,7 @@ def _compare(model: Any, classify: bool, sums: np.ndarray, chunk: Chunk) -> np.n
     off = np.abs(mine - theirs)
     squares = off**2 if off.ndim == 1 else (off**2).sum(axis=1)
     largest = off[u > 0].max(initial=0.0)
-    return _add(sums, np.array([u.sum(), u @ same, u @ squares, largest, (u > 0).sum()]))
+    return _add(sums, np.array([u.sum(), u @ same, u @ squares, largest]))
 
 
 def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -247,9 +248,9 @@ def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _share(sums: np.ndarray) -> Deviation:
-    weight, same, squares, largest, n_rows = sums.tolist()
+    weight, same, squares, largest = sums.tolist()
     total = max(weight, np.finfo(np.float64).tiny)
-    return Deviation(same / total, float(np.sqrt(squares / total)), largest, int(n_rows))
+    return Deviation(same / total, float(np.sqrt(squares / total)), largest, weight)
 
 
 def answers_of(estimator: Any) -> Callable[[Any], np.ndarray]:

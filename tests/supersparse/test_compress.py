@@ -33,7 +33,7 @@ def test_ten_prototypes_agree_with_an_svm_on_two_moons(svm):
     decision = model.decision_function(X) - svm.decision_function(X)
     assert model.deviation_.rms == pytest.approx(np.sqrt(np.mean(decision**2)))
     assert model.deviation_.largest == pytest.approx(np.abs(decision).max())
-    assert model.deviation_.n_rows == 400
+    assert model.deviation_.weight == 400
 
 
 @pytest.mark.parametrize("scratch", [None, False])
@@ -44,7 +44,7 @@ def test_more_rows_than_the_sample(svm, monkeypatch, scratch):
     X, _ = moons(1500, seed=2)
     with sl.config_context(scratch=scratch):
         model = sl.compress(svm, sl.open_dataset(X, chunk_rows=500), 8, tol=1e-2)
-    assert model.deviation_.n_rows == 1500
+    assert model.deviation_.weight == 1500
     assert model.deviation_.agreement > 0.98
     trail = [record["objective"] for record in model.history_]
     assert trail == sorted(trail, reverse=True)
@@ -82,7 +82,7 @@ def test_weights_of_the_rows_count(svm):
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(w=(X[:, 0] > 0.5).astype(float))
     kept = sl.compress(svm, sl.open_dataset(frame, weight="w"), 4)
     alone = sl.compress(svm, X[X[:, 0] > 0.5], 4, gamma=kept.gamma_)
-    assert kept.deviation_.n_rows == alone.deviation_.n_rows
+    assert kept.deviation_.weight == alone.deviation_.weight
     assert kept.deviation_.rms == pytest.approx(alone.deviation_.rms, rel=1e-3)
 
 
