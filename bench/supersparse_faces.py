@@ -136,13 +136,29 @@ def verifiers(X, y, similarity, gamma, sizes):
     kept, alpha = select(svm, vectors, similarity, gamma, selected)
     compare = similarity if gamma is None else rbf(gamma)
     yield f"SVM, {selected} vectors kept", lambda rows: compare(rows, kept) @ alpha, len(kept)
-    weight = np.where(y == 1, prior[1], prior[0])
-    for what, target in (("labels", 2.0 * y - 1.0), ("the SVM's decisions", score(X))):
+    rows = mixtures(X, y)
+    for what, (A, target) in {
+        "labels": (X, 2.0 * y - 1.0),
+        "the SVM's decisions": (rows, score(rows)),
+    }.items():
         model = sl.SuperSparseRegressor(
             ours, similarity=similarity, gamma=gamma or 1.0, ridge=RIDGE
         )
-        model.fit(X, target, weight)
-        yield f"super-sparse on {what}", model.predict, ours
+        yield f"super-sparse on {what}", model.fit(A, target).predict, ours
+
+
+def mixtures(X, y):
+    """The images and twice as many convex combinations of two, half of them with the client's.
+
+    A machine's decisions can be asked for anywhere: a hundred images alone are fewer than the
+    numbers that two prototypes have.
+    """
+    rng = np.random.default_rng(0)
+    m = 2 * len(X)
+    a, b = rng.integers(0, len(X), (2, m))
+    a[: m // 2] = rng.choice(np.flatnonzero(y), m // 2)
+    share = rng.random((m, 1))
+    return np.vstack([X, share * X[a] + (1 - share) * X[b]])
 
 
 def rbf(gamma):
