@@ -12,6 +12,7 @@ NAMES = {
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
+    "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
 }
 

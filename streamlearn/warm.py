@@ -119,11 +119,22 @@ def _warm_mixture() -> None:
     SVMMixtureClassifier(2, expert_loss="hinge", max_passes=3, tol=1e-2).fit(X, y).predict(X)
 
 
+def _warm_supersparse() -> None:
+    """Fit once: no kernels, but libraries that load when they are used."""
+    import numpy as np
+
+    from .supersparse.estimators import SuperSparseClassifier
+
+    X = np.random.default_rng(0).random((N_ROWS, 2))
+    SuperSparseClassifier(3).fit(X, X[:, 0] > X[:, 1])
+
+
 FAMILIES = {
     "additive": _warm_additive,
     "mixture": _warm_mixture,
     "pursuit": _warm_pursuit,
     "shareboost": _warm_shareboost,
+    "supersparse": _warm_supersparse,
 }
 
 

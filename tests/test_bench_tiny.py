@@ -79,6 +79,13 @@ def test_mixture_tables(tmp_path):
     assert record["rows"][-1]["data"] == "pixels"
 
 
+@pytest.mark.slow
+def test_supersparse_tables(tmp_path):
+    record, printed = bench(tmp_path, "supersparse-tables")
+    assert not record["failed"]
+    assert {row["table"] for row in record["rows"]} == {"faces", "regression", "compress", "scale"}
+
+
 def test_the_generated_task_does_not_depend_on_the_blocks():
     """And is the published one: X is one call of `default_rng(0).random`."""
     whole = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=1000))]

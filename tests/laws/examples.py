@@ -178,7 +178,8 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
-    return folds | additive_folds() | mixture_folds() | pursuit_folds() | shareboost_folds()
+    folds |= additive_folds() | mixture_folds() | pursuit_folds()
+    return folds | shareboost_folds() | supersparse_folds()
 
 
 def mixture_folds():
@@ -316,6 +317,29 @@ def shareboost_folds():
         of + "correction.curvature_fold:blocks": thin(
             correction.curvature_fold(layout, theta, blocks)
         ),
+    }
+
+
+def supersparse_folds():
+    from streamlearn.supersparse.compress import deviation_fold
+    from streamlearn.supersparse.logistic import log_loss_fold
+    from streamlearn.supersparse.prototypes import Candidate, Problem, candidates_fold
+    from streamlearn.supersparse.selection import errors_fold
+    from streamlearn.supersparse.similarity import make_similarity
+
+    rng = np.random.default_rng(0)
+    Z, theta = rng.standard_normal((4, P)), rng.standard_normal((5, 3)) / 3
+    problem = Problem(make_similarity("rbf", gamma=0.2, centre=np.ones(P)), 1e-3, 3, np.zeros(3))
+    candidates = [Candidate(Z, theta), Candidate(Z[:2]), Candidate(Z + 0.1, theta, 1)]
+    model = sl.SuperSparseRegressor()
+    model.similarity_, model.prototypes_ = problem.similarity, Z
+    model.coef_, model.intercept_ = theta[:-1, :1].T.copy(), theta[-1, :1]
+    at = "supersparse."
+    return {
+        at + "prototypes.candidates_fold": candidates_fold(problem, candidates, 3, 7),
+        at + "logistic.log_loss_fold": log_loss_fold(problem, Z, [theta, 2 * theta]),
+        at + "selection.errors_fold": errors_fold(problem, [(0, Z, theta), (1, Z, -theta)], 3, 7),
+        at + "compress.deviation_fold": deviation_fold(model, classify=False),
     }
 
 

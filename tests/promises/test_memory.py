@@ -33,6 +33,8 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
 
 
 OTHERS = [
+    ("SuperSparseClassifier", {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}, 64),
+    ("SuperSparseClassifier", {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}, 256),
     ("SVMMixtureClassifier", {"gate": "linear", "max_passes": 6}, 128),
     ("SVMMixtureClassifier", {"algorithm": "online-em", "max_passes": 6}, 128),
     ("ProjectionPursuitRegressor", {"n_terms": 1, "backfit": 0}, 128),

@@ -41,6 +41,14 @@ FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items(
         "estimator": "ShareBoostClassifier",
         "parameters": {"n_selected": 3, "ridge": 1e-4, "candidates": "stumps"},
     },
+    "supersparse": {
+        "estimator": "SuperSparseClassifier",
+        "parameters": {"n_prototypes": 3, "tol": 1e-2, "n_passes": 6},
+    },
+    "supersparse-cv-3-classes": {
+        "estimator": "SuperSparseClassifierCV",
+        "parameters": {"n_prototypes": [2, 3], "cv": 2, "tol": 1e-2, "n_passes": 5},
+    },
 }
 
 

@@ -1,0 +1,193 @@
+"""Face verification as section IV-A of the paper: FRR against FAR, and matchings per test.
+
+Half of the clients are enrolled, five training images each; the others are impostors of the test
+only.  Eigenfaces to 95 % of the variance and an RBF, or a similarity without gradient: correlation
+of image patches, each free to move by a pixel, in place of elastic bunch graph matching.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+import streamlearn as sl
+
+from .data import ROOT
+from .run import say
+
+FARS = (0.001, 0.01, 0.05)
+SHAPE = (28, 23)
+PATCH, SHIFT = 7, 1
+RIDGE = 1e-4
+"""A hundred images in sixty dimensions: more than the default."""
+
+
+def run(session):
+    images, subject = faces(session.options.tiny)
+    splits = 1 if session.options.tiny else 5
+    for matching, sizes in (("eigenfaces + RBF", (10, 2)), ("moving patches", (5, 5))):
+        scores = {}
+        for split in range(splits):
+            say(f"faces: {matching}, split {split + 1} of {splits}")
+            one_split(images, subject, matching, sizes, session.options.seed + split, scores)
+        for method, found in scores.items():
+            rates = np.mean([rates for rates, _ in found], axis=0).tolist()
+            shown = {f"FRR at {far:.1%} FAR": r for far, r in zip(FARS, rates, strict=True)}
+            session.add(
+                {
+                    "table": "faces",
+                    "data": "att_faces" if len(images) == 400 else "generated faces",
+                    "similarity": matching,
+                    "method": method,
+                    "matchings": float(np.mean([n for _, n in found])),
+                    **shown,
+                }
+            )
+
+
+def faces(tiny):
+    """(n, 112 x 92) images in [0, 1] and their subjects; generated ones where no real are."""
+    folder = Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+    path = folder / "att_faces" / "faces.npz"
+    if not tiny and path.exists():
+        data = np.load(path)
+        return data["images"].astype(np.float64) / 255, data["subject"]
+    rng = np.random.default_rng(0)
+    people = rng.random((6, 28, 23)).repeat(4, axis=1).repeat(4, axis=2)
+    subject = np.repeat(np.arange(6), 10)
+    return np.clip(people[subject] + 0.1 * rng.standard_normal((60, 112, 92)), 0, 1), subject
+
+
+def one_split(images, subject, matching, sizes, seed, scores):
+    rng = np.random.default_rng(seed)
+    clients = rng.permutation(np.unique(subject))
+    enrolled = clients[: len(clients) // 2]
+    train, test = [], []
+    for client in enrolled:
+        shots = rng.permutation(np.flatnonzero(subject == client))
+        train += shots[:5].tolist()
+        test += shots[5:].tolist()
+    impostors = np.flatnonzero(np.isin(subject, clients[len(clients) // 2 :]))
+    X, similarity, gamma = represent(images, np.array(train), matching)
+    for client in enrolled:
+        y = (subject[train] == client).astype(int)
+        genuine = [i for i in test if subject[i] == client]
+        for method, model, n in verifiers(X[train], y, similarity, gamma, sizes):
+            rates = [false_rejections(model(X[genuine]), model(X[impostors]), far) for far in FARS]
+            scores.setdefault(method, []).append((rates, n))
+
+
+def represent(images, train, matching):
+    """Rows for all images, the similarity, and gamma (None: the similarity is a callable)."""
+    if matching.startswith("eigen"):
+        from sklearn.decomposition import PCA
+
+        flat = images.reshape(len(images), -1)
+        pca = PCA(0.95, svd_solver="full").fit(flat[train])
+        X = pca.transform(flat)
+        return X, "rbf", 1.0 / (X.shape[1] * X[train].var())
+    small = images[:, : 4 * SHAPE[0], : 4 * SHAPE[1]]
+    small = small.reshape(len(images), SHAPE[0], 4, SHAPE[1], 4).mean(axis=(2, 4))
+    return small.reshape(len(images), -1), moving_patches, None
+
+
+def moving_patches(X, Z):
+    """(n, m): mean over patches of the best correlation within a shift of one pixel, squared up."""
+    a, b = X.reshape(-1, *SHAPE), Z.reshape(-1, *SHAPE)
+    total = np.zeros((len(a), len(b)))
+    n = 0
+    for i in range(SHIFT, SHAPE[0] - PATCH - SHIFT + 1, PATCH):
+        for j in range(SHIFT, SHAPE[1] - PATCH - SHIFT + 1, PATCH):
+            fixed = unit(b[:, i : i + PATCH, j : j + PATCH])
+            best = np.full(total.shape, -1.0)
+            for di in range(-SHIFT, SHIFT + 1):
+                for dj in range(-SHIFT, SHIFT + 1):
+                    part = a[:, i + di : i + di + PATCH, j + dj : j + dj + PATCH]
+                    np.maximum(best, unit(part) @ fixed.T, out=best)
+            total += best
+            n += 1
+    return total / n
+
+
+def unit(patches):
+    flat = patches.reshape(len(patches), -1)
+    flat = flat - flat.mean(axis=1, keepdims=True)
+    return flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-9)
+
+
+def verifiers(X, y, similarity, gamma, sizes):
+    """(name, rows -> scores, matchings) of the SVM, of selected vectors, and of ours."""
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.svm import SVC
+
+    selected, ours = sizes
+    prior = {1: float(np.mean(y == 0)), 0: float(np.mean(y == 1))}
+    kernel = "precomputed" if gamma is None else "rbf"
+    svm = SVC(kernel=kernel, class_weight=prior, gamma=gamma or "scale")
+    K = similarity(X, X) if gamma is None else X
+    search = GridSearchCV(svm, {"C": [0.1, 1.0, 10.0, 100.0]}, cv=min(5, int(y.sum())))
+    svm = search.fit(K, y).best_estimator_
+    vectors = X[svm.support_]
+
+    def score(rows):
+        return svm.decision_function(similarity(rows, X) if gamma is None else rows)
+
+    yield "SVM", score, len(vectors)
+    kept, alpha = select(svm, vectors, similarity, gamma, selected)
+    compare = similarity if gamma is None else rbf(gamma)
+    yield f"SVM, {selected} vectors kept", lambda rows: compare(rows, kept) @ alpha, len(kept)
+    rows = mixtures(X, y)
+    for what, (A, target) in {
+        "labels": (X, 2.0 * y - 1.0),
+        "the SVM's decisions": (rows, score(rows)),
+    }.items():
+        model = sl.SuperSparseRegressor(
+            ours, similarity=similarity, gamma=gamma or 1.0, ridge=RIDGE
+        )
+        yield f"super-sparse on {what}", model.fit(A, target).predict, ours
+
+
+def mixtures(X, y):
+    """The images and twice as many convex combinations of two, half of them with the client's.
+
+    A machine's decisions can be asked for anywhere: a hundred images alone are fewer than the
+    numbers that two prototypes have.
+    """
+    rng = np.random.default_rng(0)
+    m = 2 * len(X)
+    a, b = rng.integers(0, len(X), (2, m))
+    a[: m // 2] = rng.choice(np.flatnonzero(y), m // 2)
+    share = rng.random((m, 1))
+    return np.vstack([X, share * X[a] + (1 - share) * X[b]])
+
+
+def rbf(gamma):
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    return lambda X, Z: rbf_kernel(X, Z, gamma=gamma)
+
+
+def select(svm, vectors, similarity, gamma, m):
+    """Support vectors taken away one at a time, each time the one that changes w least.
+
+    The change of |w|^2 in the kernel's space when the others' coefficients are refitted is
+    alpha_j^2 / [K^-1]_jj (Schoelkopf et al. 1999).
+    """
+    compare = similarity if gamma is None else rbf(gamma)
+    K = compare(vectors, vectors)
+    K = 0.5 * (K + K.T) + 1e-8 * np.eye(len(K))
+    target = K @ svm.dual_coef_[0]
+    kept = np.arange(len(vectors))
+    while len(kept) > m:
+        inverse = np.linalg.pinv(K[np.ix_(kept, kept)])
+        alpha = inverse @ target[kept]
+        cost = alpha**2 / np.maximum(np.abs(inverse.diagonal()), 1e-12)
+        kept = np.delete(kept, int(np.argmin(cost)))
+    return vectors[kept], np.linalg.pinv(K[np.ix_(kept, kept)]) @ target[kept]
+
+
+def false_rejections(genuine, impostors, far):
+    """Share of genuine claims at or below the threshold that lets in at most `far` impostors."""
+    accepted = int(np.floor(far * len(impostors)))
+    threshold = np.sort(impostors)[::-1][accepted]
+    return float(np.mean(genuine <= threshold))

@@ -1,0 +1,19 @@
+"""The tables of the super-sparse paper (Biggio 2015), and what it leaves out: compression at scale.
+
+python -m bench supersparse-tables [--only faces|regression|compress|scale]
+"""
+
+from . import supersparse_compress, supersparse_faces, supersparse_regression, supersparse_scale
+
+PARTS = {
+    "faces": supersparse_faces,
+    "regression": supersparse_regression,
+    "compress": supersparse_compress,
+    "scale": supersparse_scale,
+}
+
+
+def run(session):
+    for name, part in PARTS.items():
+        if session.wants(name):
+            part.run(session)

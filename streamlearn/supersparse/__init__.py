@@ -1,0 +1,1 @@
+"""Super-sparse machines: a few virtual prototypes, placed anywhere, instead of support vectors."""

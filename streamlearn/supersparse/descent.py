@@ -1,0 +1,235 @@
+"""Prototypes that lower the objective of rows in memory: L-BFGS, or steps without a gradient."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from .equations import Solution, removal_costs, solve
+from .moves import one_at_a_time, walk
+from .sample import SampleObjective
+from .similarity import Similarity
+
+ITERATIONS = 300
+"""Of L-BFGS, between restarts."""
+RESTARTS = 6
+ROUNDS = 30
+"""Of Algorithm 1, which "typically converges within 20 to 30 iterations"."""
+REPULSION_DECAY = 0.9
+REPULSION_STEPS = 5
+"""Iterations between two decays."""
+REPULSION_END = 1e-3
+SWAPS, SWAP_FAILURES, SEEDS = 20, 3, 100
+WORTH = 1e-3
+"""A swap is kept if it lowers the objective by this share."""
+TRIAL_TOL = 1e-6
+"""Of the descents that only tell whether a swap is worth it."""
+RESOLVED = 1e-10
+"""Below this share of the targets' variance there is nothing left to improve."""
+
+
+class Tilt(NamedTuple):
+    """A linear term that gives the sample's objective the gradient of all rows at Z."""
+
+    Z: np.ndarray
+    slope: np.ndarray
+    """(m, p) gradient over all rows less that of the sample."""
+
+
+def length_of(similarity: Similarity) -> float:
+    """The distance over which a similarity changes: the unit in which prototypes move."""
+    if similarity.name == "rbf":
+        return float(1.0 / np.sqrt(2.0 * similarity.gamma))
+    return float(1.0 / similarity.gamma) if similarity.name == "laplacian" else 1.0
+
+
+def lowest(similarity: Similarity) -> float | None:
+    """The least value a prototype's entries may take."""
+    return 0.0 if similarity.name == "chi2" else None
+
+
+def descend(
+    sample: SampleObjective,
+    Z: np.ndarray,
+    *,
+    tol: float,
+    rho: float = 0.0,
+    tilt: Tilt | None = None,
+    radius: float | None = None,
+    max_iter: int = ITERATIONS,
+    restarts: int = RESTARTS,
+) -> tuple[np.ndarray, float]:
+    """L-BFGS from Z on Omega + rho sum of s(z_i, z_j) + the tilt; (Z, value), never worse.
+
+    The coefficients are eliminated (variable projection), and the gradient is the envelope's.
+    `radius` keeps each entry within that many lengths of where it began.
+    """
+    problem = sample.problem
+    if problem.neighbours is not None:
+        return walk(sample, Z)
+    if tilt is None and problem.one_at_a_time:
+        return one_at_a_time(sample, Z, tol=tol, rho=rho, rounds=min(max_iter, ROUNDS))
+    if not problem.similarity.has_gradient:
+        return creep(sample, Z, rho=rho, max_iter=max_iter)
+    unit, low = length_of(problem.similarity), lowest(problem.similarity)
+    shape = Z.shape
+
+    def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        at = flat.reshape(shape) * unit
+        solution = sample.solution(at)
+        value, gradient = solution.objective, sample.gradient(at, solution.theta)
+        if rho:
+            energy, push = sample.repulsion(at)
+            value += rho * energy
+            gradient += rho * push
+        if tilt is not None:
+            value += float((tilt.slope * (at - tilt.Z)).sum())
+            gradient += tilt.slope
+        return value / scale, gradient.ravel() * (unit / scale)
+
+    flat = (Z if low is None else np.maximum(Z, low)).ravel() / unit
+    bounds = None
+    if radius is not None:
+        bounds = np.column_stack([flat - radius, flat + radius])
+        if low is not None:
+            bounds = np.maximum(bounds, low)
+    elif low is not None:
+        bounds = np.column_stack([np.full(len(flat), low), np.full(len(flat), np.inf)])
+    scale = 1.0
+    value = value_and_gradient(flat)[0]
+    for _ in range(restarts):
+        if not value > np.finfo(np.float64).tiny:
+            break
+        # the tolerance is relative to the value the run begins with
+        scale = value
+        found = minimize(
+            value_and_gradient,
+            flat,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={
+                "maxcor": 20,
+                "maxiter": max_iter,
+                "maxfun": 2 * max_iter,
+                "ftol": tol,
+                "gtol": 0.0,
+            },
+        )
+        scale = 1.0
+        if not found.fun < 1.0:
+            break
+        flat, before = found.x, value
+        value = float(found.fun) * before
+        if value > 0.5 * before or found.nit >= max_iter:
+            break
+    return flat.reshape(shape) * unit, value
+
+
+def creep(
+    sample: SampleObjective, Z: np.ndarray, *, rho: float = 0.0, max_iter: int = ITERATIONS
+) -> tuple[np.ndarray, float]:
+    """Steps by the heuristic of eq. 7, each accepted by the exact objective; (Z, value).
+
+    All prototypes move together; where that no longer helps, one at a time.
+    """
+
+    def value_of(at: np.ndarray, solution: Solution) -> float:
+        return solution.objective + (rho * sample.repulsion(at)[0] if rho else 0.0)
+
+    solution = sample.solution(Z)
+    value = value_of(Z, solution)
+    step, masks, waiting = 1.0, [np.ones(len(Z), bool)], 0
+    singles = [np.arange(len(Z)) == j for j in range(len(Z))]
+    for _ in range(max_iter):
+        mask = masks[waiting]
+        sample.equations(Z)
+        moved = Z + step * heuristic(sample, Z, solution.theta) * mask[:, None]
+        trial = sample.solution(moved)
+        if value_of(moved, trial) < value * (1 - 1e-6):
+            Z, solution, value = moved, trial, value_of(moved, trial)
+            step, waiting = min(2.0 * step, 1.0), 0
+            masks = [np.ones(len(Z), bool)]
+            continue
+        step *= 0.25
+        if step < 1e-3:
+            step = 1.0
+            if waiting == 0:
+                masks = [np.ones(len(Z), bool), *singles]
+            waiting += 1
+            if waiting == len(masks):
+                break
+    return Z, value
+
+
+def heuristic(sample: SampleObjective, Z: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """(m, p) moves by eq. 7: each prototype towards the weighted mean of the rows that ask for it.
+
+    A step of 1 is never longer than to a row.
+    """
+    out = np.zeros(Z.shape)
+    total = np.zeros(len(Z))
+    pulls = sample.residual(theta) @ theta[:-1].T * sample.u[:, None]
+    pulls *= sample._S
+    for j, z in enumerate(Z):
+        out[j] = -(pulls[:, j] @ sample.X - pulls[:, j].sum() * z)
+        total[j] = np.abs(pulls[:, j]).sum()
+    return out / np.maximum(total, np.finfo(np.float64).tiny)[:, None]
+
+
+def warm_start(
+    sample: SampleObjective,
+    Z: np.ndarray,
+    *,
+    repulsion: float,
+    tol: float,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Prototypes that are good for the sample: repulsion that decays, descent, swaps."""
+    m = len(Z)
+    if repulsion and m > 1:
+        rho = repulsion * sample.solution(Z).objective / (0.5 * m * (m - 1))
+        end = rho * REPULSION_END
+        while rho > end:
+            Z, _ = descend(sample, Z, tol=tol, rho=rho, max_iter=REPULSION_STEPS, restarts=1)
+            rho *= REPULSION_DECAY**REPULSION_STEPS
+    if sample.problem.one_at_a_time:
+        return descend(sample, Z, tol=tol)[0]
+    loose = max(tol, TRIAL_TOL)
+    Z, value = descend(sample, Z, tol=loose)
+    failures = 0
+    for _ in range(SWAPS):
+        if failures >= min(SWAP_FAILURES, m) or value < RESOLVED * sample.spread:
+            break
+        trial = swapped(sample, Z, failures, generator)
+        trial, lower = descend(sample, trial, tol=loose, restarts=1)
+        if lower < value * (1 - WORTH):
+            Z, value, failures = trial, lower, 0
+        else:
+            failures += 1
+    return descend(sample, Z, tol=tol)[0]
+
+
+def swapped(
+    sample: SampleObjective, Z: np.ndarray, rank: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Z with one prototype put elsewhere.
+
+    It is the one whose removal costs least (`rank` 0; else the next ones): one of two that have run
+    into each other, or one far from every row, costs nothing.  It goes to the row that lowers the
+    objective most, the others held, among rows drawn by weight and those of largest residual.
+    """
+    equations = sample.equations(Z)
+    ridge = sample.problem.ridge
+    costs = removal_costs(equations, ridge, solve(equations, ridge).theta)
+    cheap = np.argsort(costs, kind="stable")[rank]
+    rest = np.delete(Z, cheap, axis=0)
+    solution = sample.solution(rest)
+    size = (sample.residual(solution.theta) ** 2).sum(axis=1)
+    worst = np.argsort(-size, kind="stable")[:SEEDS]
+    drawn = np.cumsum(sample.u)
+    drawn = np.searchsorted(drawn, generator.random(SEEDS) * drawn[-1], side="right")
+    rows = sample.X[np.unique(np.append(worst, np.minimum(drawn, len(sample.X) - 1)))]
+    return np.vstack([rest, rows[int(np.argmax(sample.gains(rows, solution.theta)))]])

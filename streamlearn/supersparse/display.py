@@ -1,0 +1,207 @@
+"""Pictures of super-sparse models: prototypes, the curve of their number, the plane they cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+MOST_PANELS = 20
+GRID_POINTS = 120
+_PANEL_INCHES = 1.6
+
+
+class PrototypeDisplay:
+    """The prototypes of a super-sparse model, sorted by coefficient (Biggio 2015, fig. 6).
+
+    Made by `from_estimator`.  With `shape`, each prototype is an image; else it has a bar for each
+    feature.  Titles are the coefficients.
+
+    Attributes
+    ----------
+    prototypes : (m, p) array
+        Sorted by falling coefficient.
+    coefficients : (m,) array
+    axes_ : array of Axes
+    figure_ : Figure
+    """
+
+    def __init__(
+        self,
+        prototypes: np.ndarray,
+        coefficients: np.ndarray,
+        *,
+        names: list[str],
+        shape: tuple[int, int] | None = None,
+    ) -> None:
+        self.prototypes, self.coefficients = prototypes, coefficients
+        self.names, self.shape = names, shape
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        shape: tuple[int, int] | None = None,
+        label: Any = None,
+        decode: Any = None,
+        ax: Any = None,
+    ) -> PrototypeDisplay:
+        """Draw the prototypes of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted super-sparse model
+        shape : (height, width), optional
+            Draw each prototype as an image of this shape.
+        label : optional
+            With more than two classes: the class whose coefficients sort the prototypes; default
+            the first.
+        decode : callable, optional
+            Prototypes (m, p) -> (m, q) what is drawn, for example ``pca.inverse_transform``.
+        ax : array of Axes, optional
+            One for each prototype; default a new figure of the 20 of largest coefficient.
+        """
+        check_is_fitted(estimator)
+        row = 0
+        if len(estimator.coef_) > 1:
+            classes = estimator.classes_.tolist()
+            label = classes[0] if label is None else label
+            if label not in classes:
+                raise ValueError(f"label={label!r} is none of the classes {classes[:10]}")
+            row = classes.index(label)
+        beta, Z = estimator.coef_[row], estimator.prototypes_
+        drawn = Z if decode is None else np.asarray(decode(Z), np.float64)
+        if drawn.ndim != 2 or len(drawn) != len(Z):
+            raise ValueError(
+                f"decode returned shape {drawn.shape} for {len(Z)} prototypes; expected (m, q)"
+            )
+        if shape is not None and shape[0] * shape[1] != drawn.shape[1]:
+            raise ValueError(
+                f"shape={shape} holds {shape[0] * shape[1]} values, a prototype {drawn.shape[1]}"
+            )
+        most = MOST_PANELS if ax is None else len(beta)
+        kept = np.argsort(-np.abs(beta), kind="stable")[:most]
+        kept = kept[np.argsort(-beta[kept], kind="stable")]
+        names = getattr(estimator, "feature_names_in_", None)
+        if decode is not None or names is None:
+            names = [f"x{d}" for d in range(drawn.shape[1])]
+        display = cls(drawn[kept], beta[kept], names=[str(n) for n in names], shape=shape)
+        return display.plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> PrototypeDisplay:
+        """Draw; `ax` as in `from_estimator`."""
+        m = len(self.prototypes)
+        if ax is None:
+            ax = _new_axes(m, wide=self.shape is None)
+        axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        if len(axes) != m:
+            raise ValueError(f"got {len(axes)} axes for {m} prototypes")
+        self.axes_, self.figure_ = axes, axes[0].figure
+        low, high = float(self.prototypes.min()), float(self.prototypes.max())
+        for panel, z, beta in zip(axes, self.prototypes, self.coefficients, strict=True):
+            panel.set_title(f"{beta:+.3g}", fontsize="small")
+            if self.shape is not None:
+                panel.imshow(z.reshape(self.shape), cmap="gray", vmin=low, vmax=high)
+                panel.set_axis_off()
+                continue
+            panel.barh(np.arange(len(z)), z, color="C0" if beta > 0 else "C3")
+            panel.set_xlim(min(low, 0.0), max(high, 0.0) or 1.0)
+            panel.invert_yaxis()
+            few = len(z) <= 12
+            panel.set_yticks(np.arange(len(z)) if few else [], self.names if few else [])
+            panel.tick_params(labelsize="x-small")
+        return self
+
+    @staticmethod
+    def curve(estimator: Any, *, ax: Any = None) -> Any:
+        """Draw loss against the number of prototypes of a fitted ``...CV`` model; the Axes.
+
+        Dots are the folds, the line their mean, the ring the number chosen.
+        """
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "curve_"):
+            raise TypeError(
+                f"{type(estimator).__name__} has tried one number of prototypes; fit "
+                f"{type(estimator).__name__}CV for a curve"
+            )
+        ax = _one_axes(ax)
+        sizes, loss, _ = estimator.curve_
+        mean = np.nanmean(loss, axis=1)
+        ax.plot(sizes, loss, ".", color="0.6", markersize=4)
+        ax.plot(sizes, mean, "-", color="C0")
+        at = int(np.flatnonzero(sizes == estimator.n_prototypes_)[0])
+        ax.plot(sizes[at], mean[at], "o", color="C3", fillstyle="none", markersize=9)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(sizes, [str(m) for m in sizes])
+        ax.set_xlabel("prototypes")
+        ax.set_ylabel("held-out errors" if hasattr(estimator, "classes_") else "held-out MSE")
+        return ax
+
+    @staticmethod
+    def plane(estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> Any:
+        """Draw the decision of a model of two columns over the plane; the Axes.
+
+        `X` (n, 2) are rows to show, coloured by `y`; stars are the prototypes, open where their
+        coefficient is negative.  Regressors are drawn by value, classifiers by class.
+        """
+        check_is_fitted(estimator)
+        X = np.asarray(X, np.float64)
+        if X.ndim != 2 or X.shape[1] != 2 or estimator.n_features_in_ != 2:
+            raise ValueError(
+                f"a plane needs a model and rows of 2 columns; the model has "
+                f"{estimator.n_features_in_}, X is {X.shape}"
+            )
+        ax = _one_axes(ax)
+        Z = estimator.prototypes_
+        both = np.vstack([X, Z])
+        margin = 0.08 * np.ptp(both, axis=0)
+        low, high = both.min(axis=0) - margin, both.max(axis=0) + margin
+        a, b = (np.linspace(low[d], high[d], GRID_POINTS) for d in (0, 1))
+        grid = np.column_stack([g.ravel() for g in np.meshgrid(a, b)])
+        classify = hasattr(estimator, "classes_")
+        if classify:
+            value = np.searchsorted(estimator.classes_, estimator.predict(grid)).astype(float)
+        else:
+            value = estimator.predict(grid)
+        value = value.reshape(GRID_POINTS, GRID_POINTS)
+        ax.contourf(a, b, value, levels=12, cmap="coolwarm" if classify else "viridis", alpha=0.5)
+        if classify and len(estimator.classes_) == 2:
+            decision = estimator.decision_function(grid).reshape(value.shape)
+            ax.contour(a, b, decision, levels=[0.0], colors="k", linewidths=1)
+        colour = "0.3"
+        if y is not None:
+            colour = np.searchsorted(estimator.classes_, y) if classify else np.asarray(y)
+        ax.scatter(*X.T, c=colour, s=6, cmap="coolwarm" if classify else "viridis")
+        positive = estimator.coef_[0] > 0
+        ax.scatter(*Z[positive].T, marker="*", s=140, c="k")
+        ax.scatter(*Z[~positive].T, marker="*", s=140, facecolors="w", edgecolors="k")
+        return ax
+
+
+def _one_axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(4.5, 3.5), layout="constrained")[1]
+
+
+def _new_axes(n_panels: int, *, wide: bool) -> np.ndarray:
+    """Axes of a new figure, ten images or five bar charts a row."""
+    import matplotlib.pyplot as plt
+
+    n_wide = min(5 if wide else 10, n_panels)
+    n_high = -(-n_panels // n_wide)
+    side = _PANEL_INCHES * (1.4 if wide else 1.0)
+    figure, axes = plt.subplots(
+        n_high,
+        n_wide,
+        figsize=(side * n_wide, 1.25 * side * n_high),
+        squeeze=False,
+        layout="constrained",
+    )
+    for spare in axes.ravel()[n_panels:]:
+        spare.remove()
+    return axes.ravel()[:n_panels]

@@ -1,0 +1,174 @@
+"""Coefficients refitted by log loss, the prototypes kept: decisions become log odds.
+
+    minimise  1/W sum_i u_i l(y_i, K_i theta) + ridge |beta|^2
+
+Two classes: l = log(1 + exp(-y f)); more: the cross entropy of the softmax.  Convex: a sample's
+optimum, then reads with the sample's objective tilted to the gradient of all rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from ..data.source import Chunk
+from ..passes.fold import Fold
+from .prototypes import Problem, targets
+from .rows import block_rows, dense_blocks
+from .sample import SampleObjective
+
+STEPS = (1.0, 0.5, 0.1)
+MOST_READS = 10
+
+
+class Loss(NamedTuple):
+    """A read's sums at one theta."""
+
+    value: float
+    gradient: np.ndarray
+    """(m + 1, T)."""
+    weight: float
+
+
+def log_loss(F: np.ndarray, Y: np.ndarray, u: np.ndarray | None) -> tuple[float, np.ndarray]:
+    """The weighted sum of losses, and its derivative by F (n, T); Y holds -1 and 1."""
+    if F.shape[1] == 1:
+        value = np.logaddexp(0.0, -Y * F)[:, 0]
+        slope = -Y * 0.5 * (1.0 - np.tanh(0.5 * Y * F))
+    else:
+        total = logsumexp(F, axis=1, keepdims=True)
+        value = (total - F)[Y > 0]
+        slope = np.exp(F - total) - (Y > 0)
+    if u is None:
+        return float(value.sum()), slope
+    return float(u @ value), slope * u[:, None]
+
+
+def log_loss_fold(
+    problem: Problem, Z: np.ndarray, thetas: list[np.ndarray]
+) -> Fold[list, list[Loss]]:
+    """Fold: the log loss and its gradient for each theta (m + 1, T).  State 8 (m + 1) T each."""
+    shape = thetas[0].shape
+    return Fold(
+        partial(_start, len(thetas), shape),
+        partial(_step, problem, Z, thetas),
+        _merge,
+        _finish,
+    )
+
+
+def _start(n: int, shape: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+    return [{"gradient": np.zeros(shape), "tail": np.zeros(2)} for _ in range(n)]
+
+
+def _step(
+    problem: Problem, Z: np.ndarray, thetas: list[np.ndarray], state: list, chunk: Chunk
+) -> list:
+    if not chunk.n_rows:
+        return state
+    Y = targets(problem, chunk.y)
+    for rows, buffer in dense_blocks(chunk.X, block_rows(*Z.shape[::-1])):
+        B = buffer[: rows.stop - rows.start]
+        u = None if chunk.weight is None else chunk.weight[rows]
+        S = problem.similarity.values(B, Z)
+        for theta, sums in zip(thetas, state, strict=True):
+            value, slope = log_loss(S @ theta[:-1] + theta[-1], Y[rows], u)
+            sums["gradient"][:-1] += S.T @ slope
+            sums["gradient"][-1] += slope.sum(axis=0)
+            sums["tail"] += value, len(B) if u is None else u.sum()
+    return state
+
+
+def _merge(a: list, b: list) -> list:
+    for x, y in zip(a, b, strict=True):
+        x["gradient"] += y["gradient"]
+        x["tail"] += y["tail"]
+    return a
+
+
+def _finish(state: list) -> list[Loss]:
+    return [Loss(float(s["tail"][0]), s["gradient"], float(s["tail"][1])) for s in state]
+
+
+class _Sampled:
+    """The objective on the sample, in coordinates in which its curvature is near the identity."""
+
+    def __init__(self, sample: SampleObjective, Z: np.ndarray) -> None:
+        A = sample.equations(Z).A / sample.weight
+        self.ridge = sample.problem.ridge
+        m = len(Z)
+        A[np.arange(m), np.arange(m)] += self.ridge
+        A[np.arange(m + 1), np.arange(m + 1)] += 1e-12 * np.trace(A)
+        self.factor = np.linalg.cholesky(A)
+        self.K = np.column_stack([sample._S, np.ones(len(sample.X))])
+        self.Y, self.u, self.weight = sample.Y, sample.u, sample.weight
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = log_loss(self.K @ theta, self.Y, self.u)
+        return penalised(value / self.weight, self.K.T @ slope / self.weight, theta, self.ridge)
+
+    def minimise(self, start: np.ndarray, tilt: np.ndarray) -> tuple[np.ndarray, float]:
+        """The least value of the objective + tilt.(theta - start)."""
+
+        def turned(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            theta = solve_triangular(self.factor, flat.reshape(start.shape), lower=True, trans="T")
+            value, gradient = self(theta)
+            value += float((tilt * (theta - start)).sum())
+            back = solve_triangular(self.factor, gradient + tilt, lower=True)
+            return value, back.ravel()
+
+        flat = (self.factor.T @ start).ravel()
+        found = minimize(
+            turned,
+            flat,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 1000, "maxfun": 2000, "ftol": 1e-14, "gtol": 1e-9, "maxcor": 30},
+        )
+        shape = start.shape
+        theta = solve_triangular(self.factor, found.x.reshape(shape), lower=True, trans="T")
+        return theta, float(found.fun)
+
+
+def penalised(
+    value: float, gradient: np.ndarray, theta: np.ndarray, ridge: float
+) -> tuple[float, np.ndarray]:
+    """The mean loss and its gradient with the ridge's share."""
+    gradient = gradient.copy()
+    gradient[:-1] += 2.0 * ridge * theta[:-1]
+    return value + ridge * float((theta[:-1] ** 2).sum()), gradient
+
+
+def refit(
+    run: Any, source: Any, sample: SampleObjective, Z: np.ndarray, *, whole: bool, tol: float
+) -> tuple[np.ndarray, float]:
+    """(m + 1, T) coefficients of least log loss, and the objective; reads only unless `whole`."""
+    problem = sample.problem
+    own = _Sampled(sample, Z)
+    start = np.zeros((len(Z) + 1, problem.n_targets))
+    theta, value = own.minimise(start, np.zeros(start.shape))
+    if whole:
+        return theta, value
+    tries, best = [theta], None
+    for n in range(MOST_READS):
+        losses = run.fold(log_loss_fold(problem, Z, tries), source, name=f"log-loss-{n + 1}")
+        measured = [
+            (*penalised(at.value / at.weight, at.gradient / at.weight, t, problem.ridge), t)
+            for at, t in zip(losses, tries, strict=True)
+        ]
+        lowest = min(measured, key=lambda one: one[0])
+        if best is not None and not lowest[0] < best[0]:
+            break
+        best = lowest
+        value, gradient, theta = best
+        here, slope = own(theta)
+        goal, promised = own.minimise(theta, gradient - slope)
+        if here - promised <= tol * value:
+            break
+        tries = [theta + step * (goal - theta) for step in STEPS]
+    return best[2], best[0]

@@ -1,0 +1,202 @@
+"""What one read finds out about candidate sets of prototypes, exactly.
+
+For each candidate Z: its own normal equations, so its own Omega; and, at coefficients guessed
+beforehand, the gradients by all its prototypes together,
+
+    dOmega/dz_j = 2/W sum_i u_i sum_t beta_jt r_it ds(x_i, z_j)/dz_j,   r = K theta - y.
+
+At the minimising theta this is the whole derivative: the terms of eq. 6 of Biggio 2015 are
+multiplied by the normal equations' residual, which is 0 (the envelope theorem).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.order import row_share
+from ..data.source import Chunk
+from ..passes.fold import Fold
+from .equations import Equations
+from .rows import block_rows, dense_blocks
+from .similarity import Similarity
+
+_ODD = 0x9E3779B97F4A7C15
+
+
+class Problem(NamedTuple):
+    """What is minimised, but for the prototypes."""
+
+    similarity: Similarity
+    ridge: float
+    n_classes: int
+    """0: the targets are numbers."""
+    shift: np.ndarray
+    """(T,) subtracted from the targets; the intercepts take it back."""
+    one_at_a_time: bool = False
+    """Prototypes move one at a time (the paper's Algorithm 1)."""
+    neighbours: Callable[[np.ndarray], np.ndarray] | None = None
+    """The moves of a structured prototype (p,): (k, p)."""
+
+    @property
+    def n_targets(self) -> int:
+        return len(self.shift)
+
+
+class Candidate(NamedTuple):
+    """Prototypes to be scored by a read."""
+
+    Z: np.ndarray
+    """(m, p)."""
+    theta: np.ndarray | None = None
+    """(m + 1, T) where the gradient is wanted; None = no gradient."""
+    held_out: int = -1
+    """The fold whose rows are kept apart; -1 = none."""
+
+
+class Found(NamedTuple):
+    """What a read found out about a candidate."""
+
+    equations: Equations
+    pull: np.ndarray
+    """(m, p) the sums of the gradient, without 2/W; zeros if none was wanted."""
+    held_out: Equations
+    """The same sums over the rows kept apart."""
+
+
+def targets(problem: Problem, y: np.ndarray) -> np.ndarray:
+    """(n, T) what is regressed on: numbers, or -1 and 1 for classes."""
+    if problem.n_classes == 0:
+        return y.reshape(-1, problem.n_targets) - problem.shift
+    if problem.n_classes == 2:
+        return (2.0 * y - 1.0)[:, None] - problem.shift
+    return np.where(y[:, None] == np.arange(problem.n_classes), 1.0, -1.0) - problem.shift
+
+
+def candidates_fold(
+    problem: Problem, candidates: Sequence[Candidate], n_folds: int = 1, seed: int = 0
+) -> Fold[list, list[Found]]:
+    """Fold: a `Found` for each candidate.
+
+    State 8 (2 (m + 1)(m + 1 + T) + m p) bytes a candidate.  A row's fold is `fold_of` it.
+    """
+    sizes = [c.Z.shape for c in candidates]
+    return Fold(
+        partial(_start, sizes, problem.n_targets),
+        partial(_step, problem, tuple(candidates), n_folds, seed),
+        _merge,
+        _finish,
+    )
+
+
+def fold_of(X: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
+    """(n,) the fold of each dense row: a hash of its content, so that copies stay together."""
+    bits = np.ascontiguousarray(X + 0.0, np.float64).view(np.uint64)  # no negative zeros
+    factors = np.cumprod(np.full(X.shape[1], _ODD, np.uint64))
+    return (row_share(bits @ factors, seed) * n_folds).astype(np.intp)
+
+
+def _start(sizes: list[tuple[int, int]], n_targets: int) -> list[dict[str, Any]]:
+    return [
+        {"sums": _zero(m, n_targets), "held_out": _zero(m, n_targets), "pull": np.zeros((m, p))}
+        for m, p in sizes
+    ]
+
+
+def _zero(m: int, n_targets: int) -> dict[str, np.ndarray]:
+    return {
+        "A": np.zeros((m + 1, m + 1)),
+        "c": np.zeros((m + 1, n_targets)),
+        "tail": np.zeros(2),  # sum of u y^2, sum of u
+    }
+
+
+def _step(
+    problem: Problem,
+    candidates: tuple[Candidate, ...],
+    n_folds: int,
+    seed: int,
+    state: list[dict[str, Any]],
+    chunk: Chunk,
+) -> list[dict[str, Any]]:
+    if not chunk.n_rows:
+        return state
+    Y = targets(problem, chunk.y)
+    split = any(c.held_out >= 0 for c in candidates)
+    size = block_rows(chunk.X.shape[1], max(len(c.Z) for c in candidates))
+    for rows, buffer in dense_blocks(chunk.X, size):
+        B, y = buffer[: rows.stop - rows.start], Y[rows]
+        u = None if chunk.weight is None else chunk.weight[rows]
+        folds = fold_of(B, n_folds, seed) if split else None
+        for candidate, sums in zip(candidates, state, strict=True):
+            S = problem.similarity.values(B, candidate.Z)
+            if candidate.held_out < 0:
+                add_rows(sums["sums"], S, y, u)
+                kept = B, S, y, u
+            else:
+                apart = folds == candidate.held_out
+                rest = ~apart
+                add_rows(sums["held_out"], S[apart], y[apart], None if u is None else u[apart])
+                kept = B[rest], S[rest], y[rest], None if u is None else u[rest]
+                add_rows(sums["sums"], *kept[1:])
+            if candidate.theta is not None and len(kept[0]):
+                sums["pull"] += pull(problem.similarity, candidate.Z, candidate.theta, *kept)
+    return state
+
+
+def add_rows(
+    sums: dict[str, np.ndarray], S: np.ndarray, Y: np.ndarray, u: np.ndarray | None
+) -> None:
+    """Add rows with similarities S, targets Y and weights u to normal equations, in place."""
+    m = S.shape[1]
+    if u is None:
+        US, UY, one, weight = S, Y, S.sum(axis=0), float(len(S))
+    else:
+        US, UY = S * u[:, None], Y * u[:, None]
+        one, weight = US.sum(axis=0), float(u.sum())
+    A, c = sums["A"], sums["c"]
+    A[:m, :m] += S.T @ US
+    A[:m, m] += one
+    A[m, :m] += one
+    A[m, m] += weight
+    c[:m] += S.T @ UY
+    c[m] += UY.sum(axis=0)
+    sums["tail"] += (UY * Y).sum(), weight
+
+
+def pull(
+    similarity: Similarity,
+    Z: np.ndarray,
+    theta: np.ndarray,
+    B: np.ndarray,
+    S: np.ndarray,
+    Y: np.ndarray,
+    u: np.ndarray | None,
+) -> np.ndarray:
+    """(m, p) sum over rows of u sum_t beta_t r_t ds/dz."""
+    beta = theta[:-1]
+    residual = S @ beta
+    residual += theta[-1] - Y
+    if u is not None:
+        residual *= u[:, None]
+    return similarity.pull(B, Z, S, residual @ beta.T)
+
+
+def equations_of(sums: dict[str, np.ndarray]) -> Equations:
+    return Equations(sums["A"], sums["c"], float(sums["tail"][0]), float(sums["tail"][1]))
+
+
+def _merge(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for x, y in zip(a, b, strict=True):
+        x["pull"] += y["pull"]
+        for part in ("sums", "held_out"):
+            for key in ("A", "c", "tail"):
+                x[part][key] += y[part][key]
+    return a
+
+
+def _finish(state: list[dict[str, Any]]) -> list[Found]:
+    return [Found(equations_of(s["sums"]), s["pull"], equations_of(s["held_out"])) for s in state]

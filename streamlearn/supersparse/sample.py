@@ -1,0 +1,120 @@
+"""The objective on rows in memory: where prototypes are sought before all rows are read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.source import Chunk
+from .equations import Equations, Solution, solve
+from .prototypes import Problem, _zero, add_rows, equations_of, pull, targets
+from .rows import block_rows, dense
+
+
+class SampleObjective:
+    """Omega as a function of the prototypes alone, over a sample of the rows.
+
+    The rows are sorted and equal ones put together, so that nothing depends on their order and a
+    weight of k is k copies to the last bit.  Holds 8 n (p + m + 2T + 2) bytes.
+    """
+
+    def __init__(self, problem: Problem, X: np.ndarray, Y: np.ndarray, u: np.ndarray) -> None:
+        self.problem, self.X, self.Y, self.u = problem, X, Y, u
+        self._S = np.empty((len(X), 0))
+        mean = u @ Y / u.sum()
+        self.spread = float((u @ (Y - mean) ** 2).sum() / u.sum())
+        """The targets' variance, all targets together: Omega without prototypes."""
+
+    @classmethod
+    def of_chunk(cls, problem: Problem, chunk: Chunk) -> SampleObjective:
+        X, Y, u = canonical(dense(chunk.X), targets(problem, chunk.y), chunk.weight)
+        return cls(problem, X, Y, u)
+
+    @property
+    def weight(self) -> float:
+        return float(self.u.sum())
+
+    @property
+    def n_rows(self) -> int:
+        """Rows: a weight of k counts as k, one below 1 as one."""
+        return max(len(self.X), int(self.weight))
+
+    def _blocks(self, m: int) -> list[slice]:
+        size = block_rows(self.X.shape[1], m)
+        return [slice(a, a + size) for a in range(0, len(self.X), size)]
+
+    def equations(self, Z: np.ndarray) -> Equations:
+        """The normal equations at Z; the similarities are kept for `gradient`."""
+        if self._S.shape[1] != len(Z):
+            self._S = np.empty((len(self.X), len(Z)))
+        sums = _zero(len(Z), self.problem.n_targets)
+        for rows in self._blocks(len(Z)):
+            S = self._S[rows] = self.problem.similarity.values(self.X[rows], Z)
+            add_rows(sums, S, self.Y[rows], self.u[rows])
+        return equations_of(sums)
+
+    def solution(self, Z: np.ndarray) -> Solution:
+        return solve(self.equations(Z), self.problem.ridge)
+
+    def gradient(self, Z: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """(m, p) dOmega/dZ at fixed theta; Z is that of the last `equations`."""
+        out = np.zeros(Z.shape)
+        for rows in self._blocks(len(Z)):
+            out += pull(
+                self.problem.similarity,
+                Z,
+                theta,
+                self.X[rows],
+                self._S[rows],
+                self.Y[rows],
+                self.u[rows],
+            )
+        return out * (2.0 / self.weight)
+
+    def residual(self, theta: np.ndarray) -> np.ndarray:
+        """(n, T) K theta - y for the prototypes of the last `equations`."""
+        return self._S @ theta[:-1] + theta[-1] - self.Y
+
+    def gains(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """(k,) how much Omega would fall with each of these as a further prototype.
+
+        Exact for the others held: |k' U r|^2 / (k' U k + lambda - k' U K A^-1 K' U k).  Follows
+        `equations`, whose prototypes have the coefficients theta.
+        """
+        m, ridge = self._S.shape[1], self.problem.ridge * self.weight
+        K = np.column_stack([self._S, np.ones(len(self.X))])
+        new = self.problem.similarity.values(self.X, rows)
+        weighted = new * self.u[:, None]
+        A = (K * self.u[:, None]).T @ K
+        A[np.arange(m), np.arange(m)] += ridge
+        A[np.arange(m + 1), np.arange(m + 1)] *= 1.0 + 1e-10
+        cross = K.T @ weighted
+        rest = (new * weighted).sum(axis=0) + ridge - (cross * np.linalg.solve(A, cross)).sum(0)
+        slope = weighted.T @ self.residual(theta)
+        floor = 1e-9 * self.weight + np.finfo(np.float64).tiny
+        return (slope**2).sum(axis=1) / np.maximum(rest, floor)
+
+    def repulsion(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Sum of s(z_i, z_j) over pairs, and its gradient (m, p)."""
+        similarity = self.problem.similarity
+        S = similarity.values(Z, Z)
+        R = 1.0 - np.eye(len(Z))
+        # s is symmetric: a pair's two derivatives are those by its second argument
+        return float(0.5 * (S * R).sum()), similarity.pull(Z, Z, S, R)
+
+    def part(self, keep: np.ndarray) -> SampleObjective:
+        """The objective on some of the rows."""
+        return SampleObjective(self.problem, self.X[keep], self.Y[keep], self.u[keep])
+
+
+def canonical(
+    X: np.ndarray, Y: np.ndarray, weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of positive weight in the order of their bytes; equal ones become one."""
+    table = np.hstack([X, Y]) + 0.0  # no negative zeros
+    u = np.ones(len(table)) if weight is None else np.asarray(weight, np.float64)
+    table, u = table[u > 0], u[u > 0]
+    keys = table.view(np.dtype((np.void, table.strides[0]))).ravel()
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    p = X.shape[1]
+    kept = table[first]
+    return np.ascontiguousarray(kept[:, :p]), kept[:, p:].copy(), np.bincount(which, u, len(first))

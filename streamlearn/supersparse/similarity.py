@@ -1,0 +1,205 @@
+"""Similarities s(x, z) of rows to prototypes, and their derivatives by the prototype.
+
+A similarity need be neither positive definite nor differentiable (Biggio 2015, section II).  What
+the search asks of one: its values, and `pull`, the sum over rows of R_ij ds(x_i, z_j)/dz_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+NAMES = ("rbf", "linear", "poly", "laplacian", "chi2")
+BOUNDED = ("rbf", "laplacian", "chi2")
+"""Named similarities that a prototype far from all rows does not make large."""
+_TINY = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """One similarity with its parameters; picklable if its callables are.
+
+    ==========  =============================================
+    rbf         exp(-gamma |x - z|^2)
+    linear      x.z
+    poly        (gamma x.z + coef0)^degree
+    laplacian   exp(-gamma |x - z|_1)
+    chi2        exp(-gamma sum_l (x_l - z_l)^2 / (x_l + z_l))
+    callable    ``function(X, Z)``
+    ==========  =============================================
+    """
+
+    name: str
+    """One of `NAMES`, or "callable"."""
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 1.0
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    """(X (n, p), Z (m, p)) -> (n, m), both arguments read-only float64."""
+    vjp: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
+    """(X, Z, R (n, m)) -> (m, p), the sum over rows i of R_ij ds(x_i, z_j)/dz_j."""
+    centre: np.ndarray | None = None
+    """(p,) subtracted from rows and prototypes first, for accuracy (rbf: no value changes)."""
+
+    @property
+    def has_gradient(self) -> bool:
+        """False: `pull` is the heuristic of eq. 7, a direction and no derivative."""
+        return self.function is None or self.vjp is not None
+
+    def values(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """(n, m) similarities, a new array."""
+        if self.function is not None:
+            return _checked(self.function, "similarity", (X, Z), (len(X), len(Z)))
+        return _VALUES[self.name](self, X, Z)
+
+    def pull(self, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray) -> np.ndarray:
+        """(m, p) sum over rows i of R_ij ds(x_i, z_j)/dz_j, given the values S.
+
+        A callable without a vjp gets s(x, z) (x - z) for the derivative (eq. 7): a move towards a
+        row makes it more similar.
+        """
+        if self.vjp is not None:
+            return _checked(self.vjp, "vjp", (X, Z, R), Z.shape)
+        if self.function is not None:
+            W = R * S
+            return W.T @ X - W.sum(axis=0)[:, None] * Z
+        return _PULLS[self.name](self, X, Z, S, R)
+
+
+def _checked(
+    function: Callable, word: str, arguments: tuple[np.ndarray, ...], shape: tuple[int, int]
+) -> np.ndarray:
+    """What a user's callable returns: finite, of this shape, its arguments left alone."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    views = [argument.view() for argument in arguments]
+    for view in views:
+        view.flags.writeable = False
+    try:
+        returned = function(*views)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise ValueError(
+            f"{word} {name} changes its input; it must work on a copy of what it is given"
+        ) from error
+    out = np.array(returned, dtype=np.float64)
+    if out.shape != shape:
+        shapes = " and ".join(str(argument.shape) for argument in arguments)
+        raise ValueError(
+            f"{word} {name} returned an array of shape {out.shape} for arguments of shapes "
+            f"{shapes}; expected {shape}"
+        )
+    if not np.isfinite(out).all():
+        i, j = np.argwhere(~np.isfinite(out))[0]
+        raise ValueError(
+            f"{word} {name} returned {out[i, j]} at [{i}, {j}]; every value must be finite"
+        )
+    return out
+
+
+def _centred(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (X, Z) if sim.centre is None else (X - sim.centre, Z - sim.centre)
+
+
+def _rbf(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    X, Z = _centred(sim, X, Z)
+    S = X @ (2.0 * sim.gamma * Z.T)
+    S -= sim.gamma * np.einsum("ij,ij->i", X, X)[:, None]
+    S -= sim.gamma * np.einsum("ij,ij->i", Z, Z)
+    np.minimum(S, 0.0, out=S)
+    return np.exp(S, out=S)
+
+
+def _rbf_pull(
+    sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
+) -> np.ndarray:
+    X, Z = _centred(sim, X, Z)
+    W = R * S
+    out = W.T @ X
+    out -= W.sum(axis=0)[:, None] * Z
+    out *= 2.0 * sim.gamma
+    return out
+
+
+def _linear(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    return X @ Z.T
+
+
+def _linear_pull(
+    sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
+) -> np.ndarray:
+    return R.T @ X
+
+
+def _poly(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    return (X @ (sim.gamma * Z.T) + sim.coef0) ** sim.degree
+
+
+def _poly_pull(
+    sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
+) -> np.ndarray:
+    inner = X @ (sim.gamma * Z.T) + sim.coef0
+    return (sim.degree * sim.gamma) * ((R * inner ** (sim.degree - 1)).T @ X)
+
+
+def _laplacian(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    S = np.empty((len(X), len(Z)))
+    for j, z in enumerate(Z):
+        S[:, j] = np.abs(X - z).sum(axis=1)
+    S *= -sim.gamma
+    return np.exp(S, out=S)
+
+
+def _laplacian_pull(
+    sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
+) -> np.ndarray:
+    W = R * S
+    return sim.gamma * np.array([W[:, j] @ np.sign(X - z) for j, z in enumerate(Z)])
+
+
+def _chi2(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    S = np.empty((len(X), len(Z)))
+    for j, z in enumerate(Z):
+        S[:, j] = ((X - z) ** 2 / np.maximum(X + z, _TINY)).sum(axis=1)
+    S *= -sim.gamma
+    return np.exp(S, out=S)
+
+
+def _chi2_pull(
+    sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
+) -> np.ndarray:
+    W = R * S
+    out = np.empty(Z.shape)
+    for j, z in enumerate(Z):
+        # (x - z)(3x + z)/(x + z)^2 in terms of the share x/(x + z), which cannot overflow
+        share = X / np.maximum(X + z, _TINY)
+        out[j] = sim.gamma * (W[:, j] @ ((2 * share - 1) * (2 * share + 1)))
+    return out
+
+
+_VALUES = dict(zip(NAMES, (_rbf, _linear, _poly, _laplacian, _chi2), strict=True))
+_PULLS = dict(
+    zip(NAMES, (_rbf_pull, _linear_pull, _poly_pull, _laplacian_pull, _chi2_pull), strict=True)
+)
+
+
+def make_similarity(
+    similarity: Any,
+    *,
+    gamma: float = 1.0,
+    degree: int = 3,
+    coef0: float = 1.0,
+    centre: np.ndarray | None = None,
+) -> Similarity:
+    """The similarity that the parameter of that name describes."""
+    if callable(similarity):
+        return Similarity("callable", function=similarity)
+    if isinstance(similarity, tuple):
+        function, vjp = similarity
+        return Similarity("callable", function=function, vjp=vjp)
+    if similarity != "rbf":
+        centre = None
+    return Similarity(similarity, float(gamma), int(degree), float(coef0), centre=centre)

@@ -1,0 +1,108 @@
+"""A compressed model answers as its original."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.neighbors import NearestCentroid
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import streamlearn as sl
+
+
+def moons(n=400, seed=0):
+    return make_moons(n, noise=0.2, random_state=seed)
+
+
+@pytest.fixture(scope="module")
+def svm():
+    return SVC(C=10).fit(*moons())
+
+
+def test_ten_prototypes_agree_with_an_svm_on_two_moons(svm):
+    X, _ = moons()
+    model = sl.compress(svm, X, 10)
+    other, _ = moons(4000, seed=1)
+    assert model.deviation_.agreement >= 0.99
+    assert np.mean(model.predict(other) == svm.predict(other)) >= 0.99
+    assert model.n_passes_ == 1
+    decision = model.decision_function(X) - svm.decision_function(X)
+    assert model.deviation_.rms == pytest.approx(np.sqrt(np.mean(decision**2)))
+    assert model.deviation_.largest == pytest.approx(np.abs(decision).max())
+    assert model.deviation_.weight == 400
+
+
+@pytest.mark.parametrize("scratch", [None, False])
+def test_more_rows_than_the_sample(svm, monkeypatch, scratch):
+    """One read evaluates the original; its answers are kept, or found out again in each read."""
+    monkeypatch.setattr("streamlearn.supersparse.model.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("streamlearn.supersparse.model.ROWS_PER_ENTRY", 0)
+    X, _ = moons(1500, seed=2)
+    with sl.config_context(scratch=scratch):
+        model = sl.compress(svm, sl.open_dataset(X, chunk_rows=500), 8, tol=1e-2)
+    assert model.deviation_.weight == 1500
+    assert model.deviation_.agreement > 0.98
+    trail = [record["objective"] for record in model.history_]
+    assert trail == sorted(trail, reverse=True)
+
+
+def test_many_classes_share_prototypes():
+    X, y = make_blobs(300, centers=4, random_state=0)
+    names = np.array(["a", "b", "c", "d"])[y]
+    svm = SVC().fit(X, names)
+    model = sl.compress(svm, X, 8)
+    assert model.coef_.shape == (4, 8)
+    assert model.deviation_.agreement > 0.97
+    assert set(model.predict(X[:50])) <= set(names)
+
+
+def test_regressors_forests_and_our_own():
+    X, y = moons(300)
+    z = np.sin(3 * X[:, 0]) + X[:, 1]
+    for model in (
+        KernelRidge(kernel="rbf", alpha=0.1).fit(X, z),
+        RandomForestRegressor(5, random_state=0).fit(X, z),
+        sl.AdditiveRegressor(n_bases=6).fit(X, z),
+    ):
+        small = sl.compress(model, X, 6)
+        assert small.deviation_.rms < 0.35 * z.std()
+        assert small.deviation_.agreement == 1.0
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    assert sl.compress(forest, X, 8).deviation_.agreement > 0.9
+
+
+def test_weights_of_the_rows_count(svm):
+    import pandas as pd
+
+    X, _ = moons()
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(w=(X[:, 0] > 0.5).astype(float))
+    kept = sl.compress(svm, sl.open_dataset(frame, weight="w"), 4)
+    alone = sl.compress(svm, X[X[:, 0] > 0.5], 4, gamma=kept.gamma_)
+    assert kept.deviation_.weight == alone.deviation_.weight
+    assert kept.deviation_.rms == pytest.approx(alone.deviation_.rms, rel=1e-3)
+
+
+def test_refused_by_name(svm):
+    X, y = moons(60)
+    with pytest.raises(NotFittedError):
+        sl.compress(SVC(), X, 3)
+    scaler = StandardScaler().fit(X)
+    with pytest.raises(TypeError, match="StandardScaler has no predict"):
+        sl.compress(scaler, X, 3)
+    with pytest.raises(ValueError, match="X has 1 features, but SVC"):
+        sl.compress(svm, X[:, :1], 3)
+    with pytest.raises(ValueError, match="n_prototypes=100 but the data have n_samples=60"):
+        sl.compress(svm, X, 100)
+    with pytest.raises(TypeError, match="gives 2 columns; compress takes regressors of one"):
+        sl.compress(MultiOutputRegressor(KernelRidge()).fit(X, X), X, 3)
+    blobs, label = make_blobs(80, centers=4, random_state=0)
+    with pytest.raises(TypeError, match="6 columns for 4 classes.*ovr"):
+        sl.compress(SVC(decision_function_shape="ovo").fit(blobs, label), blobs, 3)
+    bare = NearestCentroid().fit(X, y)
+    if not hasattr(bare, "decision_function") and not hasattr(bare, "predict_proba"):
+        with pytest.raises(TypeError, match="neither decision_function nor predict_proba"):
+            sl.compress(bare, X, 3)

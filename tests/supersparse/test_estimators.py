@@ -1,0 +1,96 @@
+"""The estimators as scikit-learn and their users see them."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import streamlearn as sl
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@parametrize_with_checks(
+    [
+        sl.SuperSparseRegressor(),
+        sl.SuperSparseClassifier(),
+        sl.SuperSparseRegressorCV((1, 2), cv=2),
+        sl.SuperSparseClassifierCV((1, 2), cv=2),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def moons(n=300):
+    return make_moons(n, noise=0.15, random_state=0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_log_loss_coefficients_are_those_of_logistic_regression(classes):
+    X, y = make_blobs(300, centers=classes, cluster_std=3.0, random_state=0)
+    model = sl.SuperSparseClassifier(4, ridge=1e-3).fit(X, y)
+    S = model.similarity_.values(X.astype(np.float64), model.prototypes_)
+    oracle = LogisticRegression(C=1 / (2 * 1e-3 * len(X)), tol=1e-10, max_iter=10_000).fit(S, y)
+    np.testing.assert_allclose(model.predict_proba(X), oracle.predict_proba(S), atol=1e-5)
+
+
+def test_refit_by_reads_is_the_refit_in_memory(monkeypatch):
+    X, y = moons(600)
+    start = X[:4]
+    options = {"init": start, "tol": 1e-6, "n_passes": 60}
+    monkeypatch.setattr("streamlearn.supersparse.descent.SWAPS", 0)
+    whole = sl.SuperSparseClassifier(4, **options).fit(X, y)
+    monkeypatch.setattr("streamlearn.supersparse.model.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("streamlearn.supersparse.model.ROWS_PER_ENTRY", 0)
+    streamed = sl.SuperSparseClassifier(4, **options).fit(X, y)
+    losses = [m.history_[-1]["log_loss_objective"] for m in (whole, streamed)]
+    assert losses[1] == pytest.approx(losses[0], rel=2e-2)
+    assert streamed.score(X, y) == pytest.approx(whole.score(X, y), abs=0.01)
+
+
+def test_classes_share_prototypes():
+    X, y = make_blobs(300, centers=5, random_state=1)
+    model = sl.SuperSparseClassifier(6).fit(X, y)
+    assert model.prototypes_.shape == (6, 2)
+    assert model.coef_.shape == (5, 6)
+    assert model.score(X, y) > 0.9
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_squared_error_is_the_papers():
+    """Binary targets -1 and 1: the decisions are those of the regressor."""
+    X, y = moons()
+    options = {"n_prototypes": 5, "init": X[:5]}
+    model = sl.SuperSparseClassifier(**options, loss="squared_error").fit(X, y)
+    same = sl.SuperSparseRegressor(**options).fit(X, 2.0 * y - 1.0)
+    np.testing.assert_allclose(model.decision_function(X), same.predict(X), atol=1e-3)
+
+
+def test_what_a_fit_tells():
+    X, y = moons()
+    model = sl.SuperSparseClassifier(5, loss="squared_error").fit(X, y)
+    size = np.abs(model.coef_[0])
+    assert (np.diff(size) <= 0).all()
+    assert model.increase_.shape == (5,)
+    assert model.gamma_ == pytest.approx(1 / (2 * X.var()), rel=1e-6)
+    assert model.certificate_.converged
+    assert model.certificate_.dual is None
+
+
+def test_paper_schedule_reaches_a_like_place():
+    X, y = moons()
+    all_at_once = sl.SuperSparseClassifier(4, loss="squared_error").fit(X, y)
+    paper = sl.SuperSparseClassifier(4, loss="squared_error", schedule="paper").fit(X, y)
+    assert paper.score(X, y) > 0.95
+    assert paper.certificate_.objective < 2 * all_at_once.certificate_.objective
+
+
+def test_more_than_the_budget_is_refused():
+    X, y = moons()
+    with (
+        sl.config_context(memory_budget="6MiB"),
+        pytest.raises(sl.MemoryBudgetError, match="prototypes"),
+    ):
+        sl.SuperSparseClassifier(200).fit(X, y)
