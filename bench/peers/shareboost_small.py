@@ -191,11 +191,10 @@ def pieces(shared, tiny, rivals):
 
         svm = SVC(C=10, gamma=0.025, cache_size=1000).fit(V, y)
     rows = []
-    for size in (10, 25, 50, 100, 150, 200, 230):
-        if size <= n:
-            at = model.at(size)
-            row = {"pieces": len(at.choices_), "test error, %": 100 * (1 - at.score(Vt, yt))}
-            rows.append(row | {"anchors": len({a for a, _ in at.choices_})})
+    for size in [k for k in (10, 25, 50, 100, 150, 200) if k < n] + [n]:
+        at = model.at(size)
+        row = {"pieces": len(at.choices_), "test error, %": 100 * (1 - at.score(Vt, yt))}
+        rows.append(row | {"anchors": len({a for a, _ in at.choices_})})
     if svm is not None:
         rows.append({"test error, %": 100 * (1 - svm.score(Vt, yt)), "pieces": "RBF SVM",
                      "anchors": len(svm.support_)})  # fmt: skip

@@ -31,7 +31,7 @@ SUFFICIENT = 1e-4
 JITTER = {"newton": 1e-10, "blocks": 1e-6}
 """Added to correlations; a thousand times more whenever no step is seen to lower the value."""
 MOST_JITTER = 1.0
-LIGHT = 1e-3
+LIGHT = 1e-4
 """Rows of a smaller rho (1 - rho) add to a block's diagonal alone."""
 ROUNDING = {True: 1e-12, False: 1e-7}
 """Relative error of a value summed in float64, and (not `newton`) perhaps in float32."""

@@ -202,10 +202,11 @@ class ShareBoostClassifier(Selector, StreamClassifier):
         intercept, loss = best_intercept(shares)
         table = residual(np.tile(intercept, (K, 1)), np.arange(K), np.ones(K))
         read = Reader(run, dataset, dataset.feature_names)
-        block = needs.block_of(self._size(dataset, summary), needs.score_state_bytes(run.plan))
+        size = self._size(dataset, summary)
+        # the budget that a checkpoint keeps: a resumed fit cuts the same blocks
+        block = needs.block_of(size, needs.score_state_bytes(size, run.plan.budget))
         kind, search = make_search(self, run, read, dataset, summary, penalty, sample, block)
         read.precede(start_fold(table, summary.total_weight, dtype))
-        size = self._size(dataset, summary)
         source = ThinSource(size.n_rows, size.thin_rows, size.side_row_nbytes)
         side = Side(
             run,

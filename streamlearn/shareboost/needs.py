@@ -68,7 +68,7 @@ def block_of(size: Size, state_bytes: int) -> int:
 def needs_of(size: Size) -> list[Needs]:
     """The phases: scoring, fetching, correcting."""
     budget = get_config().memory_budget or available_bytes() // 4
-    block = block_of(size, max(budget // SCORE_SHARE, size.unit_bytes))
+    block = block_of(size, score_state_bytes(size, budget))
     K, item = size.n_classes, size.itemsize
     start = 16 + K * item
     n = 1 + size.n_selected * size.width
@@ -108,10 +108,9 @@ def needs_of(size: Size) -> list[Needs]:
     ]
 
 
-def score_state_bytes(plan: Plan) -> int:
-    """What the plan allows one state of a scoring read."""
-    terms = dict(plan.terms)["score"]
-    return next(term.each_bytes for term in terms if term.label == "state")
+def score_state_bytes(size: Size, budget: int) -> int:
+    """What one state of a scoring read may take."""
+    return max(budget // SCORE_SHARE, size.unit_bytes)
 
 
 def fits_in_memory(size: Size, plan: Plan) -> bool:

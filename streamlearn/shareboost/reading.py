@@ -14,12 +14,12 @@ class Reader:
     def __init__(self, run: Any, source: Any, names: Sequence[str]) -> None:
         self._run, self._source, self.names = run, source, tuple(names)
         self.n_columns_read = 0
-        self._n_reads = 0
+        self.n_reads = 0
         self._before: Fold | None = None
 
-    def resume(self, n_columns_read: int) -> None:
+    def resume(self, n_columns_read: int, n_reads: int) -> None:
         """Go on after a kill: what comes before the first read is done."""
-        self.n_columns_read, self._before = n_columns_read, None
+        self.n_columns_read, self.n_reads, self._before = n_columns_read, n_reads, None
 
     def precede(self, fold: Fold) -> None:
         """Have the next read compute this fold too, before its own."""
@@ -28,8 +28,8 @@ class Reader:
     def __call__(self, fold: Fold, columns: Sequence[int] | None, name: str) -> Any:
         """One read of these columns (None: all)."""
         self.n_columns_read += len(self.names if columns is None else columns)
-        self._n_reads += 1
-        source, name = self.part(columns), f"{name}-{self._n_reads}"
+        self.n_reads += 1
+        source, name = self.part(columns), f"{name}-{self.n_reads}"
         if self._before is None:
             return self._run.fold(fold, source, name=name)
         before, self._before = self._before, None

@@ -66,7 +66,7 @@ class Side:
         self._run, self.source, self.layout = run, source, layout
         self._capacity, self._in_memory = capacity, in_memory
         self._kept: list[Chunk] | None = None
-        self._n_reads = 0
+        self.n_reads = 0
 
     def add(self, state: RowState, columns: Sequence[int]) -> None:
         """Select columns of a row state that a read has written."""
@@ -94,10 +94,10 @@ class Side:
 
     def fold(self, fold: Fold) -> Any:
         """A read of the side store that only sums."""
-        self._n_reads += 1
+        self.n_reads += 1
         if not self._in_memory:
             fold = Fold(fold.start, fold.step, fold.merge, fold.finish, self.layout.states)
-            return self._run.fold(fold, self.source, name=f"correct-{self._n_reads}")
+            return self._run.fold(fold, self.source, name=f"correct-{self.n_reads}")
         if self._kept is None:
             self._load()
         return fold_in_memory(fold, self.source.refs(), self._kept, self._run.plan.lanes_in_flight)

@@ -301,6 +301,7 @@ class Training:
                 "search": self._search.state(),
                 "n_rounds": self._n_rounds,
                 "n_columns_read": self._read.n_columns_read,
+                "n_reads": [self._read.n_reads, self._side.n_reads],
                 "gains": [[n, gain] for n, gain in self._gain_at.items()],
                 "base": self._base,
                 "converged": self.converged,
@@ -312,6 +313,7 @@ class Training:
         self.theta, self._side.layout = kept["theta"], kept["layout"]
         self._search.restore(kept["search"])
         self._n_rounds = kept["n_rounds"]
-        self._read.resume(kept["n_columns_read"])
+        n_wide, self._side.n_reads = kept["n_reads"]
+        self._read.resume(kept["n_columns_read"], n_wide)
         self._gain_at = dict(kept["gains"])
         self._base, self.converged = kept["base"], kept["converged"]

@@ -27,7 +27,7 @@ def test_scikit_learn_checks(estimator, check):
         {"rule": "lookahead"},
         {"candidates": "products"},
         {"candidates": "stumps"},
-        {"candidates": "pieces", "n_anchors": 6, "n_radii": 3},
+        {"candidates": "pieces", "n_anchors": 6, "n_radii": 3, "ridge": 1e-3},
         {"groups": np.arange(12) // 3},
         {"columns_per_pass": 3},
     ],
@@ -235,7 +235,9 @@ def test_lookahead_takes_the_best_single_step():
     assert model.certificate_.objective == pytest.approx(min(values), rel=1e-7)
 
 
-@pytest.mark.parametrize("kw", [{}, {"candidates": "pieces", "n_anchors": 5, "n_radii": 3}])
+@pytest.mark.parametrize(
+    "kw", [{}, {"candidates": "pieces", "n_anchors": 5, "n_radii": 3, "ridge": 1e-4}]
+)
 def test_the_side_store_gives_the_same_bits_from_disk(monkeypatch, kw):
     X, y, _ = planted(3000, 10, columns=(1, 4))
     how = dict(n_selected=5, prune=True, columns_per_pass=2) | kw
