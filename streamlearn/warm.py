@@ -48,6 +48,7 @@ def _warm_additive() -> None:
     from .additive.estimators import AdditiveClassifier, AdditiveRegressor
     from .additive.kernels import NONE, empty_sums, gradient_rows, make_point, margins_rows
     from .data.open import open_dataset
+    from .numeric.bsplines import Coordinates
     from .numeric.losses import LogLoss
     from .passes.summary import summary_fold
 
@@ -72,6 +73,11 @@ def _warm_additive() -> None:
             sums = empty_sums(*point.W.shape)
             gradient_rows(chunk.X, model.bases_, LogLoss(), point, 2.0 * y - 1.0, NONE, sums)
             margins_rows(chunk.X, model.bases_, point.W, np.empty((N_ROWS, 1)))
+    for table in (single, double):  # what a reader of columns does while it decodes them
+        columns = [np.ascontiguousarray(column) for column in table.T]
+        for column in columns:
+            column.flags.writeable = False
+        Coordinates(model.bases_)(columns, range(3), np.empty((3, N_ROWS), np.float32), 0)
     for table in (single, tables[2]):  # sweeps take coordinates, of one dtype
         for loss in ("log_loss", "squared_hinge", "hinge"):
             AdditiveClassifier(loss=loss, solver="dual-cd", n_bases=4, max_passes=3).fit(table, y)

@@ -84,7 +84,7 @@ class SelectedPrototypes:
         jobs, trails, searches = [], [], []
         for fold in [*range(self.cv), -1]:
             part = rows if fold < 0 else rows.part(folds != fold)
-            check_fold(part, sizes[-1], self.cv)
+            check_fold(part, sizes[-1], self.cv, rows.n_rows)
             for m, Z in descent(part, sizes, self):
                 trail: list[Point] = []
                 jobs.append((fold, m))
@@ -161,12 +161,12 @@ def descent(
     return out
 
 
-def check_fold(part: SampleObjective, m: int, cv: int) -> None:
+def check_fold(part: SampleObjective, m: int, cv: int, n_rows: int) -> None:
     """Refuse more prototypes than a fold's training rows."""
     if m > part.n_rows:
         raise ValueError(
-            f"n_prototypes up to {m} but a fold of cv={cv} leaves n_samples={part.n_rows} "
-            "to train on; use fewer prototypes or folds"
+            f"n_prototypes up to {m} but of n_samples={n_rows} a fold of cv={cv} leaves "
+            f"{part.n_rows} to train on; use fewer prototypes or folds"
         )
 
 

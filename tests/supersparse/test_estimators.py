@@ -9,6 +9,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import streamlearn as sl
 
 
+def expected_failures(estimator):
+    """`cv` is a number of folds by the hash of a row's content; these checks give lists of rows."""
+    if not hasattr(estimator, "cv"):
+        return {}
+    reason = "cv takes a number of folds, not lists of row numbers"
+    return {
+        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks(
@@ -17,7 +27,8 @@ import streamlearn as sl
         sl.SuperSparseClassifier(),
         sl.SuperSparseRegressorCV((1, 2), cv=2),
         sl.SuperSparseClassifierCV((1, 2), cv=2),
-    ]
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
