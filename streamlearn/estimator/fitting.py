@@ -70,7 +70,11 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
     validation = None if held_out is None else CodedSource(held_out, classes)
     coded = CodedSource(dataset, classes)
     sample = (coded.code(read.sample().chunk(), dataset.refs()[0]),) if wanted else ()
-    outcome = model._fit(run, coded, summary, validation, *sample)
+    conclude(model, run, model._fit(run, coded, summary, validation, *sample))
+
+
+def conclude(model: Any, run: Any, outcome: Any) -> None:
+    """Set what every fitted model tells of its reads; `outcome` is the certificate without them."""
     model.history_ = list(run.history)
     model.plan_ = run.plan
     model.n_passes_ = run.n_passes

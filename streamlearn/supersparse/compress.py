@@ -17,7 +17,7 @@ from ..engine.run import Run
 from ..engine.scratch import scratch_allowed
 from ..engine.settle import settled
 from ..estimator.certificate import warn_unless_converged
-from ..estimator.fitting import replan
+from ..estimator.fitting import conclude, replan
 from ..estimator.inputs import is_named, open_data
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, run_fold
@@ -193,17 +193,7 @@ def _fit(model: Any, run: Run, dataset: Any, answers: Callable, costs: _Costs) -
     certificate = model._finish(reading, source, rows, whole)
     classify = hasattr(model, "classes_")
     model.deviation_ = reading.fold(deviation_fold(model, classify), source, name="deviation")
-    model.history_ = list(run.history)
-    model.plan_ = run.plan
-    model.n_passes_ = run.n_passes
-    model.certificate_ = replace(
-        certificate,
-        n_passes=run.n_passes,
-        rows_read=run.rows_read,
-        bytes_read=run.bytes_read,
-        seconds=run.seconds,
-        peak_memory_bytes=run.peak_memory_bytes,
-    )
+    conclude(model, run, certificate)
 
 
 def _as_it_is(chunk: Chunk) -> Chunk:
