@@ -3,12 +3,21 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import xlogy
 
+EPSILON = 0.1
 LOSS = {
     "log_loss": lambda y, f: np.logaddexp(0, -y * f),
     "squared_hinge": lambda y, f: np.maximum(0, 1 - y * f) ** 2,
     "hinge": lambda y, f: np.maximum(0, 1 - y * f),
     "squared_error": lambda y, f: (y - f) ** 2,
+    "epsilon_insensitive": lambda y, f: np.maximum(0, abs(y - f) - EPSILON),
+    "squared_epsilon_insensitive": lambda y, f: np.maximum(0, abs(y - f) - EPSILON) ** 2,
+    "huber": lambda y, f: np.where(
+        abs(y - f) <= EPSILON, 0.5 * (y - f) ** 2, EPSILON * (abs(y - f) - 0.5 * EPSILON)
+    ),
+    "poisson": lambda y, f: xlogy(y, y) - y * f - y + np.exp(f),
+    "gamma": lambda y, f: y * np.exp(-f) - 1 - np.log(y) + f,
 }
 """y is +1 / -1, or a number."""
 
@@ -16,6 +25,12 @@ SLOPE = {
     "log_loss": lambda y, f: -y / (1 + np.exp(y * f)),
     "squared_hinge": lambda y, f: -2 * y * np.maximum(0, 1 - y * f),
     "squared_error": lambda y, f: 2 * (f - y),
+    "squared_epsilon_insensitive": lambda y, f: (
+        2 * np.sign(f - y) * np.maximum(0, abs(f - y) - EPSILON)
+    ),
+    "huber": lambda y, f: np.clip(f - y, -EPSILON, EPSILON),
+    "poisson": lambda y, f: np.exp(f) - y,
+    "gamma": lambda y, f: 1 - y * np.exp(-f),
 }
 
 

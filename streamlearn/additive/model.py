@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
@@ -16,13 +16,22 @@ from ..numeric.bsplines import Bases, evaluate
 from ..numeric.roughness import make_reference, make_roughness
 from ..solvers.newton import relative_gap
 from . import needs
+from .adjusted import Adjustment, adjust, adjusted, without_column
 from .embeddings import BASIS_CONSTRAINTS, fit_bases, mean_splines, reference_vector
 from .kernels import margins_rows
-from .objective import LOSSES, Problem
+from .objective import Problem, make_loss
+from .pegasos import fit_pegasos
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
+from .warm_start import warm_bases, warm_point
+
+WARM = ("newton", "lbfgs")
+"""Solvers that can start from coefficients, and take directions from a sample."""
 
 SINGLE_TOL = 1e-7
 """Tolerances from here on are above the rounding of float32 passes."""
+
+
+WARM_PARTS = ("bases", "coef", "intercept")
 
 
 class AdditiveModel:
@@ -35,6 +44,8 @@ class AdditiveModel:
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_passes": [Interval(Integral, 2, None, closed="left")],
         "early_stopping": ["boolean"],
+        "solver": [StrOptions({"auto", "newton", "dual-cd", "lbfgs", "pegasos"})],
+        "warm_start": ["boolean"],
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
     _accepts_sparse = True
@@ -43,67 +54,114 @@ class AdditiveModel:
 
     def _choice(self, dataset: Any) -> needs.Choice:
         """The solver, chosen from metadata: the plan that is shown is the one that is run."""
-        solver = getattr(self, "solver", "auto")
-        return needs.choose(self.loss, solver, needs.size_of(self, dataset))
+        size = needs.size_of(self, dataset)
+        choice = needs.choose(self.loss, self.solver, size, self._is_joint)
+        if self.warm_start and choice.solver not in WARM:
+            raise ValueError(
+                f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
+                f"{choice.solver!r}, which does not start from coefficients; leave it out"
+                + ("" if choice.solver != "pegasos" else ", or go on with partial_fit")
+            )
+        return choice
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
         size = needs.size_of(self, dataset, summary)
         return needs.needs_of(self._choice(dataset).solver, size, self.max_passes)
 
     def _sample_rows(self, dataset: Any) -> int:
-        wanted = self._choice(dataset).solver == "newton"
+        wanted = self._choice(dataset).solver in WARM
         return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
 
     # Fitting.
 
+    _is_joint = False
+    """Whether the loss is the multinomial one."""
+
+    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
+        """What is done to targets and weights before a solver sees them."""
+        return Adjustment(loss=self.loss)
+
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
         choice = self._choice(dataset)
-        problem = self._problem(dataset, summary, choice.solver)
+        adjustment = self._adjustment(dataset, summary)
+        dataset, validation = (adjusted(rows, adjustment) for rows in (dataset, validation))
+        before = self._before(run)
+        problem = self._problem(dataset, summary, adjustment, choice.solver, before)
         watch = Watch(run, problem, validation, self.early_stopping)
         reads = {"tol": self.tol, "max_reads": max(self.max_passes - 1, 1)}
         if choice.solver == "gram":
             outcome = fit_gram(run, dataset, problem, watch, self.tol)
-        elif choice.solver == "newton":
+        elif choice.solver in ("newton", "lbfgs"):
             outcome = fit_newton(
                 run,
                 dataset,
                 problem,
-                sample,
-                summary.total_weight,
+                adjust(adjustment, sample),
                 watch,
                 **reads,
+                start=warm_point(problem, before),
                 share=needs.sample_share(sample, summary.total_weight),
                 seed=self.random_state,
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
+                matrix_free=choice.solver == "lbfgs",
             )
         else:
             labels = needs.labels_of_refs(dataset, run.source, summary)
-            outcome = fit_dual(
-                run, dataset, problem, labels, watch, **reads, seed=self.random_state
-            )
+            if choice.solver == "pegasos":
+                reads["total_weight"] = self._total_weight(summary, adjustment)
+            train = fit_pegasos if choice.solver == "pegasos" else fit_dual
+            outcome = train(run, dataset, problem, labels, watch, **reads, seed=self.random_state)
         self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
         return self._certificate(outcome, choice)
 
-    def _problem(self, dataset: Any, summary: Any, solver: str) -> Problem:
-        bases = fit_bases(summary, self.n_bases, self.degree, self.knots, dataset.dtype)
+    def _problem(
+        self, dataset: Any, summary: Any, adjustment: Adjustment, solver: str, before: Any = None
+    ) -> Problem:
+        regression = not hasattr(self, "classes_")
+        summary = without_column(summary, adjustment.column)
+        if before is not None:
+            bases = warm_bases(before, dataset.n_features)
+        else:
+            bases = fit_bases(summary, self.n_bases, self.degree, self.knots, dataset.dtype)
         roughness = make_roughness(bases, self.penalty_order, self.penalty_scale)
         c = reference_vector(summary, bases, dataset.sparse)
-        classes = getattr(self, "classes_", None)
-        regression = classes is None
+        n_classes = 2 if regression else len(self.classes_)
         return Problem(
             bases,
             roughness,
             make_reference(roughness, c),
-            LOSSES[self.loss],
+            make_loss(self.loss, getattr(self, "epsilon", 0.0)),
             float(self.C),
             float(self.intercept_scaling),
-            1 if regression or len(classes) == 2 else len(classes),
-            float(summary.labels.mean) if regression else 0.0,
-            single=solver == "newton" and not regression and self.tol >= SINGLE_TOL,
+            1 if n_classes == 2 else n_classes,
+            self._target_mean(summary, adjustment) if regression else 0.0,
+            single=solver in ("newton", "lbfgs") and not regression and self.tol >= SINGLE_TOL,
+            joint=self._is_joint and n_classes > 2,
         )
+
+    def _target_mean(self, summary: Any, adjustment: Adjustment) -> float:
+        return 0.0
+
+    def _total_weight(self, summary: Any, adjustment: Adjustment) -> float:
+        """Of all rows, as the losses count them."""
+        if adjustment.class_weight is None:
+            return float(summary.total_weight)
+        counts = summary.labels.counts
+        return float(counts[counts > 0] @ adjustment.class_weight)
+
+    def _before(self, run: Any) -> dict[str, Any] | None:
+        """The last fit, where a warm start begins; a checkpoint keeps it."""
+        if not self.warm_start:
+            return None
+        before = run.restore("warm-start")
+        if before is None and hasattr(self, "coef_"):
+            before = {name: part for name, part in self._state().items() if name in WARM_PARTS}
+            run.commit("warm-start", before)
+        return before
 
     def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
         """Set the fitted attributes: terms less their training means, which go to the intercept."""
+        theta = problem.by_output(theta)
         W, b = theta[:, :-1].copy(), theta[:, -1] - theta[:, :-1] @ problem.reference.c
         first = problem.bases.first
         for a, z in zip(first[:-1], first[1:], strict=True):

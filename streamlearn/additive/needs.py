@@ -8,7 +8,7 @@ import numpy as np
 
 from ..config import format_bytes, get_config
 from ..engine.plan import Needs
-from ..solvers.newton import PAIRS
+from ..solvers.lbfgs import PAIRS
 from .dual_cd import GROUP
 
 NEWTON_DIM = 8000
@@ -26,7 +26,7 @@ class Choice(NamedTuple):
     """A solver and why it was taken."""
 
     solver: str
-    """"newton", "dual-cd" or "gram"."""
+    """One of `OFFERED`, or "gram"."""
     reason: str
 
 
@@ -69,30 +69,55 @@ def _n_bases(column: Any, n_bases: int) -> int:
     return min(n, n_bases) if n > 1 else 0
 
 
-def choose(loss: str, solver: str, size: Size) -> Choice:
-    """The solver to use."""
+NEWTON, DUAL, LBFGS, PEGASOS = "newton", "dual-cd", "lbfgs", "pegasos"
+OFFERED: dict[str, tuple[str, ...]] = {
+    "log_loss": (NEWTON, DUAL, LBFGS, PEGASOS),
+    "multinomial log_loss": (LBFGS,),
+    "squared_hinge": (NEWTON, DUAL, LBFGS),
+    "hinge": (DUAL, PEGASOS),
+    "squared_error": (NEWTON, DUAL, LBFGS),
+    "epsilon_insensitive": (DUAL, PEGASOS),
+    "squared_epsilon_insensitive": (NEWTON, DUAL, LBFGS),
+    "huber": (NEWTON, DUAL, LBFGS, PEGASOS),
+    "poisson": (NEWTON, LBFGS),
+    "gamma": (NEWTON, LBFGS),
+}
+"""The solvers of each loss, the one for small problems first, then that for large ones."""
+WHY_NOT = {
+    NEWTON: "needs a smooth loss of one output at a time",
+    LBFGS: "needs a smooth loss",
+    DUAL: "needs a loss whose dual variables can be minimised one at a time",
+    PEGASOS: "needs a loss of bounded slope and one output at a time",
+}
+
+
+def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
+    """The solver to use; `joint`: of the multinomial loss."""
+    name = f"multinomial {loss}" if joint else loss
+    offered = OFFERED[name]
+    if solver not in ("auto", *offered):
+        raise ValueError(
+            f"solver={solver!r} {WHY_NOT[solver]}, got loss={loss!r}"
+            + (" with multi_class='multinomial'" if joint else "")
+            + f"; use solver={' or '.join(map(repr, offered))}"
+        )
     matrix = 8 * size.dim**2
-    if loss == "squared_error":
-        if matrix <= GRAM_NBYTES:
-            return Choice("gram", "squared error: one Gram of all rows is exact")
-        return Choice("newton", f"a Gram of {format_bytes(matrix)} is too large for every lane")
-    if loss == "hinge":
-        if solver == "newton":
-            raise ValueError(
-                "solver='newton' needs a smooth loss, got loss='hinge'; use solver='dual-cd' or "
-                "loss='squared_hinge'"
-            )
-        return Choice("dual-cd", "" if solver != "auto" else "dual-cd as the hinge is not smooth")
+    if loss == "squared_error" and solver in ("auto", NEWTON) and matrix <= GRAM_NBYTES:
+        return Choice("gram", "squared error: one Gram of all rows is exact")
     if solver != "auto":
         return Choice(solver, "")
+    large = DUAL if DUAL in offered else LBFGS
+    if NEWTON not in offered:
+        why = "the outputs are one problem" if joint else f"{loss} is not smooth"
+        return Choice(large, f"{large} as {why}")
     room = (get_config().memory_budget or UNSET_BUDGET) // 2
     if size.dim > NEWTON_DIM:
-        return Choice("dual-cd", f"dual-cd as up to {size.dim} coefficients are over {NEWTON_DIM}")
+        return Choice(large, f"{large} as up to {size.dim} coefficients are over {NEWTON_DIM}")
     if matrix > room:
         return Choice(
-            "dual-cd", f"dual-cd as a matrix of {format_bytes(matrix)} is over half of the budget"
+            large, f"{large} as a matrix of {format_bytes(matrix)} is over half of the budget"
         )
-    return Choice("newton", f"newton as {loss} is smooth, with at most {size.dim} coefficients")
+    return Choice(NEWTON, f"newton as {loss} is smooth, with at most {size.dim} coefficients")
 
 
 def sample_rows(size: Size) -> int:
@@ -119,22 +144,28 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     dim, K = size.dim, size.n_outputs
     model, matrix = 3 * 8 * K * dim, 8 * dim**2
     sums = 3 * 8 * K * (dim + 8)
-    per_row = 32.0 + 8 * K
+    per_row = 48.0 + 24 * K  # targets, weights, decisions, probabilities, slopes
     if solver == "gram":
         return [Needs("gram", matrix + sums, per_row, matrix, model)]
-    if solver == "newton":
+    if solver in (NEWTON, LBFGS):
         rows = min(sample_rows(size), size.n_rows)
         sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
         lessons = 2 * PAIRS * 8 * K * (dim + 1)
-        grown = K * matrix if may_grow(K, dim) else 0
+        held = 0
+        if solver == NEWTON:
+            held = matrix
+        else:  # products with the sample: vectors as long as the problem, and as its rows
+            lessons += 8 * 8 * K * (dim + 1)
+            sample += 3 * 8 * K * rows
+        grown = K * matrix if solver == NEWTON and may_grow(K, dim) else 0
         state = sums + grown
         passes = (1, max_passes - 1)
-        driver = sample + lessons + matrix + grown
+        driver = sample + lessons + held + grown
         copied = 4 * size.n_columns if get_config().scratch and not size.in_memory else 0
         disk = copied + 16 if copied else 0
         return [
             Needs(
-                "newton",
+                solver,
                 state,
                 per_row + copied,
                 driver,
@@ -143,13 +174,26 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
                 passes=passes,
             )
         ]
+    if solver == PEGASOS:
+        return [
+            Needs(
+                PEGASOS,
+                (2 * 3 + 4) * 8 * K * (dim + 8),
+                per_row + 24,
+                0,
+                model,
+                group=GROUP,
+                passes=(1, max_passes - 1),
+            ),
+            Needs("certificate", sums, per_row, 0, model),
+        ]
     width = 4 * K * (2 if size.loss == "log_loss" else 1)
     u = 4 * size.n_columns
     spooled = 0 if size.in_memory else u + 16
     return [
         Needs("spool", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=spooled, passes=(0, 1)),
         Needs(
-            "dual-cd",
+            DUAL,
             2 * 8 * K * (dim + 8),
             per_row + u,
             0,
