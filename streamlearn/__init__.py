@@ -12,6 +12,7 @@ _HOME = {
     "Dataset": "data.dataset",
     "AdditiveClassifier": "additive.estimators",
     "AdditiveRegressor": "additive.estimators",
+    "FourierEmbedding": "additive.embeddings",
     "SplineEmbedding": "additive.embeddings",
     "AdditiveDisplay": "additive.display",
     "Certificate": "estimator.certificate",

@@ -106,6 +106,12 @@ def without_column(summary: Any, column: int) -> Any:
     if column < 0:
         return summary
     columns = list(summary.columns)
+    found = columns[column]
+    if found.missing or found.levels is not None:
+        what = "categories" if found.levels is not None else f"{found.missing:g} missing values"
+        raise ValueError(
+            f"column {found.name!r} holds {what} and cannot be an exposure or offset; fill them in"
+        )
     flat = np.zeros(1), np.array([columns[column].count])
     columns[column] = replace(columns[column], values=flat[0], value_counts=flat[1])
     return replace(summary, columns=tuple(columns))

@@ -111,7 +111,12 @@ def curvatures(loss: Any, y: np.ndarray, f: np.ndarray) -> np.ndarray:
 
 
 def calibrate(
-    gram: GramSums, total: float, count: np.ndarray, mass: np.ndarray, full: float
+    gram: GramSums,
+    total: float,
+    count: np.ndarray,
+    mass: np.ndarray,
+    full: float,
+    everywhere: np.ndarray,
 ) -> GramSums:
     """A sample's curvature with every spline's share of it made that of all rows, in place.
 
@@ -119,10 +124,13 @@ def calibrate(
     at each spline.  A value that is rare in all rows is met by chance, or not at all, in a sample,
     and its coefficient would be sent too far.  The covariance of the splines is scaled to the right
     masses, with correlations of splines seen in few rows shrunk; it stays positive semi-definite.
+    Functions that are `everywhere` (dim,) bool have no mass of their own: all rows' it is.
     """
     H, seen = gram.H, gram.g > 0
     dger(-1.0 / total, gram.g, gram.g, a=H.T, overwrite_a=1)
     ratio = np.where(seen, mass / np.where(seen, gram.g, 1.0), 0.0)
+    seen = seen | everywhere
+    ratio = np.where(everywhere, full / total, ratio)
     diagonal = np.where(seen, H.diagonal() * ratio, mass)
     scale = np.sqrt(ratio * (count / (count + SHRINK)))
     H *= scale

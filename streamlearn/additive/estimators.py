@@ -39,6 +39,11 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Weight of the losses against the penalty.
     n_bases : int, default=20
         Splines per column; columns with no more distinct values than this get one per value.
+    basis : {"bspline", "cosine", "trigonometric", "hermite"}, default="bspline"
+        Of columns with more values than that.  The others (Maji 2012, Table 1) meet every row with
+        every function, at `n_bases` products a value, and smooth where splines follow: "cosine" is
+        half-range, "trigonometric" has a period, "hermite" takes the standardised column (with
+        knots="quantile" its normal scores).  They need ``penalty_order`` 1 or 2.
     degree : {1, 2, 3}, default=1
         Of the splines: 1 gives broken lines.
     penalty_order : {0, 1, 2}, default=1
@@ -48,6 +53,12 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         column's range taken as [0, 1], so C means the same for any n_bases.  "paper": unscaled
         differences.
     knots : {"quantile", "uniform"}, default="quantile"
+    missing : {"level", "error"}, default="level"
+        NaN in a column is a level of its own, learned like the curve beside it; a column that has
+        none in training takes none later.  "error": refused.
+    max_levels : int, default=255
+        Most categories of a column of strings, dictionaries or pandas categories: the most
+        frequent ones.  All others, those not seen in training, and missing ones share a level.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
         and holds no matrix.  "dual-cd" holds 8 dim bytes and 4 to 8 a row on disk.  "pegasos"
@@ -108,10 +119,13 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         *,
         C=1.0,
         n_bases=20,
+        basis="bspline",
         degree=1,
         penalty_order=1,
         penalty_scale="integral",
         knots="quantile",
+        missing="level",
+        max_levels=255,
         solver="auto",
         multi_class="ovr",
         class_weight=None,
@@ -125,10 +139,13 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self.loss = loss
         self.C = C
         self.n_bases = n_bases
+        self.basis = basis
         self.degree = degree
         self.penalty_order = penalty_order
         self.penalty_scale = penalty_scale
         self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
         self.solver = solver
         self.multi_class = multi_class
         self.class_weight = class_weight
@@ -198,7 +215,8 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
     offset : str or int, default=None
         Column of X whose values are added to f (under the log link: to the mean's logarithm); it
         has no curve.
-    C, n_bases, degree, penalty_order, penalty_scale, knots, intercept_scaling, tol, max_passes, \
+    C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
+intercept_scaling, tol, max_passes, \
 early_stopping, warm_start, random_state
         As in `AdditiveClassifier`.
 
@@ -244,10 +262,13 @@ early_stopping, warm_start, random_state
         *,
         C=1.0,
         n_bases=20,
+        basis="bspline",
         degree=1,
         penalty_order=1,
         penalty_scale="integral",
         knots="quantile",
+        missing="level",
+        max_levels=255,
         epsilon=0.1,
         solver="auto",
         exposure=None,
@@ -262,10 +283,13 @@ early_stopping, warm_start, random_state
         self.loss = loss
         self.C = C
         self.n_bases = n_bases
+        self.basis = basis
         self.degree = degree
         self.penalty_order = penalty_order
         self.penalty_scale = penalty_scale
         self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
         self.epsilon = epsilon
         self.solver = solver
         self.exposure = exposure

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
-from ..numeric.bsplines import Bases, evaluate
+from ..numeric.bsplines import COSINE, LEVELS, Bases, evaluate
 from ..numeric.roughness import make_reference, make_roughness
 from ..solvers.newton import relative_gap
 from . import needs
 from .adjusted import Adjustment, adjust, adjusted, without_column
-from .embeddings import BASIS_CONSTRAINTS, fit_bases, mean_splines, reference_vector
+from .embeddings import BASIS_CONSTRAINTS, Shape, fit_bases, mean_splines, reference_vector
 from .kernels import margins_rows
 from .objective import Problem, make_loss
 from .pegasos import fit_pegasos
@@ -31,7 +31,7 @@ SINGLE_TOL = 1e-7
 """Tolerances from here on are above the rounding of float32 passes."""
 
 
-WARM_PARTS = ("bases", "coef", "intercept")
+WARM_PARTS = ("bases", "coef", "intercept", "shifts")
 
 
 class AdditiveModel:
@@ -39,6 +39,7 @@ class AdditiveModel:
 
     _parameter_constraints: dict[str, list[Any]] = {
         **BASIS_CONSTRAINTS,
+        "max_levels": [Interval(Integral, 1, 255, closed="both")],
         "C": [Interval(Real, 0, None, closed="neither")],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -49,6 +50,16 @@ class AdditiveModel:
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
     _accepts_sparse = True
+    _accepts_levels = True
+
+    @property
+    def _accepts_missing(self) -> bool:
+        return self.missing == "level"
+
+    @property
+    def _has_level(self) -> np.ndarray:
+        """(p,) bool: the columns in which a missing value has a meaning."""
+        return self.bases_.has_missing | (self.bases_.kind == LEVELS)
 
     # What it costs.
 
@@ -66,7 +77,8 @@ class AdditiveModel:
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
         size = needs.size_of(self, dataset, summary)
-        return needs.needs_of(self._choice(dataset).solver, size, self.max_passes)
+        phases = needs.needs_of(self._choice(dataset).solver, size, self.max_passes)
+        return needs.with_temporaries(phases, self, size, summary)
 
     def _sample_rows(self, dataset: Any) -> int:
         wanted = self._choice(dataset).solver in WARM
@@ -122,7 +134,7 @@ class AdditiveModel:
         if before is not None:
             bases = warm_bases(before, dataset.n_features)
         else:
-            bases = fit_bases(summary, self.n_bases, self.degree, self.knots, dataset.dtype)
+            bases = fit_bases(summary, Shape.of(self), dataset.dtype)
         roughness = make_roughness(bases, self.penalty_order, self.penalty_scale)
         c = reference_vector(summary, bases, dataset.sparse)
         n_classes = 2 if regression else len(self.classes_)
@@ -135,7 +147,10 @@ class AdditiveModel:
             float(self.intercept_scaling),
             1 if n_classes == 2 else n_classes,
             self._target_mean(summary, adjustment) if regression else 0.0,
-            single=solver in ("newton", "lbfgs") and not regression and self.tol >= SINGLE_TOL,
+            single=solver in ("newton", "lbfgs")
+            and not regression
+            and self.tol >= SINGLE_TOL
+            and not bases.dense,
             joint=self._is_joint and n_classes > 2,
         )
 
@@ -164,9 +179,13 @@ class AdditiveModel:
         theta = problem.by_output(theta)
         W, b = theta[:, :-1].copy(), theta[:, -1] - theta[:, :-1] @ problem.reference.c
         first = problem.bases.first
-        for a, z in zip(first[:-1], first[1:], strict=True):
+        self._shifts = np.zeros((len(W), len(first) - 1))
+        for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
             shift = W[:, a:z] @ means[a:z]
-            W[:, a:z] -= shift[:, None]  # the splines of a column sum to 1
+            if problem.bases.kind[d] < COSINE:
+                W[:, a:z] -= shift[:, None]  # the splines of a column sum to 1
+            else:  # others have no constant among them
+                self._shifts[:, d] = shift
             b += shift
         self.bases_ = problem.bases
         self.coef_ = W
@@ -191,7 +210,7 @@ class AdditiveModel:
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         F = np.empty((chunk.n_rows, len(self.coef_)))
         margins_rows(chunk.X, self.bases_, self.coef_, F)
-        F += self.intercept_
+        F += self.intercept_ - self._shifts.sum(axis=1)
         return F[:, 0] if F.shape[1] == 1 else F
 
     def shape_function(self, column: int | str, grid: Any) -> np.ndarray:
@@ -212,7 +231,7 @@ class AdditiveModel:
         check_is_fitted(self)
         d = self._column(column)
         phi = evaluate(self.bases_, d, np.asarray(grid))
-        f = phi @ self.coef_[:, slice(*self.bases_.first[d : d + 2])].T
+        f = phi @ self.coef_[:, slice(*self.bases_.first[d : d + 2])].T - self._shifts[:, d]
         return f[:, 0] if f.shape[1] == 1 else f
 
     def _column(self, column: int | str) -> int:
@@ -227,12 +246,19 @@ class AdditiveModel:
 
     @property
     def knots_(self) -> list[np.ndarray]:
-        """Breakpoints of every column; none if it is constant."""
-        return np.split(self.bases_.knots, self.bases_.first_knot[1:-1])
+        """Breakpoints of every column; none if it is constant.  Those of categories are codes."""
+        knots = np.split(self.bases_.knots, self.bases_.first_knot[1:-1])
+        return [k[np.isfinite(k)] for k in knots]
 
     def _state(self) -> dict[str, Any]:
-        return {"bases": self.bases_, "coef": self.coef_, "intercept": self.intercept_}
+        return {
+            "bases": self.bases_,
+            "coef": self.coef_,
+            "intercept": self.intercept_,
+            "shifts": self._shifts,
+        }
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self.bases_ = Bases(*tree["bases"])
         self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
+        self._shifts = tree["shifts"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..config import format_bytes, get_config
 from ..engine.plan import Needs
 from ..solvers.lbfgs import PAIRS
 from .dual_cd import GROUP
+from .explicit import tile_nbytes
 
 NEWTON_DIM = 8000
 """Most coefficients for which "auto" solves with matrices."""
@@ -42,15 +44,17 @@ class Size(NamedTuple):
     n_rows: int
     loss: str
     in_memory: bool
+    sparse: bool
 
 
 def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
     """The size of a fit, from metadata alone or with the summary."""
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
-        dim = dataset.n_features * model.n_bases
+        n_levels = len(dataset.categorical)
+        dim = (dataset.n_features - n_levels) * model.n_bases + n_levels * (model.max_levels + 1)
     else:
-        dim = sum(_n_bases(column, model.n_bases) for column in summary.columns)
+        dim = sum(_n_bases(column, model) for column in summary.columns)
     return Size(
         dim,
         len(classes) if classes is not None and len(classes) > 2 else 1,
@@ -59,14 +63,19 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         dataset.n_physical_rows,
         model.loss,
         dataset.store.in_memory,
+        dataset.sparse,
     )
 
 
-def _n_bases(column: Any, n_bases: int) -> int:
+def _n_bases(column: Any, model: Any) -> int:
+    if column.levels is not None:
+        return len(column.levels) + 1
     if column.values is None:
-        return n_bases
+        return model.n_bases + (model.degree if column.missing else 0)
     n = int((column.value_counts > 0).sum())
-    return min(n, n_bases) if n > 1 else 0
+    if n > model.n_bases:
+        return model.n_bases + (model.degree if column.missing else 0)
+    return n + bool(column.missing) if n + bool(column.missing) > 1 else 0
 
 
 NEWTON, DUAL, LBFGS, PEGASOS = "newton", "dual-cd", "lbfgs", "pegasos"
@@ -204,6 +213,24 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             passes=(1, max_passes - 2),
         ),
         Needs("certificate", sums, per_row + 16, 0, model, row_state_bytes=width),
+    ]
+
+
+def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
+    """The phases with what bases other than splines, and missing values, take beside."""
+    tile = 0 if model.basis == "bspline" and not size.sparse else tile_nbytes(size.dim)
+    copied = 0.0
+    if summary is not None and any(column.missing for column in summary.columns):
+        copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
+    sample = int(copied * min(sample_rows(size), size.n_rows))
+    return [
+        replace(
+            phase,
+            step_bytes=phase.step_bytes + tile,
+            step_bytes_per_row=phase.step_bytes_per_row + copied,
+            driver_bytes=phase.driver_bytes + (sample + tile if phase.driver_bytes else 0),
+        )
+        for phase in phases
     ]
 
 

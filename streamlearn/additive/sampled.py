@@ -91,8 +91,14 @@ class SampleObjective:
         gram = empty_gram(problem.dim)
         total = add_gram(problem, theta, k, gram, _every(self.rows, stride))
         if mass is not None and total > 0:
-            gram, total = calibrate(gram, total, self._counts(stride), *mass), mass[1]
+            gram, total = self._calibrated(gram, total, stride, *mass), mass[1]
         return solve(problem, gram, total, g)
+
+    def _calibrated(
+        self, gram: GramSums, total: float, stride: int, mass: np.ndarray, full: float
+    ) -> GramSums:
+        everywhere = self.problem.bases.nowhere_zero
+        return calibrate(gram, total, self._counts(stride), mass, full, everywhere)
 
     @property
     def misses_values(self) -> bool:
@@ -103,7 +109,9 @@ class SampleObjective:
         """(dim,) rows at each spline."""
         if stride not in self._known_counts:
             rows = _every(self.rows, stride)
-            self._known_counts[stride] = spline_sums(self.problem, np.ones(rows.n_rows), rows)
+            counts = spline_sums(self.problem, np.ones(rows.n_rows), rows)
+            counts[self.problem.bases.nowhere_zero] = rows.n_rows
+            self._known_counts[stride] = counts
         return self._known_counts[stride]
 
 

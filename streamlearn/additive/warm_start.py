@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numeric.bsplines import Bases
+from ..numeric.bsplines import COSINE, Bases
 from ..numeric.roughness import times
 from .objective import Problem
 
@@ -35,8 +35,10 @@ def warm_point(problem: Problem, before: dict[str, Any] | None) -> np.ndarray | 
     W = coef.copy()
     # the constant of each column that costs least; Phi - c does not see it
     flat = times(problem.roughness.P, problem.roughness, np.ones((1, problem.dim)))[0]
-    for a, z in zip(problem.bases.first[:-1], problem.bases.first[1:], strict=True):
-        if z > a:
+    first, kind = problem.bases.first, problem.bases.kind
+    for a, z, one in zip(first[:-1], first[1:], kind, strict=True):
+        if z > a and one < COSINE:  # others have no constant
             W[:, a:z] -= (W[:, a:z] @ flat[a:z] / flat[a:z].sum())[:, None]
-    b = np.asarray(before["intercept"]) - problem.target_mean + coef @ problem.reference.c
+    b = np.asarray(before["intercept"]) - np.asarray(before["shifts"]).sum(axis=1)
+    b += coef @ problem.reference.c - problem.target_mean
     return np.column_stack([W, b])

@@ -32,6 +32,11 @@ class ArrayStore(Store):
         self.sparse = isinstance(part, SparsePart)
         self.in_memory = part.in_memory or bool(extra.columns)
 
+    def coded(self, coders: Mapping[str, Any]) -> Store:
+        store: Any = super().coded(coders)
+        store.part = self.part.coded(coders)  # type: ignore[attr-defined]
+        return store
+
     def boundaries(self) -> np.ndarray:
         return np.array([0, self.n_rows] if self.n_rows else [0], dtype=np.int64)
 

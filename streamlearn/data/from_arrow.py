@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ..errors import SourceError
 from .columns import copy_numbers, is_number
+from .levels import encode_arrow
 from .source import Column
 from .stream import StreamStore
 from .vectors import Vector
@@ -70,6 +72,11 @@ class ArrowVector:
             copy_numbers(piece, values, f"column {self.column.name!r}, rows {start} to {stop}")
             if valid is not None:
                 piece[~valid] = np.nan
+
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+        """The rows' strings as (indices, words), a run at a time."""
+        for run in self.array.slice(start, stop - start).chunks:
+            yield encode_arrow(run)
 
     def values(self, start: int, stop: int) -> np.ndarray:
         run = self.array.slice(start, stop - start)

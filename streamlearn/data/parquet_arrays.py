@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import SourceError
+from .levels import encode_arrow
 
 if TYPE_CHECKING:
     from .from_parquet import ParquetStore
@@ -19,8 +20,14 @@ _EXACT = 2**53
 def decode_numbers(
     pieces: list[pa.Array], out: np.ndarray, name: str, store: ParquetStore, start: int
 ) -> None:
-    """Arrow numbers into `out`, nulls as NaN."""
-    at = 0
+    """Arrow numbers into `out`, nulls as NaN; strings as the codes of their levels."""
+    coder, at = store.levels.get(name), 0
+    if coder is not None:
+        for array in pieces:
+            indices, words = encode_arrow(array)
+            out[at : at + len(array)] = coder.of_words(words)[indices]
+            at += len(array)
+        return
     for array in pieces:
         n = len(array)
         values, valid = _buffers(array)
@@ -53,9 +60,9 @@ def convert_numbers(
     """Arrow numbers of feature d through `convert` into `out`, without a copy if possible."""
     at = 0
     for array in pieces:
-        n = len(array)
-        values, valid = _buffers(array)
-        if valid is not None or values.dtype != dtype:
+        n, coded = len(array), name in store.levels
+        values, valid = (None, None) if coded else _buffers(array)
+        if values is None or valid is not None or values.dtype != dtype:
             values = np.empty(n, dtype)
             decode_numbers([array], values, name, store, start + at)
         values.flags.writeable = False
