@@ -48,7 +48,8 @@ class ArrayStore(Store):
         return nnz * (dtype.itemsize + self.part.indices.itemsize) + 8
 
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
-        which = find_columns(self.part.columns, names, self.what)
+        places = {column.name: j for j, column in enumerate(self.part.columns)}
+        which = [places[name] for name in names]
         return self.part.overhead(which, min(slice_rows, self.n_rows))
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
