@@ -222,11 +222,10 @@ def test_gram_adds_up_over_chunks_and_right_hand_side_is_optional():
 
 def new_state(loss, n_classes, dim, m=M):
     width = n_classes * (2 if isinstance(loss, LogLoss) else 1)
-    return ker.DualState(
+    return DualState(
         np.zeros((m, width), np.float32),
         np.zeros((n_classes, dim)),
         np.zeros(n_classes),
-        np.zeros((n_classes, 2)),
     )
 
 
