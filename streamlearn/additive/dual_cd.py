@@ -24,7 +24,7 @@ from ..data.source import Chunk
 from ..numeric.losses import LogLoss
 from ..passes.fold import Fold, RowState
 from ..solvers.newton import Evaluation
-from .dual_epochs import DualState, dual_epochs_rows
+from .dual_epochs import DualEpochs, DualState
 from .kernels import DualProblem, coordinates_rows, dual_sum_rows
 from .kernels_dual_step import dual_rule
 from .objective import Problem, add_sums, losses, spline_sums, weights
@@ -102,7 +102,7 @@ def _sweep_group(
     place = (*key, int(chunk.rows[0]))
     orders = [shuffled(chunk.n_rows, (*place, epoch)) for epoch in range(1, n_epochs)]
     orders = [chunk.order, *orders]
-    dual_epochs_rows(chunk.X, prepared.bases, problem.loss, dual, y, s, orders, model)
+    DualEpochs(chunk.X, prepared.bases, problem.loss, dual, y, s, model).visit(orders)
     dual_sum_rows(problem.loss, problem.C, y, s, alpha, state["dual"])
     state["loss"] += losses(prepared, np.column_stack([model.W, model.b]), chunk)
     return state

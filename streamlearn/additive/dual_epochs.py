@@ -31,52 +31,79 @@ class DualState(NamedTuple):
     """(K,) float64 = B^2 sum_i alpha_i y_i; the model is f = b + (Phi - c)'W."""
 
 
-def dual_epochs_rows(
-    X: Any,
-    bases: Bases,
-    loss: Any,
-    problem: Any,
-    y: np.ndarray,
-    weight: np.ndarray,
-    orders: Iterable[np.ndarray],
-    state: DualState,
-) -> None:
-    """Visit the rows in these orders, each class's dual variable exactly minimised; `state` in place.
+class DualEpochs:
+    """Dual coordinate descent over rows in hand; `state` is changed in place.
 
-    `X` holds the coordinates of ``coordinates_rows(X, bases, "C")``, dense and row-major or Csr.
-    An order (intp row numbers of this chunk) may leave rows out or repeat them.
+    `X` holds the coordinates of ``coordinates_rows(X, bases, "C")``, dense and row-major or Csr;
+    `bases` are prepared.
     """
-    columns, rule = as_columns(bases, np.float32), dual_rule(loss)
-    if not (bases.degree[bases.n_intervals > 0] == 1).all():
+
+    def __init__(
+        self,
+        X: Any,
+        bases: Bases,
+        loss: Any,
+        problem: Any,
+        y: np.ndarray,
+        weight: np.ndarray,
+        state: DualState,
+    ) -> None:
+        self._X, self._bases, self._problem = X, bases, problem
+        self._targets, self._state = (y, weight), state
+        self._columns, self._rule = as_columns(bases, np.float32), dual_rule(loss)
+        self._linear = bool((bases.degree[bases.n_intervals > 0] == 1).all())
+        if self._linear:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        X, sparse, W = self._X, isinstance(self._X, Csr), self._state.W
+        if sparse:
+            indices = X.indices.astype(np.int32, copy=False)
+            self._rows = LinearRows(X.data, indices, X.indptr, 0)
+        else:
+            self._rows = LinearRows(X.reshape(-1), NO_INDEX, NO_POINTER, X.shape[1])
+        self._shape = find_shape(self._bases, self._problem, sparse)
+        c, roughness = self._problem.reference.c, self._problem.roughness
+        if self._shape.kind == TABLES:
+            self._padded = pad_rows(self._columns, roughness, c, not sparse, W)
+        else:
+            self._padded = pad_coefficients(self._columns, c, not sparse, W)
+        self._norms = np.empty((len(self._targets[0]), 2))
+        from_zero = sparse and self._shape.kind == POINTS
+        find = kernels_dual_linear.zero_norms if from_zero else kernels_dual_linear.row_norms
+        find(self._rows, self._columns, self._padded, self._shape, self._norms)
+
+    def visit(self, orders: Iterable[np.ndarray]) -> None:
+        """Visit the rows in each order in turn, every class's dual variable exactly minimised.
+
+        An order (intp row numbers) may leave rows out or repeat them.
+        """
+        if not self._linear:
+            dense = not isinstance(self._X, Csr)
+            rows = (flat_rows(self._X),) if dense else self._X[:3]
+            epoch = kernels_dual.epoch if dense else kernels_dual.epoch_csr
+            for order in orders:
+                args = self._columns, self._rule, self._problem, *self._targets
+                epoch(*rows, *args, order, self._state)
+            return
+        args = self._columns, self._rule, self._problem, self._shape, self._padded, self._norms
         for order in orders:
-            if isinstance(X, Csr):
-                kernels_dual.epoch_csr(
-                    *X[:3], columns, rule, problem, y, weight, order, state
-                )
-            else:
-                kernels_dual.epoch(
-                    flat_rows(X), columns, rule, problem, y, weight, order, state
-                )
-        return
-    sparse, roughness = isinstance(X, Csr), problem.roughness
-    if sparse:
-        rows = LinearRows(X.data, X.indices.astype(np.int32, copy=False), X.indptr, 0)
-    else:
-        rows = LinearRows(X.reshape(-1), NO_INDEX, NO_POINTER, X.shape[1])
-    shape = find_shape(bases, problem, sparse)
-    if shape.kind == TABLES:
-        padded = pad_rows(columns, roughness, problem.reference.c, not sparse, state.W)
-    else:
-        padded = pad_coefficients(columns, problem.reference.c, not sparse, state.W)
-    norms = np.empty((len(y), 2))
-    from_zero = sparse and shape.kind == POINTS
-    find = kernels_dual_linear.zero_norms if from_zero else kernels_dual_linear.row_norms
-    find(rows, columns, padded, shape, norms)
-    for order in orders:
-        kernels_dual_linear.epoch_linear(
-            rows, columns, rule, problem, shape, padded, norms, y, weight, order, state
+            kernels_dual_linear.epoch_linear(
+                self._rows, *args, *self._targets, order, self._state
+            )
+        kernels_dual_linear.finish_linear(
+            self._columns, self._problem.roughness, self._shape, self._padded, self._state.W
         )
-    kernels_dual_linear.finish_linear(columns, roughness, shape, padded, state.W)
+
+    def decisions(self) -> np.ndarray | None:
+        """(m, K) f of the rows as the last visit left them; None where passes are as quick."""
+        if not self._linear:
+            return None
+        F = np.empty((len(self._norms), len(self._state.W)))
+        kernels_dual_linear.decisions_linear(
+            self._rows, self._columns, self._shape, self._padded, self._norms, self._state.b, F
+        )
+        return F
 
 
 def find_shape(bases: Bases, problem: Any, sparse: bool) -> Shape:

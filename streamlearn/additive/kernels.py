@@ -19,7 +19,7 @@ from ..data.source import Csr
 from ..numeric.bsplines import Bases, as_columns
 from ..numeric.roughness import Reference, Roughness
 from ..numeric.rows import flat_rows
-from . import kernels_csr, kernels_dense, kernels_dual_step, kernels_gram
+from . import kernels_csr, kernels_dense, kernels_dual_step, kernels_gram, kernels_loss
 from .kernels_dual_step import dual_rule
 from .kernels_loss import loss_code
 
@@ -129,6 +129,13 @@ def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramS
     if isinstance(X, Csr):
         X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
     kernels_gram.gram(flat_rows(X), as_columns(bases, X.dtype), h, r, sums)
+
+
+def loss_sum_rows(
+    loss: Any, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
+) -> None:
+    """Add the rows' weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
+    kernels_loss.loss_sum(loss_code(loss), F, y, weight, out)
 
 
 def dual_sum_rows(

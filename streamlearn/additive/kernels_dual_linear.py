@@ -261,6 +261,28 @@ def epoch_linear(
 
 
 @kernel
+def decisions_linear(rows, columns, shape, padded, norms, b, F):
+    """Write f of every row and class into `F` in place."""
+    layout = make_layout(columns, padded)
+    most, sparse = most_values(rows, layout), len(rows.indptr) > 0
+    here, f, column = np.zeros(most, np.uintp), np.zeros(most), np.zeros(most, np.uintp)
+    column[: len(layout.column)] = layout.column[:most]
+    s_all = 0.0
+    for d in range(len(shape.s)):
+        s_all += shape.s[d]
+    for i in range(np.uintp(len(F))):
+        n = load_row(rows, layout, i, here, f, column)
+        for k in range(np.uintp(len(b))):
+            begin = k * np.uintp(padded.room)
+            z = look_up_margin(padded.w, begin, here, f, n)
+            if sparse and shape.kind == POINTS:
+                for v in range(n):
+                    z -= padded.w[begin + layout.first[column[v]]]
+            along = norms[i, 1] - s_all
+            F[i, k] = z + b[k] - padded.shift[k] - padded.steps[k] * along
+
+
+@kernel
 def finish_linear(columns, roughness, shape, padded, W):
     """Write the padded coefficients into `W` in place."""
     for k in range(len(W)):
@@ -268,5 +290,6 @@ def finish_linear(columns, roughness, shape, padded, W):
             a, at_w = columns.first[d], k * padded.room + padded.at[d]
             for j in range(columns.first[d + 1] - a):
                 padded.w[at_w + j] -= padded.steps[k] * shape.t[a + j]
+            padded.shift[k] -= padded.steps[k] * shape.s[d]
         padded.steps[k] = 0.0
     restore_constants(columns, roughness, padded.w, padded.room, padded.at, W)

@@ -187,6 +187,8 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             ),
             Needs("certificate", sums, per_row, 0, model),
         ]
+    if solver == DUAL and holds_rows(size):
+        return [Needs(DUAL, 0, per_row + 8.0 * size.n_columns, held_nbytes(size) + sums, model)]
     width = 4 * K * (2 if size.loss == "log_loss" else 1)
     u = 4 * size.n_columns
     spooled = 0 if size.in_memory else u + 16
@@ -205,6 +207,17 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         ),
         Needs("certificate", sums, per_row + 16, 0, model, row_state_bytes=width),
     ]
+
+
+def holds_rows(size: Size) -> bool:
+    """Whether dual CD keeps a copy of the rows: they are in memory, and it is well within budget."""
+    room = (get_config().memory_budget or UNSET_BUDGET) // 4
+    return size.in_memory and held_nbytes(size) <= room
+
+
+def held_nbytes(size: Size) -> int:
+    """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
+    return int(size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs))
 
 
 def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:

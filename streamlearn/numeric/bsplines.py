@@ -157,8 +157,9 @@ def coordinate(x, columns, d):
     while 2 * step <= m:
         step *= 2
     while step > 0:
-        trial = j + step
-        j = trial if trial <= m and x >= columns.knots[a + np.uintp(trial)] else j
+        # no branch: which half it is cannot be predicted
+        trial = min(j + step, m)
+        j = trial if x >= columns.knots[a + np.uintp(trial)] else j
         step //= 2
     place = a + np.uintp(j)
     kind = columns.knots.dtype.type
