@@ -83,6 +83,7 @@ class AdditiveModel:
         return Adjustment(loss=self.loss)
 
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+        self._stream = None  # what partial_fit has seen does not go into this fit
         choice = self._choice(dataset)
         adjustment = self._adjustment(dataset, summary)
         dataset, validation = (adjusted(rows, adjustment) for rows in (dataset, validation))

@@ -91,16 +91,21 @@ WHY_NOT = {
 }
 
 
-def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
-    """The solver to use; `joint`: of the multinomial loss."""
-    name = f"multinomial {loss}" if joint else loss
-    offered = OFFERED[name]
+def require_offered(loss: str, solver: str, joint: bool) -> tuple[str, ...]:
+    """The solvers of a loss; refuses one that is none of them."""
+    offered = OFFERED[f"multinomial {loss}" if joint else loss]
     if solver not in ("auto", *offered):
         raise ValueError(
             f"solver={solver!r} {WHY_NOT[solver]}, got loss={loss!r}"
             + (" with multi_class='multinomial'" if joint else "")
             + f"; use solver={' or '.join(map(repr, offered))}"
         )
+    return offered
+
+
+def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
+    """The solver to use; `joint`: of the multinomial loss."""
+    offered = require_offered(loss, solver, joint)
     matrix = 8 * size.dim**2
     if loss == "squared_error" and solver in ("auto", NEWTON) and matrix <= GRAM_NBYTES:
         return Choice("gram", "squared error: one Gram of all rows is exact")
