@@ -150,9 +150,14 @@ def write_zarr(path, blocks, n_rows, n_columns):
     draft.rename(path)
 
 
+def shared_folder():
+    """Where the real data sets lie."""
+    return Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+
+
 def real(folder, name):
     """One of ``covtype2 covtype7 kdd99 mnist`` as training and test parquet files in `folder`."""
-    shared = Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+    shared = shared_folder()
     train, test = {
         "covtype2": lambda: covtype(shared, lambda y: (y == 2).astype(np.int8)),
         "covtype7": lambda: covtype(shared, lambda y: y),

@@ -89,6 +89,35 @@ def least_squares(problem):
     return v, problem.objective(v)
 
 
+def smooth_optimum(problem):
+    """The optimum of a smooth loss by scipy, (v, objective)."""
+    from scipy.optimize import minimize
+
+    v = np.zeros(problem.A.shape[1])
+    for _ in range(3):  # restarts, as its tolerance is on the change of the value
+        found = minimize(
+            problem.objective, v, jac=problem.gradient, method="L-BFGS-B",
+            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50},
+        )  # fmt: skip
+        v = found.x
+    return v, float(found.fun)
+
+
+def multinomial_problem(embedding, X, y, weight, C):
+    """(objective, probabilities) of scikit-learn's multinomial log-loss on the features."""
+    from scipy.special import logsumexp
+    from sklearn.linear_model import LogisticRegression
+
+    Psi = embedding.transform(X).toarray()
+    A = np.column_stack([Psi, np.ones(len(Psi))])
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    model.fit(A, y, sample_weight=weight)
+    F = A @ model.coef_.T
+    losses = logsumexp(F, axis=1) - F[np.arange(len(y)), y]
+    objective = 0.5 * (model.coef_**2).sum() + C * weight @ losses
+    return objective, model.predict_proba(A)
+
+
 def gradient_by_differences(f, x, h=1e-4):
     """Central differences of fourth order."""
     g = np.empty_like(x)

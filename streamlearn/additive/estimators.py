@@ -20,6 +20,7 @@ from .adjusted import (
     weigh_classes,
 )
 from .model import AdditiveModel
+from .partial_fit import go_on
 
 
 class AdditiveClassifier(AdditiveModel, StreamClassifier):
@@ -169,8 +170,31 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
         counts = summary.labels.counts
-        weight = weigh_classes(self.class_weight, self.classes_, counts[counts > 0])
-        return Adjustment(weight, self.loss)
+        return Adjustment(self._class_weights(counts[counts > 0]), self.loss)
+
+    def _class_weights(self, counts: np.ndarray) -> np.ndarray | None:
+        return weigh_classes(self.class_weight, self.classes_, counts)
+
+    def partial_fit(self, X, y=None, sample_weight=None, *, classes=None, n_rows=None):
+        """Go on learning from rows that are looked at once: averaged mini-batch PEGASOS.
+
+        Only for ``loss="hinge"`` or ``"log_loss"``.  The first call fixes knots and centres.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        classes : array-like, needed in the first call
+            All labels that will come.
+        n_rows : float, optional
+            Rows, by weight, that C counts on: those of the whole stream.  Default: those of the
+            first call.  Later calls do not change it.
+
+        Returns
+        -------
+        self
+        """
+        go_on(self, X, y, sample_weight, classes, n_rows)
+        return self
 
     def _check_probability(self) -> None:
         if self.loss != "log_loss":
@@ -336,6 +360,24 @@ early_stopping, warm_start, random_state
         if self.loss in LOG_LINK:
             return np.exp(f) * exposures(known, chunk)
         return f if known.column < 0 else f + column_of(chunk, known.column)
+
+    def partial_fit(self, X, y=None, sample_weight=None, *, n_rows=None):
+        """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
+
+        Only for ``loss="epsilon_insensitive"`` or ``"huber"``.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        n_rows : float, optional
+            Rows, by weight, that C counts on; default: those of the first call.
+
+        Returns
+        -------
+        self
+        """
+        go_on(self, X, y, sample_weight, None, n_rows)
+        return self
 
     def _state(self) -> dict[str, Any]:
         return super()._state() | {"column_of_mean": self._column_of_mean}

@@ -6,7 +6,7 @@ functions, at most about `TILE_NBYTES`, and products of matrices do the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,30 +185,30 @@ def gram(X: Any, bases: Bases, h: np.ndarray, r: np.ndarray, sums: Any) -> None:
 # Dual coordinate descent: in the features Psi the penalty is 1/2 |v|^2, v = R w.
 
 
-def dual_epoch(
+def dual_epochs(
     X: Any,
     bases: Bases,
-    loss: Any,
+    rule: Any,
     problem: Any,
     y: np.ndarray,
     weight: np.ndarray,
-    order: np.ndarray,
+    orders: Iterable[np.ndarray],
     state: Any,
 ) -> None:
-    """`kernels.dual_epoch_rows`: linear steps on the features of a tile of visits at a time."""
+    """`DualEpochs.visit`: linear steps on the features of a tile of visits at a time."""
     roughness, reference = problem.roughness, problem.reference
     inverse = inverse_factors(bases, roughness)
     V = factor_times(bases, roughness, state.W)
     bias = problem.intercept_scaling**2
-    state.progress[:] = 0.0
-    shared = loss, problem.C, bias, y, weight, state, V
-    if isinstance(X, Csr):
-        for start, stop, stored in _stored_tiles(X, bases, order):
-            tables = inverse, roughness.table
-            A = _compressed(stored, bases.dim, reference.c, ker.stored_features, *tables)
-            ker.visit_sparse_rows(A.data, A.indices, A.indptr, order[start:stop], *shared)
-    else:
-        step = max(LEAST_ROWS, min(256, TILE_NBYTES // (8 * max(bases.dim, 1))))
+    shared = rule, problem.C, bias, y, weight, state, V
+    step = max(LEAST_ROWS, min(256, TILE_NBYTES // (8 * max(bases.dim, 1))))
+    for order in orders:
+        if isinstance(X, Csr):
+            for start, stop, stored in _stored_tiles(X, bases, order):
+                tables = inverse, roughness.table
+                A = _compressed(stored, bases.dim, reference.c, ker.stored_features, *tables)
+                ker.visit_sparse_rows(A.data, A.indices, A.indptr, order[start:stop], *shared)
+            continue
         for start in range(0, len(order), step):
             visits = order[start : start + step]
             for tile in tiles(np.ascontiguousarray(X[visits]), bases):

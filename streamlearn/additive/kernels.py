@@ -19,7 +19,8 @@ from ..data.source import Csr
 from ..numeric.bsplines import Bases, as_columns
 from ..numeric.roughness import Reference, Roughness
 from ..numeric.rows import flat_rows
-from . import explicit, kernels_csr, kernels_dense, kernels_dual, kernels_dual_linear, kernels_gram
+from . import explicit, kernels_csr, kernels_dense, kernels_dual_step, kernels_gram, kernels_loss
+from .kernels_dual_step import dual_rule
 from .kernels_loss import loss_code
 
 Matrix = np.ndarray | Csr
@@ -78,20 +79,6 @@ class DualProblem(NamedTuple):
     C: float
     intercept_scaling: float
     """B."""
-
-
-class DualState(NamedTuple):
-    """What `dual_epoch_rows` changes in place."""
-
-    alpha: np.ndarray
-    """(m, K) float32 dual variables 0 <= alpha <= C s (no upper bound: squared hinge); log-loss
-    (m, 2K): alpha, then C s - alpha; both 0 = not yet visited."""
-    W: np.ndarray
-    """(K, dim) float64 = sum_i alpha_i y_i L (Phi_i - c)."""
-    b: np.ndarray
-    """(K,) float64 = B^2 sum_i alpha_i y_i; the model is f = b + (Phi - c)'W."""
-    progress: np.ndarray
-    """(K, 2) float64, overwritten: largest projected gradient met, number of variables changed."""
 
 
 def present(X: Matrix, bases: Bases) -> Matrix:
@@ -165,37 +152,11 @@ def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramS
     kernels_gram.gram(flat_rows(X), as_columns(bases, X.dtype), h, r, sums)
 
 
-def dual_epoch_rows(
-    X: Matrix,
-    bases: Bases,
-    loss: Any,
-    problem: DualProblem,
-    y: np.ndarray,
-    weight: np.ndarray,
-    order: np.ndarray,
-    state: DualState,
+def loss_sum_rows(
+    loss: Any, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
 ) -> None:
-    """Visit the rows in this order, each class's dual variable exactly minimised; `state` in place.
-
-    `order` (intp row numbers of this chunk) may leave rows out or repeat them.  Dense rows are
-    copied to row-major coordinates (4 p bytes a row) unless X already is
-    ``coordinates_rows(X, bases, "C")``: do that once when a chunk is visited several times.
-    """
-    X = present(X, bases)
-    if bases.dense:
-        explicit.dual_epoch(X, bases, loss, problem, y, weight, order, state)
-        return
-    linear = bool((bases.degree[bases.n_intervals > 0] == 1).all())
-    if isinstance(X, Csr):
-        columns = as_columns(bases, X.data.dtype)
-        epoch = kernels_dual_linear.epoch_csr_linear if linear else kernels_dual.epoch_csr
-        epoch(*_csr(X), columns, loss, problem, y, weight, order, state)
-    else:
-        if not bases.prepared or X.strides[1] != X.itemsize:
-            X, bases = coordinates_rows(X, bases, "C"), bases._replace(prepared=True)
-        columns = as_columns(bases, X.dtype)
-        epoch = kernels_dual_linear.epoch_linear if linear else kernels_dual.epoch
-        epoch(flat_rows(X), columns, loss, problem, y, weight, order, state)
+    """Add the rows' weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
+    kernels_loss.loss_sum(loss_code(loss), F, y, weight, out)
 
 
 def dual_sum_rows(
@@ -203,9 +164,9 @@ def dual_sum_rows(
 ) -> None:
     """Add C sum_i s_i dual_value(alpha_i) of each class to `out` (K,) in place.
 
-    The dual objective of `dual_epoch_rows` is this less 1/2 |w|^2 = 1/2 W'PW + 1/2 b^2/B^2.
+    The dual objective of `dual_epochs_rows` is this less 1/2 |w|^2 = 1/2 W'PW + 1/2 b^2/B^2.
     """
-    kernels_dual.dual_sum(loss, C, y, weight, alpha, out)
+    kernels_dual_step.dual_sum(dual_rule(loss), C, y, weight, alpha, out)
 
 
 def embed_rows(

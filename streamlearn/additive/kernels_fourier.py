@@ -16,8 +16,7 @@ from ..numeric.bsplines import COSINE, basis_values, coordinate
 from ..numeric.fourier import fill_functions
 from ..numeric.jit import inlined, kernel
 from ..numeric.tiles import fill, load_column
-from .kernels_dual import class_sign
-from .kernels_dual_step import dual_step
+from .kernels_dual_step import class_target, dual_step
 from .kernels_loss import load_targets, make_loss_buffers, tile_losses
 
 
@@ -172,7 +171,7 @@ def add_sparse_gram(values, places, ends, h, H):
 
 
 @kernel
-def visit_rows(Psi, order, loss, C, bias, y, weight, state, V):
+def visit_rows(Psi, order, rule, C, bias, y, weight, state, V):
     """Visit rows ``order[i]`` with explicit features Psi[i] (n, dim); `state` and `V` in place.
 
     `V` (K, dim) is sum alpha y Psi; ``state.W`` is left alone.
@@ -190,14 +189,14 @@ def visit_rows(Psi, order, loss, C, bias, y, weight, state, V):
             f = 0.0
             for j in range(dim):
                 f += Psi[i, j] * V[k, j]
-            delta = take_step(row, k, f, norm, loss, C * s, bias, y, n_classes, state)
+            delta = take_step(row, k, f, norm, rule, C * s, bias, y, n_classes, state)
             if delta != 0.0:
                 for j in range(dim):
                     V[k, j] += delta * Psi[i, j]
 
 
 @kernel
-def visit_sparse_rows(values, places, ends, order, loss, C, bias, y, weight, state, V):
+def visit_sparse_rows(values, places, ends, order, rule, C, bias, y, weight, state, V):
     """`visit_rows` of compressed rows."""
     n_classes = len(V)
     for i in range(len(order)):
@@ -212,21 +211,17 @@ def visit_sparse_rows(values, places, ends, order, loss, C, bias, y, weight, sta
             f = 0.0
             for v in range(ends[i], ends[i + 1]):
                 f += values[v] * V[k, places[v]]
-            delta = take_step(row, k, f, norm, loss, C * s, bias, y, n_classes, state)
+            delta = take_step(row, k, f, norm, rule, C * s, bias, y, n_classes, state)
             if delta != 0.0:
                 for v in range(ends[i], ends[i + 1]):
                     V[k, places[v]] += delta * values[v]
 
 
 @inlined
-def take_step(row, k, f, norm, loss, weight, bias, y, n_classes, state):
-    """Minimise class k's dual variable of a row, in place; return the signed change."""
-    sign = class_sign(y[row], k, n_classes)
-    z = sign * (f + state.b[k])
-    delta, violation = dual_step(loss, weight, state.alpha, row, k, n_classes, z, norm)
-    state.progress[k, 0] = max(state.progress[k, 0], violation)
-    if delta != 0.0:
-        delta *= sign
-        state.progress[k, 1] += 1.0
-        state.b[k] += delta * bias
+def take_step(row, k, f, norm, rule, weight, bias, y, n_classes, state):
+    """Minimise class k's dual variable of a row, in place; return the change of its force."""
+    target = class_target(y[row], k, n_classes)
+    f += state.b[k]
+    delta = dual_step(rule, weight, state.alpha, row, k, n_classes, target, f, norm)
+    state.b[k] += delta * bias
     return delta

@@ -124,3 +124,17 @@ def losses_of(loss, n, f, r, buffers):
         b[i] = s[i] * slope(loss, y[i], z)
         r[i] = b[i]
     return sum_plain(a, n), sum_plain(b, n)
+
+
+@kernel
+def loss_sum(code, F, y, weight, out):
+    """Add each class's weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
+    tile, n_classes = 512, F.shape[1]
+    f, r, buffers = np.empty(tile), np.empty(tile), make_loss_buffers(tile)
+    for start in range(0, len(F), tile):
+        n = min(tile, len(F) - start)
+        for k in range(n_classes):
+            for i in range(n):
+                f[i] = F[start + i, k]
+            load_targets(y, weight, start, n, k, n_classes, buffers)
+            out[k] += tile_losses(code, n, f, r, buffers)[0]

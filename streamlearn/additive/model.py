@@ -19,6 +19,7 @@ from . import needs
 from .adjusted import Adjustment, adjust, adjusted, without_column
 from .embeddings import BASIS_CONSTRAINTS, Shape, fit_bases, mean_splines, reference_vector
 from .kernels import margins_rows
+from .held import fit_held
 from .objective import Problem, make_loss
 from .pegasos import fit_pegasos
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
@@ -94,6 +95,7 @@ class AdditiveModel:
         return Adjustment(loss=self.loss)
 
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+        self._stream = None  # what partial_fit has seen does not go into this fit
         choice = self._choice(dataset)
         adjustment = self._adjustment(dataset, summary)
         dataset, validation = (adjusted(rows, adjustment) for rows in (dataset, validation))
@@ -117,6 +119,9 @@ class AdditiveModel:
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
                 matrix_free=choice.solver == "lbfgs",
             )
+        elif choice.solver == "dual-cd" and needs.holds_rows(needs.size_of(self, dataset)):
+            seed = self.random_state
+            outcome = fit_held(run, dataset, problem, watch, **reads, seed=seed)
         else:
             labels = needs.labels_of_refs(dataset, run.source, summary)
             if choice.solver == "pegasos":

@@ -100,16 +100,21 @@ WHY_NOT = {
 }
 
 
-def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
-    """The solver to use; `joint`: of the multinomial loss."""
-    name = f"multinomial {loss}" if joint else loss
-    offered = OFFERED[name]
+def require_offered(loss: str, solver: str, joint: bool) -> tuple[str, ...]:
+    """The solvers of a loss; refuses one that is none of them."""
+    offered = OFFERED[f"multinomial {loss}" if joint else loss]
     if solver not in ("auto", *offered):
         raise ValueError(
             f"solver={solver!r} {WHY_NOT[solver]}, got loss={loss!r}"
             + (" with multi_class='multinomial'" if joint else "")
             + f"; use solver={' or '.join(map(repr, offered))}"
         )
+    return offered
+
+
+def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
+    """The solver to use; `joint`: of the multinomial loss."""
+    offered = require_offered(loss, solver, joint)
     matrix = 8 * size.dim**2
     if loss == "squared_error" and solver in ("auto", NEWTON) and matrix <= GRAM_NBYTES:
         return Choice("gram", "squared error: one Gram of all rows is exact")
@@ -196,6 +201,8 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             ),
             Needs("certificate", sums, per_row, 0, model),
         ]
+    if solver == DUAL and holds_rows(size):
+        return [Needs(DUAL, 0, per_row + 8.0 * size.n_columns, held_nbytes(size) + sums, model)]
     width = 4 * K * (2 if size.loss == "log_loss" else 1)
     u = 4 * size.n_columns
     spooled = 0 if size.in_memory else u + 16
@@ -232,6 +239,17 @@ def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) 
         )
         for phase in phases
     ]
+
+
+def holds_rows(size: Size) -> bool:
+    """Whether dual CD keeps a copy of the rows: they are in memory, and it is well within budget."""
+    room = (get_config().memory_budget or UNSET_BUDGET) // 4
+    return size.in_memory and held_nbytes(size) <= room
+
+
+def held_nbytes(size: Size) -> int:
+    """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
+    return int(size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs))
 
 
 def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:

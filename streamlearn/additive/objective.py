@@ -186,7 +186,7 @@ def add_evaluation(problem: Problem, theta: np.ndarray, sums: Sums, chunk: Chunk
     losses, forces = softmax_losses(F, y)
     sums.value[0] += losses @ s if len(s) else losses.sum()
     if len(sums.gradient):
-        zero = point_at(problem, np.zeros_like(theta))
+        zero = make_point(np.zeros((problem.n_outputs, problem.dim)), np.zeros(problem.n_outputs))
         gradient_rows(chunk.X, problem.bases, Force(), zero, forces, s, sums)
     return sums
 

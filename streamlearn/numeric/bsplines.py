@@ -218,6 +218,7 @@ class Coordinates:
             d[: len(values)] = which[i : i + AT_ONCE]
             values += (AT_ONCE - len(values)) * values[:1]
             map_columns(values, d, self._columns[dtype], out, at)
+
     def _present(self, values: np.ndarray, d: int) -> np.ndarray:
         """The values, missing ones as +inf where column d has a level for them."""
         if not self._may_miss[d] or not np.isnan(values).any():
@@ -237,8 +238,9 @@ def coordinate(x, columns, d):
     while 2 * step <= m:
         step *= 2
     while step > 0:
-        trial = j + step
-        j = trial if trial <= m and x >= columns.knots[a + np.uintp(trial)] else j
+        # no branch: which half it is cannot be predicted
+        trial = min(j + step, m)
+        j = trial if x >= columns.knots[a + np.uintp(trial)] else j
         step //= 2
     place = a + np.uintp(j)
     kind = columns.knots.dtype.type

@@ -222,5 +222,6 @@ ROW_STATE = ("additive.dual_cd.certificate_fold",)
 NO_FOLD_EXAMPLE = {
     "engine.spool.spool_fold": "its state is files; tests/engine has its tests",
     "additive.dual_cd.sweep_fold": "order-sensitive; tests/additive has its tests",
+    "additive.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

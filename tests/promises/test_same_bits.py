@@ -9,6 +9,8 @@ FITS = {
     "newton": {"loss": "log_loss", "solver": "newton", "tol": 1e-6},
     "newton-3-classes": {"loss": "squared_hinge", "solver": "newton", "tol": 1e-5},
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
+    "multinomial-3-classes": {"multi_class": "multinomial", "tol": 1e-6},
+    "pegasos": {"loss": "hinge", "solver": "pegasos", "tol": 1e-2, "max_passes": 12},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
 
