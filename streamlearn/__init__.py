@@ -13,6 +13,7 @@ _HOME = {
     "AdditiveClassifier": "additive.estimators",
     "AdditiveRegressor": "additive.estimators",
     "FourierEmbedding": "additive.embeddings",
+    "additive_kernel": "additive.implicit",
     "SplineEmbedding": "additive.embeddings",
     "AdditiveDisplay": "additive.display",
     "Certificate": "estimator.certificate",

@@ -31,7 +31,7 @@ def check_columns(
             raise SourceError(f"no {role} column {name!r}; the columns are {some(list(types))}")
         if name is not None and name in columns:
             raise SourceError(f"the {role} {name!r} is among the features; leave it out of them")
-    allowed = (*NUMBERS, *CATEGORIES)
+    allowed = (*NUMBERS, *CATEGORIES) if store.takes_levels else NUMBERS
     bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in allowed]
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""

@@ -123,6 +123,8 @@ class Store:
     """Bytes of metadata (file footers) that a process holds once for all its readers."""
     passes_before: int = 0
     """Reads of the rows that making this store took."""
+    takes_levels: bool = True
+    """False if string columns can not be read as codes."""
     levels: Mapping[str, Any] = MappingProxyType({})
     """`data.levels.Coder` of the string columns that are read as codes."""
     default_target: str | None = None
