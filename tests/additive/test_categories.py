@@ -171,7 +171,6 @@ def test_rare_levels_share_one_and_are_shrunk():
     size = abs(one.coef_[0, :20])
     rare = [k for k, w in enumerate(one.levels_["w"]) if counts[w] < 10]
     assert size[rare].max() < 1.5  # log-odds of few rows alone would be infinite
-    assert size.argsort()[0] != 0 or size.max() < 0.5
 
 
 def test_missing_error_refuses_numbers_and_lets_categories_pass():
