@@ -26,8 +26,8 @@ from ..estimator.inputs import (
     open_pair,
 )
 from ..estimator.predicting import check_finite
-from ..numeric.breakpoints import quantile_breakpoints, uniform_breakpoints, value_breakpoints
 from ..numeric import fourier
+from ..numeric.breakpoints import quantile_breakpoints, uniform_breakpoints, value_breakpoints
 from ..numeric.bsplines import (
     LEVELS,
     SPLINE,
@@ -102,7 +102,10 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
         elif few:
             points, kind = value_breakpoints(values, dtype), SPLINE
         else:
-            points, kind = _breakpoints(column, shape, dtype), fourier.BASES.get(shape.basis, SPLINE)
+            points, kind = (
+                _breakpoints(column, shape, dtype),
+                fourier.BASES.get(shape.basis, SPLINE),
+            )
         degree = shape.degree if kind == SPLINE and not few else 1
         has_level = column.missing > 0 or (kind == LEVELS and len(points) > 1)
         if has_level and len(points):
@@ -245,7 +248,11 @@ class _Embedding(TransformerMixin, BaseEstimator):
         names = _check_feature_names_in(self, input_features)
         width = np.diff(self.bases_.first)
         return np.array(
-            [f"{name}{self._suffix}{j}" for name, n in zip(names, width, strict=True) for j in range(n)],
+            [
+                f"{name}{self._suffix}{j}"
+                for name, n in zip(names, width, strict=True)
+                for j in range(n)
+            ],
             dtype=object,
         )
 

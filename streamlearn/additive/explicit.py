@@ -270,9 +270,7 @@ def embed(X: Any, bases: Bases, psi: Any) -> csr_matrix:
         roughness, reference = psi
         for _, _, stored in _stored_tiles(X, bases):
             tables = inverse, roughness.table
-            parts.append(
-                _compressed(stored, bases.dim, reference.c, ker.stored_features, *tables)
-            )
+            parts.append(_compressed(stored, bases.dim, reference.c, ker.stored_features, *tables))
     else:
         for tile in tiles(X, bases):
             dense = tile.A if psi is None else features(tile.A, bases, psi[0], inverse, psi[1].c)

@@ -83,6 +83,8 @@ def _even_bases(p: int, n_bases: int, basis: str, degree: int, low: Any, high: A
     low, high = (np.broadcast_to(np.asarray(end, np.float64), p) for end in (low, high))
     if not (low < high).all():
         d = int(np.argmin(low < high))
-        raise ValueError(f"column {d} has the empty range [{low[d]}, {high[d]}]; low must be < high")
+        raise ValueError(
+            f"column {d} has the empty range [{low[d]}, {high[d]}]; low must be < high"
+        )
     knots = [a + (z - a) * steps for a, z in zip(low, high, strict=True)]
     return make_bases(knots, [degree] * p, [kind] * p, n_bases)

@@ -29,7 +29,7 @@ from ..data.select import take_rows
 from ..data.source import Chunk
 from ..numeric.roughness import times
 from ..passes.fold import Fold
-from ..solvers.newton import Evaluation, relative_gap
+from ..solvers.newton import relative_gap
 from .dual_cd import GROUP, _by_rows
 from .kernels import empty_sums, gradient_rows
 from .objective import Problem, evaluation_fold, point_at, weights

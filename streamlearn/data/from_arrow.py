@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import SourceError
 from .columns import copy_numbers, is_number
-from .levels import encode_arrow
 from .source import Column
 from .stream import StreamStore
 from .vectors import Vector
@@ -48,6 +47,19 @@ def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     if dtype == "bool":
         return unpack(values), valid
     return np.frombuffer(values, dtype)[first : first + n], valid
+
+
+def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
+    """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
+    import pyarrow.types as t
+
+    if not t.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    indices, valid = numbers_of(array.indices, str(array.indices.type))
+    indices = indices.astype(np.intp)
+    if valid is not None:
+        indices[~valid] = -1
+    return indices, array.dictionary.to_pylist()
 
 
 class ArrowVector:

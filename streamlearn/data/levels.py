@@ -76,18 +76,3 @@ class CodedVector:
     def values(self, start: int, stop: int) -> np.ndarray:
         self.fill(start, stop, out := np.empty(stop - start, np.float32))
         return out
-
-
-def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
-    """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
-    import pyarrow as pa
-
-    from .from_arrow import numbers_of
-
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    indices, valid = numbers_of(array.indices, str(array.indices.type))
-    indices = indices.astype(np.intp)
-    if valid is not None:
-        indices[~valid] = -1
-    return indices, array.dictionary.to_pylist()

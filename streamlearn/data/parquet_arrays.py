@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import SourceError
-from .levels import encode_arrow
+from .from_arrow import encode_arrow
 
 if TYPE_CHECKING:
     from .from_parquet import ParquetStore

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from copy import copy
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 

@@ -112,7 +112,9 @@ def _forget(state: State) -> State:
     counts = state["counts"]
     if len(counts) <= CAPACITY:
         return state
-    largest_lost = float(np.partition(np.fromiter(counts.values(), float), -CAPACITY - 1)[-CAPACITY - 1])
+    largest_lost = float(
+        np.partition(np.fromiter(counts.values(), float), -CAPACITY - 1)[-CAPACITY - 1]
+    )
     kept = {word: count - largest_lost for word, count in counts.items() if count > largest_lost}
     return {"counts": kept, "forgotten": state["forgotten"] + largest_lost}
 

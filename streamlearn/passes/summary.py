@@ -259,16 +259,12 @@ def _finish(
     return Summary(
         n_rows=state["n_rows"],
         total_weight=state["total_weight"],
-        columns=tuple(
-            _column(columns, j, name, levels.get(name)) for j, name in enumerate(names)
-        ),
+        columns=tuple(_column(columns, j, name, levels.get(name)) for j, name in enumerate(names)),
         labels=None if target is None else finish_labels(state["labels"], target, n_refs),
     )
 
 
-def _column(
-    state: State, j: int, name: str, levels: tuple[str, ...] | None
-) -> ColumnSummary:
+def _column(state: State, j: int, name: str, levels: tuple[str, ...] | None) -> ColumnSummary:
     count = state["weight"][j]
     number = int if state["bins"].dtype.kind == "i" else float
     values = value_counts = None
