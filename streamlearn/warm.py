@@ -69,6 +69,9 @@ def _warm_additive() -> None:
         for order in (0, 1, 2):
             model = AdditiveClassifier("hinge", solver="dual-cd", n_bases=4, penalty_order=order)
             model.set_params(max_passes=3).fit(table, y)
+        model.set_params(basis="cosine", penalty_order=1).fit(table, y)
+    for table in tables:
+        AdditiveClassifier(basis="cosine", n_bases=4, max_passes=3).fit(table, y).predict(table)
 
 
 class _Warm(ModuleType):

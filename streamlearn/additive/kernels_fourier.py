@@ -64,7 +64,7 @@ def fill_tile(rows, columns, kinds, start, n, Phi):
 
 @kernel
 def tile_sums(code, F, y, weight, start, n, R, value, slope):
-    """Write weighted slopes at F (K, n) into `R` (K, n), add their sums and the losses', in place."""
+    """Write weighted slopes at F (K, n) into `R` (K, n); add their sums and the losses'."""
     buffers = make_loss_buffers(n)
     for k in range(len(F)):
         load_targets(y, weight, start, n, k, len(F), buffers)
