@@ -2,7 +2,7 @@
 theirs from arrays in memory, the same number of threads each.
 """
 
-from . import data
+from . import data, pixels
 
 BUDGET = "256MiB"
 KINDS = ("fold", "spool")
@@ -10,7 +10,7 @@ KINDS = ("fold", "spool")
 
 def run(session):
     session.measure("startup", label="compile", what="warm")  # so that no fit below pays for it
-    for section in (covtype, million, gradient_pass, start):
+    for section in (covtype, million, gradient_pass, sparse_hinge, dense_epoch, start):
         if session.wants(section.__name__):
             section(session)
 
@@ -95,6 +95,38 @@ def passes(session, label, task, *, scratch):
     if not gradient:
         return {**report, "error": "the fit made no gradient pass"}
     return {**report, "fit_s": min(gradient), "write_s": min(seconds["spool"], default=None)}
+
+
+def sparse_hinge(session):
+    """Additive hinge on CSR pixels in memory, to within 1 % of the optimum, reading included."""
+    try:
+        task = pixels.pixel_task(session.options)
+    except data.Absent as reason:
+        return session.note(f"sparse pixels left out: {reason}")
+    linear = session.best("hinge_linear", label="linear SVM, sparse pixels", task=task)
+    fits = {
+        name: session.best("hinge_ours", label=f"additive hinge, {name}", task=task, **options)
+        for name, options in {
+            "order 0": {"penalty_order": 0},
+            "order 1": {"penalty_order": 1},
+            "order 1, ten classes": {"penalty_order": 1, "classes": 10},
+        }.items()
+    }
+    zero, one, ten = fits.values()
+    against(session, "additive hinge, order 0, to 1 %", zero, linear, 0.7)
+    against(session, "order 1 against order 0", one, zero, 1.5, theirs_is="order 0")
+    against(session, "ten classes against one", ten, one, 4.0, theirs_is="one class")
+
+
+def dense_epoch(session):
+    """One epoch of dual coordinate descent on dense float32."""
+    rows, columns = (500, 20) if session.options.tiny else (20_000, 656)
+    size = {"rows": rows, "columns": columns}
+    theirs = session.best("epoch_linear", label="linear epoch, dense", **size)
+    for order, limit in ((0, 0.7), (1, None)):
+        label = f"epoch, dense {rows:,} x {columns}, order {order}"
+        ours = session.best("epoch_ours", label=label, penalty_order=order, **size)
+        against(session, label, ours, theirs, limit, theirs_is="LIBLINEAR, linear")
 
 
 def start(session):

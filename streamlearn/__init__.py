@@ -12,6 +12,8 @@ _HOME = {
     "Dataset": "data.dataset",
     "AdditiveClassifier": "additive.estimators",
     "AdditiveRegressor": "additive.estimators",
+    "FourierEmbedding": "additive.embeddings",
+    "additive_kernel": "additive.implicit",
     "SplineEmbedding": "additive.embeddings",
     "ProjectionPursuitRegressor": "pursuit.regressor",
     "JensenShannonBoostClassifier": "pursuit.classifier",

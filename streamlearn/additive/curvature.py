@@ -12,10 +12,18 @@ from ..data.order import row_share
 from ..data.select import keep_rows
 from ..data.source import Chunk
 from ..numeric.linalg import solve_spd
-from ..numeric.losses import LogLoss, SquaredError, SquaredHinge
+from ..numeric.losses import (
+    Gamma,
+    Huber,
+    LogLoss,
+    Poisson,
+    SquaredEpsilonInsensitive,
+    SquaredError,
+    SquaredHinge,
+)
 from ..passes.fold import Fold
-from .kernels import NONE, GramSums, gram_rows, margins_rows
-from .objective import Problem, add_sums, point_at, spline_sums
+from .kernels import NONE, GramSums, gram_rows
+from .objective import Problem, add_sums, decisions, spline_sums
 
 SHRINK = 4.0
 """Rows at which a correlation counts half."""
@@ -52,12 +60,10 @@ def row_curvatures(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(m,) C s l'' and targets of output k."""
     y = problem.targets(chunk)
-    F = np.empty((chunk.n_rows, 1))
-    point = point_at(problem, theta[k : k + 1])
-    margins_rows(chunk.X, problem.bases, point.W, F)
+    f = decisions(problem, theta[k : k + 1], chunk)[:, 0]
     if problem.n_outputs > 1:
         y = np.where(y == k, 1.0, -1.0)
-    h = curvatures(problem.loss, y, F[:, 0] + point.b[0])
+    h = curvatures(problem.loss, y, f)
     h *= problem.C
     if chunk.weight is not None:
         h *= chunk.weight
@@ -87,17 +93,30 @@ def _add_mass(problem: Problem, theta: np.ndarray, state: Any, chunk: Chunk) -> 
 
 
 def curvatures(loss: Any, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """(m,) d2l/df2, the losses' own `curvature` for many rows."""
+    """(m,) d2l/df2, the losses' own `curvature` for many rows, in a new array."""
     if isinstance(loss, LogLoss):
         e = np.exp(-np.abs(f))
         return e / (1.0 + e) ** 2
     if isinstance(loss, SquaredHinge):
         return np.where(y * f < 1.0, 2.0, 0.0)
+    if isinstance(loss, SquaredEpsilonInsensitive):
+        return np.where(np.abs(y - f) > loss.epsilon, 2.0, 0.0)
+    if isinstance(loss, Huber):
+        return np.where(np.abs(y - f) <= loss.delta, 1.0, 0.0)
+    if isinstance(loss, Poisson):
+        return np.exp(np.clip(f, -700.0, 700.0))
+    if isinstance(loss, Gamma):
+        return y * np.exp(np.clip(-f, -700.0, 700.0))
     return np.full(len(y), 2.0)
 
 
 def calibrate(
-    gram: GramSums, total: float, count: np.ndarray, mass: np.ndarray, full: float
+    gram: GramSums,
+    total: float,
+    count: np.ndarray,
+    mass: np.ndarray,
+    full: float,
+    everywhere: np.ndarray,
 ) -> GramSums:
     """A sample's curvature with every spline's share of it made that of all rows, in place.
 
@@ -105,10 +124,13 @@ def calibrate(
     at each spline.  A value that is rare in all rows is met by chance, or not at all, in a sample,
     and its coefficient would be sent too far.  The covariance of the splines is scaled to the right
     masses, with correlations of splines seen in few rows shrunk; it stays positive semi-definite.
+    Functions that are `everywhere` (dim,) bool have no mass of their own: all rows' it is.
     """
     H, seen = gram.H, gram.g > 0
     dger(-1.0 / total, gram.g, gram.g, a=H.T, overwrite_a=1)
     ratio = np.where(seen, mass / np.where(seen, gram.g, 1.0), 0.0)
+    seen = seen | everywhere
+    ratio = np.where(everywhere, full / total, ratio)
     diagonal = np.where(seen, H.diagonal() * ratio, mass)
     scale = np.sqrt(ratio * (count / (count + SHRINK)))
     H *= scale

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..estimator.base import StreamClassifier, StreamRegressor
+from .adjusted import (
+    LOG_LINK,
+    Adjustment,
+    check_exposures,
+    check_targets,
+    column_of,
+    exposures,
+    find_column,
+    weigh_classes,
+)
 from .model import AdditiveModel
+from .partial_fit import go_on
 
 
 class AdditiveClassifier(AdditiveModel, StreamClassifier):
@@ -17,8 +29,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i f(x_i)),   f(x) = b + sum_d f_d(x_d)
 
     (Maji 2012, with penalties scaled to the curves and terms centred).  More than two classes: one
-    against the rest, all in the same reads.  Reads 4 to 8 passes with ``solver="newton"``, tens
-    with ``"dual-cd"``.
+    against the rest, all in the same reads, or one multinomial problem.  Reads 4 to 8 passes with
+    ``solver="newton"``, tens with ``"dual-cd"``.
 
     Parameters
     ----------
@@ -28,6 +40,11 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Weight of the losses against the penalty.
     n_bases : int, default=20
         Splines per column; columns with no more distinct values than this get one per value.
+    basis : {"bspline", "cosine", "trigonometric", "hermite"}, default="bspline"
+        Of columns with more values than that.  The others (Maji 2012, Table 1) meet every row with
+        every function, at `n_bases` products a value, and smooth where splines follow: "cosine" is
+        half-range, "trigonometric" has a period, "hermite" takes the standardised column (with
+        knots="quantile" its normal scores).  They need ``penalty_order`` 1 or 2.
     degree : {1, 2, 3}, default=1
         Of the splines: 1 gives broken lines.
     penalty_order : {0, 1, 2}, default=1
@@ -37,9 +54,23 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         column's range taken as [0, 1], so C means the same for any n_bases.  "paper": unscaled
         differences.
     knots : {"quantile", "uniform"}, default="quantile"
-    solver : {"auto", "newton", "dual-cd"}, default="auto"
-        "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "dual-cd" holds 8 dim
-        bytes and 4 to 8 a row on disk.  "auto" takes Newton where it fits.
+    missing : {"level", "error"}, default="level"
+        NaN in a column is a level of its own, learned like the curve beside it; a column that has
+        none in training takes none later.  "error": refused.
+    max_levels : int, default=255
+        Most categories of a column of strings, dictionaries or pandas categories: the most
+        frequent ones.  All others, those not seen in training, and missing ones share a level.
+    solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
+        "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
+        and holds no matrix.  "dual-cd" holds 8 dim bytes and 4 to 8 a row on disk.  "pegasos"
+        (hinge and log_loss) is averaged mini-batch descent: near the optimum after a pass or two,
+        far from a small `tol` after many.  "auto" takes Newton where it fits, else "dual-cd".
+    multi_class : {"ovr", "multinomial"}, default="ovr"
+        Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of
+        their softmax.  Two classes are one curve either way.
+    class_weight : None, "balanced" or dict, default=None
+        Factors of the rows' weights in the losses, by class; "balanced": inversely as their counts.
+        Classes that a dict does not name count 1.
     intercept_scaling : float, default=1.0
         B; the larger, the less the intercept is held to 0.
     tol : float, default=1e-4
@@ -48,6 +79,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Most reads of the data, the summary included.
     early_stopping : bool, default=False
         Stop, and go back, when the loss on `validation` falls no more.
+    warm_start : bool, default=False
+        Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs").
     random_state : int, default=0
         Of the sample of rows and the order of visits.
 
@@ -77,7 +110,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     _parameter_constraints: dict[str, list[Any]] = {
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions({"log_loss", "squared_hinge", "hinge"})],
-        "solver": [StrOptions({"auto", "newton", "dual-cd"})],
+        "multi_class": [StrOptions({"ovr", "multinomial"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
     def __init__(
@@ -86,30 +120,81 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         *,
         C=1.0,
         n_bases=20,
+        basis="bspline",
         degree=1,
         penalty_order=1,
         penalty_scale="integral",
         knots="quantile",
+        missing="level",
+        max_levels=255,
         solver="auto",
+        multi_class="ovr",
+        class_weight=None,
         intercept_scaling=1.0,
         tol=1e-4,
         max_passes=100,
         early_stopping=False,
+        warm_start=False,
         random_state=0,
     ):
         self.loss = loss
         self.C = C
         self.n_bases = n_bases
+        self.basis = basis
         self.degree = degree
         self.penalty_order = penalty_order
         self.penalty_scale = penalty_scale
         self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
         self.solver = solver
+        self.multi_class = multi_class
+        self.class_weight = class_weight
         self.intercept_scaling = intercept_scaling
         self.tol = tol
         self.max_passes = max_passes
         self.early_stopping = early_stopping
+        self.warm_start = warm_start
         self.random_state = random_state
+
+    @property
+    def _is_joint(self) -> bool:
+        if self.multi_class == "ovr":
+            return False
+        if self.loss != "log_loss":
+            raise ValueError(
+                f"multi_class='multinomial' needs loss='log_loss', got loss={self.loss!r}; use "
+                "multi_class='ovr'"
+            )
+        return len(getattr(self, "classes_", (0, 1, 2))) > 2
+
+    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
+        counts = summary.labels.counts
+        return Adjustment(self._class_weights(counts[counts > 0]), self.loss)
+
+    def _class_weights(self, counts: np.ndarray) -> np.ndarray | None:
+        return weigh_classes(self.class_weight, self.classes_, counts)
+
+    def partial_fit(self, X, y=None, sample_weight=None, *, classes=None, n_rows=None):
+        """Go on learning from rows that are looked at once: averaged mini-batch PEGASOS.
+
+        Only for ``loss="hinge"`` or ``"log_loss"``.  The first call fixes knots and centres.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        classes : array-like, needed in the first call
+            All labels that will come.
+        n_rows : float, optional
+            Rows, by weight, that C counts on: those of the whole stream.  Default: those of the
+            first call.  Later calls do not change it.
+
+        Returns
+        -------
+        self
+        """
+        go_on(self, X, y, sample_weight, classes, n_rows)
+        return self
 
     def _check_probability(self) -> None:
         if self.loss != "log_loss":
@@ -119,6 +204,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
             )
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
+        if self._is_joint:
+            p = np.exp(decision - decision.max(axis=1, keepdims=True))
+            return p / p.sum(axis=1, keepdims=True)
         p = 0.5 * (1.0 + np.tanh(0.5 * decision))
         if decision.ndim == 1:
             return np.column_stack([1.0 - p, p])
@@ -128,16 +216,32 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 class AdditiveRegressor(AdditiveModel, StreamRegressor):
     """Regressor whose prediction is a sum of one smooth curve a column.
 
-        minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i (y_i - f(x_i))^2,   f(x) = b + sum_d f_d(x_d)
+        minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i, f(x_i)),   f(x) = b + sum_d f_d(x_d)
 
-    for targets less their weighted mean.  Two reads, the summary and one Gram of all rows, give the
-    exact optimum; where the Gram is too large for every lane to have one, Newton reads a few more.
+    for targets less their weighted mean; counts and amounts have the mean m e^f, m their mean.  The
+    squared error takes two reads, the summary and one Gram of all rows, to the exact optimum; where
+    the Gram is too large for every lane to have one, Newton reads a few more.
 
     Parameters
     ----------
-    loss : {"squared_error"}, default="squared_error"
-    C, n_bases, degree, penalty_order, penalty_scale, knots, intercept_scaling, tol, max_passes, \
-early_stopping, random_state
+    loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", \
+"poisson", "gamma"}, default="squared_error"
+        r^2, max(0, |r| - epsilon), its square, and r^2/2 inside epsilon and linear beyond, of the
+        residual r; half the deviance of counts ("poisson") and of amounts above 0 ("gamma"), whose
+        logarithm f models.
+    epsilon : float, default=0.1
+        Of the losses that have one.
+    solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
+        As in `AdditiveClassifier`.  "dual-cd": losses of the residual; "pegasos":
+        epsilon_insensitive and huber.
+    exposure : str or int, default=None
+        Column of X whose values multiply the mean of counts or amounts; it has no curve.
+    offset : str or int, default=None
+        Column of X whose values are added to f (under the log link: to the mean's logarithm); it
+        has no curve.
+    C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
+intercept_scaling, tol, max_passes, \
+early_stopping, warm_start, random_state
         As in `AdditiveClassifier`.
 
     Attributes
@@ -159,7 +263,21 @@ early_stopping, random_state
 
     _parameter_constraints: dict[str, list[Any]] = {
         **AdditiveModel._parameter_constraints,
-        "loss": [StrOptions({"squared_error"})],
+        "loss": [
+            StrOptions(
+                {
+                    "squared_error",
+                    "epsilon_insensitive",
+                    "squared_epsilon_insensitive",
+                    "huber",
+                    "poisson",
+                    "gamma",
+                }
+            )
+        ],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "exposure": [str, Interval(Integral, 0, None, closed="left"), None],
+        "offset": [str, Interval(Integral, 0, None, closed="left"), None],
     }
 
     def __init__(
@@ -168,25 +286,102 @@ early_stopping, random_state
         *,
         C=1.0,
         n_bases=20,
+        basis="bspline",
         degree=1,
         penalty_order=1,
         penalty_scale="integral",
         knots="quantile",
+        missing="level",
+        max_levels=255,
+        epsilon=0.1,
+        solver="auto",
+        exposure=None,
+        offset=None,
         intercept_scaling=1.0,
         tol=1e-4,
         max_passes=100,
         early_stopping=False,
+        warm_start=False,
         random_state=0,
     ):
         self.loss = loss
         self.C = C
         self.n_bases = n_bases
+        self.basis = basis
         self.degree = degree
         self.penalty_order = penalty_order
         self.penalty_scale = penalty_scale
         self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
+        self.epsilon = epsilon
+        self.solver = solver
+        self.exposure = exposure
+        self.offset = offset
         self.intercept_scaling = intercept_scaling
         self.tol = tol
         self.max_passes = max_passes
         self.early_stopping = early_stopping
+        self.warm_start = warm_start
         self.random_state = random_state
+
+    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
+        check_targets(self.loss, summary.labels)
+        column = -1
+        if self.exposure is not None:
+            if self.loss not in LOG_LINK:
+                raise ValueError(
+                    f"exposure={self.exposure!r} goes with loss='poisson' or 'gamma', got "
+                    f"loss={self.loss!r}; use offset, which is added to the prediction"
+                )
+            if self.offset is not None:
+                raise ValueError(
+                    "exposure and offset were both given; add the exposure's logarithm to the "
+                    "offset"
+                )
+            column = find_column("exposure", self.exposure, dataset)
+            check_exposures(self.exposure, summary.columns[column])
+        elif self.offset is not None:
+            column = find_column("offset", self.offset, dataset)
+        self._column_of_mean = column
+        known = Adjustment(None, self.loss, column, self.exposure is not None)
+        return known._replace(mean=float(np.exp(self._target_mean(summary, known))))
+
+    def _target_mean(self, summary: Any, adjustment: Adjustment) -> float:
+        mean, column = float(summary.labels.mean), adjustment.column
+        given = float(summary.columns[column].mean) if column >= 0 else 0.0
+        if self.loss not in LOG_LINK:
+            return mean - given
+        return float(np.log(mean / given if adjustment.exposure else mean * np.exp(-given)))
+
+    def _decision_chunk(self, chunk):
+        f = super()._decision_chunk(chunk)
+        known = Adjustment(None, self.loss, self._column_of_mean, self.exposure is not None)
+        if self.loss in LOG_LINK:
+            return np.exp(f) * exposures(known, chunk)
+        return f if known.column < 0 else f + column_of(chunk, known.column)
+
+    def partial_fit(self, X, y=None, sample_weight=None, *, n_rows=None):
+        """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
+
+        Only for ``loss="epsilon_insensitive"`` or ``"huber"``.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        n_rows : float, optional
+            Rows, by weight, that C counts on; default: those of the first call.
+
+        Returns
+        -------
+        self
+        """
+        go_on(self, X, y, sample_weight, None, n_rows)
+        return self
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"column_of_mean": self._column_of_mean}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        super()._restore(tree)
+        self._column_of_mean = int(tree["column_of_mean"])

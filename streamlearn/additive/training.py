@@ -1,4 +1,4 @@
-"""The three ways to the optimum: one Gram, streamed Newton, dual coordinate descent."""
+"""The ways to the optimum: one Gram, streamed Newton or L-BFGS, dual coordinate descent."""
 
 from __future__ import annotations
 
@@ -68,6 +68,11 @@ class Watch:
         fields = {"estimated_objective": plain(sweep.primal), "dual": plain(sweep.dual)}
         return self._look(at, **fields, estimated_gap=gap)
 
+    def passed(self, theta: np.ndarray, bound: np.ndarray) -> str:
+        """Record an epoch whose point was not measured; a reason to stop, or empty."""
+        at = Evaluation(theta, np.full(len(bound), np.nan), np.empty((len(bound), 0)), bound)
+        return self._look(at, dual=plain(bound))
+
     def certified(self, at: Evaluation, gap: np.ndarray) -> None:
         """Record a certificate of the last sweep."""
         self._run.record(read=self.state["read"], **_measured(at, gap))
@@ -136,23 +141,29 @@ def fit_newton(
     source: Any,
     problem: Problem,
     sample: Chunk,
-    total_weight: float,
     watch: Watch,
     *,
+    start: np.ndarray | None,
     tol: float,
     max_reads: int,
     share: float,
     seed: int,
     may_grow: bool,
+    matrix_free: bool = False,
 ) -> Outcome:
-    """The sample's optimum, then reads of all rows with directions from the sample."""
+    """The sample's optimum, then reads of all rows with directions from the sample.
+
+    `matrix_free`: directions by conjugate gradients, and every step corrects the next (L-BFGS).
+    """
     if share >= 1.0:  # the sample is all rows: to rounding, at no read but the one that proves it
         problem, goal = problem._replace(single=False), {"tol": EXACT}
     else:
         goal = {"tol": 0.0, "decrement": DECREMENT}
-    rows = SampleObjective(problem, sample, total_weight, share)
-    start = np.zeros((problem.n_outputs, problem.dim + 1))
-    own = newton(rows, start, max_reads=SAMPLE_ITERATIONS, **goal)
+    rows = SampleObjective(problem, sample, share, matrix_free=matrix_free)
+    if start is None:
+        start = np.zeros((problem.n_outputs, problem.dim + 1))
+    options = {"max_reads": SAMPLE_ITERATIONS, "learns_always": matrix_free}
+    own = newton(rows, problem.by_problem(start), **options, **goal)
     streamed = StreamedObjective(
         run,
         source,
@@ -162,7 +173,14 @@ def fit_newton(
         may_grow=may_grow,
         spools=share < 1.0 and newton_spools(source),
     )
-    solution = newton(streamed, own.at.theta, tol=tol, max_reads=max_reads, watch=watch)
+    solution = newton(
+        streamed,
+        own.at.theta,
+        tol=tol,
+        max_reads=max_reads,
+        watch=watch,
+        learns_always=matrix_free,
+    )
     return watch.outcome(solution.at, tol, solution.reason)
 
 

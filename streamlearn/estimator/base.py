@@ -38,6 +38,10 @@ class StreamEstimator(BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {}
     _accepts_sparse = False
     """True in families whose kernels take Csr chunks."""
+    _accepts_missing = False
+    """True if NaN may be in the features: then `_has_level` (p,) bool says where it may be later."""
+    _accepts_levels = False
+    """True in families that take columns of categories, as the numbers of their levels."""
 
     def _sample_rows(self, dataset) -> int:
         """Rows of a seeded sample that `_fit` wants as a fifth argument, a coded `Chunk`; 0 = none.
@@ -115,6 +119,7 @@ class StreamEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = self._accepts_sparse
+        tags.input_tags.allow_nan = self._accepts_missing
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -16,6 +16,7 @@ from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
 from .certificate import warn_unless_converged
 from .inputs import open_scored, open_training
+from .levels import settle_training
 from .persistence import fitted_tree, restore_fitted
 from .planning import plan_fit, summary_state_bytes
 from .targets import CodedSource
@@ -30,7 +31,7 @@ def fit(
     """Train `model` in place."""
     model._validate_params()
     with ExitStack() as stack:
-        dataset = stack.enter_context(settled(open_training(model, X, y, sample_weight)))
+        dataset = settle_training(model, open_training(model, X, y, sample_weight), stack)
         dataset, held_out = hold_out(model, dataset, validation)
         if held_out is not None:
             held_out = stack.enter_context(settled(held_out))
@@ -57,7 +58,7 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
     wanted = model._sample_rows(dataset)
     read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
     summary = collect_summary(read, dataset, summary_state_bytes(run.plan))
-    check_summary(dataset, summary)
+    check_summary(dataset, summary, missing=model._accepts_missing)
     if is_classifier(model):
         model.classes_ = find_classes(summary.labels)
     elif summary.labels.kind == "string":
@@ -96,7 +97,7 @@ def replan(run: Any, needs: Any) -> None:
         run.replan(plan)
 
 
-def check_summary(dataset: Any, summary: Any) -> None:
+def check_summary(dataset: Any, summary: Any, *, missing: bool = False) -> None:
     """Refuse data without rows, or with features or targets that are missing or not finite."""
     if summary.n_rows == 0:
         raise SourceError(
@@ -111,7 +112,7 @@ def check_summary(dataset: Any, summary: Any) -> None:
     def place(row: int) -> str:
         return dataset.store.place(row, row + 1)
 
-    summary.require_finite(place)
+    summary.require_finite(place, missing=missing)
     labels = summary.labels
     if labels.first_bad is not None:
         row = labels.first_bad

@@ -102,6 +102,7 @@ def fitted_tree(model: Any) -> dict[str, Any]:
         "classes": getattr(model, "classes_", None),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
+        "levels": model.levels_,
         "certificate": model.certificate_,
         "history": model.history_,
         "n_passes": model.n_passes_,
@@ -117,6 +118,7 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
     if tree["feature_names"] is not None:
         model.feature_names_in_ = np.array(tree["feature_names"], dtype=object)
     model.n_features_in_ = tree["n_features"]
+    model.levels_ = {name: list(words) for name, words in tree["levels"].items()}
     model.certificate_ = tree["certificate"]
     model.history_ = tree["history"]
     model.n_passes_ = tree["n_passes"]

@@ -39,12 +39,16 @@ def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
 
 
 def check_finite(model: Any, chunk: Chunk) -> None:
-    """Refuse NaN and infinity in the features, by column and row."""
+    """Refuse NaN and infinity in the features, by column and row; NaN only where it has no level."""
     values = chunk.X.data if isinstance(chunk.X, Csr) else chunk.X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):  # quick: a NaN or an infinity makes the sum one
             return
     bad = ~np.isfinite(values)
+    may_miss = getattr(model, "_has_level", None) if model._accepts_missing else None
+    if may_miss is not None:
+        allowed = may_miss[chunk.X.indices] if isinstance(chunk.X, Csr) else may_miss
+        bad &= ~(np.isnan(values) & allowed)
     if not bad.any():  # the sum itself was too large
         return
     if isinstance(chunk.X, Csr):
@@ -58,8 +62,15 @@ def check_finite(model: Any, chunk: Chunk) -> None:
     if values.ndim == 2 and values.shape[1] < model.n_features_in_:
         column = model._used_columns()[column]  # only these were read
     kind = "NaN" if np.isnan(value) else "infinity"
+    name, where = column_name(model, column), chunk.rows[row]
+    if may_miss is not None and np.isnan(value):
+        raise SourceError(
+            f"Input X contains NaN in column {name}, row {where}, a column that had no missing "
+            "values in training, so what they mean was not learned; fill them in, or train with "
+            "such rows"
+        )
     raise SourceError(
-        f"Input X contains {kind} in column {column_name(model, column)}, row {chunk.rows[row]}; "
+        f"Input X contains {kind} in column {name}, row {where}; "
         "fill or drop such rows first, for example with Dataset.map or sklearn.impute"
     )
 

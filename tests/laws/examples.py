@@ -167,6 +167,7 @@ NO_EXAMPLE = {"StreamStore": "has no rows before it is spooled; the spooled one 
 def fold_examples(dataset: Any) -> dict[str, Any]:
     """Name of a fold's constructor (a second one after a colon) -> the fold for this dataset."""
     from streamlearn.passes.fold import both
+    from streamlearn.passes.levels import levels_fold
     from streamlearn.passes.sample import sample_fold
     from streamlearn.passes.summary import summary_fold
     from streamlearn.solvers.kmeans import lloyd_fold
@@ -175,6 +176,7 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
         "passes.summary.summary_fold": summary_fold(dataset),
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
+    folds["passes.levels.levels_fold"] = levels_fold("y")
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
@@ -376,5 +378,6 @@ NO_FOLD_EXAMPLE = {
     "additive.dual_cd.sweep_fold": "order-sensitive; tests/additive has its tests",
     "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.online.online_fold": "order-sensitive; tests/mixture has its tests",
+    "additive.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

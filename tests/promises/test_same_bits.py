@@ -9,6 +9,11 @@ FITS = {
     "newton": {"loss": "log_loss", "solver": "newton", "tol": 1e-6},
     "newton-3-classes": {"loss": "squared_hinge", "solver": "newton", "tol": 1e-5},
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
+    "multinomial-3-classes": {"multi_class": "multinomial", "tol": 1e-6},
+    "levels": {"tol": 1e-6, "max_levels": 20},
+    "cosine-dual-cd": {"basis": "cosine", "loss": "hinge", "solver": "dual-cd", "tol": 1e-2},
+    "cosine": {"basis": "cosine", "tol": 1e-6},
+    "pegasos": {"loss": "hinge", "solver": "pegasos", "tol": 1e-2, "max_passes": 12},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
 MIXTURE = {"n_components": 4, "max_passes": 8, "nu": 5.0}
@@ -56,7 +61,8 @@ FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items(
 def job(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     n_classes = 3 if "classes" in request.param else 2
-    path = write_rows(folder / "rows.parquet", 24_000, 6, n_classes=n_classes)
+    levels = request.param == "levels"
+    path = write_rows(folder / "rows.parquet", 24_000, 6, n_classes=n_classes, levels=levels)
     return {
         "path": path,
         "chunk_rows": 1_024,
