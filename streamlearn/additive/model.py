@@ -18,8 +18,8 @@ from ..solvers.newton import relative_gap
 from . import needs
 from .adjusted import Adjustment, adjust, adjusted, without_column
 from .embeddings import BASIS_CONSTRAINTS, fit_bases, mean_splines, reference_vector
-from .kernels import margins_rows
 from .held import fit_held
+from .kernels import margins_rows
 from .objective import Problem, make_loss
 from .pegasos import fit_pegasos
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain

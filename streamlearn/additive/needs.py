@@ -215,7 +215,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 
 
 def holds_rows(size: Size) -> bool:
-    """Whether dual CD keeps a copy of the rows: they are in memory, and it is well within budget."""
+    """Whether dual CD keeps a copy of the rows: they are in memory, and it fits with ease."""
     room = (get_config().memory_budget or UNSET_BUDGET) // 4
     return size.in_memory and held_nbytes(size) <= room
 

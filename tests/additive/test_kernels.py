@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from streamlearn.additive import kernels as ker
 from streamlearn.additive import (
+    dual_epochs,
     kernels_csr,
     kernels_dense,
-    dual_epochs,
     kernels_dual,
     kernels_dual_linear,
     kernels_gram,
 )
+from streamlearn.additive import kernels as ker
 from streamlearn.additive.dual_epochs import DualEpochs, DualState, find_shape
 from streamlearn.additive.kernels_dual_linear import POINTS, RAMPS, TABLES
 from streamlearn.additive.kernels_dual_step import dual_rule, dual_step

@@ -64,7 +64,8 @@ def test_sums_are_the_naive_recursion_and_the_naive_average(loss, weighted):
 def test_epochs_close_in_on_the_optimum_from_both_sides(loss, form):
     X, y = table(250)
     rows = sparse.csr_array(X) if form == "csr" else X
-    best = liblinear(linear_problem(sl.SplineEmbedding(6).fit(rows), rows, 2 * y - 1, loss, C=0.2))[1]
+    embedding = sl.SplineEmbedding(6).fit(rows)
+    best = liblinear(linear_problem(embedding, rows, 2 * y - 1, loss, C=0.2))[1]
     model = sl.AdditiveClassifier(loss, solver="pegasos", C=0.2, tol=1e-2, max_passes=60, **BASES)
     certificate = model.fit(rows, y).certificate_
     assert certificate.converged

@@ -1,4 +1,4 @@
-"""Every loss with every solver offered for it, against other people's solvers on explicit features."""
+"""Every loss with every solver offered for it, against other people's solvers."""
 
 import numpy as np
 import pytest
