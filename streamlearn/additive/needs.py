@@ -193,7 +193,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             Needs("certificate", sums, per_row, 0, model),
         ]
     if solver == DUAL and holds_rows(size):
-        return [Needs(DUAL, 0, per_row + 8.0 * size.n_columns, held_nbytes(size) + sums, model)]
+        return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
     width = 4 * K * (2 if size.loss == "log_loss" else 1)
     u = 4 * size.n_columns
     spooled = 0 if size.in_memory else u + 16
