@@ -149,7 +149,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
                 f"multi_class='multinomial' needs loss='log_loss', got loss={self.loss!r}; use "
                 "multi_class='ovr'"
             )
-        return len(getattr(self, "classes_", (0, 1, 2))) > 2
+        return True
 
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
         counts = summary.labels.counts
@@ -187,7 +187,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
             )
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
-        if self._is_joint:
+        if self._is_joint and decision.ndim == 2:
             p = np.exp(decision - decision.max(axis=1, keepdims=True))
             return p / p.sum(axis=1, keepdims=True)
         p = 0.5 * (1.0 + np.tanh(0.5 * decision))
