@@ -78,7 +78,7 @@ def test_classes_and_regressions():
     assert len(model.certificate_.primal) == 3
     target = np.sin(6 * X[:, 0]) + 5
     for loss in ("epsilon_insensitive", "huber"):
-        regressor = sl.AdditiveRegressor(loss, **kw).fit(X, target)
+        regressor = sl.AdditiveRegressor(loss, **kw | {"tol": 0.5}).fit(X, target)
         assert regressor.score(X, target) > 0.7
 
 
@@ -99,7 +99,7 @@ def test_partial_fit_learns_from_batches():
     assert model.certificate_.solver == "pegasos"
     assert not model.certificate_.converged
     assert "2,000" in model.certificate_.reason
-    regressor = sl.AdditiveRegressor("huber", **BASES)
+    regressor = sl.AdditiveRegressor("huber", C=0.02, **BASES)
     for _ in range(3):
         regressor.partial_fit(X, np.sin(6 * X[:, 0]), n_rows=6000)
     assert regressor.score(X, np.sin(6 * X[:, 0])) > 0.8
