@@ -53,7 +53,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
         and holds no matrix.  "dual-cd" holds 8 dim bytes and 4 to 8 a row on disk.  "pegasos"
         (hinge and log_loss) is averaged mini-batch descent: near the optimum after a pass or two
-        if C is small, far from a small `tol` after many.  "auto" takes Newton where it fits, else "dual-cd".
+        if C is small, far from a small `tol` after many.  "auto" takes Newton where it fits, else
+        "dual-cd".
     multi_class : {"ovr", "multinomial"}, default="ovr"
         Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of
         their softmax.  Two classes are one curve either way.
