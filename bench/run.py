@@ -28,6 +28,7 @@ class Session:
         self.notes = []
         self.failed = []
         self.started = time.strftime("%Y%m%d-%H%M%S")
+        self.machine = machine()
 
     def __enter__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="streamlearn-bench-"))
@@ -91,6 +92,7 @@ class Session:
 
     def add(self, row):
         self.rows.append(row)
+        self.save()  # a bench that is stopped keeps the rows it had
 
     def note(self, text):
         self.notes.append(text)
@@ -98,26 +100,13 @@ class Session:
 
     def finish(self):
         """Save, print, and say with the exit code whether every measurement worked."""
-        name = self.options.name
-        record = {
-            "bench": name,
-            "started": self.started,
-            "options": {k: str(v) for k, v in vars(self.options).items()},
-            "machine": machine(),
-            "rows": self.rows,
-            "notes": self.notes,
-            "reports": self.reports,
-            "failed": self.failed,
-        }
-        self.options.results.mkdir(parents=True, exist_ok=True)
-        path = self.options.results / f"{name}-{self.started}.json"
-        path.write_text(json.dumps(record, indent=1, default=str))
+        path = self.save()
         print(markdown(self.rows))
         for text in self.notes:
             print(f"\n{text}")
         for text in self.failed:
             print(f"\nFAILED {text}")
-        facts = record["machine"]
+        facts = self.machine
         libraries = ", ".join(f"{k} {v}" for k, v in facts["versions"].items())
         print(
             f"\n{facts['processor']}, {facts['cores']} cores, {facts['memory_gb']:.0f} GB; "
@@ -126,6 +115,24 @@ class Session:
         )
         say(f"saved to {path}")
         return 1 if self.failed else 0
+
+    def save(self):
+        """Write what there is so far; the path."""
+        name = self.options.name
+        record = {
+            "bench": name,
+            "started": self.started,
+            "options": {k: str(v) for k, v in vars(self.options).items()},
+            "machine": self.machine,
+            "rows": self.rows,
+            "notes": self.notes,
+            "reports": self.reports,
+            "failed": self.failed,
+        }
+        self.options.results.mkdir(parents=True, exist_ok=True)
+        path = self.options.results / f"{name}-{self.started}.json"
+        path.write_text(json.dumps(record, indent=1, default=str))
+        return path
 
 
 def machine():

@@ -11,7 +11,6 @@ from ..errors import SourceError
 
 if TYPE_CHECKING:
     from .from_parquet import ParquetStore
-    from .source import Convert
 
 _EXACT = 2**53
 
@@ -40,27 +39,17 @@ def decode_numbers(
         at += n
 
 
-def convert_numbers(
-    pieces: list[pa.Array],
-    convert: Convert,
-    d: int,
-    dtype: np.dtype,
-    out: np.ndarray,
-    name: str,
-    store: ParquetStore,
-    start: int,
-) -> None:
-    """Arrow numbers of feature d through `convert` into `out`, without a copy if possible."""
-    at = 0
-    for array in pieces:
-        n = len(array)
-        values, valid = _buffers(array)
-        if valid is not None or values.dtype != dtype:
-            values = np.empty(n, dtype)
-            decode_numbers([array], values, name, store, start + at)
-        values.flags.writeable = False
-        convert(values, d, out[at : at + n])
-        at += n
+def ready_numbers(
+    pieces: list[pa.Array], dtype: np.dtype, name: str, store: ParquetStore, start: int
+) -> np.ndarray:
+    """Arrow numbers as one read-only array of `dtype`: Arrow's own buffer where it is just that."""
+    if len(pieces) == 1:
+        values, valid = _buffers(pieces[0])
+    if len(pieces) != 1 or valid is not None or values.dtype != dtype:
+        values = np.empty(sum(map(len, pieces)), dtype)
+        decode_numbers(pieces, values, name, store, start)
+    values.flags.writeable = False
+    return values
 
 
 def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:

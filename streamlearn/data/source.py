@@ -87,10 +87,16 @@ class Column:
 
 
 class Convert(Protocol):
-    """What a reader may put each feature column through while it decodes it: cheaper than later."""
+    """What a reader may put feature columns through while it decodes them: cheaper than later."""
 
-    def __call__(self, values: np.ndarray, d: int, out: np.ndarray) -> None:
-        """Write float32 made of read-only `values` of feature d, in the dataset's dtype."""
+    def __call__(
+        self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int
+    ) -> None:
+        """Write float32 made of each column's values into ``out[which[i], at : at + n]``.
+
+        Columns are read-only arrays of n values in the dataset's dtype, ``which`` the numbers of
+        their features, `out` a C-contiguous matrix of a row per feature.
+        """
 
 
 class Store:

@@ -120,9 +120,24 @@ def coordinate_column(x, n_rows, columns, d, u):
 
 
 @kernel
-def map_column(x, knots, inverse, n_intervals, u):
-    """`coordinate_column` of all of x, for callers in Python: few arguments cost little."""
-    search_column(x, len(x), knots, inverse, n_intervals, u)
+def map_columns(values, which, columns, out, at):
+    """Write the coordinates of values[i], of column which[i], to ``out[which[i], at:]`` in place.
+
+    `values` is a tuple of AT_ONCE arrays; which[i] < 0: nothing.
+    """
+    for i in range(len(values)):
+        d = which[i]
+        if d >= 0:
+            x, u = values[i], out[d][at:]
+            if columns.n_intervals[d] > 0:
+                coordinate_column(x, len(x), columns, d, u)
+            else:
+                for j in range(len(x)):
+                    u[j] = 0
+
+
+AT_ONCE = 8
+"""Columns mapped in one call: each call waits for the interpreter's lock twice."""
 
 
 class Coordinates:
@@ -135,16 +150,17 @@ class Coordinates:
     def __reduce__(self) -> tuple:
         return Coordinates, (self.bases,)
 
-    def __call__(self, values: np.ndarray, d: int, out: np.ndarray) -> None:
-        columns = self._columns.get(values.dtype)
-        if columns is None:
-            columns = self._columns[values.dtype] = as_columns(self.bases, values.dtype)
-        if columns.n_intervals[d] == 0:
-            out[:] = 0
-        else:
-            a, b = columns.at[d : d + 2]
-            knots, inverse = columns.knots[a:b], columns.inverse[a:b]
-            map_column(values, knots, inverse, columns.n_intervals[d], out)
+    def __call__(
+        self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int
+    ) -> None:
+        dtype = columns[0].dtype
+        if dtype not in self._columns:
+            self._columns[dtype] = as_columns(self.bases, dtype)
+        for i in range(0, len(which), AT_ONCE):
+            values, d = tuple(columns[i : i + AT_ONCE]), np.full(AT_ONCE, -1, np.intp)
+            d[: len(values)] = which[i : i + AT_ONCE]
+            values += (AT_ONCE - len(values)) * values[:1]
+            map_columns(values, d, self._columns[dtype], out, at)
 
 
 @kernel
