@@ -184,11 +184,6 @@ def real(folder, name):
     )
 
 
-def shared_folder():
-    """Where the real data sets lie, if they do."""
-    return Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
-
-
 def covtype(shared, recode):
     names, X, y = read_table(shared / "covtype" / "covtype_sample16.parquet")
     rows = np.random.default_rng(0).permutation(len(y))

@@ -16,21 +16,22 @@ def pixel_task(options):
 
 
 def pixels(task, classes):
-    """(CSR float32 in [0, 1], labels): odd or even for two classes, else the digit."""
+    """(CSR of bytes 0 to 255, labels): odd or even for two classes, else the digit."""
     import scipy.sparse
 
     if "path" not in task:
         rng = np.random.default_rng(task["seed"])
         X = rng.random((task["rows"], 30)) * (rng.random((task["rows"], 30)) < 0.3)
         digit = np.floor(10 * X[:, :4].mean(axis=1) / X[:, :4].mean(axis=1).max()).clip(0, 9)
+        X = np.ceil(255 * X)
     else:
         import pyarrow.parquet as pq
 
         table = pq.read_table(task["path"])
         names = [name for name in table.schema.names if name != task["target"]]
-        X = np.column_stack([table[name].to_numpy() for name in names]) / np.float32(255)
+        X = np.column_stack([table[name].to_numpy() for name in names])
         digit = table[task["target"]].to_numpy()
-    X = scipy.sparse.csr_matrix(X.astype(np.float32))
+    X = scipy.sparse.csr_matrix(X.astype(np.uint8))
     return X, (digit % 2 if classes == 2 else digit).astype(np.int64)
 
 

@@ -97,7 +97,9 @@ def smooth_optimum(problem):
     for _ in range(3):  # restarts, as its tolerance is on the change of the value
         found = minimize(
             problem.objective, v, jac=problem.gradient, method="L-BFGS-B",
-            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50},
+            options={
+                "maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50,
+            },
         )  # fmt: skip
         v = found.x
     return v, float(found.fun)

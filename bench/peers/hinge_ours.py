@@ -1,4 +1,4 @@
-"""Additive hinge from CSR pixels in memory: seconds until the objective is within 1 % of its optimum.
+"""Additive hinge from CSR pixels in memory: seconds to within 1 % of its optimum.
 
 The optimum is that of a fit to a small gap; its dual value is below it, so 1 % is not flattered.
 """

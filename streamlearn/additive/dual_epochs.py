@@ -94,9 +94,7 @@ class DualEpochs:
             return
         args = self._columns, self._rule, self._problem, self._shape, self._padded, self._norms
         for order in orders:
-            kernels_dual_linear.epoch_linear(
-                self._rows, *args, *self._targets, order, self._state
-            )
+            kernels_dual_linear.epoch_linear(self._rows, *args, *self._targets, order, self._state)
         kernels_dual_linear.finish_linear(
             self._columns, self._problem.roughness, self._shape, self._padded, self._state.W
         )
@@ -145,7 +143,7 @@ def find_shape(bases: Bases, problem: Any, sparse: bool) -> Shape:
 
 
 def _scales(L: np.ndarray) -> tuple[float, float]:
-    """(of POINTS, of RAMPS) the s with L = s I or s min(i, j) on vectors that sum to 0, else inf."""
+    """(of POINTS, of RAMPS) the s with L = s I, s min(i, j) on vectors of sum 0; else inf."""
     n = len(L)
     i = np.arange(n)
 

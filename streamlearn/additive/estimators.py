@@ -63,8 +63,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
         and holds no matrix.  "dual-cd" holds 8 dim bytes and 4 to 8 a row on disk.  "pegasos"
-        (hinge and log_loss) is averaged mini-batch descent: near the optimum after a pass or two,
-        far from a small `tol` after many.  "auto" takes Newton where it fits, else "dual-cd".
+        (hinge and log_loss) is averaged mini-batch descent: near the optimum after a pass or two
+        if C is small, far from a small `tol` after many.  "auto" takes Newton where it fits, else
+        "dual-cd".
     multi_class : {"ovr", "multinomial"}, default="ovr"
         Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of
         their softmax.  Two classes are one curve either way.
@@ -166,7 +167,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
                 f"multi_class='multinomial' needs loss='log_loss', got loss={self.loss!r}; use "
                 "multi_class='ovr'"
             )
-        return len(getattr(self, "classes_", (0, 1, 2))) > 2
+        return True
 
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
         counts = summary.labels.counts
@@ -204,7 +205,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
             )
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
-        if self._is_joint:
+        if self._is_joint and decision.ndim == 2:
             p = np.exp(decision - decision.max(axis=1, keepdims=True))
             return p / p.sum(axis=1, keepdims=True)
         p = 0.5 * (1.0 + np.tanh(0.5 * decision))

@@ -1,8 +1,8 @@
 """Dual coordinate descent over rows that lie in memory: one read, then epochs over a copy.
 
-The copy holds coordinates, 4 bytes a dense value and 8 a stored one.  Rounds of epochs, each measured
-exactly: all rows are there.  The dual variables are an array, and the last certificate rebuilds the
-dual value from them alone.
+The copy holds coordinates, 4 bytes a dense value and 8 a stored one.  Rounds of epochs, each
+measured exactly: all rows are there.  The dual variables are an array, and the last certificate
+rebuilds the dual value from them alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fit_held(
     max_reads: int,
     seed: int,
 ) -> Outcome:
-    """Rounds of epochs until the gap is small enough; each round counts as a read of `max_reads`."""
+    """Rounds of epochs until the gap is small enough; a round counts as a read of `max_reads`."""
     rows = joined(run.hold(source, partial(held_chunk, problem), name="hold"))
     problem = problem._replace(bases=problem.bases._replace(prepared=True))
     K, y, s = problem.n_outputs, problem.targets(rows), weights(rows)
@@ -66,9 +66,7 @@ def fit_held(
             continue
         theta = watch.state["best"].theta if reason else at.theta
         state = _start_certificate(K, problem.dim)
-        proved = _finish_certificate(
-            problem, theta, _add_certificate(problem, theta, state, rows)
-        )
+        proved = _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
         if reason:
             watch.state["best"] = proved
         gap = relative_gap(proved.value, proved.bound)

@@ -3,7 +3,8 @@
 f_k(x) = b_k + sum_d Phi_d(x)'w_dk.  `X` is (m, p) float32 or float64 in any order, or `Csr`, or
 (``bases.prepared``) the coordinates u of `coordinates_rows`; NaN only in columns that have a level
 for missing values.  `y` (m,) float64 holds +1/-1 or targets when there is one class, and the codes
-0..K-1 when there are K > 1 (one against the rest).  `weight` (m,) float64, empty = every weight is 1.  Coefficients are (K, dim).
+0..K-1 when there are K > 1 (one against the rest).  `weight` (m,) float64, empty = every weight is
+1.  Coefficients are (K, dim).
 
 Arithmetic is done in the dtype of the coefficients given: float32 is the fast path (relative error
 about 1e-7 a row), float64 the exact one.  Sums are always float64 and are added to.

@@ -181,9 +181,7 @@ def epoch(rows, columns, rule, problem, y, weight, order, state):
             f = state.b[k] - shift[k] - steps[k] * (along - s_all)
             f += row_margin(visit, n, w, np.uintp(k * room))
             target = class_target(y[i], k, n_classes)
-            delta = dual_step(
-                rule, problem.C * s, state.alpha, i, k, n_classes, target, f, norm
-            )
+            delta = dual_step(rule, problem.C * s, state.alpha, i, k, n_classes, target, f, norm)
             if delta != 0.0:
                 state.b[k] += delta * bias
                 shift[k] += delta * along
@@ -221,11 +219,8 @@ def epoch_csr(data, indices, indptr, columns, rule, problem, y, weight, order, s
         for k in range(n_classes):
             f = state.b[k] + row_margin(visit, n, w, np.uintp(k * room))
             target = class_target(y[i], k, n_classes)
-            delta = dual_step(
-                rule, problem.C * s, state.alpha, i, k, n_classes, target, f, norm
-            )
+            delta = dual_step(rule, problem.C * s, state.alpha, i, k, n_classes, target, f, norm)
             if delta != 0.0:
                 state.b[k] += delta * bias
                 step_row(visit, n, delta, padded.table, w, np.uintp(k * room))
     restore_constants(columns, problem.roughness, w, room, padded.at, state.W)
-

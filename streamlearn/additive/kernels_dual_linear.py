@@ -3,12 +3,12 @@
 What a step adds to a column's w depends on the penalty only through L on vectors that sum to 0, as
 Phi - c does, for w matters up to a constant.  So a shape of L serves for all penalties of an order:
 
-    POINTS  L = s I             order 0      the two active coefficients (sparse rows: and that of 0)
+    POINTS  L = s I             order 0      two coefficients (sparse rows: that of 0 too)
     RAMPS   L = s min(i, j)     order 1      w_i += delta s min(i, u), u the coordinate
     TABLES  any                 order 2      two rows of a table
 
-|Psi|^2 and t'Phi of a row are found once for all epochs.  Same steps as `kernels_dual`, which serves
-every degree.
+|Psi|^2 and t'Phi of a row are found once for all epochs.  Same steps as `kernels_dual`, which
+serves every degree.
 """
 
 from __future__ import annotations
@@ -206,9 +206,7 @@ def step_columns(delta, shape, table, layout, column, here, f, n, from_zero, w, 
             d = column[v]
             at = layout.first[d]
             u = np.float64(here[v] - at) + f[v]
-            add_ramp(
-                w, np.intp(begin + at), np.intp(layout.stride[d]), delta * shape.scale[d], u
-            )
+            add_ramp(w, np.intp(begin + at), np.intp(layout.stride[d]), delta * shape.scale[d], u)
     else:
         for v in range(n):
             d = column[v]
@@ -221,9 +219,7 @@ def step_columns(delta, shape, table, layout, column, here, f, n, from_zero, w, 
 
 
 @kernel
-def epoch_linear(
-    rows, columns, rule, problem, shape, padded, norms, y, weight, order, state
-):
+def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, order, state):
     """One visit of every row of `order`; `state` in place, its coefficients only in `padded.w`."""
     n_classes, p = len(state.W), len(columns.degree)
     layout, w, room, table = make_layout(columns, padded), padded.w, padded.room, padded.table
@@ -255,9 +251,7 @@ def epoch_linear(
                 state.b[k] += delta * bias
                 shift[k] += delta * along
                 steps[k] += delta
-                step_columns(
-                    delta, shape, table, layout, column, here, f, n, from_zero, w, begin
-                )
+                step_columns(delta, shape, table, layout, column, here, f, n, from_zero, w, begin)
 
 
 @kernel

@@ -1,9 +1,9 @@
-"""The exact step of one dual variable: Hsieh et al. 2008 (hinges), Ho & Lin 2012 (regression), Yu et
-al. 2010 (log-loss).
+"""The exact step of one dual variable.
 
-All duals but the log-loss's are C [t v - epsilon |v| - q/2 v^2] within |v| <= bound: one rule, one
-step.  The formulas are LIBLINEAR's, where the header comment of its regression has both linear signs
-turned; its code minimises 1/2 beta'Q beta + epsilon |beta| - y beta, as this does.
+Hsieh et al. 2008 (hinges), Ho & Lin 2012 (regression), Yu et al. 2010 (log-loss).  All duals but
+the log-loss's are C [t v - epsilon |v| - q/2 v^2] within |v| <= bound: one rule, one step.  The
+formulas are LIBLINEAR's, where the header comment of its regression has both linear signs turned;
+its code minimises 1/2 beta'Q beta + epsilon |beta| - y beta, as this does.
 """
 
 from __future__ import annotations

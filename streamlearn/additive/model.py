@@ -88,7 +88,7 @@ class AdditiveModel:
     # Fitting.
 
     _is_joint = False
-    """Whether the loss is the multinomial one."""
+    """Whether the multinomial loss was asked for; of two classes it is the one curve."""
 
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
         """What is done to targets and weights before a solver sees them."""

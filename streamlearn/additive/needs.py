@@ -202,7 +202,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             Needs("certificate", sums, per_row, 0, model),
         ]
     if solver == DUAL and holds_rows(size):
-        return [Needs(DUAL, 0, per_row + 8.0 * size.n_columns, held_nbytes(size) + sums, model)]
+        return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
     width = 4 * K * (2 if size.loss == "log_loss" else 1)
     u = 4 * size.n_columns
     spooled = 0 if size.in_memory else u + 16
@@ -242,7 +242,7 @@ def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) 
 
 
 def holds_rows(size: Size) -> bool:
-    """Whether dual CD keeps a copy of the rows: they are in memory, and it is well within budget."""
+    """Whether dual CD keeps a copy of the rows: they are in memory, and it fits with ease."""
     room = (get_config().memory_budget or UNSET_BUDGET) // 4
     return size.in_memory and held_nbytes(size) <= room
 

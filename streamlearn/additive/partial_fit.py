@@ -21,7 +21,7 @@ from . import needs
 from .adjusted import Adjustment, adjusted
 from .dual_cd import shuffled
 from .embeddings import mean_splines
-from .pegasos import MOST_BATCH, Averaged, mean_point, start_averaged, step_batches
+from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
 
 
 def go_on(
@@ -42,7 +42,7 @@ def go_on(
         for chunk in read_all(source):
             key = (derive_seed(model.random_state, stream["n_chunks"]),)
             chunk.order = shuffled(chunk.n_rows, key)
-            step_batches(problem, state, chunk, MOST_BATCH, total)
+            step_batches(problem, state, chunk, batch_rows(int(total)), total)
             stream["n_chunks"] += 1
     model._keep(problem, mean_point(problem, state, total), stream["means"])
     model.certificate_ = Certificate(

@@ -3,8 +3,8 @@
     minimise lambda/2 |w|^2 + (1/W) sum_i s_i l(y_i, f_i),   W = sum s,  lambda = 1 / (C W):
 
 the objective of the other solvers, divided by C W.  A step on a mini-batch of weight a takes
-w to (1 - a/tau) w + (1/(lambda tau)) sum s v Psi, v = -l'(f) the forces of its rows at w and tau the
-weight seen so far, this batch included.  So with V = sum s v Phi of all batches seen
+w to (1 - a/tau) w + (1/(lambda tau)) sum s v Psi, v = -l'(f) the forces of its rows at w and tau
+the weight seen so far, this batch included.  So with V = sum s v Phi of all batches seen
 
     w = C (W/tau) L (V - c sum v),
 
@@ -163,7 +163,7 @@ def fit_pegasos(
     max_reads: int,
     seed: int,
 ) -> Outcome:
-    """Epochs over super-blocks; the average is measured after epochs 1, 2, 4, 8, ... and the last."""
+    """Epochs over super-blocks; the average is measured after epochs 1, 2, 4, ... and the last."""
     order = Order(seed, GROUP, ref_labels)
     n_rows = source.refs()[-1].stop
     kept = run.restore("pegasos")

@@ -220,8 +220,8 @@ class Dataset:
         """The string columns named read as codes of these levels; other words are NaN."""
         if levels and self.maps:
             raise SourceError(
-                f"Dataset.map was given a table with the string columns {some(list(levels))}, whose "
-                "codes a function of numbers would take for numbers; select the others first"
+                f"Dataset.map was given a table with the string columns {some(list(levels))}, "
+                "whose codes a function of numbers would take for numbers; select the others first"
             )
         unknown = [name for name in levels if name not in self.categorical]
         if unknown:

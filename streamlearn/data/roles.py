@@ -36,9 +36,9 @@ def check_columns(
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise SourceError(
-            "features must be numbers or categories (strings, dictionaries), but these columns are "
-            f"not: {', '.join(bad[:10])}{more}; leave them out with features=[...], or make numbers "
-            "of them first (of a timestamp: seconds since a date, the hour, the weekday)"
+            "features must be numbers or categories (strings, dictionaries), but these columns "
+            f"are not: {', '.join(bad[:10])}{more}; leave them out with features=[...], or make "
+            "numbers of them first (of a timestamp: seconds since a date, the hour, the weekday)"
         )
     if target is not None and types[target] not in (*NUMBERS, "string", "dictionary"):
         raise SourceError(

@@ -39,7 +39,7 @@ class StreamEstimator(BaseEstimator):
     _accepts_sparse = False
     """True in families whose kernels take Csr chunks."""
     _accepts_missing = False
-    """True if NaN may be in the features: then `_has_level` (p,) bool says where it may be later."""
+    """True if NaN may be among the features; `_has_level` (p,) bool then says where it may be."""
     _accepts_levels = False
     """True in families that take columns of categories, as the numbers of their levels."""
 

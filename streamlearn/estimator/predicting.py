@@ -39,7 +39,7 @@ def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
 
 
 def check_finite(model: Any, chunk: Chunk) -> None:
-    """Refuse NaN and infinity in the features, by column and row; NaN only where it has no level."""
+    """Refuse infinity in the features, and NaN where it has no level, by column and row."""
     values = chunk.X.data if isinstance(chunk.X, Csr) else chunk.X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):  # quick: a NaN or an infinity makes the sum one

@@ -5,8 +5,8 @@ A column's u in [0, M] (`numeric.bsplines`) gives t = u / M in [0, 1], and with 
     cosine          cos(k pi t): half-range, no period is forced on the curve
     trigonometric   cos(k pi z), sin(k pi z) of z = 2t - 1 (Maji 2012, Table 1): curves with
                     f(-1) = f(1)
-    hermite         H_k(z) / sqrt(k!) of z = 8t - 4: the probabilists' polynomials, orthonormal for a
-                    standard normal z, clipped to 4 standard deviations
+    hermite         H_k(z) / sqrt(k!) of z = 8t - 4: the probabilists' polynomials, orthonormal for
+                    a standard normal z, clipped to 4 standard deviations
 
 all without the constant, so a curve is determined but for its reference.  The functions are
 orthogonal and so are their derivatives, so the penalty is diagonal (`derivative_weights`).  Each

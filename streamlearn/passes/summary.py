@@ -54,7 +54,7 @@ class ColumnSummary:
     first_bad: int | None
     """First physical row with NaN or infinity."""
     levels: tuple[str, ...] | None = None
-    """Of categories: their names; `values` are their numbers, what is rare or unknown is missing."""
+    """Of categories: their names; `values` are their numbers, rare and unknown ones are missing."""
 
     def cdf(self) -> Cdf:
         """The distribution in pieces (lo, hi, mass), as `numeric.breakpoints` takes it."""

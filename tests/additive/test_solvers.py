@@ -1,4 +1,4 @@
-"""Every loss with every solver offered for it, against other people's solvers on explicit features."""
+"""Every loss with every solver offered for it, against other people's solvers."""
 
 import numpy as np
 import pytest
@@ -56,10 +56,11 @@ def test_regression_optimum_is_that_of_the_explicit_features(loss, solver, order
     rows = sparse.csr_array(X) if form == "csr" else X
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     mean = weight @ y / weight.sum()
+    C = 0.1 if loss == "epsilon_insensitive" else 0.7  # not smooth: epochs grow with C
     embedding = sl.SplineEmbedding(6, penalty_order=order).fit(rows, sample_weight=weight)
-    problem = linear_problem(embedding, rows, y - mean, loss, C=0.7, weight=weight)
+    problem = linear_problem(embedding, rows, y - mean, loss, C=C, weight=weight)
     v, best = optimum(problem)
-    model = regress(X, y, loss, solver, C=0.7, penalty_order=order).fit(rows, y, weight)
+    model = regress(X, y, loss, solver, C=C, penalty_order=order).fit(rows, y, weight)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
     assert model.certificate_.converged
     assert model.certificate_.solver in (solver, "gram")

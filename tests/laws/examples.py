@@ -237,9 +237,7 @@ def pursuit_folds():
     trials = tuple(Trial(alpha, -3.5, 4.0, np.linspace(-1, 1, 16)) for alpha in alphas)
     term = ridge_reads.Term(alphas[1], -3.0, 3.0, np.linspace(0, 1, 16))
     chosen = np.array([0, 1, 3])
-    ask = ridge_reads.RidgeAsk(
-        (term,), 0.3, trials, chosen, None, 10.0, "scale-free", 16, True
-    )
+    ask = ridge_reads.RidgeAsk((term,), 0.3, trials, chosen, None, 10.0, "scale-free", 16, True)
     new = boost_reads.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
     halves = boost_reads.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
