@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ..estimator.base import StreamClassifier, StreamRegressor
+from ..solvers.calibration import METHODS
 from .model import AdditiveModel
 
 
@@ -48,6 +49,10 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Most reads of the data, the summary included.
     early_stopping : bool, default=False
         Stop, and go back, when the loss on `validation` falls no more.
+    calibration : {None, "sigmoid", "isotonic"}, default=None
+        Hold out a tenth of the rows by hash and fit curves to their decisions, in one more read:
+        Platt's sigmoid or an isotonic one.  Any loss then has probabilities, and `predict` goes by
+        them.  None: probabilities with ``loss="log_loss"`` only.
     random_state : int, default=0
         Of the sample of rows and the order of visits.
 
@@ -58,6 +63,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     intercept_ : (K,) float64
     bases_ : Bases
         ``first`` says which coefficients are whose; `knots_` lists the breakpoints by column.
+    calibration_ : Calibration
+        With `calibration` only.
     classes_, n_features_in_, feature_names_in_
     certificate_ : Certificate
     history_ : list of dict
@@ -78,6 +85,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions({"log_loss", "squared_hinge", "hinge"})],
         "solver": [StrOptions({"auto", "newton", "dual-cd"})],
+        "calibration": [None, StrOptions(set(METHODS))],
     }
 
     def __init__(
@@ -95,6 +103,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         tol=1e-4,
         max_passes=100,
         early_stopping=False,
+        calibration=None,
         random_state=0,
     ):
         self.loss = loss
@@ -109,16 +118,19 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self.tol = tol
         self.max_passes = max_passes
         self.early_stopping = early_stopping
+        self.calibration = calibration
         self.random_state = random_state
 
     def _check_probability(self) -> None:
-        if self.loss != "log_loss":
+        if self.loss != "log_loss" and self.calibration is None:
             raise AttributeError(
-                f"loss={self.loss!r} gives no probabilities; use loss='log_loss', or "
-                "decision_function"
+                f"loss={self.loss!r} gives no probabilities; use loss='log_loss', "
+                "calibration='sigmoid' or decision_function"
             )
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
+        if hasattr(self, "calibration_"):
+            return self.calibration_.probability(decision)
         p = 0.5 * (1.0 + np.tanh(0.5 * decision))
         if decision.ndim == 1:
             return np.column_stack([1.0 - p, p])

@@ -151,9 +151,13 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
         raise AttributeError(f"{type(self).__name__} has no probabilities; use decision_function")
 
     def _label(self, decision: np.ndarray) -> np.ndarray:
-        if decision.ndim == 1:
-            return self.classes_[(decision > 0).astype(np.intp)]
-        return self.classes_[decision.argmax(axis=1)]
+        return self.classes_[self._top(decision)]
+
+    def _top(self, decision: np.ndarray) -> np.ndarray:
+        """(m,) codes of the classes predicted; by the probabilities if they were calibrated."""
+        if getattr(self, "calibration_", None) is not None:
+            return self.calibration_.probability(decision).argmax(axis=1)
+        return (decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)
 
     score = StreamEstimator.score  # the mixin's would predict all rows at once
 
