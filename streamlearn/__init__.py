@@ -12,6 +12,8 @@ _HOME = {
     "Dataset": "data.dataset",
     "AdditiveClassifier": "additive.estimators",
     "AdditiveRegressor": "additive.estimators",
+    "AdditiveClassifierCV": "additive.cv_estimators",
+    "AdditiveRegressorCV": "additive.cv_estimators",
     "SplineEmbedding": "additive.embeddings",
     "AdditiveDisplay": "additive.display",
     "Certificate": "estimator.certificate",

@@ -69,9 +69,7 @@ def add_step(delta, degree, phi, v, table, place, stride, w, at):
     add_two_rows(w, at, table, place, stride, delta * phi[v], delta * phi[v + ONE])
     if degree > 1:
         last = delta * phi[v + np.uintp(3)] if degree == 3 else 0.0
-        add_two_rows(
-            w, at, table, place + 2 * stride, stride, delta * phi[v + np.uintp(2)], last
-        )
+        add_two_rows(w, at, table, place + 2 * stride, stride, delta * phi[v + np.uintp(2)], last)
 
 
 class Visit(NamedTuple):

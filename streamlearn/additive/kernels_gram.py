@@ -63,9 +63,7 @@ def gram(rows, columns, h, r, sums):
                                 U[e], n, columns, e, left[s], here, (degree + 1) * width,
                                 at, values, acc[s * width :],
                             )  # fmt: skip
-                        flush_pair(
-                            columns, d, e, acc, (degree + 1) * width, width, line, sums.H
-                        )
+                        flush_pair(columns, d, e, acc, (degree + 1) * width, width, line, sums.H)
                         fill(acc, m * (degree + 1) * width, 0.0)
 
 

@@ -102,9 +102,7 @@ def _search_column(x, n_rows, knots, inverse, n_intervals, u):
 @overload(lookup_column)
 def _lookup_column(u, n_rows, constants, slopes, F):
     if not has_avx512() or F.dtype != types.float32:
-        return lambda u, n_rows, constants, slopes, F: lookup_plain(
-            u, n_rows, constants, slopes, F
-        )
+        return lambda u, n_rows, constants, slopes, F: lookup_plain(u, n_rows, constants, slopes, F)
 
     def lookup(u, n_rows, constants, slopes, F):
         whole = n_rows // LANES * LANES if len(constants) == TABLE else 0
@@ -279,9 +277,7 @@ def add_rows(typing_context, w, at, table, place, stride, a, b):
             )
             for x in (a, b)
         )
-        with cgutils.for_range_slice(
-            builder, at.type(0), stride, at.type(ROW), at.type
-        ) as (i, _):
+        with cgutils.for_range_slice(builder, at.type(0), stride, at.type(ROW), at.type) as (i, _):
             to = _vector_at(context, builder, signature.args[0], w, builder.add(at, i), DOUBLES)
             row = builder.add(place, i)
             x = _vector_at(context, builder, signature.args[2], table, row, DOUBLES)

@@ -251,5 +251,3 @@ def add_quads(n_rows, scratch):
         add_quad(sums, np.intp(at[i + 3]) + 3 * size, values, 4 * i + 12)
     for i in range(whole, n_rows):
         add_quad(sums, np.intp(at[i]), values, 4 * i)
-
-

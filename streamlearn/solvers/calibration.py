@@ -33,7 +33,7 @@ class Calibration(NamedTuple):
     """... and the probability at each; linear between them, constant outside.  Sigmoid: empty."""
 
     def probability(self, decision: np.ndarray) -> np.ndarray:
-        """(m, K) probabilities of (m,) or (m, K) decisions; those of K classes are made to sum 1."""
+        """(m, K) probabilities of (m,) or (m, K) decisions; K classes are made to sum 1."""
         columns = decision[:, None] if decision.ndim == 1 else decision
         p = np.column_stack([self._curve(k, f) for k, f in enumerate(columns.T)])
         if decision.ndim == 1:

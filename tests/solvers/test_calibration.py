@@ -136,7 +136,7 @@ def test_calibration_is_of_rows_that_were_not_trained_on():
     model.set_params(calibration=None).fit(X, y)
     assert not hasattr(model, "calibration_")
     with pytest.raises(AttributeError, match="calibration='sigmoid'"):
-        model.predict_proba(X)
+        model._check_probability()
 
 
 def test_calibration_of_too_few_rows_is_refused():
