@@ -1,10 +1,11 @@
 """A spatial pyramid of oriented-gradient histograms: 181 cells of 12 directions, 2,172 columns.
 
-Gradients are those of the image smoothed by a Gaussian; each pixel's gradient votes, by its length,
-for the two directions nearest to its own and, by triangular weights, for the overlapping cells it
-lies in (12 x 12, 6 x 6 and one for the whole image).  Every cell is divided by the length of its
-histogram, so that strokes count alike however thick they are (Dalal & Triggs 2005; Bosch, Zisserman
-& Munoz 2007; Maji & Malik 2009).
+The image is smoothed by a Gaussian; each pixel's gradient votes, by its length, for the two
+directions nearest to its own and, by triangular weights, for the overlapping cells it lies in
+(12 x 12, 6 x 6 and one for the whole image).  Every cell is divided by the length of its histogram
+plus a floor, so that strong strokes count alike and empty cells stay empty (Bosch, Zisserman &
+Munoz 2007; Maji & Malik 2009).  The constants were chosen on training rows alone: 6,000 to fit,
+15,000 others to judge.
 """
 
 import numpy as np
@@ -13,46 +14,47 @@ SIDE = 28
 DIRECTIONS = 12
 GRIDS = (12, 6, 1)
 SIGMA = 1.0
-FLOOR = 0.3
-"""Added to a cell's length: an empty cell stays empty.  In units of the grey scale 0 to 1."""
+"""Of the Gaussian, in pixels."""
+OVERLAP = 1.5
+"""Half the width of a cell's triangular weight, in steps between cells."""
+FLOOR = 1.0
+"""In units of the grey scale 0 to 1."""
+MARGIN = 2
+"""Pixels on each side that hold no cell's middle."""
 N_COLUMNS = DIRECTIONS * sum(n * n for n in GRIDS)
+BATCH = 500
 
 
-def phog(
-    images,
-    *,
-    sigma=SIGMA,
-    floor=FLOOR,
-    grids=GRIDS,
-    directions=DIRECTIONS,
-    overlap=1.0,
-    signed=True,
-    power=1.0,
-):
-    """(m, 28, 28) grey values 0 to 255 -> (m, columns) float32."""
-    grey = np.asarray(images, np.float32) / 255
+def phog_blocks(images, labels, rows=4_000):
+    """Yield (features, labels) of blocks of images (n, 784)."""
+    for start in range(0, len(images), rows):
+        block = images[start : start + rows]
+        parts = [phog(block[i : i + BATCH]) for i in range(0, len(block), BATCH)]
+        yield np.concatenate(parts), labels[start : start + rows]
+
+
+def phog(images, *, sigma=SIGMA, overlap=OVERLAP, floor=FLOOR):
+    """(m, 784) grey values 0 to 255 -> (m, 2172) float32."""
+    m = len(images)
+    grey = np.asarray(images, np.float32).reshape(m, SIDE, SIDE) / 255
     smooth, slope = gaussian(sigma)
     dx, dy = smooth @ grey @ slope.T, slope @ grey @ smooth.T
     length = np.hypot(dx, dy)
-    turn = 1.0 if signed else 2.0
-    angle = np.arctan2(dy, dx) * (turn * directions / (2 * np.pi)) % directions
+    angle = np.arctan2(dy, dx) * (DIRECTIONS / (2 * np.pi)) % DIRECTIONS
     low = np.floor(angle)
     share = angle - low
-    low = low.astype(np.intp) % directions
-    m = len(grey)
-    votes = np.zeros((m, SIDE, SIDE, directions), np.float32)
-    np.put_along_axis(votes, low[..., None], (length * (1 - share))[..., None], axis=-1)
-    high = (low + 1) % directions
-    np.put_along_axis(votes, high[..., None], (length * share)[..., None], axis=-1)
+    low = low.astype(np.intp) % DIRECTIONS
+    votes = np.zeros((m, SIDE, SIDE, DIRECTIONS), np.float32)
+    for direction, vote in ((low, length * (1 - share)), ((low + 1) % DIRECTIONS, length * share)):
+        np.put_along_axis(votes, direction[..., None], vote[..., None], axis=-1)
     parts = []
-    for n in grids:
+    for n in GRIDS:
         pool = tents(n, overlap)
-        rows = np.tensordot(votes, pool, axes=(1, 1))  # (m, 28, directions, n)
-        cells = np.tensordot(rows, pool, axes=(1, 1)).transpose(0, 2, 3, 1)  # (m, n, n, directions)
-        norm = np.sqrt((cells**2).sum(-1, keepdims=True)) + floor
+        pooled = np.tensordot(votes, pool, axes=(1, 1))  # (m, 28, directions, n)
+        cells = np.tensordot(pooled, pool, axes=(1, 1)).transpose(0, 2, 3, 1)
+        norm = np.sqrt((cells**2).sum(axis=-1, keepdims=True)) + np.float32(floor)
         parts.append((cells / norm).reshape(m, -1))
-    out = np.concatenate(parts, axis=1).astype(np.float32)
-    return out if power == 1.0 else out ** np.float32(power)
+    return np.concatenate(parts, axis=1)
 
 
 def gaussian(sigma):
@@ -63,12 +65,11 @@ def gaussian(sigma):
     return bell.astype(np.float32), (bell * -d / sigma**2).astype(np.float32)
 
 
-def tents(n, overlap=1.0):
-    """(n, 28) triangular weights of the pixels in n cells along a line, each overlapping the next."""
+def tents(n, overlap):
+    """(n, 28) triangular weights of the pixels in n cells along a line; one cell takes all."""
     if n == 1:
         return np.ones((1, SIDE), np.float32)
-    step = (SIDE - 4) / n
-    centre = 1.5 + step * (np.arange(n) + 0.5)
-    weight = 1 - np.abs(np.arange(SIDE) - centre[:, None]) / (overlap * step)
-    weight = np.maximum(weight, 0)
-    return (weight).astype(np.float32)
+    step = (SIDE - 2 * MARGIN) / n
+    middle = MARGIN - 0.5 + step * (np.arange(n) + 0.5)
+    distance = np.abs(np.arange(SIDE) - middle[:, None])
+    return np.maximum(1 - distance / (overlap * step), 0).astype(np.float32)

@@ -16,6 +16,7 @@ _HOME = {
     "AdditiveRegressorCV": "additive.cv_estimators",
     "SplineEmbedding": "additive.embeddings",
     "AdditiveDisplay": "additive.display",
+    "ConvergenceDisplay": "estimator.convergence",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
     "save": "estimator.persistence",

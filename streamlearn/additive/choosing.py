@@ -74,7 +74,7 @@ class Choosing:
         return model
 
     def _layout(self, dataset: Any, summary: Any = None) -> tuple[str, needs.Size]:
-        """The way ("gram" or "newton"), from metadata alone, and the size of the largest candidate."""
+        """The way ("gram", "newton"), from metadata alone, and the largest candidate's size."""
         name = type(self).__name__
         if self.loss not in SMOOTH:
             raise ValueError(
@@ -185,6 +185,7 @@ class Choosing:
         fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
         outcome, problem = fit(run, dataset, summary, sample, candidates, scoring, size)
         self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
+        self._keep_distribution(summary)
         choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 MOST_PANELS = 12
+MOST_TICKS = 8
 GRID_POINTS = 200
 _PANEL_INCHES = (3.2, 2.4)
 
@@ -16,9 +17,9 @@ _PANEL_INCHES = (3.2, 2.4)
 class AdditiveDisplay:
     """The learned shape functions of an `AdditiveClassifier` or `AdditiveRegressor`.
 
-    Made by `from_estimator`.  A column with one coefficient for each of its values is drawn as
-    dots, any other as a line between its first and last knot; ticks below are the knots, which lie
-    dense where the training rows do.  All panels share the vertical axis, so heights compare.
+    Made by `from_estimator`.  A column with a coefficient for each of its values is drawn as bars,
+    any other as a line between its first and last knot.  Grey below: how many training rows lie
+    there, each panel by itself.  All panels share the vertical axis, so heights compare.
 
     Attributes
     ----------
@@ -27,6 +28,8 @@ class AdditiveDisplay:
         Where each curve is evaluated.
     curves : list of (m,) or (m, K) arrays
         Its values; K classes with more than two of them.
+    densities : list of Density
+        Where the training rows lie.
     axes_ : array of Axes
     figure_ : Figure
     """
@@ -37,12 +40,12 @@ class AdditiveDisplay:
         grids: Sequence[np.ndarray],
         curves: Sequence[np.ndarray],
         *,
-        knots: Sequence[np.ndarray],
+        densities: Sequence[Any],
         by_value: Sequence[bool],
         classes: Sequence[Any] | None = None,
     ) -> None:
         self.names, self.grids, self.curves = list(names), list(grids), list(curves)
-        self.knots, self.by_value, self.classes = list(knots), list(by_value), classes
+        self.densities, self.by_value, self.classes = list(densities), list(by_value), classes
 
     @classmethod
     def from_estimator(
@@ -54,7 +57,7 @@ class AdditiveDisplay:
         ----------
         estimator : fitted AdditiveClassifier or AdditiveRegressor
         features : sequence of int or str, optional
-            Columns to draw; default the 12 whose curves rise and fall most.
+            Columns to draw; default the 12 of largest importance.
         ax : array of Axes, optional
             One for each column; default a new figure.
         """
@@ -63,11 +66,11 @@ class AdditiveDisplay:
         if all_names is None:
             all_names = [f"x{d}" for d in range(estimator.n_features_in_)]
         knots = estimator.knots_
-        by_value = _by_value(estimator)
+        by_value = [len(density.at) == len(density.share) for density in estimator.densities_]
         if features is None:
             drawn = [d for d in range(len(knots)) if len(knots[d])]
-            heights = {d: np.ptp(_curve(estimator, d, knots[d]), axis=0).max() for d in drawn}
-            columns = sorted(sorted(drawn, key=lambda d: -heights[d])[:MOST_PANELS])
+            by_rank = sorted(drawn, key=lambda d: -estimator.term_importances_[d])
+            columns = sorted(by_rank[:MOST_PANELS])
         else:
             columns = [estimator._column(feature) for feature in features]
         constant = [str(all_names[d]) for d in columns if not len(knots[d])]
@@ -85,9 +88,9 @@ class AdditiveDisplay:
         display = cls(
             [str(all_names[d]) for d in columns],
             grids,
-            [_curve(estimator, d, grid) for d, grid in zip(columns, grids, strict=True)],
-            knots=[knots[d] for d in columns],
-            by_value=[bool(by_value[d]) for d in columns],
+            [estimator.shape_function(d, grid) for d, grid in zip(columns, grids, strict=True)],
+            densities=[estimator.densities_[d] for d in columns],
+            by_value=[by_value[d] for d in columns],
             classes=None if classes is None or len(classes) == 2 else list(classes),
         )
         return display.plot(ax=ax)
@@ -100,35 +103,49 @@ class AdditiveDisplay:
         if len(axes) != len(self.names):
             raise ValueError(f"got {len(axes)} axes for {len(self.names)} columns")
         self.axes_, self.figure_ = axes, axes[0].figure
-        panels = zip(axes, self.names, self.grids, self.curves, self.by_value, strict=True)
-        for panel, name, grid, curve, by_value in panels:
-            style = {"marker": "o", "linestyle": ":"} if by_value else {"linestyle": "-"}
-            lines = panel.plot(grid, curve, linewidth=1.5, markersize=4, **style)
-            panel.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
-            panel.set_title(name, fontsize="medium")
         low = min(float(curve.min()) for curve in self.curves)
         high = max(float(curve.max()) for curve in self.curves)
         margin = 0.06 * (high - low) or 1.0
-        for panel, knots in zip(axes, self.knots, strict=True):
-            panel.set_ylim(low - 2 * margin, high + margin)
-            rug = np.full(len(knots), low - 1.5 * margin)
-            panel.plot(knots, rug, "|", color="0.4", markersize=5)
+        floor, ceiling = low - 4 * margin, high + margin
+        panels = zip(
+            axes, self.names, self.grids, self.curves, self.densities, self.by_value, strict=True
+        )
+        for panel, name, grid, curve, density, by_value in panels:
+            draw = _draw_bars if by_value else _draw_lines
+            handles = draw(panel, grid, curve)
+            _draw_density(panel, density, floor, 3 * margin, by_value)
+            panel.axhline(0.0, color="0.6", linewidth=0.8, zorder=0.5)
+            panel.set_title(name, fontsize="medium")
+            panel.set_ylim(floor, ceiling)
         if self.classes is not None:
             labels = [str(label) for label in self.classes]
-            axes[0].legend(lines, labels, fontsize="x-small", ncols=2)
+            axes[0].legend(handles, labels, fontsize="x-small", ncols=2)
         return self
 
 
-def _curve(estimator: Any, column: int, grid: np.ndarray) -> np.ndarray:
-    return estimator.shape_function(column, grid)
+def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[Any]:
+    return panel.plot(grid, curve, linewidth=1.5)
 
 
-def _by_value(estimator: Any) -> np.ndarray:
-    """Columns whose few values have a coefficient each."""
-    bases = estimator.bases_
-    if estimator.degree > 1:
-        return bases.degree == 1
-    return np.diff(bases.first_knot) < estimator.n_bases
+def _draw_bars(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[Any]:
+    """One bar a value, evenly spaced; side by side for several classes."""
+    columns = curve.reshape(len(grid), -1)
+    width = 0.8 / columns.shape[1]
+    places = np.arange(len(grid)) - 0.4 + width / 2
+    handles = [panel.bar(places + k * width, f, width) for k, f in enumerate(columns.T)]
+    shown = np.unique(np.linspace(0, len(grid) - 1, min(len(grid), MOST_TICKS)).astype(int))
+    panel.set_xticks(shown, [f"{grid[at]:.4g}" for at in shown])
+    return handles
+
+
+def _draw_density(panel: Any, density: Any, floor: float, height: float, by_value: bool) -> None:
+    """Grey bars on the panel's floor, the fullest of this height."""
+    if by_value:
+        left, width = np.arange(len(density.share)) - 0.4, 0.8
+    else:
+        left, width = density.at[:-1], np.diff(density.at)
+    tall = height * density.share / (density.share.max() or 1.0)
+    panel.bar(left, tall, width, bottom=floor, align="edge", color="0.85", zorder=0)
 
 
 def _new_axes(n_panels: int) -> np.ndarray:

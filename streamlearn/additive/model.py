@@ -9,15 +9,18 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Csr
 from ..engine.plan import Needs
+from ..estimator import predicting
 from ..estimator.certificate import Certificate
-from ..numeric.bsplines import Bases, evaluate
+from ..numeric.bsplines import Bases, evaluate, select_columns
 from ..numeric.roughness import make_reference, make_roughness
 from ..solvers.newton import relative_gap
 from . import needs
+from .distribution import densities, term_importances
 from .embeddings import BASIS_CONSTRAINTS, fit_bases, mean_splines, reference_vector
 from .kernels import margins_rows
+from .kernels_csr import dense_coordinates
 from .objective import LOSSES, Problem
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
 
@@ -82,6 +85,7 @@ class AdditiveModel:
                 run, dataset, problem, labels, watch, **reads, seed=self.random_state
             )
         self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
+        self._keep_distribution(summary)
         return self._certificate(outcome, choice)
 
     def _problem(self, dataset: Any, summary: Any, solver: str) -> Problem:
@@ -114,6 +118,11 @@ class AdditiveModel:
         self.coef_ = W
         self.intercept_ = b + problem.target_mean
 
+    def _keep_distribution(self, summary: Any) -> None:
+        """What pictures and importances need of the rows: how they lie along each column."""
+        self.densities_ = densities(summary, self.knots_)
+        self._importances = term_importances(self, summary)
+
     def _certificate(self, outcome: Outcome, choice: needs.Choice) -> Certificate:
         gap = relative_gap(outcome.primal, outcome.dual)
         as_array = len(gap) > 1
@@ -136,6 +145,44 @@ class AdditiveModel:
         F += self.intercept_
         return F[:, 0] if F.shape[1] == 1 else F
 
+    def explain(self, X):
+        """What each term adds to the decision of each row.
+
+        The terms and `intercept_` add up to `decision_function` (a regressor's `predict`).  Every
+        term is 0 on average over the training rows, so each says how the row differs from them.
+
+        Parameters
+        ----------
+        X : anything `predict` takes
+
+        Returns
+        -------
+        array of shape (n, p), or (n, p, K) with more than two classes
+            A lazy dask array for a dask collection.  Of a Dataset an answer over the memory budget
+            is refused: ``predict_to(X, path, what="explanation")`` writes it to disk.
+        """
+        return predicting.answer(self, X, "explanation")
+
+    def _explain_chunk(self, chunk: Chunk) -> np.ndarray:
+        bases, X, K = self.bases_, chunk.X, len(self.coef_)
+        if isinstance(X, Csr):
+            X, bases = dense_coordinates(X, bases), bases._replace(prepared=True)
+        terms = np.zeros((chunk.n_rows, len(bases.degree), K))
+        F = np.empty((chunk.n_rows, K))
+        for d in np.flatnonzero(np.diff(bases.first)):
+            own = slice(*bases.first[d : d + 2])
+            margins_rows(X[:, d : d + 1], select_columns(bases, [d]), self.coef_[:, own], F)
+            terms[:, d] = F
+        return terms[:, :, 0] if K == 1 else terms
+
+    @property
+    def term_importances_(self) -> np.ndarray:
+        """(p,) mean distance of each term from 0 over the training rows; of K classes their mean.
+
+        From the summary's distribution of each column: no read.
+        """
+        return self._importances
+
     def shape_function(self, column: int | str, grid: Any) -> np.ndarray:
         """The learned curve of a column at the values `grid`.
 
@@ -152,7 +199,9 @@ class AdditiveModel:
         array of shape (m,), or (m, K) with more than two classes
         """
         check_is_fitted(self)
-        d = self._column(column)
+        return self._curve(self._column(column), grid)
+
+    def _curve(self, d: int, grid: Any) -> np.ndarray:
         phi = evaluate(self.bases_, d, np.asarray(grid))
         f = phi @ self.coef_[:, slice(*self.bases_.first[d : d + 2])].T
         return f[:, 0] if f.shape[1] == 1 else f
@@ -173,8 +222,15 @@ class AdditiveModel:
         return np.split(self.bases_.knots, self.bases_.first_knot[1:-1])
 
     def _state(self) -> dict[str, Any]:
-        return {"bases": self.bases_, "coef": self.coef_, "intercept": self.intercept_}
+        return {
+            "bases": self.bases_,
+            "coef": self.coef_,
+            "intercept": self.intercept_,
+            "densities": self.densities_,
+            "importances": self._importances,
+        }
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self.bases_ = Bases(*tree["bases"])
         self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
+        self.densities_, self._importances = tree["densities"], tree["importances"]

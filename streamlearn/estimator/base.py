@@ -95,7 +95,7 @@ class StreamEstimator(BaseEstimator):
         path : path or URL
             ``*.zarr`` gives zarr, anything else a folder of parquet files; complete when it holds
             ``_SUCCESS``.
-        what : {"prediction", "decision", "probability"}
+        what : {"prediction", "decision", "probability", "explanation"}
         overwrite : bool
             An existing target is refused unless this is True.
         """

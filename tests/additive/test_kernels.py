@@ -295,9 +295,7 @@ def test_dual_objective_never_falls_and_the_gap_closes(loss, order):
 def test_classes_in_one_sweep_are_the_classes_one_by_one():
     X, bases = data()
     rough = make_roughness(bases, 1)
-    problem = ker.DualProblem(
-        rough, make_reference(rough, phi_of(X, bases).mean(0)), 1.0, 1.0
-    )
+    problem = ker.DualProblem(rough, make_reference(rough, phi_of(X, bases).mean(0)), 1.0, 1.0)
     y, order = RNG.integers(0, 3, M) * 1.0, RNG.permutation(M)
     for loss in (Hinge(), LogLoss()):
         together = new_state(loss, 3, bases.dim)
@@ -413,8 +411,6 @@ class TestPythonIsCompiled:
         y = np.sign(X[:, 0] - 0.5)
         for function in (kernel, kernel.py_func):
             state = new_state(Hinge(), 1, bases.dim, 40)
-            function(
-                flat_rows(U), columns, Hinge(), problem, y, ker.NONE, np.arange(40), state
-            )
+            function(flat_rows(U), columns, Hinge(), problem, y, ker.NONE, np.arange(40), state)
             results.append(state)
         np.testing.assert_allclose(results[0].W, results[1].W, atol=1e-12)
