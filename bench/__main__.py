@@ -10,6 +10,7 @@ from .run import RESULTS, Session
 NAMES = {
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
+    "additive-tables": "the tables of the additive-spline paper, its numbers beside ours",
 }
 
 
@@ -28,6 +29,9 @@ def main(argv=None):
     parser.add_argument(
         "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
     )
+    parser.add_argument(
+        "--rivals", action="store_true", help="also pyGAM, gamfit, rustystats, ... (speed)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"
@@ -39,7 +43,7 @@ def main(argv=None):
     if options.tiny:
         options.repeat = 1
     with Session(options) as session:
-        importlib.import_module(f"bench.{options.name}").run(session)
+        importlib.import_module(f"bench.{options.name.replace('-', '_')}").run(session)
         return session.finish()
 
 

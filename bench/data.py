@@ -150,14 +150,18 @@ def write_zarr(path, blocks, n_rows, n_columns):
     draft.rename(path)
 
 
+def shared():
+    """The folder of the real data sets."""
+    return Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+
+
 def real(folder, name):
     """One of ``covtype2 covtype7 kdd99 mnist`` as training and test parquet files in `folder`."""
-    shared = Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
     train, test = {
-        "covtype2": lambda: covtype(shared, lambda y: (y == 2).astype(np.int8)),
-        "covtype7": lambda: covtype(shared, lambda y: y),
-        "kdd99": lambda: kdd99(shared),
-        "mnist": lambda: mnist(shared),
+        "covtype2": lambda: covtype(shared(), lambda y: (y == 2).astype(np.int8)),
+        "covtype7": lambda: covtype(shared(), lambda y: y),
+        "kdd99": lambda: kdd99(shared()),
+        "mnist": lambda: mnist(shared()),
     }[name]()
     paths = []
     for part, (names, X, y) in (("train", train), ("test", test)):

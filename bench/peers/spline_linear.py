@@ -30,9 +30,7 @@ def run(
     X, y = data.load(task, "train")
     report["data_bytes"] = X.nbytes
     smooth = np.array([len(np.unique(X[:, j])) > 2 for j in range(X.shape[1])])
-    splines = SplineTransformer(
-        n_knots=n_bases + 1 - degree, degree=degree, sparse_output=sparse
-    )
+    splines = SplineTransformer(n_knots=n_bases + 1 - degree, degree=degree, sparse_output=sparse)
     linear = {
         "log_loss": LogisticRegression(C=C, tol=tol, max_iter=1000),
         "squared_hinge": LinearSVC(C=C, tol=tol, dual=True, max_iter=10_000),

@@ -14,8 +14,8 @@ LEAST = float(np.finfo(np.float64).eps)
 class ConvergenceDisplay:
     """The relative gap and the objective of a fit against its reads.
 
-    Made by `from_estimator`.  The axis of gaps is logarithmic; a gap of 0 is drawn at the
-    rounding of float64.  Of several outputs the largest gap and the sum of the objectives are drawn.  A fit
+    Made by `from_estimator`.  The axis of gaps is logarithmic; a gap of 0 is drawn at the rounding
+    of float64.  Of several outputs the largest gap and the sum of the objectives are drawn.  A fit
     without a dual has no gap, and its panel is left out.
 
     Attributes
