@@ -49,7 +49,8 @@ def _calibration(model: Any, data: Any, target: str | None) -> Any:
             f"{type(model).__name__} gives no probabilities; leave --data out, or fit it with "
             "calibration='sigmoid'"
         )
-    dataset = sl.open_dataset(data, target=target)
+    names = getattr(model, "feature_names_in_", None)
+    dataset = sl.open_dataset(data, target=target, features=None if names is None else [*names])
     probability = model.predict_proba(dataset)
     labels = np.concatenate([np.asarray(chunk.y) for chunk in dataset.iter_chunks()])
     ax = plt.subplots(figsize=(4.0, 4.0), layout="constrained")[1]

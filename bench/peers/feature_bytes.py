@@ -21,6 +21,8 @@ def run(report, *, task, model, **options):
     cls = getattr(streamlearn, embeddings["basis" in model])
     names = cls().get_params()
     embedding = cls(**{key: value for key, value in model.items() if key in names})
+    if model.get("penalty_order") == 0 and "output" in names:
+        embedding.set_params(output="phi")  # the penalty is a multiple of |w|^2 as it is
     X, _ = data.load(task, "test")
     rows = X[np.random.default_rng(0).permutation(len(X))[:ROWS]]
     features = embedding.fit(X).transform(rows)

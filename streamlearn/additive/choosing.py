@@ -123,7 +123,7 @@ class Choosing:
             row = per_row + size.row_nbytes
             together = max(map(len, self._counts_in_groups(dataset))) * grams
             return [
-                Needs("gram", together, row, together + 3 * matrix, theta, passes=(groups,) * 2)
+                Needs("gram", together, row, together + 5 * matrix, theta, passes=(groups,) * 2)
             ]
         groups = len(self._groups(size, n_models))
         members = -(-n_models // groups)
@@ -173,6 +173,10 @@ class Choosing:
             raise ValueError(
                 f"{type(self).__name__} judges on its folds; leave validation out, or fit the "
                 "chosen parameters with the plain estimator"
+            )
+        if summary.n_rows < 2:
+            raise ValueError(
+                f"n_samples={summary.n_rows}: a fold cannot be judged on rows and trained on others"
             )
         candidates = self._candidates()
         if self.one_standard_error and self.cv == "gcv":

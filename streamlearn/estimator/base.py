@@ -31,6 +31,11 @@ class StreamEstimator(BaseEstimator):
         _state() -> tree                    what `_decision_chunk` needs, as a plain tree
         _restore(tree) -> None              the inverse, on an estimator with the same parameters
 
+    A family that is a sum of terms also has ``_explain_chunk(chunk) -> (m, p)`` or (m, p, K): what
+    each adds to the decision.  One with a parameter `calibration` (None, "sigmoid" or "isotonic")
+    has its decisions calibrated on held-out rows: `calibration_` is there when probabilities are
+    asked for.
+
     Everything else is here: parameters, inputs, names, labels, plan, checkpoint, certificate,
     prediction over arrays, datasets and dask collections, scores, saving.
     """

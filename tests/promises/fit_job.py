@@ -34,8 +34,8 @@ def main(job):
     reset_peak()
     baseline = resident_bytes()
     data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
-    kind = sl.AdditiveRegressor if job.get("regression") else sl.AdditiveClassifier
-    model = kind(**job.get("parameters", {}))
+    default = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
+    model = getattr(sl, job.get("estimator", default))(**job.get("parameters", {}))
     with settings(job), sl.config_context(**job.get("config", {})):
         model.fit(data, checkpoint=job.get("checkpoint"))
     return {
@@ -83,6 +83,10 @@ def digest(model):
     h = hashlib.sha256()
     certificate = model.certificate_
     parts = [model.coef_, model.intercept_, certificate.primal, certificate.dual]
+    if hasattr(model, "calibration_"):
+        parts += [*model.calibration_.scores, *model.calibration_.values]
+    if hasattr(model, "cv_results_"):
+        parts.append(model.cv_results_["mean_test_score"])
     for part in parts:
         for array in part if isinstance(part, list) else [part]:
             h.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())

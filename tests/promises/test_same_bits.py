@@ -9,8 +9,14 @@ FITS = {
     "newton": {"loss": "log_loss", "solver": "newton", "tol": 1e-6},
     "newton-3-classes": {"loss": "squared_hinge", "solver": "newton", "tol": 1e-5},
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
+    "calibrated": {"loss": "squared_hinge", "solver": "newton", "calibration": "isotonic"},
+    "classifier-cv": {"Cs": [0.1, 10.0], "n_bases": [4, 8], "cv": 3},
+    "regressor-cv": {"Cs": [0.1, 10.0], "n_bases": [4, 8], "cv": 3},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+
+
+ESTIMATORS = {"classifier-cv": "AdditiveClassifierCV", "regressor-cv": "AdditiveRegressorCV"}
 
 
 @pytest.fixture(scope="module", params=FITS)
@@ -22,6 +28,7 @@ def job(request, tmp_path_factory):
         "path": path,
         "chunk_rows": 1_024,
         "parameters": {"n_bases": 8, **FITS[request.param]},
+        "estimator": ESTIMATORS.get(request.param, "AdditiveClassifier"),
     }
 
 
