@@ -130,7 +130,8 @@ def gradient_rows(
     else:
         columns = as_columns(bases, X.dtype)
         code = loss_code(loss)
-        kernels_dense.gradient(flat_rows(X), columns, code, point, y, weight, sums)
+        coordinates = kernels_dense.tile_coordinates(X, columns)
+        kernels_dense.gradient(flat_rows(X), columns, coordinates, code, point, y, weight, sums)
 
 
 def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramSums) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..numeric.bsplines import as_columns, basis_values
 from ..numeric.jit import kernel
@@ -70,28 +73,49 @@ def margins(rows, columns, W, F):
                 F[start + i, k] = f[k, i]
 
 
+class TileCoordinates(NamedTuple):
+    """Where `gradient` finds the coordinates of a tile."""
+
+    flat: np.ndarray
+    """float32: room for a tile, or all rows' own, column by column."""
+    ready: bool
+
+
+def tile_coordinates(X, columns):
+    """The rows' own coordinates if X holds them column-major, else room for a tile's."""
+    ready = columns.prepared and X.size > 0 and X.strides[0] == 4 and X.flags.writeable
+    if ready and X.strides[1] >= 4 and X.strides[1] % 4 == 0:
+        span = len(X) + (X.shape[1] - 1) * (X.strides[1] // 4)
+        return TileCoordinates(as_strided(X, (span,), (4,)), True)
+    tile = tile_rows(*X.shape)
+    return TileCoordinates(np.empty(X.shape[1] * tile, np.float32), False)
+
+
 @kernel
-def gradient(rows, columns, code, point, y, weight, sums):
+def gradient(rows, columns, coordinates, code, point, y, weight, sums):
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
     n_classes, p, dtype = len(point.W), rows.n_columns, point.W.dtype
     tile = tile_rows(rows.n_rows, p)
-    x, U = np.empty(tile, rows.flat.dtype), np.empty((p, tile), np.float32)
+    x, U, ready = np.empty(tile, rows.flat.dtype), coordinates.flat, coordinates.ready
+    u_step = rows.column_step if ready else tile
     f, r = np.empty((n_classes, tile), dtype), np.empty((n_classes, tile), dtype)
     buffers, scratch = make_loss_buffers(tile), make_scratch(tile, columns, point.W)
     tables = interval_tables(columns, point.W)
     wanted = len(sums.gradient)
     M = np.zeros((wanted, 4 * columns.at[p]))
     for start in range(0, rows.n_rows, tile):
-        n = min(tile, rows.n_rows - start)
+        n, u_start = min(tile, rows.n_rows - start), start if ready else 0
         for k in range(n_classes):
             fill(f[k], n, dtype.type(point.b[k]))
         for d in range(p):
             if columns.n_intervals[d] > 0:
-                load_column(rows, columns, d, start, n, x, U[d])
+                u = U[u_start + d * u_step :]
+                if not ready:
+                    load_column(rows, columns, d, start, n, x, u)
                 for k in range(n_classes):
                     a, b = columns.at[d], columns.at[d + 1]
                     degree, m = columns.degree[d], columns.n_intervals[d]
-                    add_margins(U[d], n, degree, m, a, b, tables[k], f[k])
+                    add_margins(u, n, degree, m, a, b, tables[k], f[k])
         for k in range(n_classes):
             load_targets(y, weight, start, n, k, n_classes, buffers)
             total = tile_losses(code, n, f[k], r[k], buffers)
@@ -99,9 +123,10 @@ def gradient(rows, columns, code, point, y, weight, sums):
             sums.slope[k] += total[1]
         for d in range(p if wanted > 0 else 0):
             if columns.n_intervals[d] > 0:
+                u = U[u_start + d * u_step :]
                 for k in range(n_classes):
                     degree, m, a = columns.degree[d], columns.n_intervals[d], columns.at[d]
-                    add_moments(U[d], n, degree, m, 4 * a, r[k], scratch, M[k])
+                    add_moments(u, n, degree, m, 4 * a, r[k], scratch, M[k])
     for k in range(wanted):
         add_splines(columns, M[k], 2, sums.gradient[k])
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..data.source import Chunk, Csr
+from ..numeric.bsplines import Coordinates
 from ..passes.fold import both
 from ..solvers.newton import Evaluation
 from .curvature import (
@@ -125,6 +127,11 @@ class StreamedObjective:
         self._curvature: tuple[str, Any] = "", None
         self._n_reads = self._n_slow = 0
         self._spools = spools
+        if not spools and can_convert(source):
+            # Each column is mapped while its decoded values are still in the processor's cache.
+            mapped = source.dataset.through(Coordinates(problem.bases))
+            self._source = replace(source, dataset=mapped)
+            self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
@@ -180,6 +187,11 @@ class StreamedObjective:
         elif self._may_grow and (self._extra == "gram" or self._n_slow):
             self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
         self._n_slow += 1
+
+
+def can_convert(source: Any) -> bool:
+    """Whether the source's store maps columns as it decodes them."""
+    return bool(getattr(getattr(source, "dataset", None), "converts", False))
 
 
 def _by_columns(bases: Any, chunk: Chunk) -> Chunk:

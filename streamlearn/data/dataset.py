@@ -15,7 +15,7 @@ from .order import HashShare, derive_seed, exact_share, kept_rows
 from .roles import SINGLE, check_columns, refuse_duplicates, some
 from .runs import cut_runs, largest_slice
 from .select import keep_rows
-from .source import Chunk, Csr, Ref, Store
+from .source import Chunk, Convert, Csr, Ref, Store
 
 if TYPE_CHECKING:
     from ..passes.summary import Summary
@@ -51,6 +51,7 @@ class Dataset:
     shares: tuple[HashShare, ...] = ()
     maps: tuple[Callable[[Any], Any], ...] = ()
     mapped_names: tuple[str, ...] | None = None
+    convert: Convert | None = None
     _counted: list[int] = field(default_factory=list, repr=False, compare=False)
     """Rows after filters, once a summary has counted them."""
 
@@ -222,6 +223,15 @@ class Dataset:
 
     with_columns = select
 
+    @property
+    def converts(self) -> bool:
+        """Whether `through` is possible: the store decodes by columns, and no map follows."""
+        return self.store.converts and not self.maps
+
+    def through(self, convert: Convert) -> Dataset:
+        """The same rows, each feature put through `convert` while it is decoded; X is float32."""
+        return self._with(convert=convert)
+
     def where_hash(self, low: float, high: float, seed: int) -> Dataset:
         """The rows whose hash under `seed`, as a share in [0, 1), lies in [low, high)."""
         if not 0.0 <= low <= high <= 1.0:
@@ -289,7 +299,8 @@ class DatasetReader:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         data = dataset
-        self._reader = data.store.open(data.columns, data.target, data.weight, data.dtype)
+        more = {} if data.convert is None else {"convert": data.convert}
+        self._reader = data.store.open(data.columns, data.target, data.weight, data.dtype, **more)
 
     def __enter__(self) -> DatasetReader:
         return self

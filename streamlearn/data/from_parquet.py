@@ -20,7 +20,7 @@ from .files import READ_AHEAD, find_files, hive_values, parse_partition, relativ
 from .parquet_footer import FileFacts, Footers, dtype_name, kept_nbytes, page_nbytes
 from .parquet_reader import BATCH_ROWS, PAGE_BUFFER, ParquetReader, columns_at_once
 from .roles import NUMBERS
-from .source import Column, Store
+from .source import Column, Convert, Store
 
 if TYPE_CHECKING:
     from .parquet_filter import RowFilter
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _HELD = 1 << 18
 _SLACK = 1.35
 """Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
-_POOL = 6 << 20
-"""What the library's memory pool and page decoders keep beside what they hand out (measured)."""
+_POOL = 8 << 20
+"""What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""
 
 
 def open_parquet(
@@ -46,6 +46,7 @@ class ParquetStore(Store):
     """Rows of parquet files, in the order of the files; folders named ``key=value`` are columns."""
 
     kind = "parquet"
+    converts = True
 
     def __init__(self, fs: Any, paths: list[str], root: str, filters: Any) -> None:
         self.fs, self.paths, self.root = fs, paths, root
@@ -76,8 +77,7 @@ class ParquetStore(Store):
         self._group_file, self._group_index = file[some], index[some]
         self._starts = np.concatenate([[0], np.cumsum(rows[some])]).astype(np.int64)
         self.n_rows = int(self._starts[-1])
-        chunks = [f.chunks for f in footers]
-        self.shared_nbytes = kept_nbytes(chunks)
+        self.shared_nbytes = kept_nbytes(footers)
 
     def _compare_schemas(self, footers: list[FileFacts]) -> None:
         """The columns of the first file with rows; a difference counts once it is used."""
@@ -211,9 +211,14 @@ class ParquetStore(Store):
         return self.row_filter.names if self.row_filter is not None else ()
 
     def open(
-        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
+        self,
+        names: Sequence[str],
+        target: str | None,
+        weight: str | None,
+        dtype: np.dtype,
+        convert: Convert | None = None,
     ) -> ParquetReader:
-        return ParquetReader(self, names, target, weight, dtype)
+        return ParquetReader(self, names, target, weight, dtype, convert)
 
     def place(self, start: int, stop: int) -> str:
         first = int(np.searchsorted(self._starts, start, side="right")) - 1

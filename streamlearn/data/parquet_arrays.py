@@ -39,6 +39,19 @@ def decode_numbers(
         at += n
 
 
+def ready_numbers(
+    pieces: list[pa.Array], dtype: np.dtype, name: str, store: ParquetStore, start: int
+) -> np.ndarray:
+    """Arrow numbers as one read-only array of `dtype`: Arrow's own buffer where it is just that."""
+    if len(pieces) == 1:
+        values, valid = _buffers(pieces[0])
+    if len(pieces) != 1 or valid is not None or values.dtype != dtype:
+        values = np.empty(sum(map(len, pieces)), dtype)
+        decode_numbers(pieces, values, name, store, start)
+    values.flags.writeable = False
+    return values
+
+
 def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     """(values, validity or None) of a primitive array, as views of its buffers."""
     n, offset = len(array), array.offset

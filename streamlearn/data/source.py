@@ -86,6 +86,19 @@ class Column:
     ``timestamp``, ``nested`` for what is not a plain number."""
 
 
+class Convert(Protocol):
+    """What a reader may put feature columns through while it decodes them: cheaper than later."""
+
+    def __call__(
+        self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int
+    ) -> None:
+        """Write float32 made of each column's values into ``out[which[i], at : at + n]``.
+
+        Columns are read-only arrays of n values in the dataset's dtype, ``which`` the numbers of
+        their features, `out` a C-contiguous matrix of a row per feature.
+        """
+
+
 class Store:
     """A table in some file format.  A new format is one subclass in one file of this room.
 
@@ -100,6 +113,8 @@ class Store:
     sparse: bool = False
     in_memory: bool = False
     """True if the rows live in this process: read by threads, sent to a cluster only if small."""
+    converts: bool = False
+    """True if `open` takes ``convert=``: columns are put through it as they are decoded."""
     filtered: bool = False
     """True if readers leave rows out: how many stay is known only after a pass."""
     shared_nbytes: int = 0

@@ -19,6 +19,9 @@ def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     if y.dtype == object or classes.dtype == object:
         code = {label: k for k, label in enumerate(classes.tolist())}
         return np.fromiter((code.get(label, -1) for label in y.tolist()), np.float64, len(y))
+    if len(classes) == 2:  # a fifth of the search's time
+        second = y == classes[1]
+        return np.where(second | (y == classes[0]), second, -1.0)
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return np.where(classes[at] == y, at, -1).astype(np.float64)
 

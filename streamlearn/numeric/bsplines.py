@@ -118,6 +118,50 @@ def coordinate_column(x, n_rows, columns, d, u):
 
 
 @kernel
+def map_columns(values, which, columns, out, at):
+    """Write the coordinates of values[i], of column which[i], to ``out[which[i], at:]`` in place.
+
+    `values` is a tuple of AT_ONCE arrays; which[i] < 0: nothing.
+    """
+    for i in range(len(values)):
+        d = which[i]
+        if d >= 0:
+            x, u = values[i], out[d][at:]
+            if columns.n_intervals[d] > 0:
+                coordinate_column(x, len(x), columns, d, u)
+            else:
+                for j in range(len(x)):
+                    u[j] = 0
+
+
+AT_ONCE = 8
+"""Columns mapped in one call: each call waits for the interpreter's lock twice."""
+
+
+class Coordinates:
+    """The map of all columns as a `Convert`: a reader then gives chunks of coordinates."""
+
+    def __init__(self, bases: Bases) -> None:
+        self.bases = bases
+        self._columns: dict[np.dtype, Columns] = {}
+
+    def __reduce__(self) -> tuple:
+        return Coordinates, (self.bases,)
+
+    def __call__(
+        self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int
+    ) -> None:
+        dtype = columns[0].dtype
+        if dtype not in self._columns:
+            self._columns[dtype] = as_columns(self.bases, dtype)
+        for i in range(0, len(which), AT_ONCE):
+            values, d = tuple(columns[i : i + AT_ONCE]), np.full(AT_ONCE, -1, np.intp)
+            d[: len(values)] = which[i : i + AT_ONCE]
+            values += (AT_ONCE - len(values)) * values[:1]
+            map_columns(values, d, self._columns[dtype], out, at)
+
+
+@kernel
 def coordinate(x, columns, d):
     """Return the coordinate of one value of column d, the same bits as `coordinate_column`."""
     if columns.prepared:

@@ -371,10 +371,11 @@ class TestPythonIsCompiled:
         X, bases = data(dtype)
         point, y, weight = make_case(bases, 2, dtype)
         columns = as_columns(bases, dtype)
-        results = []
+        rows, code, results = flat_rows(X), loss_code(LogLoss()), []
         for function in (kernels_dense.gradient, kernels_dense.gradient.py_func):
             sums = ker.empty_sums(2, bases.dim)
-            function(flat_rows(X), columns, loss_code(LogLoss()), point, y, weight, sums)
+            room = kernels_dense.tile_coordinates(X, columns)
+            function(rows, columns, room, code, point, y, weight, sums)
             results.append(sums)
         assert_sums(*results, 1e-14 if dtype == np.float64 else 1e-7)
 

@@ -16,11 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlearn.data import from_parquet
+from streamlearn.additive.kernels import coordinates_rows
+from streamlearn.data import from_parquet, parquet_footer
 from streamlearn.data.files import find_files
 from streamlearn.data.open import open_dataset
+from streamlearn.data.parquet_blocks import NotUnderstood, find_blocks
 from streamlearn.data.parquet_footer import page_nbytes
 from streamlearn.errors import SourceError
+from streamlearn.numeric.bsplines import Coordinates, make_bases
 
 
 def make_table(n=1000, seed=0):
@@ -211,6 +214,26 @@ def test_fingerprint_is_of_content_not_of_place(tmp_path, table):
     assert open_dataset(tmp_path / "b", target="y").fingerprint() != prints[0]
 
 
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("chunk_rows", [None, 128])
+@pytest.mark.parametrize("names", [["f32", "u8", "flag_holes", "holes"], NUMBERS])
+def test_columns_go_through_a_map_while_they_are_decoded(path, names, chunk_rows):
+    """The same bits as mapping the chunk, for every type, with nulls, filters and hash shares."""
+    data = open_dataset(
+        path, target="y", features=names, chunk_rows=chunk_rows, filters=[("f32", ">", -1)]
+    ).where_hash(0.0, 0.8, 3)
+    knots = [np.linspace(-2, 2, 9)] * (len(names) - 1) + [np.zeros(1)]
+    bases = make_bases(knots, [1] * len(names))
+    X, y, rows = read(data)
+    U, y_of_U, rows_of_U = read(pickle.loads(pickle.dumps(data.through(Coordinates(bases)))))
+    assert U.dtype == np.float32
+    np.testing.assert_array_equal(U, coordinates_rows(X, bases))
+    np.testing.assert_array_equal(y_of_U, y)
+    np.testing.assert_array_equal(rows_of_U, rows)
+    assert data.converts
+    assert not data.map(np.abs).converts
+
+
 def test_hive_folders_are_columns(tmp_path, table):
     small = table.select(["f32"]).slice(0, 30)
     for i, (year, land) in enumerate([("2023", "de"), ("2024", "de"), ("2024", "a%2Fb")]):
@@ -220,6 +243,9 @@ def test_hive_folders_are_columns(tmp_path, table):
     data = open_dataset(tmp_path, target="land", features=["year", "f32"])
     assert data.dtype == np.float32
     X, y, _ = read(data)
+    bases = make_bases([np.linspace(2000, 2040, 5)] * 2, [1, 1])
+    U, _, _ = read(data.through(Coordinates(bases)))
+    np.testing.assert_array_equal(U, coordinates_rows(X, bases))
     f32, year, land = X[:, 1], X[:, 0], y.tolist()
     np.testing.assert_array_equal(np.sort(f32), np.sort(small["f32"].to_numpy()))
     assert sorted(zip(year.tolist(), land, strict=True))[::10] == [
@@ -464,6 +490,55 @@ def test_place_names_files_groups_and_rows(tmp_path, table):
     assert store.place(390, 410) == (
         "part.0.parquet, row group 0, rows 390..400 to part.1.parquet, row group 0, rows 0..10"
     )
+
+
+# Large footers.
+
+
+def write_groups(path, n_groups, **options):
+    rng = np.random.default_rng(1)
+    names = ["a column", "\u00e9", "flag"]
+    columns = [rng.random(4 * n_groups), rng.integers(0, 9, 4 * n_groups)]
+    columns.append(rng.random(4 * n_groups) < 0.5)
+    table = pa.table(columns, names=names).replace_schema_metadata({"k": "v" * 300})
+    pq.write_table(table, path, row_group_size=4, **options)
+    return table
+
+
+@pytest.mark.parametrize("n_groups", [2, 14, 15, 16, 300])
+@pytest.mark.parametrize("options", [{}, {"write_statistics": False}, {"version": "1.0"}])
+def test_a_large_footer_is_parsed_in_blocks(tmp_path, monkeypatch, n_groups, options):
+    table = write_groups(tmp_path / "a.parquet", n_groups, **options)
+    whole = open_dataset(tmp_path / "a.parquet", features=table.column_names)
+    monkeypatch.setattr(parquet_footer, "_WHOLE", 0)
+    monkeypatch.setattr(parquet_footer, "_BLOCK", 4000)
+    data = open_dataset(tmp_path / "a.parquet", features=table.column_names)
+    footers = data.store.footers
+    assert data.fingerprint() == whole.fingerprint()
+    assert data.stored_nbytes == whole.stored_nbytes
+    assert footers.block(0, n_groups - 1)[0] >= n_groups // 60
+    known = pq.read_metadata(tmp_path / "a.parquet")
+    for g in range(n_groups):
+        assert footers.row_group(0, g).to_dict() == known.row_group(g).to_dict()
+    X, _, _ = read(pickle.loads(pickle.dumps(data)))
+    np.testing.assert_array_equal(X, as_floats(table, table.column_names))
+    assert data.shared_nbytes <= whole.shared_nbytes
+
+
+@given(st.integers(0, 60), st.binary(min_size=1, max_size=9))
+def test_a_damaged_footer_is_not_understood_or_named(tmp_path_factory, at, junk):
+    """The layout is found, or it is not understood: no loop, no other error."""
+    path = tmp_path_factory.mktemp("data") / "a.parquet"
+    write_groups(path, 3)
+    content = path.read_bytes()
+    nbytes = int.from_bytes(content[-8:-4], "little")
+    footer = bytearray(content[-8 - nbytes : -8])
+    footer[at * 7 : at * 7 + len(junk)] = junk
+    try:
+        blocks = find_blocks(bytes(footer))
+    except NotUnderstood:
+        return
+    assert blocks.starts[-1] <= len(footer) + 1
 
 
 # Memory.

@@ -65,6 +65,7 @@ def test_available_memory_is_sane():
 MEASURED = """
 import sys, json
 sys.path[:0] = {paths!r}
+import numpy as np
 from dataclasses import dataclass
 from streamlearn.data.source import Chunk
 from streamlearn.engine.memory import peak_resident_bytes

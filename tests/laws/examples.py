@@ -169,12 +169,15 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
     from streamlearn.passes.fold import both
     from streamlearn.passes.sample import sample_fold
     from streamlearn.passes.summary import summary_fold
+    from streamlearn.solvers.kmeans import lloyd_fold
 
     folds = {
         "passes.summary.summary_fold": summary_fold(dataset),
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
     folds["passes.fold.both"] = both(*folds.values())
+    centres = np.random.default_rng(0).standard_normal((4, P))
+    folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
     return folds | (additive_folds() if has("additive.objective") else {})
 
 

@@ -1,0 +1,133 @@
+"""Where a parquet footer keeps its row groups, so that a few can be parsed without the others.
+
+A parsed footer takes about ten times its bytes (8 GB in 611 row groups of 51 columns: 2.7 MB, 27
+parsed), of which one task needs a few row groups at a time.  The footer is one struct in Thrift's
+compact protocol: version, schema, number of rows, list of row groups, and the rest; a shorter list
+in its place makes it a valid footer again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+_NO_VALUE, _NUMBERS, _LISTS = (1, 2), (4, 5, 6), (9, 10)
+_BYTE, _DOUBLE, _BINARY, _STRUCT = 3, 7, 8, 12
+"""Types of the protocol: booleans live in the field's own byte, whole numbers are varints."""
+_ROW_GROUPS, _NUM_ROWS = 4, 3
+"""Fields of the footer and of a row group."""
+
+
+class Blocks(NamedTuple):
+    """The parts of a footer, as positions in it."""
+
+    list_at: int
+    """Where the list of row groups begins."""
+    starts: np.ndarray
+    """(g + 1,) int64: where each row group begins, and the last ends."""
+    rows: list[int]
+    """Rows of each row group."""
+
+
+class NotUnderstood(ValueError):
+    """The bytes are not a footer of this layout."""
+
+
+def find_blocks(footer: bytes) -> Blocks:
+    """Find the row groups of a footer (the bytes between the data and its length)."""
+    try:
+        fields, _ = _read_struct(footer, 0)
+        if fields.get(_ROW_GROUPS, (0, 0))[0] != 9:
+            raise NotUnderstood("it has no list of row groups")
+        list_at = fields[_ROW_GROUPS][1]
+        n, _, at = _list_head(footer, list_at)
+        starts, rows = [at], []
+        for _ in range(n):
+            fields, at = _read_struct(footer, at)
+            zigzag, _ = _varint(footer, fields[_NUM_ROWS][1])
+            starts.append(at)
+            rows.append(zigzag >> 1)
+    except (IndexError, KeyError, RecursionError) as error:
+        raise NotUnderstood("it ends early, or lacks a field") from error
+    return Blocks(list_at, np.array(starts, np.int64), rows)
+
+
+def list_head(n: int) -> bytes:
+    """The head of a list of `n` structs."""
+    if n < 15:
+        return bytes([n << 4 | _STRUCT])
+    head = bytearray([0xF0 | _STRUCT])
+    while n > 127:
+        head.append(n & 127 | 128)
+        n >>= 7
+    return bytes(head) + bytes([n])
+
+
+def _read_struct(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]:
+    """Type and place of each field of the struct at `at`, and where the struct ends."""
+    fields: dict[int, tuple[int, int]] = {}
+    field = 0
+    while data[at]:
+        head = data[at]
+        at += 1
+        if head >> 4:
+            field += head >> 4
+        else:
+            zigzag, at = _varint(data, at)
+            field = zigzag >> 1
+        fields[field] = head & 15, at
+        at = _skip(data, at, head & 15)
+    return fields, at + 1
+
+
+def _skip(data: bytes, at: int, kind: int) -> int:
+    """Where the value of this type that begins at `at` ends."""
+    if kind in _NUMBERS:
+        while data[at] > 127:
+            at += 1
+        return at + 1
+    if kind in _NO_VALUE:
+        return at
+    if kind == _BINARY:
+        n, at = _varint(data, at)
+        return at + n
+    if kind == _STRUCT:
+        while data[at]:
+            head = data[at]
+            at += 1
+            if not head >> 4:
+                _, at = _varint(data, at)
+            at = _skip(data, at, head & 15)
+        return at + 1
+    if kind in _LISTS:
+        n, inner, at = _list_head(data, at)
+        if inner in (*_NO_VALUE, _BYTE):  # a boolean in a list has a byte of its own
+            return at + n
+        if inner == _DOUBLE:
+            return at + 8 * n
+        for _ in range(n):
+            at = _skip(data, at, inner)
+        return at
+    if kind == _BYTE:
+        return at + 1
+    if kind == _DOUBLE:
+        return at + 8
+    raise NotUnderstood(f"it has a value of type {kind}")  # maps: parquet's footers have none
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """(length, type of the elements, where they begin)."""
+    n, kind, at = data[at] >> 4, data[at] & 15, at + 1
+    if n == 15:
+        n, at = _varint(data, at)
+    return n, kind, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value, shift = data[at] & 127, 7
+    while data[at] > 127:
+        at += 1
+        value |= (data[at] & 127) << shift
+        shift += 7
+    return value, at + 1

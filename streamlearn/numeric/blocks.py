@@ -1,0 +1,87 @@
+"""Rows of a chunk as float64 blocks that fit in a cache: matrix products go block by block.
+
+Blocks of a given number of columns have one fixed number of rows, the last one filled up with
+zeros, so that the BLAS takes the same path for each and a row's products do not depend on which
+rows are with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+BLOCK_NBYTES = 1 << 20
+MOST_ROWS, LEAST_ROWS = 4096, 64
+
+
+def block_rows(n_columns: int) -> int:
+    """Rows of a block: the largest power of two whose bytes are at most 1 MiB, 64 to 4,096."""
+    rows = max(BLOCK_NBYTES // (8 * max(n_columns, 1)), 1)
+    return min(max(1 << (rows.bit_length() - 1), LEAST_ROWS), MOST_ROWS)
+
+
+def blocks(
+    X: Any, shift: np.ndarray | None = None, factor: np.ndarray | None = None
+) -> Iterator[tuple[slice, Any]]:
+    """Yield (rows, B): rows [a, b) of the chunk as ``B = (X[a:b] - shift) * factor`` in float64.
+
+    Dense: B is (block_rows(p), p), rows from b - a on are zero, and the array is used again for
+    the next block.  Csr (`data.source`): B is a scipy CSR matrix of b - a rows; `shift` must be
+    None.  Both take ``B @ A`` and ``B.T @ Q``.
+    """
+    if not isinstance(X, np.ndarray):
+        if shift is not None:
+            raise ValueError("sparse rows cannot be shifted: every zero would become a number")
+        yield from _sparse_blocks(X, factor)
+        return
+    m, p = X.shape
+    size = block_rows(p)
+    buffer = np.zeros((size, p))
+    for a in range(0, m, size):
+        b = min(a + size, m)
+        part = buffer[: b - a]
+        if shift is None:
+            part[...] = X[a:b]
+        else:
+            np.subtract(X[a:b], shift, out=part)
+        if factor is not None:
+            part *= factor
+        if b - a < size:
+            buffer[b - a :] = 0.0
+        yield slice(a, b), buffer
+
+
+def _sparse_blocks(X: Any, factor: np.ndarray | None) -> Iterator[tuple[slice, Any]]:
+    m = X.shape[0]
+    size = block_rows(1)
+    for a in range(0, m, size):
+        b = min(a + size, m)
+        lo, hi = int(X.indptr[a]), int(X.indptr[b])
+        data = X.data[lo:hi].astype(np.float64)
+        if factor is not None:
+            data *= factor[X.indices[lo:hi]]
+        parts = data, X.indices[lo:hi], X.indptr[a : b + 1] - lo
+        yield slice(a, b), scipy.sparse.csr_matrix(parts, shape=(b - a, X.n_columns))
+
+
+def square_norms(B: Any) -> np.ndarray:
+    """(rows,) |x|^2 of a block's rows."""
+    if isinstance(B, np.ndarray):
+        return np.einsum("ij,ij->i", B, B)
+    return np.asarray(B.multiply(B).sum(axis=1), np.float64).ravel()
+
+
+def products(
+    X: Any,
+    A: np.ndarray,
+    shift: np.ndarray | None = None,
+    factor: np.ndarray | None = None,
+) -> np.ndarray:
+    """(m, k) float64: ``((X - shift) * factor) @ A`` for A (p, k)."""
+    out = np.empty((X.shape[0], A.shape[1]))
+    for rows, B in blocks(X, shift, factor):
+        out[rows] = (B @ A)[: rows.stop - rows.start]
+    return out
