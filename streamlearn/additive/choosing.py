@@ -8,22 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..config import format_bytes, get_config
+from ..config import format_bytes
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
 from ..estimator.scoring import METRICS, check_metric
-from ..solvers.newton import PAIRS, newton, relative_gap
+from ..solvers.newton import newton, relative_gap
+from . import choosing_needs as cost
 from . import fold_gram, needs
 from .embeddings import mean_splines
-from .fold_newton import NO_FOLD, FoldModel, FoldObjective, Split, sample_of
+from .fold_newton import NO_FOLD, FoldModel, FoldObjective, Split, samples_of
 from .judging import best_index, cv_results, scores_fold
 from .objective import Problem
 from .training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 
 GRID = (-3, 4)
 """An integer `Cs` is so many powers of 10, evenly spaced between these."""
-COPIES = 8
-"""States of a group of models that a plan makes room for, beside what Newton learns of them."""
 SMOOTH = ("log_loss", "squared_hinge", "squared_error")
 
 
@@ -83,7 +82,7 @@ class Choosing:
             )
         largest = self._member(self._candidates()[-1])
         size = needs.size_of(largest, dataset)
-        matrix, room = 8 * size.dim**2, _room()
+        matrix, room = 8 * size.dim**2, cost.room()
         if self.loss == "squared_error" and self._n_folds * matrix <= room // 8:
             way = "gram"
         elif self.cv == "gcv":
@@ -113,58 +112,18 @@ class Choosing:
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
         way, size = self._layout(dataset, summary)
-        dim, K = size.dim, size.n_outputs
-        matrix, per_row = 8 * dim**2, 32.0 + 8 * K
         n_models = len(self._candidates()) * self._n_folds
-        theta = 8 * K * (dim + 1)
         if way == "gram":
-            grams = self._n_folds * (matrix + 16 * dim)
-            groups = len(self._counts_in_groups(dataset))
-            row = per_row + size.row_nbytes
-            together = max(map(len, self._counts_in_groups(dataset))) * grams
-            return [
-                Needs("gram", together, row, together + 5 * matrix, theta, passes=(groups,) * 2)
-            ]
-        groups = len(self._groups(size, n_models))
-        members = -(-n_models // groups)
-        rows = min(needs.sample_rows(size), size.n_rows)
-        sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K + 8 * (self._n_folds + 1)))
-        lessons = members * (2 * PAIRS + 4) * theta
-        kept = 3 * n_models * theta  # every model's point, and its curves for the scoring
-        row = per_row + 4 * size.n_columns + 8.0 * (self._n_folds + 1)
-        return [
-            Needs(
-                "newton",
-                members * (theta + 16 * K),
-                row,
-                sample + matrix + lessons + kept,
-                2 * members * theta,
-                passes=(groups + 1, self.max_passes - 1),
-            ),
-            Needs("score", 64 * n_models, row + size.row_nbytes, sample + kept, kept),
-        ]
+            return cost.gram_needs(size, self._n_folds, self._counts_in_groups(dataset))
+        groups = self._groups(size, n_models)
+        return cost.newton_needs(size, self._n_folds, n_models, len(groups), self.max_passes)
 
     def _groups(self, size: needs.Size, n_models: int) -> list[range]:
-        """Models whose states, points and lessons are in memory together; the budget decides."""
-        each = (COPIES + 2 * PAIRS) * 8 * size.n_outputs * (size.dim + 1)
-        most = max(1, int(_room() // 4 // each))
-        n_groups = -(-n_models // most)
-        edges = np.linspace(0, n_models, n_groups + 1).astype(int)
-        return [range(a, z) for a, z in zip(edges[:-1], edges[1:], strict=True)]
+        return cost.groups_of_models(size, n_models)
 
     def _counts_in_groups(self, dataset: Any) -> list[list[int]]:
-        """The values of n_bases whose Grams are made in one read."""
-        groups: list[list[int]] = []
-        used = _room()
-        for n in sorted({candidate.n_bases for candidate in self._candidates()}):
-            dim = dataset.n_features * n
-            nbytes = self._n_folds * 8 * dim**2
-            if used + nbytes > _room() // 8:
-                groups.append([])
-                used = 0
-            groups[-1].append(n)
-            used += nbytes
-        return groups
+        counts = {candidate.n_bases for candidate in self._candidates()}
+        return cost.groups_of_counts(dataset.n_features, sorted(counts), self._n_folds)
 
     # Fitting.
 
@@ -284,13 +243,14 @@ class Choosing:
             for m, value in zip(group, gap, strict=True):
                 k, f = places[m]
                 gaps[k, f] = value
-        means = {p.bases.dim: mean_splines(summary, p.bases) for p in problems}
+        counts = {c.n_bases: p.bases for c, p in zip(candidates, problems, strict=True)}
+        means = {n: mean_splines(summary, bases) for n, bases in counts.items()}
         judges: list[list[Any]] = [[] for _ in range(split.cv)]
         for (k, f), theta in zip(places, thetas, strict=True):
             judge = self._member(candidates[k])
             if hasattr(self, "classes_"):  # the rows of a fit carry codes
                 judge.classes_ = np.arange(len(self.classes_), dtype=np.float64)
-            judge._keep(problems[k], theta, means[problems[k].bases.dim])
+            judge._keep(problems[k], theta, means[candidates[k].n_bases])
             judges[f].append(judge)
         fold = scores_fold(judges, split, scoring)
         scores = run.fold(fold, dataset, name="score")
@@ -308,7 +268,7 @@ class Choosing:
 
     def _solve(self, run, dataset, models, sample, split, share, name, start):
         """Optima of some models in the same reads, from `start` or the sample's own optima."""
-        samples = [sample_of(model, sample, split, share) for model in models]
+        samples = samples_of(models, sample, split, share)
         objective = FoldObjective(run, dataset, models, samples, split, name)
         goal = {"tol": EXACT} if share >= 1.0 else {"tol": 0.0, "decrement": DECREMENT}
         thetas: list[np.ndarray] = []
@@ -356,8 +316,3 @@ class _Solved(NamedTuple):
     thetas: list[np.ndarray]
     at: Any
     reason: str
-
-
-def _room() -> int:
-    """Bytes that choices of layout count on: the budget set, never the memory free by chance."""
-    return get_config().memory_budget or needs.UNSET_BUDGET

@@ -170,8 +170,21 @@ class FoldObjective:
         """Nothing: what steps teach corrects the directions, each model for itself."""
 
 
-def sample_of(model: FoldModel, rows: Chunk, split: Split, share: float) -> SampleObjective:
-    """A model's objective on the sample of rows that holds this share of all of them."""
-    chunk = Chunk(rows.X, rows.y, split.weights(rows)[model.fold], rows.rows)
-    weight = chunk.n_rows if chunk.weight is None else float(chunk.weight.sum())
-    return SampleObjective(model.problem, chunk, weight / share, share)
+def samples_of(
+    models: list[FoldModel], rows: Chunk, split: Split, share: float
+) -> list[SampleObjective]:
+    """The models' objectives on the sample of rows that holds this share of all of them.
+
+    The rows are shared, and so are the weights of the models of one fold.
+    """
+    weights = split.weights(rows)
+    samples = []
+    for model in models:
+        chunk = Chunk(rows.X, rows.y, weights[model.fold], rows.rows)
+        weight = chunk.n_rows if chunk.weight is None else float(chunk.weight.sum())
+        if not weight > 0:
+            raise ValueError(
+                f"no rows are left to train on outside fold {model.fold}; fit more rows"
+            )
+        samples.append(SampleObjective(model.problem, chunk, weight / share, share))
+    return samples

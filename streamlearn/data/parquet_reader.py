@@ -160,9 +160,7 @@ class ParquetReader:
             constants = {key: store.partitions[key][file] for key in self._constant}
             keep[here] = store.row_filter.mask(filtering, constants, stop - start)
 
-    def _put(
-        self, which: list[int], columns: list[np.ndarray], X: np.ndarray, here: slice
-    ) -> None:
+    def _put(self, which: list[int], columns: list[np.ndarray], X: np.ndarray, here: slice) -> None:
         """Features' values into X[:, here], or what `convert` makes of them."""
         if self._convert is None:
             for d, values in zip(which, columns, strict=True):
