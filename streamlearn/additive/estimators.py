@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..estimator.base import StreamClassifier, StreamRegressor
+from ..solvers.calibration import METHODS
 from .adjusted import (
     LOG_LINK,
     Adjustment,
@@ -82,6 +83,10 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Stop, and go back, when the loss on `validation` falls no more.
     warm_start : bool, default=False
         Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs").
+    calibration : {None, "sigmoid", "isotonic"}, default=None
+        Hold out a tenth of the rows by hash and fit curves to their decisions, in one more read:
+        Platt's sigmoid or an isotonic one.  Any loss then has probabilities, and `predict` goes by
+        them.  None: probabilities with ``loss="log_loss"`` only.
     random_state : int, default=0
         Of the sample of rows and the order of visits.
 
@@ -92,6 +97,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     intercept_ : (K,) float64
     bases_ : Bases
         ``first`` says which coefficients are whose; `knots_` lists the breakpoints by column.
+    calibration_ : Calibration
+        With `calibration` only.
     classes_, n_features_in_, feature_names_in_
     certificate_ : Certificate
     history_ : list of dict
@@ -113,6 +120,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         "loss": [StrOptions({"log_loss", "squared_hinge", "hinge"})],
         "multi_class": [StrOptions({"ovr", "multinomial"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "calibration": [None, StrOptions(set(METHODS))],
     }
 
     def __init__(
@@ -136,6 +144,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         max_passes=100,
         early_stopping=False,
         warm_start=False,
+        calibration=None,
         random_state=0,
     ):
         self.loss = loss
@@ -156,6 +165,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self.max_passes = max_passes
         self.early_stopping = early_stopping
         self.warm_start = warm_start
+        self.calibration = calibration
         self.random_state = random_state
 
     @property
@@ -198,13 +208,15 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         return self
 
     def _check_probability(self) -> None:
-        if self.loss != "log_loss":
+        if self.loss != "log_loss" and self.calibration is None:
             raise AttributeError(
-                f"loss={self.loss!r} gives no probabilities; use loss='log_loss', or "
-                "decision_function"
+                f"loss={self.loss!r} gives no probabilities; use loss='log_loss', "
+                "calibration='sigmoid' or decision_function"
             )
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
+        if hasattr(self, "calibration_"):
+            return self.calibration_.probability(decision)
         if self._is_joint and decision.ndim == 2:
             p = np.exp(decision - decision.max(axis=1, keepdims=True))
             return p / p.sum(axis=1, keepdims=True)
@@ -326,6 +338,9 @@ early_stopping, warm_start, random_state
         self.warm_start = warm_start
         self.random_state = random_state
 
+    _column_of_mean = -1
+    """Of exposures or offsets; none."""
+
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
         check_targets(self.loss, summary.labels)
         column = -1
@@ -361,6 +376,14 @@ early_stopping, warm_start, random_state
         if self.loss in LOG_LINK:
             return np.exp(f) * exposures(known, chunk)
         return f if known.column < 0 else f + column_of(chunk, known.column)
+
+    def _explain_chunk(self, chunk):
+        terms = super()._explain_chunk(chunk)
+        d = self._column_of_mean
+        if d >= 0:
+            added = column_of(chunk, d)
+            terms[:, d] = np.log(added) if self.exposure is not None else added
+        return terms
 
     def partial_fit(self, X, y=None, sample_weight=None, *, n_rows=None):
         """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
