@@ -10,8 +10,8 @@ __version__ = "0.1.0"
 _HOME = {
     "open_dataset": "data.open",
     "Dataset": "data.dataset",
-    "AdditiveClassifier": "additive.estimators",
-    "AdditiveRegressor": "additive.estimators",
+    "AdditiveClassifier": "additive.classifier",
+    "AdditiveRegressor": "additive.regressor",
     "FourierEmbedding": "additive.embeddings",
     "additive_kernel": "additive.implicit",
     "AdditiveClassifierCV": "additive.cv_estimators",

@@ -16,24 +16,14 @@ from ..solvers.newton import newton, relative_gap
 from . import choosing_needs as cost
 from . import fold_gram, needs
 from .adjusted import Adjustment
-from .embeddings import mean_splines
+from .candidates import Candidate, candidates
 from .fold_newton import NO_FOLD, FoldModel, FoldObjective, Split, samples_of
 from .judging import best_index, cv_results, scores_fold
 from .objective import Problem
+from .shape import mean_splines
 from .training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 
-GRID = (-3, 4)
-"""An integer `Cs` is so many powers of 10, evenly spaced between these."""
-
-
 NOTHING = Adjustment()
-
-
-class Candidate(NamedTuple):
-    """What is to be judged."""
-
-    n_bases: int
-    C: float
 
 
 class Choosing:
@@ -59,19 +49,7 @@ class Choosing:
     # What it costs.
 
     def _candidates(self) -> list[Candidate]:
-        """All of them, the simplest first: few splines, then small C."""
-        if np.ndim(self.Cs) == 0:
-            Cs = np.logspace(*GRID, int(self.Cs))
-        else:
-            Cs = np.unique(np.asarray(self.Cs, dtype=np.float64))
-            if not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
-                raise ValueError(f"Cs must be positive finite numbers, got {self.Cs!r}")
-        counts = np.unique(np.atleast_1d(self.n_bases))
-        if counts.dtype.kind != "i" or not len(counts) or not ((counts > 1) & (counts < 257)).all():
-            raise ValueError(
-                f"n_bases must be an integer from 2 to 256 or several, got {self.n_bases!r}"
-            )
-        return [Candidate(int(n), float(C)) for n in counts for C in Cs]
+        return candidates(self.Cs, self.n_bases)
 
     def _member(self, candidate: Candidate) -> Any:
         """The plain estimator with a candidate's parameters."""
@@ -153,7 +131,7 @@ class Choosing:
             raise ValueError(
                 f"n_samples={summary.n_rows}: a fold cannot be judged on rows and trained on others"
             )
-        candidates = self._candidates()
+        tried = self._candidates()
         if self.one_standard_error and self.cv == "gcv":
             raise ValueError(
                 "one_standard_error needs the spread over folds, and cv='gcv' has none; use an "
@@ -162,7 +140,7 @@ class Choosing:
         scoring = self._scoring()
         way, size = self._layout(dataset, summary)
         fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
-        outcome, problem = fit(run, dataset, summary, sample, candidates, scoring, size)
+        outcome, problem = fit(run, dataset, summary, sample, tried, scoring, size)
         self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
         self._keep_distribution(summary)
         choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")

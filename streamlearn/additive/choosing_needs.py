@@ -6,7 +6,7 @@ import numpy as np
 
 from ..config import get_config
 from ..engine.plan import Needs
-from ..solvers.newton import PAIRS
+from ..solvers.lbfgs import PAIRS
 from . import needs
 
 COPIES = 8

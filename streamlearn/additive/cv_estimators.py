@@ -7,7 +7,8 @@ from typing import Any
 from sklearn.utils._param_validation import StrOptions
 
 from .choosing import Choosing
-from .estimators import AdditiveClassifier, AdditiveRegressor
+from .classifier import AdditiveClassifier
+from .regressor import AdditiveRegressor
 
 
 class AdditiveClassifierCV(Choosing, AdditiveClassifier):

@@ -21,8 +21,8 @@ from ..passes.summary import collect_summary
 from . import needs
 from .adjusted import Adjustment, adjusted
 from .dual_cd import shuffled
-from .embeddings import mean_splines
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
+from .shape import mean_splines
 
 
 def go_on(

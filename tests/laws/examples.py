@@ -348,7 +348,7 @@ def supersparse_folds():
 def folds_of_candidates(problem, theta):
     """Of cross-validation and calibration; one fold, as folds are by row number."""
     from streamlearn.additive import fold_gram, fold_newton, judging
-    from streamlearn.additive.estimators import AdditiveClassifier
+    from streamlearn.additive.classifier import AdditiveClassifier
     from streamlearn.numeric.losses import SquaredError
     from streamlearn.solvers.calibration import score_fold
 
