@@ -41,6 +41,7 @@ def gram_fold(
         partial(_start_grams, problem.n_outputs, problem.dim),
         partial(_add_grams, problem, theta, share, seed),
         _merge_grams,
+        _finish_grams,
     )
 
 
@@ -158,6 +159,18 @@ def _add_grams(
 
 def _merge_grams(a: list[Any], b: list[Any]) -> list[Any]:
     return [[add_sums(x, y), s + t] for (x, s), (y, t) in zip(a, b, strict=True)]
+
+
+def _finish_grams(state: list[Any]) -> list[Any]:
+    for gram, _ in state:
+        clear_lower(GramSums(*gram).H)
+    return state
+
+
+def clear_lower(H: np.ndarray) -> None:
+    """Zeros below the diagonal, where passes leave what suits them; in place."""
+    for i in range(1, len(H)):
+        H[i, :i] = 0.0
 
 
 def solve(problem: Problem, gram: GramSums, total: float, g: np.ndarray) -> np.ndarray:

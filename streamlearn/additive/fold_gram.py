@@ -17,7 +17,7 @@ from ..data.select import keep_rows
 from ..data.source import Chunk
 from ..passes.fold import Fold
 from ..solvers.newton import Evaluation
-from .curvature import assemble, empty_gram, gram_optimum
+from .curvature import assemble, clear_lower, empty_gram, gram_optimum
 from .fold_newton import Split
 from .kernels import GramSums, gram_rows
 from .objective import Problem, add_sums, weights
@@ -72,6 +72,9 @@ def _merge(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 def _finish(state: list[Any]) -> list[list[Moments]]:
+    for kept in state:
+        for gram, _ in kept:
+            clear_lower(GramSums(*gram).H)
     return [[Moments(GramSums(*gram), sums) for gram, sums in kept] for kept in state]
 
 

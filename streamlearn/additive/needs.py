@@ -21,6 +21,8 @@ GRAM_NBYTES = 16 << 20
 """Largest state of a read that sums up a Gram for squared error; else Newton reads more often."""
 GROWN_NBYTES = 4 << 20
 """Largest state of a Newton read that sums up the curvature of rows outside the sample."""
+COLD_NBYTES = 6 << 20
+"""Kernels that `warm` leaves out, being for bases other than splines."""
 SAMPLE_ROWS, SAMPLE_NBYTES, MOST_SAMPLE_NBYTES = 50_000, 8 << 20, 32 << 20
 
 
@@ -226,6 +228,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
     """The phases with what bases other than splines, and missing values, take beside."""
     tile = 0 if model.basis == "bspline" and not size.sparse else tile_nbytes(size.dim)
+    cold = 0 if model.basis == "bspline" else COLD_NBYTES
     copied = 0.0
     if summary is not None and any(column.missing for column in summary.columns):
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
@@ -235,7 +238,7 @@ def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) 
             phase,
             step_bytes=phase.step_bytes + tile,
             step_bytes_per_row=phase.step_bytes_per_row + copied,
-            driver_bytes=phase.driver_bytes + (sample + tile if phase.driver_bytes else 0),
+            driver_bytes=phase.driver_bytes + cold + (sample + tile if phase.driver_bytes else 0),
         )
         for phase in phases
     ]

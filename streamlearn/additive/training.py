@@ -153,10 +153,12 @@ def fit_newton(
     else:
         goal = {"tol": 0.0, "decrement": DECREMENT}
     rows = SampleObjective(problem, sample, share, matrix_free=matrix_free)
-    if start is None:
-        start = np.zeros((problem.n_outputs, problem.dim + 1))
-    options = {"max_reads": SAMPLE_ITERATIONS, "learns_always": matrix_free}
-    own = newton(rows, problem.by_problem(start), **options, **goal)
+    at = problem.by_problem(
+        np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
+    )
+    if start is None or share >= 1.0:  # a last fit's optimum is nearer than the sample's
+        options = {"max_reads": SAMPLE_ITERATIONS, "learns_always": matrix_free}
+        at = newton(rows, at, **options, **goal).at.theta
     streamed = StreamedObjective(
         run,
         source,
@@ -168,7 +170,7 @@ def fit_newton(
     )
     solution = newton(
         streamed,
-        own.at.theta,
+        at,
         tol=tol,
         max_reads=max_reads,
         watch=watch,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _HELD = 1 << 18
 _SLACK = 1.35
 """Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
+CODING_NBYTES = 40
+"""Of each row of a string column while it becomes codes: a short word, two indices, the code."""
 _POOL = 8 << 20
 """What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""
 
@@ -194,6 +196,8 @@ class ParquetStore(Store):
             pages = page_nbytes(self.footers, file, group, stored)
             batch = 2 * wide * min(BATCH_ROWS, slice_rows)
             held = max(held, pages + len(stored) * (PAGE_BUFFER + batch))
+        if any(name in self.levels for name in stored):
+            held += CODING_NBYTES * min(int(rows.max(initial=0)), slice_rows)
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest

@@ -176,7 +176,7 @@ def test_a_sample_of_the_rows_gives_directions():
 def test_levels_missing_values_and_other_bases(basis):
     """What is chosen is what the plain estimator makes of the same choice."""
     X, y = table(600)
-    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame = pd.DataFrame(X.copy(), columns=list("abcde"))
     frame["b"] = np.array(["red", "green", "blue"], object)[np.arange(600) % 3]
     frame.loc[::7, "a"] = np.nan
     for cls, target in ((sl.AdditiveClassifier, y), (sl.AdditiveRegressor, y + X[:, 0])):
