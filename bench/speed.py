@@ -2,8 +2,19 @@
 theirs from arrays in memory, the same number of threads each.
 """
 
+import subprocess
+
 from . import data, pixels
 
+RIVALS = (
+    "rustystats_bs",
+    "lightgbm_stumps",
+    "sgd_splines",
+    "vowpal_bins",
+    "pygam_logistic",
+    "gamfit_reml",
+)
+"""Measured with ``--rivals``, each held to ``--rival-seconds``; no limit is set for them."""
 BUDGET = "256MiB"
 KINDS = ("fold", "spool")
 
@@ -30,6 +41,7 @@ def covtype(session):
     against(session, label, ours, fit(session, "spline_linear", task), 0.5)
     against(session, label, ours, sparse(session, task), None)
     against(session, label, ours, fit(session, "ebm", task), 0.05)
+    more_rivals(session, label, task, ours)
     null(session, task, ours)
 
 
@@ -42,6 +54,7 @@ def million(session):
     label = f"fit to a gap of 1e-6, {task.name}"
     against(session, label, ours, theirs, 0.25)
     against(session, label, ours, sparse(session, task), None)
+    more_rivals(session, label, task, ours)
     null(session, task, ours)
     if "error" not in ours:
         session.note(
@@ -164,6 +177,22 @@ def sparse(session, task):
     """The rival with `sparse_output=True`; no limit is set for it, it stands beside the default."""
     report = fit(session, "spline_linear", task, sparse=True)
     return {**report, "peer": "spline_linear, sparse_output=True"}
+
+
+def more_rivals(session, label, task, ours):
+    """The rivals that are asked for; some are given fewer rows, which their row says."""
+    if not session.options.rivals:
+        return
+    for peer in RIVALS:
+        options = {"label": task.name, "task": task.asdict(), "n_bases": 20}
+        try:
+            report = session.measure(peer, timeout=session.options.rival_seconds, **options)
+        except subprocess.TimeoutExpired:
+            session.note(f"{peer}: not done after {session.options.rival_seconds:.0f} s")
+            continue
+        rows = report.get("rows", task.n_rows)
+        of = "" if rows == task.n_rows else f", {rows:,} rows"
+        against(session, label, ours, report, None, theirs_is=peer + of)
 
 
 def against(session, label, ours, theirs, limit, *, theirs_is=None):

@@ -45,8 +45,9 @@ def _warm_additive() -> None:
     import numpy as np
     import scipy.sparse
 
-    from .additive.estimators import AdditiveClassifier, AdditiveRegressor
+    from .additive.classifier import AdditiveClassifier
     from .additive.kernels import NONE, empty_sums, gradient_rows, make_point, margins_rows
+    from .additive.regressor import AdditiveRegressor
     from .data.open import open_dataset
     from .numeric.bsplines import Coordinates
     from .numeric.losses import Force, LogLoss

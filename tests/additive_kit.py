@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamlearn.additive.embeddings import Shape, fit_bases, reference_vector
 from streamlearn.additive.objective import LOSSES, Problem
+from streamlearn.additive.shape import Shape, fit_bases, reference_vector
 from streamlearn.estimator.inputs import open_pair
 from streamlearn.numeric.roughness import make_reference, make_roughness
 

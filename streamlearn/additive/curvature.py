@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dger
+from scipy.linalg.blas import dger, dsymv
 
 from ..data.order import row_share
 from ..data.select import keep_rows
@@ -22,6 +22,7 @@ from ..numeric.losses import (
     SquaredHinge,
 )
 from ..passes.fold import Fold
+from ..solvers.newton import Evaluation
 from .kernels import NONE, GramSums, gram_rows
 from .objective import Problem, add_sums, decisions, spline_sums
 
@@ -191,6 +192,23 @@ def solve_assembled(
     u, corner, last = back
     x = solve_spd(H, rhs) if len(rhs) else rhs
     return np.append(x, (last - u @ x) / corner)
+
+
+def gram_optimum(problem: Problem, gram: GramSums, total: float, at: Evaluation) -> Evaluation:
+    """Squared error: a Newton step from `at` (zero) with the curvature of all rows is exact.
+
+    Overwrites ``gram.H``; the bound is that of the residual of the step.
+    """
+    H, rhs, back = assemble(problem, gram, total, -at.gradient[0])
+    diagonal = H.diagonal().copy()
+    for i in range(len(H)):  # the factor takes the upper triangle, the lower one keeps the matrix
+        H[i + 1 :, i] = H[i, i + 1 :]
+    step = solve_assembled(H, rhs, back)
+    np.fill_diagonal(H, diagonal)
+    residual = dsymv(1.0, H.T, step[:-1]) - rhs if problem.dim else rhs
+    value = at.value + 0.5 * at.gradient @ step
+    bound = value - problem.half_norm(residual[None], np.zeros(1))
+    return Evaluation(step[None], value, np.empty((1, 0)), bound)
 
 
 def add_penalty(problem: Problem, H: np.ndarray) -> None:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 from ..numeric import fourier
 from ..numeric.bsplines import SPLINE, Bases, evaluate, make_bases
 from ..numeric.roughness import make_roughness
-from .embeddings import check_basis
+from .shape import check_basis
 
 
 def additive_kernel(

@@ -5,23 +5,19 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
-from ..numeric.bsplines import COSINE, LEVELS, Bases, evaluate
 from ..numeric.roughness import make_reference, make_roughness
 from ..solvers.newton import relative_gap
 from . import needs
 from .adjusted import Adjustment, adjust, adjusted, without_column
-from .embeddings import BASIS_CONSTRAINTS, Shape, fit_bases, mean_splines, reference_vector
 from .held import fit_held
-from .kernels import margins_rows
 from .objective import Problem, make_loss
 from .pegasos import fit_pegasos
+from .shape import BASIS_CONSTRAINTS, Shape, fit_bases, mean_splines, reference_vector
+from .terms import Terms
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
 from .warm_start import warm_bases, warm_point
 
@@ -35,7 +31,7 @@ SINGLE_TOL = 1e-7
 WARM_PARTS = ("bases", "coef", "intercept", "shifts")
 
 
-class AdditiveModel:
+class AdditiveModel(Terms):
     """A mixin; `objective` says what is minimised."""
 
     _parameter_constraints: dict[str, list[Any]] = {
@@ -56,11 +52,6 @@ class AdditiveModel:
     @property
     def _accepts_missing(self) -> bool:
         return self.missing == "level"
-
-    @property
-    def _has_level(self) -> np.ndarray:
-        """(p,) bool: the columns in which a missing value has a meaning."""
-        return self.bases_.has_missing | (self.bases_.kind == LEVELS)
 
     # What it costs.
 
@@ -129,6 +120,7 @@ class AdditiveModel:
             train = fit_pegasos if choice.solver == "pegasos" else fit_dual
             outcome = train(run, dataset, problem, labels, watch, **reads, seed=self.random_state)
         self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
+        self._keep_distribution(summary)
         return self._certificate(outcome, choice)
 
     def _problem(
@@ -179,23 +171,6 @@ class AdditiveModel:
             run.commit("warm-start", before)
         return before
 
-    def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
-        """Set the fitted attributes: terms less their training means, which go to the intercept."""
-        theta = problem.by_output(theta)
-        W, b = theta[:, :-1].copy(), theta[:, -1] - theta[:, :-1] @ problem.reference.c
-        first = problem.bases.first
-        self._shifts = np.zeros((len(W), len(first) - 1))
-        for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
-            shift = W[:, a:z] @ means[a:z]
-            if problem.bases.kind[d] < COSINE:
-                W[:, a:z] -= shift[:, None]  # the splines of a column sum to 1
-            else:  # others have no constant among them
-                self._shifts[:, d] = shift
-            b += shift
-        self.bases_ = problem.bases
-        self.coef_ = W
-        self.intercept_ = b + problem.target_mean
-
     def _certificate(self, outcome: Outcome, choice: needs.Choice) -> Certificate:
         gap = relative_gap(outcome.primal, outcome.dual)
         as_array = len(gap) > 1
@@ -209,61 +184,3 @@ class AdditiveModel:
             solver=choice.solver,
             reason=f"{outcome.reason}; {choice.reason}" if choice.reason else outcome.reason,
         )
-
-    # Using it.
-
-    def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
-        F = np.empty((chunk.n_rows, len(self.coef_)))
-        margins_rows(chunk.X, self.bases_, self.coef_, F)
-        F += self.intercept_ - self._shifts.sum(axis=1)
-        return F[:, 0] if F.shape[1] == 1 else F
-
-    def shape_function(self, column: int | str, grid: Any) -> np.ndarray:
-        """The learned curve of a column at the values `grid`.
-
-        Its mean over the training rows is 0; the terms and the intercept add up to the decision.
-
-        Parameters
-        ----------
-        column : int or str
-            Number or name of the column.
-        grid : array-like of shape (m,)
-
-        Returns
-        -------
-        array of shape (m,), or (m, K) with more than two classes
-        """
-        check_is_fitted(self)
-        d = self._column(column)
-        phi = evaluate(self.bases_, d, np.asarray(grid))
-        f = phi @ self.coef_[:, slice(*self.bases_.first[d : d + 2])].T - self._shifts[:, d]
-        return f[:, 0] if f.shape[1] == 1 else f
-
-    def _column(self, column: int | str) -> int:
-        if isinstance(column, str):
-            names = [str(name) for name in getattr(self, "feature_names_in_", [])]
-            if column not in names:
-                raise ValueError(f"no column {column!r}; the columns are {names[:10]}")
-            return names.index(column)
-        if not -self.n_features_in_ <= column < self.n_features_in_:
-            raise ValueError(f"column {column} of {self.n_features_in_} columns")
-        return int(column) % self.n_features_in_
-
-    @property
-    def knots_(self) -> list[np.ndarray]:
-        """Breakpoints of every column; none if it is constant.  Those of categories are codes."""
-        knots = np.split(self.bases_.knots, self.bases_.first_knot[1:-1])
-        return [k[np.isfinite(k)] for k in knots]
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "bases": self.bases_,
-            "coef": self.coef_,
-            "intercept": self.intercept_,
-            "shifts": self._shifts,
-        }
-
-    def _restore(self, tree: dict[str, Any]) -> None:
-        self.bases_ = Bases(*tree["bases"])
-        self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
-        self._shifts = tree["shifts"]

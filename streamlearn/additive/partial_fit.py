@@ -14,14 +14,15 @@ from ..engine.settle import settled
 from ..estimator.certificate import Certificate
 from ..estimator.fitting import check_summary
 from ..estimator.inputs import open_training
+from ..estimator.predicting import check_finite
 from ..estimator.targets import CodedSource
 from ..passes.fold import read_all
 from ..passes.summary import collect_summary
 from . import needs
 from .adjusted import Adjustment, adjusted
 from .dual_cd import shuffled
-from .embeddings import mean_splines
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
+from .shape import mean_splines
 
 
 def go_on(
@@ -31,6 +32,11 @@ def go_on(
     model._validate_params()
     check_offered(model)
     with settled(open_training(model, X, y, sample_weight)) as dataset:
+        if dataset.categorical:
+            raise ValueError(
+                f"column {dataset.categorical[0]!r} holds strings, whose levels partial_fit cannot "
+                "know from the first rows; use fit, or make numbers of them"
+            )
         stream = getattr(model, "_stream", None)
         if stream is None:
             stream = model._stream = begin(model, dataset, classes, n_rows)
@@ -40,11 +46,13 @@ def go_on(
             CodedSource(dataset, getattr(model, "classes_", None)), stream["adjustment"]
         )
         for chunk in read_all(source):
+            check_finite(model, chunk)
             key = (derive_seed(model.random_state, stream["n_chunks"]),)
             chunk.order = shuffled(chunk.n_rows, key)
             step_batches(problem, state, chunk, batch_rows(int(total)), total)
             stream["n_chunks"] += 1
     model._keep(problem, mean_point(problem, state, total), stream["means"])
+    model._keep_distribution(stream["summary"])
     model.certificate_ = Certificate(
         converged=False,
         criterion="nothing: rows are looked at once",
@@ -75,6 +83,11 @@ def check_offered(model: Any) -> None:
             "class_weight='balanced' needs the counts of all rows, which partial_fit does not "
             "know; give a dict"
         )
+    if getattr(model, "calibration", None) is not None:
+        raise ValueError(
+            f"calibration={model.calibration!r} holds rows out, and partial_fit looks at each row "
+            "once; use fit, or calibration=None"
+        )
     needs.require_offered(model.loss, "pegasos", model._is_joint)
 
 
@@ -83,7 +96,7 @@ def begin(model: Any, dataset: Any, classes: Any, n_rows: float | None) -> dict[
     plan = make_plan(dataset, needs.needs_of("pegasos", needs.size_of(model, dataset), 2))
     with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
         summary = collect_summary(run.fold, dataset)
-    check_summary(dataset, summary)
+    check_summary(dataset, summary, missing=model._accepts_missing)
     if is_classifier(model):
         if classes is None:
             raise ValueError("the first call of partial_fit needs classes=, all that will come")
@@ -97,12 +110,13 @@ def begin(model: Any, dataset: Any, classes: Any, n_rows: float | None) -> dict[
     problem = model._problem(dataset, summary, adjustment, "pegasos")
     total = float(summary.total_weight if n_rows is None else n_rows)
     state = start_averaged(problem)
-    means = mean_splines(summary, problem.bases)
+    model.bases_, model.levels_ = problem.bases, {}
     return {
         "problem": problem,
         "state": state,
         "total": total,
         "adjustment": adjustment,
-        "means": means,
+        "means": mean_splines(summary, problem.bases),
+        "summary": summary,
         "n_chunks": 0,
     }

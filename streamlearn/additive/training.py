@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsymv
 
 from ..config import get_config
 from ..data.order import Order, derive_seed
@@ -15,7 +14,7 @@ from ..data.source import Chunk
 from ..engine.scratch import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
-from .curvature import assemble, gram_fold, solve_assembled
+from .curvature import gram_fold, gram_optimum
 from .dual_cd import (
     EPOCHS,
     EPOCHS_OF_ALL,
@@ -122,17 +121,8 @@ def fit_gram(run: Any, source: Any, problem: Problem, watch: Watch, tol: float) 
     zero = np.zeros((1, problem.dim + 1))
     fold = both(evaluation_fold(problem, zero), gram_fold(problem, zero))
     at, [[gram, total]] = run.fold(fold, source, name="gram")
-    H, rhs, back = assemble(problem, gram, total, -at.gradient[0])
-    diagonal = H.diagonal().copy()
-    for i in range(len(H)):  # the factor takes the upper triangle, the lower one keeps the matrix
-        H[i + 1 :, i] = H[i, i + 1 :]
-    step = solve_assembled(H, rhs, back)
-    np.fill_diagonal(H, diagonal)
-    residual = dsymv(1.0, H.T, step[:-1]) - rhs if problem.dim else rhs
-    value = at.value + 0.5 * at.gradient @ step
-    bound = value - problem.half_norm(residual[None], np.zeros(1))
-    at = Evaluation(step[None], value, np.empty((1, 0)), bound)
-    watch(at, relative_gap(value, bound))
+    at = gram_optimum(problem, gram, total, at)
+    watch(at, relative_gap(at.value, at.bound))
     return watch.outcome(at, max(tol, 1e-8), "")
 
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.archive import read_archive, write_archive
 from ..errors import ArchiveError
+from ..solvers.calibration import Calibration
 
 FORMAT = 1
 KIND = "streamlearn model"
@@ -107,6 +108,7 @@ def fitted_tree(model: Any) -> dict[str, Any]:
         "history": model.history_,
         "n_passes": model.n_passes_,
         "plan": model.plan_,
+        "calibration": getattr(model, "calibration_", None),
         "state": model._state(),
     }
 
@@ -123,4 +125,6 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
     model.history_ = tree["history"]
     model.n_passes_ = tree["n_passes"]
     model.plan_ = tree["plan"]
+    if tree.get("calibration") is not None:
+        model.calibration_ = Calibration(*tree["calibration"])
     model._restore(tree["state"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.dataset import DatasetReader
+from ..data.dataset_reader import DatasetReader
 from ..data.levels import word_of
 from ..data.source import Chunk
 from .fold import Fold, read_all, run_fold

@@ -220,6 +220,8 @@ def additive_folds():
         from streamlearn.additive.dual_cd import certificate_fold
 
         folds["additive.dual_cd.certificate_fold"] = certificate_fold(problem, theta)
+    if has("additive.choosing"):
+        folds |= folds_of_candidates(problem, theta)
     return folds
 
 
@@ -340,6 +342,30 @@ def supersparse_folds():
         at + "logistic.log_loss_fold": log_loss_fold(problem, Z, [theta, 2 * theta]),
         at + "selection.errors_fold": errors_fold(problem, [(0, Z, theta), (1, Z, -theta)], 3, 7),
         at + "compress.deviation_fold": deviation_fold(model, classify=False),
+    }
+
+
+def folds_of_candidates(problem, theta):
+    """Of cross-validation and calibration; one fold, as folds are by row number."""
+    from streamlearn.additive import fold_gram, fold_newton, judging
+    from streamlearn.additive.classifier import AdditiveClassifier
+    from streamlearn.numeric.losses import SquaredError
+    from streamlearn.solvers.calibration import score_fold
+
+    split = fold_newton.Split(1, 0)
+    models = [fold_newton.FoldModel(problem, fold_newton.NO_FOLD)] * 2
+    model = AdditiveClassifier()
+    model.n_features_in_ = P
+    model.classes_ = np.arange(3.0)
+    model._keep(problem, theta, np.zeros(problem.dim))
+    squared = problem._replace(loss=SquaredError(), n_outputs=1)
+    return {
+        "additive.fold_newton.evaluations_fold": fold_newton.evaluations_fold(
+            models, [theta, theta / 2], split
+        ),
+        "additive.fold_gram.moments_fold": fold_gram.moments_fold([squared], split),
+        "additive.judging.scores_fold": judging.scores_fold([[model, model]], split, "accuracy"),
+        "solvers.calibration.score_fold": score_fold(model._decision_chunk, 3),
     }
 
 

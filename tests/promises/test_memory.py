@@ -80,6 +80,20 @@ def test_levels_and_other_bases_stay_within_the_budget(table_of_levels, paramete
     assert report["over_baseline"] <= 96 * MIB
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["AdditiveClassifierCV", "AdditiveRegressorCV"])
+def test_choosing_stays_within_the_budget(tables, estimator):
+    """Two values of C, two of n_bases and three folds; the Grams of one are read at a time."""
+    done = run(
+        path=tables[0],
+        measure=True,
+        estimator=estimator,
+        config={"memory_budget": "128MiB"},
+        parameters={"Cs": [0.1, 10.0], "n_bases": [6, 10], "cv": 3, "max_passes": 6},
+    )
+    assert done["over_baseline"] <= 128 * MIB
+
+
 def test_a_budget_that_is_too_small_is_refused_before_the_first_read(tmp_path):
     path = write_rows(tmp_path / "a.parquet", 4_000, 8)
     done = start(path=path, config={"memory_budget": "2MiB"})

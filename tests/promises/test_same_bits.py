@@ -14,10 +14,14 @@ FITS = {
     "cosine-dual-cd": {"basis": "cosine", "loss": "hinge", "solver": "dual-cd", "tol": 1e-2},
     "cosine": {"basis": "cosine", "tol": 1e-6},
     "pegasos": {"loss": "hinge", "solver": "pegasos", "tol": 1e-2, "max_passes": 12},
+    "calibrated": {"loss": "squared_hinge", "solver": "newton", "calibration": "isotonic"},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+CHOICE = {"Cs": [0.1, 10.0], "n_bases": [4, 8], "cv": 3}
 MIXTURE = {"n_components": 4, "max_passes": 8, "nu": 5.0}
 FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items()} | {
+    "classifier-cv": {"estimator": "AdditiveClassifierCV", "parameters": CHOICE},
+    "regressor-cv": {"estimator": "AdditiveRegressorCV", "parameters": CHOICE},
     "mixture-linear-3-classes": {
         "estimator": "SVMMixtureClassifier",
         "parameters": {**MIXTURE, "gate": "linear", "expert_loss": "log_loss"},
