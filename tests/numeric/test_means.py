@@ -40,3 +40,12 @@ def test_no_mass_means_zero(bases):
 def test_reference_at_zero_is_one_point(bases):
     expected = [evaluate(bases, d, np.zeros(1))[0] for d in (0, 2)]
     np.testing.assert_allclose(reference_at_zero(bases), np.concatenate(expected), atol=1e-15)
+
+
+def test_means_over_bins_are_near_those_over_rows():
+    bases = make_bases([np.linspace(0, 1, 6)], [2])
+    x, edges = np.random.default_rng(0).random(4000), np.linspace(0, 1, 257)
+    rows = evaluate(bases, 0, x).mean(0)
+    binned = mean_functions(bases, [(edges[:-1], edges[1:], np.histogram(x, edges)[0])])
+    np.testing.assert_allclose(binned, rows, atol=1e-3)
+    np.testing.assert_allclose(mean_functions(bases, [(x, x, np.ones(4000))]), rows, atol=1e-12)
