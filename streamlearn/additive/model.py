@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
+from ..estimator.predicting import check_finite
 from ..numeric.roughness import make_reference, make_roughness
 from ..solvers.newton import relative_gap
 from . import needs
@@ -92,7 +94,8 @@ class AdditiveModel(Terms):
         dataset, validation = (adjusted(rows, adjustment) for rows in (dataset, validation))
         before = self._before(run)
         problem = self._problem(dataset, summary, adjustment, choice.solver, before)
-        watch = Watch(run, problem, validation, self.early_stopping)
+        self.bases_ = problem.bases
+        watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
         reads = {"tol": self.tol, "max_reads": max(self.max_passes - 1, 1)}
         if choice.solver == "gram":
             outcome = fit_gram(run, dataset, problem, watch, self.tol)
@@ -129,7 +132,7 @@ class AdditiveModel(Terms):
         regression = not hasattr(self, "classes_")
         summary = without_column(summary, adjustment.column)
         if before is not None:
-            bases = warm_bases(before, dataset.n_features)
+            bases = warm_bases(before, summary)
         else:
             bases = fit_bases(summary, Shape.of(self), dataset.dtype)
         roughness = make_roughness(bases, self.penalty_order, self.penalty_scale)
@@ -168,7 +171,13 @@ class AdditiveModel(Terms):
         before = run.restore("warm-start")
         if before is None and hasattr(self, "coef_"):
             before = {name: part for name, part in self._state().items() if name in WARM_PARTS}
+            before["levels"] = self.levels_
             run.commit("warm-start", before)
+        if before is not None and before["levels"] != self.levels_:
+            raise ValueError(
+                f"warm_start=True goes on from a fit with other levels of {list(self.levels_)}; "
+                "fit a new estimator"
+            )
         return before
 
     def _certificate(self, outcome: Outcome, choice: needs.Choice) -> Certificate:

@@ -224,11 +224,13 @@ def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evalua
     return Evaluation(theta, value, problem.by_problem(np.column_stack([g, g_b])), bound)
 
 
-def loss_fold(problem: Problem, theta: np.ndarray) -> Fold[tuple[np.ndarray, ...], float]:
-    """Fold: mean loss of rows at `theta`, summed over the outputs."""
+def loss_fold(
+    problem: Problem, theta: np.ndarray, check: Any = None
+) -> Fold[tuple[np.ndarray, ...], float]:
+    """Fold: mean loss of rows at `theta`, summed over the outputs; `check(chunk)` comes first."""
     return Fold(
         partial(_start_loss, problem.n_outputs),
-        partial(_add_loss, problem, theta),
+        partial(_add_loss, problem, theta, check),
         add_sums,
         _finish_loss,
     )
@@ -239,8 +241,10 @@ def _start_loss(n_outputs: int) -> tuple[np.ndarray, ...]:
 
 
 def _add_loss(
-    problem: Problem, theta: np.ndarray, state: tuple[np.ndarray, ...], chunk: Chunk
+    problem: Problem, theta: np.ndarray, check: Any, state: tuple[np.ndarray, ...], chunk: Chunk
 ) -> tuple[np.ndarray, ...]:
+    if check is not None:
+        check(chunk)
     state[0][:] += losses(problem, theta, chunk)
     state[1][:] += chunk.n_rows if chunk.weight is None else chunk.weight.sum()
     return state

@@ -53,6 +53,8 @@ def go_on(
             stream["n_chunks"] += 1
     model._keep(problem, mean_point(problem, state, total), stream["means"])
     model._keep_distribution(stream["summary"])
+    model.history_, model.plan_ = [], stream["plan"]
+    model.n_passes_ = stream["n_reads"] = stream["n_reads"] + 1
     model.certificate_ = Certificate(
         converged=False,
         criterion="nothing: rows are looked at once",
@@ -118,5 +120,7 @@ def begin(model: Any, dataset: Any, classes: Any, n_rows: float | None) -> dict[
         "adjustment": adjustment,
         "means": mean_splines(summary, problem.bases),
         "summary": summary,
+        "plan": plan,
+        "n_reads": 1,
         "n_chunks": 0,
     }

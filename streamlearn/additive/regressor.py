@@ -177,8 +177,10 @@ early_stopping, warm_start, random_state
         terms = super()._explain_chunk(chunk)
         d = self._column_of_mean
         if d >= 0:
-            added = column_of(chunk, d)
-            terms[:, d] = np.log(added) if self.exposure is not None else added
+            terms[:, d] = column_of(chunk, d)
+            if self.exposure is not None:
+                with np.errstate(divide="ignore"):  # no exposure, no counts
+                    terms[:, d] = np.log(terms[:, d])
         return terms
 
     def partial_fit(self, X, y=None, sample_weight=None, *, n_rows=None):

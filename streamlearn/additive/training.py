@@ -52,9 +52,12 @@ class Outcome(NamedTuple):
 class Watch:
     """Keeps one record per read of the solver, and the loss of held-out rows."""
 
-    def __init__(self, run: Any, problem: Problem, validation: Any, early_stopping: bool) -> None:
+    def __init__(
+        self, run: Any, problem: Problem, validation: Any, early_stopping: bool, check: Any = None
+    ) -> None:
+        """`check`: refuses held-out rows that the problem cannot take, a chunk at a time."""
         self._run, self._problem, self._validation = run, problem, validation
-        self._early_stopping = early_stopping
+        self._early_stopping, self._check = early_stopping, check
         self.state: dict[str, Any] = {"read": 0, "best_loss": np.inf, "best_read": 0, "best": None}
 
     def __call__(self, at: Evaluation, gap: np.ndarray) -> str:
@@ -83,7 +86,7 @@ class Watch:
         if self._validation is None:
             self._run.record(**fields)
             return ""
-        fold = loss_fold(self._problem, at.theta)
+        fold = loss_fold(self._problem, at.theta, self._check)
         loss = self._run.fold(fold, self._validation, name=f"validation-{state['read']}")
         self._run.record(**fields, validation_loss=loss)
         if loss < state["best_loss"]:

@@ -6,18 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from ..numeric.bsplines import COSINE, Bases
+from ..numeric.bsplines import COSINE, LEVELS, Bases
 from ..numeric.roughness import times
 from .objective import Problem
 
 
-def warm_bases(before: dict[str, Any], n_columns: int) -> Bases:
+def warm_bases(before: dict[str, Any], summary: Any) -> Bases:
     """The bases of the last fit, which its coefficients belong to."""
-    bases = Bases(*before["bases"])
-    if len(bases.degree) != n_columns:
+    bases, columns = Bases(*before["bases"]), summary.columns
+    if len(bases.degree) != len(columns):
         raise ValueError(
             f"warm_start=True goes on from a fit of {len(bases.degree)} columns, X has "
-            f"{n_columns}; fit a new estimator"
+            f"{len(columns)}; fit a new estimator"
+        )
+    has_level = bases.has_missing | (bases.kind == LEVELS)
+    new = [c.name for c, level in zip(columns, has_level, strict=True) if c.missing and not level]
+    if new:
+        raise ValueError(
+            f"warm_start=True goes on from a fit without missing values in {new[:5]}, where some "
+            "are now; fit a new estimator"
         )
     return bases
 

@@ -39,6 +39,8 @@ def _coded(model: Any, dataset: Any) -> Any:
             f"could not convert string to float: columns {listed} hold strings, "
             f"{type(model).__name__} takes numbers; leave them out with features=, or encode them"
         )
+    if getattr(model, "warm_start", False) and hasattr(model, "levels_"):
+        return as_trained(model, dataset)
     most = model.max_levels
     if isinstance(dataset.store, DaskStore):
         coded = learn_levels(dataset, most, fold_partitions)

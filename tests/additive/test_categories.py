@@ -9,6 +9,7 @@ from additive_kit import table
 from oracles import liblinear, linear_problem
 
 import streamlearn as sl
+from streamlearn.errors import SourceError
 from streamlearn.numeric.bsplines import LEVELS
 
 WORDS = ["red", "green", "blue", "x,y"]
@@ -188,3 +189,23 @@ def test_a_level_that_a_validation_split_keeps_out_harms_nothing():
     one = model().fit(data, y, validation=0.5)
     assert "once" in one.levels_["c"]
     assert np.isfinite(one.decision_function(data)).all()
+
+
+def test_warm_start_keeps_the_levels_and_says_what_is_new():
+    data, y = frame()
+    warm = model(warm_start=True).fit(data, y)
+    levels = warm.levels_
+    again = data.assign(c=np.roll(data.c.to_numpy(), 7), k=data.k)
+    again.loc[0, "c"] = "purple"
+    warm.fit(again, y)
+    assert warm.levels_ == levels
+    with pytest.raises(ValueError, match="without missing values in .'b'.*new estimator"):
+        warm.fit(data.assign(b=np.where(np.arange(len(data)) % 2, np.nan, 1.0)), y)
+
+
+def test_validation_rows_are_checked_too():
+    data, y = frame()
+    numbers = data[["a"]].assign(d=np.arange(len(data)) * 1.0)
+    bad = numbers.assign(d=np.where(np.arange(len(data)) == 7, np.nan, numbers.d))
+    with pytest.raises(SourceError, match="NaN in column 'd', row 7"):
+        model().fit(numbers, y, validation=(bad, y))

@@ -1,6 +1,7 @@
 """PEGASOS against the recursion written out, its bound against the optimum, and `partial_fit`."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from additive_kit import as_dataset, make_problem, table
 from oracles import dense_splines, liblinear, linear_problem
@@ -58,13 +59,17 @@ def test_sums_are_the_naive_recursion_and_the_naive_average(loss, weighted):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", "csr", "cosine"])
 def test_epochs_close_in_on_the_optimum_from_both_sides(loss, form):
     X, y = table(250)
     rows = sparse.csr_array(X) if form == "csr" else X
-    embedding = sl.SplineEmbedding(6).fit(rows)
+    basis = "cosine" if form == "cosine" else "bspline"
+    embedding = sl.FourierEmbedding(6) if form == "cosine" else sl.SplineEmbedding(6)
+    embedding.fit(rows)
     best = liblinear(linear_problem(embedding, rows, 2 * y - 1, loss, C=0.2))[1]
-    model = sl.AdditiveClassifier(loss, solver="pegasos", C=0.2, tol=1e-2, max_passes=60, **BASES)
+    model = sl.AdditiveClassifier(
+        loss, solver="pegasos", C=0.2, tol=1e-2, max_passes=60, basis=basis, **BASES
+    )
     certificate = model.fit(rows, y).certificate_
     assert certificate.converged
     assert certificate.dual <= best <= certificate.primal
@@ -88,7 +93,7 @@ def test_stopping_short_is_said():
         sl.AdditiveClassifier("hinge", solver="pegasos", tol=1e-9, max_passes=5).fit(X, y)
 
 
-def test_partial_fit_learns_from_batches():
+def test_partial_fit_learns_from_batches(tmp_path):
     X, y = table(2000)
     model = sl.AdditiveClassifier("log_loss", C=0.5, **BASES)
     for first in range(0, 2000, 500):
@@ -99,6 +104,9 @@ def test_partial_fit_learns_from_batches():
     assert model.certificate_.solver == "pegasos"
     assert not model.certificate_.converged
     assert "2,000" in model.certificate_.reason
+    assert model.n_passes_ == 5  # the first rows are read twice
+    sl.save(model, tmp_path / "m.slm")
+    np.testing.assert_array_equal(sl.load(tmp_path / "m.slm").explain(X), model.explain(X))
     regressor = sl.AdditiveRegressor("huber", C=0.02, **BASES)
     for _ in range(3):
         regressor.partial_fit(X, np.sin(6 * X[:, 0]), n_rows=6000)
@@ -115,6 +123,24 @@ def test_partial_fit_says_what_it_needs():
         sl.AdditiveClassifier(solver="newton").partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="give a dict"):
         sl.AdditiveClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="holds rows out"):
+        sl.AdditiveClassifier(calibration="sigmoid").partial_fit(X, y, classes=[0, 1])
+    words = pd.DataFrame({"a": X[:, 0], "b": ["x", "y"] * 50})
+    with pytest.raises(ValueError, match="'b' holds strings.*use fit"):
+        sl.AdditiveClassifier().partial_fit(words, y, classes=[0, 1])
+
+
+def test_partial_fit_has_a_level_for_what_is_missing_at_first():
+    X, y = table(400)
+    X = X.copy()
+    X[::5, 0] = np.nan
+    model = sl.AdditiveClassifier(**BASES)
+    for _ in range(3):
+        model.partial_fit(X, y, classes=[0, 1], n_rows=1200)
+    assert model.score(X, y) > 0.6
+    X[7, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN in column 3, row 7"):
+        model.partial_fit(X, y)
 
 
 def test_a_new_fit_forgets_the_stream():

@@ -43,6 +43,12 @@ def optimum(problem):
     return v, problem.objective(v)
 
 
+def embedding_of(basis, **shape):
+    if basis == "bspline":
+        return sl.SplineEmbedding(6, **shape)
+    return sl.FourierEmbedding(6, basis=basis, **shape)
+
+
 def regress(X, y, loss, solver, **kw):
     tol = 2e-7 if solver == "dual-cd" else 1e-8
     kw = BASES | dict(solver=solver, epsilon=EPSILON, tol=tol, max_passes=3000) | kw
@@ -50,17 +56,19 @@ def regress(X, y, loss, solver, **kw):
 
 
 @pytest.mark.parametrize(("loss", "solver"), REGRESSIONS)
-@pytest.mark.parametrize(("order", "form"), [(0, "dense"), (1, "csr"), (2, "dense")])
+@pytest.mark.parametrize(("order", "form"), [(0, "dense"), (1, "csr"), (2, "dense"), (1, "cosine")])
 def test_regression_optimum_is_that_of_the_explicit_features(loss, solver, order, form):
     X, y = numbers()
+    basis = "cosine" if form == "cosine" else "bspline"
     rows = sparse.csr_array(X) if form == "csr" else X
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     mean = weight @ y / weight.sum()
     C = 0.1 if loss == "epsilon_insensitive" else 0.7  # not smooth: epochs grow with C
-    embedding = sl.SplineEmbedding(6, penalty_order=order).fit(rows, sample_weight=weight)
+    embedding = embedding_of(basis, penalty_order=order).fit(rows, sample_weight=weight)
     problem = linear_problem(embedding, rows, y - mean, loss, C=C, weight=weight)
     v, best = optimum(problem)
-    model = regress(X, y, loss, solver, C=C, penalty_order=order).fit(rows, y, weight)
+    model = regress(X, y, loss, solver, C=C, penalty_order=order, basis=basis)
+    model.fit(rows, y, weight)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
     assert model.certificate_.converged
     assert model.certificate_.solver in (solver, "gram")
@@ -68,15 +76,16 @@ def test_regression_optimum_is_that_of_the_explicit_features(loss, solver, order
 
 
 @pytest.mark.parametrize(("loss", "solver"), LOG_LINK)
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", "csr", "cosine"])
 def test_counts_and_amounts(loss, solver, form):
     X, y = numbers(loss=loss)
     rows = sparse.csr_array(X) if form == "csr" else X
-    problem = linear_problem(sl.SplineEmbedding(6).fit(rows), rows, y / y.mean(), loss, C=0.7)
+    basis = "cosine" if form == "cosine" else "bspline"
+    problem = linear_problem(embedding_of(basis).fit(rows), rows, y / y.mean(), loss, C=0.7)
     if loss == "poisson":
         problem = LinearProblem(problem.A, problem.y, loss, 0.7 * y.mean(), problem.weight)
     v, best = smooth_optimum(problem)
-    model = regress(X, y, loss, solver, C=0.7).fit(rows, y)
+    model = regress(X, y, loss, solver, C=0.7, basis=basis).fit(rows, y)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
     np.testing.assert_allclose(model.predict(rows), y.mean() * np.exp(problem.A @ v), rtol=1e-3)
 
@@ -178,17 +187,19 @@ def test_lbfgs_reads_many_rows_few_times(monkeypatch):
     assert 3 < model.n_passes_ < 25
 
 
-@pytest.mark.parametrize("small", [False, True])
-def test_multinomial_optimum_is_scikit_learns(small, monkeypatch):
+@pytest.mark.parametrize(
+    ("small", "basis"), [(False, "bspline"), (True, "bspline"), (False, "cosine")]
+)
+def test_multinomial_optimum_is_scikit_learns(small, basis, monkeypatch):
     if small:
         monkeypatch.setattr(needs, "SAMPLE_ROWS", 300)
         monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
     X, y = table(1500 if small else 300, n_classes=3)
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
-    embedding = sl.SplineEmbedding(6).fit(X, sample_weight=weight)
+    embedding = embedding_of(basis).fit(X, sample_weight=weight)
     best, probability = multinomial_problem(embedding, X, y, weight, C=0.8)
     model = sl.AdditiveClassifier(
-        multi_class="multinomial", C=0.8, tol=1e-8, max_passes=500, **BASES
+        multi_class="multinomial", C=0.8, tol=1e-8, max_passes=500, basis=basis, **BASES
     ).fit(as_dataset(X, y, weight, rows=100))
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
     assert model.certificate_.solver == "lbfgs"
