@@ -71,7 +71,7 @@ def test_a_plan_that_cannot_fit_prints_the_sum_and_what_would():
     needs = [Needs("newton", 8 * MIB, driver_bytes=24 * MIB)]
     text = (
         r"Plan needs 80.0 MiB for 'newton' with one lane at a time "
-        r"\(6 x 8.0 MiB state \+ 4.0 MiB slice \+ 24.0 MiB driver \+ 4.0 MiB reserve\) "
+        r"\(6 x 8.0 MiB state \+ 4.0 MiB slice \+ 24.0 MiB driver \+ 6.0 MiB reserve\) "
         r"but the budget is 64.0 MiB; raise memory_budget to 80.4 MiB "
         r"\(or to 76.6 MiB for slices of 256 rows\)"
     )
