@@ -70,9 +70,9 @@ class DualEpochs:
         else:
             self._padded = pad_coefficients(self._columns, c, not sparse, W)
         self._norms = np.empty((len(self._targets[0]), 2))
-        from_zero = sparse and self._shape.kind == POINTS
-        find = kernels_dual_linear.zero_norms if from_zero else kernels_dual_linear.row_norms
-        find(self._rows, self._columns, self._padded, self._shape, self._norms)
+        kernels_dual_linear.row_norms(
+            self._rows, self._columns, self._padded, self._shape, self._norms
+        )
 
     def visit(self, orders: Iterable[np.ndarray]) -> None:
         """Visit the rows in each order in turn, every class's dual variable exactly minimised.
@@ -126,7 +126,8 @@ def find_shape(bases: Bases, problem: Any, sparse: bool) -> Shape:
         if np.isfinite(scales[candidate]).all():
             kind = candidate
     none = np.zeros(len(reference.c)), np.zeros(len(n_bases))
-    if sparse and kind != TABLES and not _begins_at_zero(bases, reference.c):
+    # tables hold what c = Phi(0) takes off beside what a value adds, points would need both
+    if sparse and (kind == POINTS or not _begins_at_zero(bases, reference.c)):
         kind = TABLES
     if sparse:
         return Shape(kind, np.nan_to_num(scales[kind % 2]), *none)

@@ -3,9 +3,9 @@
 What a step adds to a column's w depends on the penalty only through L on vectors that sum to 0, as
 Phi - c does, for w matters up to a constant.  So a shape of L serves for all penalties of an order:
 
-    POINTS  L = s I             order 0      two coefficients (sparse rows: that of 0 too)
+    POINTS  L = s I             order 0      the two active coefficients (dense rows)
     RAMPS   L = s min(i, j)     order 1      w_i += delta s min(i, u), u the coordinate
-    TABLES  any                 order 2      two rows of a table
+    TABLES  any                 order 2      two rows of a table (sparse rows: order 0 too)
 
 |Psi|^2 and t'Phi of a row are found once for all epochs.  Same steps as `kernels_dual`, which
 serves every degree.
@@ -151,22 +151,6 @@ def row_norms(rows, columns, padded, shape, out):
 
 
 @kernel
-def zero_norms(rows, columns, padded, shape, out):
-    """`row_norms` of sparse rows with POINTS: Phi - Phi(0), Phi(0) the first spline."""
-    layout = make_layout(columns, padded)
-    for i in range(np.uintp(len(out))):
-        norm = 0.0
-        for at in range(np.uintp(rows.indptr[i]), np.uintp(rows.indptr[i + ONE])):
-            d = np.uintp(rows.indices[at])
-            if layout.used[d]:
-                j = np.int32(rows.u[at])
-                x = np.float64(rows.u[at] - np.float32(j))
-                own = 2.0 * x * x if j == 0 else x * x + (1.0 - x) * (1.0 - x) + 1.0
-                norm += shape.scale[d] * own
-        out[i, 0], out[i, 1] = norm, 0.0
-
-
-@kernel
 def most_values(rows, layout):
     """Return the most values a row has."""
     most = len(layout.column) if len(rows.indptr) == 0 else 1
@@ -190,7 +174,7 @@ def look_up_margin(w, begin, here, f, n):
 
 
 @inlined
-def step_columns(delta, shape, table, layout, column, here, f, n, from_zero, w, begin):
+def step_columns(delta, shape, table, layout, column, here, f, n, w, begin):
     """Add delta L (Phi - c) of every value's column to the class's coefficients in place."""
     if shape.kind == POINTS:
         for v in range(n):
@@ -199,8 +183,6 @@ def step_columns(delta, shape, table, layout, column, here, f, n, from_zero, w, 
             part = whole * f[v]
             w[at] += whole - part
             w[at + ONE] += part
-            if from_zero:
-                w[begin + layout.first[d]] -= whole
     elif shape.kind == RAMPS:
         for v in range(n):
             d = column[v]
@@ -223,10 +205,9 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
     """One visit of every row of `order`; `state` in place, its coefficients only in `padded.w`."""
     n_classes, p = len(state.W), len(columns.degree)
     layout, w, room, table = make_layout(columns, padded), padded.w, padded.room, padded.table
-    most, sparse = most_values(rows, layout), len(rows.indptr) > 0
+    most = most_values(rows, layout)
     here, f, column = np.zeros(most, np.uintp), np.zeros(most), np.zeros(most, np.uintp)
     column[: len(layout.column)] = layout.column[:most]
-    from_zero = sparse and shape.kind == POINTS
     bias, s_all = problem.intercept_scaling**2, 0.0
     for d in range(p):
         s_all += shape.s[d]
@@ -241,9 +222,6 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
         for k in range(np.uintp(n_classes)):
             begin = k * np.uintp(room)
             z = look_up_margin(w, begin, here, f, n)
-            if from_zero:
-                for v in range(n):
-                    z -= w[begin + layout.first[column[v]]]
             z += state.b[k] - shift[k] - steps[k] * (along - s_all)
             target = class_target(y[i], k, n_classes)
             delta = dual_step(rule, C * s, state.alpha, i, k, n_classes, target, z, norm)
@@ -251,14 +229,14 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
                 state.b[k] += delta * bias
                 shift[k] += delta * along
                 steps[k] += delta
-                step_columns(delta, shape, table, layout, column, here, f, n, from_zero, w, begin)
+                step_columns(delta, shape, table, layout, column, here, f, n, w, begin)
 
 
 @kernel
 def decisions_linear(rows, columns, shape, padded, norms, b, F):
     """Write f of every row and class into `F` in place."""
     layout = make_layout(columns, padded)
-    most, sparse = most_values(rows, layout), len(rows.indptr) > 0
+    most = most_values(rows, layout)
     here, f, column = np.zeros(most, np.uintp), np.zeros(most), np.zeros(most, np.uintp)
     column[: len(layout.column)] = layout.column[:most]
     s_all = 0.0
@@ -269,9 +247,6 @@ def decisions_linear(rows, columns, shape, padded, norms, b, F):
         for k in range(np.uintp(len(b))):
             begin = k * np.uintp(padded.room)
             z = look_up_margin(padded.w, begin, here, f, n)
-            if sparse and shape.kind == POINTS:
-                for v in range(n):
-                    z -= padded.w[begin + layout.first[column[v]]]
             along = norms[i, 1] - s_all
             F[i, k] = z + b[k] - padded.shift[k] - padded.steps[k] * along
 

@@ -15,11 +15,10 @@ from ..numeric.bsplines import (
     LEVELS,
     SPLINE,
     Bases,
-    evaluate,
     make_bases,
-    mean_basis,
     with_missing,
 )
+from ..numeric.means import mean_functions
 from ..numeric.roughness import reference_at_zero
 from ..passes.summary import ColumnSummary, Summary
 
@@ -120,17 +119,14 @@ def _breakpoints(column: ColumnSummary, shape: Shape, dtype: np.dtype) -> np.nda
 
 def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
     """(dim,) mean of every function over the rows, from the summary's counts."""
-    parts = []
-    for d, column in enumerate(summary.columns):
-        if bases.first[d] == bases.first[d + 1]:
-            continue
-        mean = np.zeros(bases.first[d + 1] - bases.first[d])
-        if column.count:
-            mean += column.count * mean_basis(bases, d, *column.cdf())
+    pieces = []
+    for column in summary.columns:
+        lo, hi, mass = column.cdf() if column.count else (np.empty(0),) * 3
         if column.missing:
-            mean += column.missing * evaluate(bases, d, np.array([np.nan]))[0]
-        parts.append(mean / max(column.count + column.missing, 1e-300))
-    return np.concatenate([np.empty(0), *parts])
+            lo, hi = np.append(lo, np.inf), np.append(hi, np.inf)
+            mass = np.append(mass, column.missing)
+        pieces.append((lo, hi, mass))
+    return mean_functions(bases, pieces)
 
 
 def reference_vector(summary: Summary, bases: Bases, sparse: bool) -> np.ndarray:

@@ -315,19 +315,3 @@ def select_columns(bases: Bases, chosen: Sequence[int]) -> Bases:
     ]
     made = make_bases(knots, bases.degree[chosen], bases.kind[chosen], max(n_functions, default=0))
     return made._replace(prepared=bases.prepared)
-
-
-def mean_basis(
-    bases: Bases, d: int, lo: np.ndarray, hi: np.ndarray, mass: np.ndarray
-) -> np.ndarray:
-    """Mean of column d's splines over a histogram: `mass[i]` spread evenly over [lo[i], hi[i]].
-
-    A value with a mass of its own has lo == hi.  Eight points a bin: the error is below that of the
-    histogram itself.
-    """
-    points = (np.arange(8) + 0.5) / 8
-    lo, hi, mass = (np.asarray(a, dtype=np.float64)[:, None] for a in (lo, hi, mass))
-    x = lo * (1 - points) + hi * points
-    phi = evaluate(bases, d, x.ravel())
-    share = np.broadcast_to(mass / (8 * mass.sum()), x.shape).ravel()
-    return share @ phi

@@ -25,8 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bsplines import COSINE, ENDS, LEVELS, SPLINE, Bases, evaluate
+from .bsplines import COSINE, ENDS, LEVELS, SPLINE, Bases
 from .fourier import derivative_weights
+from .means import mean_functions
 
 
 class Roughness(NamedTuple):
@@ -123,11 +124,7 @@ def psi_factor(n: int, n_intervals: int, order: int, scale: str = "integral") ->
 
 def reference_at_zero(bases: Bases) -> np.ndarray:
     """Phi(0), (dim,): the reference of sparse columns."""
-    zero = np.zeros(1)
-    raw = bases._replace(prepared=False)
-    return np.concatenate(
-        [np.empty(0), *(evaluate(raw, d, zero)[0] for d in range(len(bases.degree)))]
-    )
+    return mean_functions(bases, [(np.zeros(1), np.zeros(1), np.ones(1))] * len(bases.degree))
 
 
 def make_reference(roughness: Roughness, c: np.ndarray) -> Reference:
