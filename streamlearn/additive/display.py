@@ -139,7 +139,7 @@ def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[Any]:
         for handle, f in zip(handles, np.atleast_1d(curve[-1]), strict=True):
             panel.plot([at], [f], "o", markersize=4, color=handle.get_color())
         panel.axvline(0.5 * (at + grid[-2]), color="0.8", linewidth=0.8, linestyle=":", zorder=0.5)
-        panel.text(at, 0.98, MISSING, rotation=90, fontsize="x-small", ha="center", va="top",
+        panel.text(at, -0.03, MISSING, rotation=90, fontsize="x-small", ha="center", va="top",
                    transform=panel.get_xaxis_transform())  # fmt: skip
     return handles
 
