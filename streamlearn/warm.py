@@ -46,7 +46,14 @@ def _warm_additive() -> None:
     import scipy.sparse
 
     from .additive.classifier import AdditiveClassifier
-    from .additive.kernels import NONE, empty_sums, gradient_rows, make_point, margins_rows
+    from .additive.kernels import (
+        NONE,
+        coordinates_rows,
+        empty_sums,
+        gradient_rows,
+        make_point,
+        margins_rows,
+    )
     from .additive.regressor import AdditiveRegressor
     from .data.open import open_dataset
     from .numeric.bsplines import Coordinates
@@ -77,13 +84,14 @@ def _warm_additive() -> None:
             gradient_rows(chunk.X, model.bases_, Force(), point, forces, NONE, sums)
             point = make_point(model.coef_.astype(np.float32), model.intercept_)
             margins_rows(chunk.X, model.bases_, point.W, np.empty((N_ROWS, 1)))
+            coordinates_rows(chunk.X, model.bases_)
     for table in (single, double):  # what a reader of columns does while it decodes them
         columns = [np.ascontiguousarray(column) for column in table.T]
         for column in columns:
             column.flags.writeable = False
         Coordinates(model.bases_)(columns, range(3), np.empty((3, N_ROWS), np.float32), 0)
     for table in (single, tables[2]):  # epochs take coordinates of one dtype, whatever the loss
-        for order in (0, 1, 2):
+        for order in (0, 1):  # order 2 takes the kernels of sparse rows of order 0
             model = AdditiveClassifier("hinge", solver="dual-cd", n_bases=4, penalty_order=order)
             model.set_params(max_passes=3).fit(table, y)
 
