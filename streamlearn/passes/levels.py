@@ -94,7 +94,7 @@ def _step(name: str, state: State, chunk: Chunk) -> State:
     if not chunk.n_rows or chunk.y is None:
         return state
     if chunk.weight is None:
-        found: dict[Any, float] = Counter(chunk.y.tolist())
+        found: dict[Any, Any] = Counter(chunk.y.tolist())
     else:
         found = {}
         for value, weight in zip(chunk.y.tolist(), chunk.weight.tolist(), strict=True):
