@@ -100,7 +100,7 @@ def _bends(
     if problem.kind == "generative":
         of_gates = np.zeros_like(held)
     else:
-        p = np.exp(e.shares - at.log_mix)
+        p = e.offered
         of_gates = p * (1.0 - p)
         if tree.n_branches:
             of_gates[:, tree.n_branches :] *= held[:, tree.parent]

@@ -119,7 +119,7 @@ def test_the_linear_gate_alone_is_multinomial_logistic_regression():
     np.testing.assert_allclose(problem_rows.T - trial[:3], 0, atol=1e-4)
     # and at the start it is what a read says
     got = measure(problem, at, rows).gradient[:3]
-    D = slopes(problem, at, e)[:, :3]
+    D = slopes(problem, e)[:, :3]
     np.testing.assert_allclose(got, (A.T @ D).T - at.rows[:3], atol=1e-10)
 
 
