@@ -18,8 +18,11 @@ LEAST = 1e-280
 
 
 def decisions(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
-    """log sum_j g_j(x) e^-l(c, f_j(x)) (Fu 2010, eq. 21, its signs corrected), of class 1 less
-    that of class 0: (m,); more than two classes: (m, K), so that their e^ sum to 1."""
+    """Decisions among the classes: (m,), the log-odds of class 1; with more classes (m, K) logs.
+
+    log sum_j g_j(x) e^-l(c, f_j(x)) of each class c (Fu 2010, eq. 21, its signs corrected), less
+    that of all classes.
+    """
     K = max(problem.n_outputs, 2)
     out = np.empty((X.shape[0], K))
     for rows, _, Z, squares in row_blocks(problem, at, X, density=False):

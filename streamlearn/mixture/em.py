@@ -4,7 +4,7 @@
 2. If the objective fell, the trial is taken back and a shorter step tried.
 3. Else, if a component holds no more than nu rows, it goes: one at a time, and the next read is a
    fresh E-step for the others (Figueiredo & Jain 2002).
-4. Else the M-step: Newton's step on the bound for gates and experts (exact for the generative
+4. Else the M-step: a step by the bound's curvature for gates and experts (exact for the generative
    gate's centres), corrected by how the gradient of the likelihood itself changed over the last
    steps (Jamshidian & Jennrich 1997, as in L-BFGS); mixing coefficients in closed form (eq. 20).
 
@@ -90,7 +90,7 @@ def maximise(
             size = 0.0
             continue
         if not size:  # the last step was taken: a new direction
-            if curvature is None or n_steps % REFRESH == 0:
+            if curvature is None or (n_steps % REFRESH == 0 and not curvature.lasting):
                 curvature = bend(problem, point.at)
             step, slope = _direction(curvature, point, lessons)
             target, n_steps, size = selection.mixing(problem, point), n_steps + 1, 1.0

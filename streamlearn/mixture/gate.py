@@ -53,8 +53,7 @@ class Tree(NamedTuple):
         return np.add.reduceat(q, self._starts(), axis=1)
 
     def share_out(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(m, n_gates): logits S turned to logs of shares, among branches and within each; and
-        the shares."""
+        """Logs of shares (m, n_gates) among branches and within each, and the shares."""
         logs, shares = np.empty_like(S), np.empty_like(S)
         for part in self.contests():
             total, shares[:, part] = share_out(S[:, part], 1)
