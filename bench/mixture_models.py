@@ -18,7 +18,7 @@ CHOICE_ROWS = {"mnist": 10_000, "covtype": 70_000}
 """Most training rows that choose C: all of MNIST takes the C of a sixth of them."""
 RBF_ROWS = 10_000
 """Most training rows of the RBF SVM, and of the boosted one, here."""
-BOOSTED_ROWS = {"mnist": 1_000, "covtype": 10_000}
+BOOSTED_ROWS = 5_000
 
 
 def settings(name, n):
@@ -56,7 +56,7 @@ def models(name, n, seed, C, *, tiny=False, rivals=True):
         yield "additive", sl.AdditiveClassifier(n_bases=8 if name == "covtype" else 4)
     if few and rivals and n <= RBF_ROWS:
         yield "RBF", rbf(name)
-    if few and rivals and n <= BOOSTED_ROWS[name]:
+    if few and rivals and n <= BOOSTED_ROWS:
         yield "boosted", boosted()
 
 

@@ -67,7 +67,7 @@ def tables(session, name, X, y, X_test, y_test):
     if tiny:
         X_test, y_test = X_test[:500], y_test[:500]
     for at, n in enumerate((100,) if tiny else (*SIZES, ALL[name])):
-        if not session.wants(f"{name}-{n}") and session.options.only != name:
+        if session.options.only not in ("", name, f"{name}-{n}"):
             continue
         seeds = range(1 if tiny or n == ALL[name] else 10)
         drawn = [draw(session, X, y, n, seed) for seed in seeds]
