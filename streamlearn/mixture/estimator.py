@@ -49,7 +49,7 @@ class SVMMixtureClassifier(StreamClassifier):
     gate : {"generative", "rbf", "linear"}, default="generative"
         "generative": xi_j N(x; v_j, I / 2 tau), of the joint density of x and y.  "rbf": xi_j times
         a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear functions, most
-        accurate on most tables, and slowest to converge.
+        accurate on most tables.
     expert_loss : {"squared_hinge", "hinge", "log_loss"}, default="squared_hinge"
         Of an expert's margin.  More than two classes: "log_loss" is multinomial, the hinges one
         class against the rest, summed.  "hinge" keeps a dual variable for each row and expert on
