@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 import streamlearn as sl
 from streamlearn.data.source import Chunk
 from streamlearn.mixture import em, initial, objective
-from streamlearn.mixture.curvature import Curvature
+from streamlearn.mixture.curvature import Curvature, axes_of
 from streamlearn.mixture.experts import n_outputs
 from streamlearn.mixture.gate import make_tree
 from streamlearn.mixture.objective import Parameters, Problem
@@ -58,7 +58,7 @@ def measure(problem, at, *chunks):
     return fold.finish(state)
 
 
-def maximise(problem, start, rows, *, tol=1e-9, max_reads=400, newton=True):
+def maximise(problem, start, rows, *, tol=1e-9, max_reads=400, form="newton"):
     """EM in memory: its last state, and the objectives of all accepted points by tree size."""
     seen = []
 
@@ -68,7 +68,9 @@ def maximise(problem, start, rows, *, tol=1e-9, max_reads=400, newton=True):
 
     state = em.maximise(
         lambda problem, at, number, last: measure(problem, at, rows),
-        lambda problem, at: Curvature(problem, at, rows, 1.0, newton=newton),
+        lambda problem, at: Curvature(
+            problem, at, rows, 1.0, form=form, axes=axes_of(problem, rows)
+        ),
         problem,
         start,
         tol=tol,

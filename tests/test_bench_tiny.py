@@ -74,7 +74,8 @@ def test_shareboost_tables(tmp_path):
 def test_mixture_tables(tmp_path):
     record, _ = bench(tmp_path, "mixture-tables")
     toys = [row for row in record["rows"] if row["data"] in ("circle", "spirals")]
-    assert all(row["ours, %"] >= row["limit, %"] for row in toys)
+    assert not record["failed"]
+    assert all(row["ours, %"] >= row["at least, %"] for row in toys)
     assert (tmp_path / "mixture-circle.png").exists()
     assert record["rows"][-1]["data"] == "pixels"
 

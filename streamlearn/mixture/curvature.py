@@ -1,24 +1,60 @@
 """How strongly EM's lower bound bends at a point, from a sample of rows in memory.
 
 Each row of parameters (a gate's or an expert's) has a curvature of its own, as the bound separates
-them.  ``newton`` holds its Cholesky factor, (p + 1)^2 numbers a row; ``first-order`` its diagonal.
+them: sum_i c_ir (x_i, 1)(x_i, 1)' and its penalty.  Three forms of it:
+
+    newton        the matrix itself, Cholesky factored: (p + 1)^2 numbers for each row of parameters
+    shared        sum_i c_ir times the mean of (x, 1)(x, 1)' over the sample, whose eigenvectors
+                  serve all rows and the whole fit: four matrices in all
+    first-order   its diagonal
+
+The linear gate's components begin alike, and EM's bound holds each near where it is by its own
+posterior mass: what is missing is most of the information.  There "shared" gives all gates one
+strength and all experts one, once for all; L-BFGS learns the rest.  On covtype (6,000 rows, 20
+components, log_loss) 40 reads then raised the objective a row from -0.69 to -0.42; newton's to
+-0.48, first-order's to -0.48.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, eigh
 
 from ..data.source import Chunk
+from ..numeric.blocks import blocks
 from . import experts
 from .objective import Parameters, Problem, posterior, row_blocks, weights
 
+FORMS = ("newton", "shared", "first-order")
 LEAST = 1e-5
 """Rows whose share of the largest curvature is less than this are left out of a sum."""
+DAMPING = 0.1
+"""Of the mean eigenvalue, added to each of a linear gate's shared curvature."""
 FLOOR = 0.1
 """Of a centre's own mass, added to its curvature: a gate that is sure of itself does not bend."""
+
+
+class Axes(NamedTuple):
+    """Eigenvectors (p + 1, p + 1), as columns, and eigenvalues of the mean of (x, 1)(x, 1)'."""
+
+    vectors: np.ndarray
+    values: np.ndarray
+
+
+def axes_of(problem: Problem, rows: Chunk) -> Axes:
+    """The axes of a sample in scaled columns."""
+    width = rows.X.shape[1] + 1
+    M, total = np.zeros((width, width)), 0.0
+    for span, B in blocks(rows.X, problem.shift, problem.factor):
+        s = weights(rows, span)
+        x = _with_ones(B, len(s)) * np.sqrt(s)[:, None]
+        M += x.T @ x
+        total += float(s.sum())
+    M /= total
+    values, vectors = eigh(M, overwrite_a=True, check_finite=False)
+    return Axes(vectors, np.maximum(values, 0.0))
 
 
 class Curvature:
@@ -31,44 +67,68 @@ class Curvature:
         The sample, y in codes.
     share : float
         What part of all rows, by weight, it stands for.
-    newton : bool
+    form : {"newton", "shared", "first-order"}
+    axes : Axes
+        For "shared".
 
     Attributes
     ----------
     diagonal : (R, p + 1) float64
-        Without `newton`: the diagonals.
+        Of "first-order": the diagonals.
+    lasting : bool
+        Whether it serves as well at other points.
     """
 
     def __init__(
-        self, problem: Problem, at: Parameters, rows: Chunk, share: float, *, newton: bool
+        self,
+        problem: Problem,
+        at: Parameters,
+        rows: Chunk,
+        share: float,
+        *,
+        form: str,
+        axes: Axes | None = None,
     ) -> None:
         n, width = at.rows.shape
+        self._form, self._axes = form, axes
         self._factors: list[Any] = []
-        diagonal = np.zeros((n, width))
+        diagonal, strength = np.zeros((n, width)), np.zeros(n)
         mass = np.zeros(problem.tree.n_gates)
-        moments = np.zeros((n, width, width)) if newton else None
+        moments = np.zeros((n, width, width)) if form == "newton" else None
         for span, B, Z, squares in row_blocks(problem, at, rows.X):
             s = weights(rows, span) / share
             c, held = _bends(problem, at, Z, squares, rows.y[span])
             c *= s[:, None]
             mass += s @ held
-            x = B if isinstance(B, np.ndarray) else B.toarray()
-            x = np.column_stack([x[: len(s)], np.ones(len(s))])
-            if moments is None:
-                diagonal += self._squares(problem, at, x, c)
-            else:
-                _add_moments(moments, x, c)
-        ridge = problem.ridge(problem.tree.n_gates)
-        own = _own_bend(problem, mass, n)
-        if moments is None:
-            self.diagonal = np.maximum(diagonal + ridge + own, np.finfo(np.float64).tiny)
-            return
-        for r in range(n):
-            M = moments[r]
-            if problem.kind == "rbf" and r < problem.tree.n_gates:
-                M = _about(M, at.rows[r])
-            M[np.diag_indices(width)] += ridge[r] + own[r] + 1e-10 * np.trace(M) / width + 1e-300
-            self._factors.append(cho_factor(M, lower=True, overwrite_a=True, check_finite=False))
+            strength += c.sum(axis=0)
+            if moments is not None:
+                _add_moments(moments, _with_ones(B, len(s)), c)
+            elif form == "first-order":
+                diagonal += self._squares(problem, at, _with_ones(B, len(s)), c)
+        own = problem.ridge(problem.tree.n_gates) + _own_bend(problem, mass, n)
+        own = np.maximum(own, np.finfo(np.float64).tiny)
+        self.lasting = form == "shared" and problem.kind == "linear"
+        if form == "shared":
+            values = axes.values
+            if self.lasting:
+                for part in (slice(0, problem.tree.n_gates), slice(problem.tree.n_gates, n)):
+                    strength[part] = strength[part].mean()
+                values = values + DAMPING * values.mean()
+            self._bend = strength[:, None] * values + own
+            self._bend += 1e-10 * self._bend.mean(axis=1, keepdims=True)
+            self._n_centres = problem.tree.n_gates if problem.kind != "linear" else 0
+        elif moments is None:
+            self.diagonal = diagonal + own
+        else:
+            for r in range(n):
+                self._factors.append(self._factor(problem, at, moments[r], r, own[r]))
+
+    @staticmethod
+    def _factor(problem: Problem, at: Parameters, M: np.ndarray, r: int, own: np.ndarray) -> Any:
+        if problem.kind == "rbf" and r < problem.tree.n_gates:
+            M = _about(M, at.rows[r])
+        M[np.diag_indices(len(M))] += own + 1e-10 * np.trace(M) / len(M) + 1e-300
+        return cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
 
     @staticmethod
     def _squares(problem: Problem, at: Parameters, x: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -83,10 +143,20 @@ class Curvature:
 
     def solve(self, g: np.ndarray) -> np.ndarray:
         """H^-1 g for g (R, p + 1)."""
-        if not self._factors:
+        if self._form == "shared":
+            out = ((g @ self._axes.vectors) / self._bend) @ self._axes.vectors.T
+            out[: self._n_centres, -1] = 0.0  # a centre has no offset
+            return out
+        if self._form == "first-order":
             return g / self.diagonal
         pairs = zip(self._factors, g, strict=True)
         return np.array([cho_solve(factor, row, check_finite=False) for factor, row in pairs])
+
+
+def _with_ones(B: Any, m: int) -> np.ndarray:
+    """(m, p + 1) the rows of a block, dense, and a column of ones."""
+    x = B if isinstance(B, np.ndarray) else B.toarray()
+    return np.column_stack([x[:m], np.ones(m)])
 
 
 def _bends(
@@ -100,7 +170,7 @@ def _bends(
     if problem.kind == "generative":
         of_gates = np.zeros_like(held)
     else:
-        p = np.exp(e.shares - at.log_mix)
+        p = e.offered
         of_gates = p * (1.0 - p)
         if tree.n_branches:
             of_gates[:, tree.n_branches :] *= held[:, tree.parent]

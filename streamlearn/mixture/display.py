@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
-from .estimator import gate_shares
+from .answers import gate_shares
 
 GRID_POINTS = 240
 MOST_COLUMNS = 24
@@ -94,7 +94,7 @@ class MixtureDisplay:
             weights,
             names,
             grid=(xs, ys),
-            region=gate_shares(estimator.problem_, estimator.parameters_, chunk)
+            region=gate_shares(estimator.problem_, estimator.parameters_, points)
             .argmax(axis=1)
             .reshape(shape),
             answer=answer.reshape(shape),

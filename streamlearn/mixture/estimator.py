@@ -16,8 +16,8 @@ from ..engine.plan import Needs
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
-from . import experts, gate, needs, online_fit, training
-from .objective import Parameters, Problem, row_blocks, split
+from . import answers, experts, gate, needs, online_fit, training
+from .objective import Parameters, Problem
 
 
 def _is_online(model: SVMMixtureClassifier) -> bool:
@@ -49,7 +49,7 @@ class SVMMixtureClassifier(StreamClassifier):
     gate : {"generative", "rbf", "linear"}, default="generative"
         "generative": xi_j N(x; v_j, I / 2 tau), of the joint density of x and y.  "rbf": xi_j times
         a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear functions, most
-        accurate on most tables, and slowest to converge.
+        accurate on most tables.
     expert_loss : {"squared_hinge", "hinge", "log_loss"}, default="squared_hinge"
         Of an expert's margin.  More than two classes: "log_loss" is multinomial, the hinges one
         class against the rest, summed.  "hinge" keeps a dual variable for each row and expert on
@@ -243,17 +243,7 @@ class SVMMixtureClassifier(StreamClassifier):
     # Using it.
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
-        problem, at = self.problem_, self.parameters_
-        out = np.empty((chunk.n_rows, len(self.classes_)))
-        for rows, _, Z, squares in row_blocks(problem, at, chunk.X):
-            shares, F = split(problem, at, Z, squares)
-            joint = problem.tree.to_leaves(shares)[:, :, None] - experts.class_losses(
-                problem.loss, F
-            )
-            out[rows] = experts.log_sum(joint, 1)[:, 0]
-        if out.shape[1] == 2:
-            return out[:, 1] - out[:, 0]
-        return out - experts.log_sum(out, 1)
+        return answers.decisions(self.problem_, self.parameters_, chunk.X)
 
     def _check_probability(self) -> None:
         """Every loss gives e^-loss; shares of the classes are normalised."""
@@ -300,19 +290,10 @@ class _Gate(StreamClassifier):
     _accepts_sparse = True
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
-        return gate_shares(self.problem_, self.parameters_, chunk)
+        return answers.gate_shares(self.problem_, self.parameters_, chunk.X)
 
     def _check_probability(self) -> None:
         """Shares are probabilities."""
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
         return decision
-
-
-def gate_shares(problem: Problem, at: Parameters, chunk: Chunk) -> np.ndarray:
-    """(m, k) shares of rows that the gate gives to the components."""
-    out = np.empty((chunk.n_rows, problem.tree.n_leaves))
-    for rows, _, Z, squares in row_blocks(problem, at, chunk.X):
-        joint = problem.tree.to_leaves(split(problem, at, Z, squares)[0])
-        out[rows] = np.exp(joint - experts.log_sum(joint, 1))
-    return out

@@ -8,7 +8,6 @@ P(y|x) is e^-loss (Fu 2010, eq. 10), a probability for ``log_loss`` alone.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
 
 LOSSES = ("squared_hinge", "hinge", "log_loss")
 
@@ -17,6 +16,15 @@ def log_sum(S: np.ndarray, axis: int) -> np.ndarray:
     """log of the sum of e^S along an axis, which is kept; the largest is taken out first."""
     top = S.max(axis=axis, keepdims=True)
     return top + np.log(np.exp(S - top).sum(axis=axis, keepdims=True))
+
+
+def share_out(S: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """`log_sum` and the softmax, e^S over its sum, from one exponential."""
+    top = S.max(axis=axis, keepdims=True)
+    E = np.exp(S - top)
+    total = E.sum(axis=axis, keepdims=True)
+    E /= total
+    return top + np.log(total), E
 
 
 def n_outputs(n_classes: int) -> int:
@@ -44,17 +52,24 @@ def signs(n_outputs: int, y: np.ndarray) -> np.ndarray:
 def margin_loss(loss: str, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loss and slope at margins z, any shape."""
     if loss == "log_loss":
-        return np.logaddexp(0.0, -z), -expit(-z)
+        near, far = _sigmoid(np.abs(z))
+        return np.maximum(-z, 0.0) - np.log(near), -np.where(z >= 0, far, near)
     short = np.maximum(0.0, 1.0 - z)
     if loss == "hinge":
         return short, np.where(short > 0, -1.0, 0.0)
     return short * short, -2.0 * short
 
 
+def _sigmoid(size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 / (1 + e^-size) and 1 / (1 + e^size) for sizes of at least 0: one exponential for both."""
+    e = np.exp(-size)
+    near = 1.0 / (1.0 + e)
+    return near, e * near
+
+
 def multinomial(F: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """-log softmax(F)_y and its slope."""
-    total = log_sum(F, 2)
-    slope = np.exp(F - total)
+    total, slope = share_out(F, 2)
     rows = np.arange(len(y))
     code = y.astype(np.intp)
     value = total[:, :, 0] - F[rows, :, code]
@@ -65,7 +80,10 @@ def multinomial(F: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def curvature(loss: str, F: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(m, k, O): second derivative of the loss in each decision alone; 1 on a hinge's slope."""
     if loss == "log_loss":
-        p = expit(F) if F.shape[2] == 1 else np.exp(F - log_sum(F, 2))
+        if F.shape[2] == 1:
+            near, far = _sigmoid(np.abs(F))
+            return near * far
+        p = share_out(F, 2)[1]
         return p * (1.0 - p)
     short = signs(F.shape[2], y)[:, None, :] * F < 1.0
     return np.where(short, 2.0 if loss == "squared_hinge" else 1.0, 0.0)
@@ -73,11 +91,21 @@ def curvature(loss: str, F: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def class_losses(loss: str, F: np.ndarray) -> np.ndarray:
     """(m, k, K): the loss of each class as the answer, for decisions F (m, k, O)."""
-    m, k, n = F.shape
-    if n == 1:
-        up, down = margin_loss(loss, F)[0], margin_loss(loss, -F)[0]
-        return np.concatenate([down, up], axis=2)
-    if loss == "log_loss":
+    n = F.shape[2]
+    if n > 1 and loss == "log_loss":
         return log_sum(F, 2) - F
     up, down = margin_loss(loss, F)[0], margin_loss(loss, -F)[0]
+    if n == 1:
+        return np.concatenate([down, up], axis=2)
     return down.sum(axis=2, keepdims=True) + up - down
+
+
+def likelihoods(loss: str, F: np.ndarray) -> np.ndarray:
+    """(K, m, k): e^-`class_losses`, the classes first."""
+    if loss != "log_loss":
+        return np.moveaxis(np.exp(-class_losses(loss, F)), 2, 0)
+    if F.shape[2] > 1:
+        return np.moveaxis(share_out(F, 2)[1], 2, 0)
+    f = F[:, :, 0]
+    near, far = _sigmoid(np.abs(f))
+    return np.stack([np.where(f < 0, near, far), np.where(f < 0, far, near)])

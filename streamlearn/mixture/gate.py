@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .experts import log_sum
+from .experts import share_out
 
 GATES = ("generative", "rbf", "linear")
 
@@ -52,12 +52,13 @@ class Tree(NamedTuple):
         """(m, a) sums of (m, k) over the leaves of each branch."""
         return np.add.reduceat(q, self._starts(), axis=1)
 
-    def log_softmax(self, S: np.ndarray) -> np.ndarray:
-        """(m, n_gates): logits S turned to logs of shares, among branches and within each."""
-        out = np.empty_like(S)
+    def share_out(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logs of shares (m, n_gates) among branches and within each, and the shares."""
+        logs, shares = np.empty_like(S), np.empty_like(S)
         for part in self.contests():
-            out[:, part] = S[:, part] - log_sum(S[:, part], 1)
-        return out
+            total, shares[:, part] = share_out(S[:, part], 1)
+            logs[:, part] = S[:, part] - total
+        return logs, shares
 
     def contests(self) -> list[slice]:
         """Runs of gate rows that share a row out among them."""
@@ -105,9 +106,15 @@ def logits(
     return S
 
 
-def log_shares(kind: str, tree: Tree, log_mix: np.ndarray, S: np.ndarray) -> np.ndarray:
-    """(m, n_gates) logs of what each gate multiplies a row's likelihood with.
+def log_shares(
+    kind: str, tree: Tree, log_mix: np.ndarray, S: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m, n_gates) logs of what each gate multiplies a row's likelihood with, and the softmax.
 
-    linear: the softmax.  rbf: xi_j times the softmax.  generative: xi_j times the density.
+    linear: the softmax.  rbf: xi_j times the softmax.  generative: xi_j times the density, which
+    has no softmax: S itself is in its place.
     """
-    return (S if kind == "generative" else tree.log_softmax(S)) + log_mix
+    if kind == "generative":
+        return S + log_mix, S
+    logs, shares = tree.share_out(S)
+    return (logs + log_mix if kind == "rbf" else logs), shares

@@ -10,13 +10,16 @@ from ..config import get_config
 from ..engine.plan import Needs
 from ..numeric.blocks import block_rows
 from . import em, experts
+from .curvature import FORMS
 
 SAMPLE_ROWS, SAMPLE_NBYTES = 100_000, 32 << 20
 """Most rows, and bytes of rows, of the sample that a fit begins on."""
 SEED_NBYTES = 16 << 20
 """Most bytes of the part of the sample that k-means sees, in float64."""
 CURVATURE_NBYTES = 64 << 20
-"""Largest (p + 1)^2 matrices of all gates and experts together for Newton's steps."""
+"""Most bytes of the curvature's (p + 1)^2 matrices."""
+WIDE = 200
+"""Columns from which on a matrix for each gate and expert would cost more than the reads do."""
 UNSET_BUDGET = 1 << 30
 """What a choice counts on when no budget is set; never the memory that happens to be free."""
 GROUP = 4
@@ -38,6 +41,7 @@ class Size(NamedTuple):
     row_nbytes: float
     n_duals: int
     """Dual variables of a row; 0 for smooth losses."""
+    gate: str
 
 
 def size_of(model: Any, dataset: Any) -> Size:
@@ -47,7 +51,9 @@ def size_of(model: Any, dataset: Any) -> Size:
     row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
     sample = min(sample_rows(dataset), dataset.n_physical_rows)
     duals = k * outputs if model.expert_loss == "hinge" else 0
-    return Size(k, n_gates, n_gates + k * outputs, dataset.n_features, sample, row, duals)
+    return Size(
+        k, n_gates, n_gates + k * outputs, dataset.n_features, sample, row, duals, model.gate
+    )
 
 
 def counts(n_components: int | tuple[int, int]) -> tuple[int, int]:
@@ -69,15 +75,17 @@ def seed_rows(p: int) -> int:
     return max(SEED_NBYTES // (8 * p), 256)
 
 
-def curvature_nbytes(size: Size) -> int:
-    """Bytes of the (p + 1)^2 matrices."""
-    return 8 * size.n_rows * (size.p + 1) ** 2
+def curvature_nbytes(size: Size, form: str) -> int:
+    """Bytes of the matrices of a form of the curvature."""
+    matrices = {"newton": size.n_rows, "shared": 4, "first-order": 0}[form]
+    return 8 * matrices * (size.p + 1) ** 2
 
 
-def second_order(size: Size) -> bool:
-    """Whether Newton's matrices are held: by the problem and the budget that is set alone."""
-    room = (get_config().memory_budget or UNSET_BUDGET) // 4
-    return curvature_nbytes(size) <= min(room, CURVATURE_NBYTES)
+def curvature_form(size: Size) -> str:
+    """The best form of the curvature that can be held: by problem and budget set alone."""
+    room = min((get_config().memory_budget or UNSET_BUDGET) // 4, CURVATURE_NBYTES)
+    forms = FORMS if size.p <= WIDE and size.gate != "linear" else FORMS[1:]
+    return next(form for form in forms if curvature_nbytes(size, form) <= room)
 
 
 def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
@@ -87,7 +95,8 @@ def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
     block = 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
     sample = int(size.sample * (size.row_nbytes + 16 + 4 * size.n_duals))
     seeds = 8 * min(seed_rows(p), size.sample) * (2 * p + 4 * size.k)
-    matrices = curvature_nbytes(size) + 16 * (p + 1) ** 2 if second_order(size) else rows
+    form = curvature_form(size)
+    matrices = rows if form == "first-order" else curvature_nbytes(size, form) + 16 * (p + 1) ** 2
     driver = sample + max(seeds, (2 * em.PAIRS + 12) * rows + matrices + 2 * block)
     return [
         Needs("lloyd", 16 * size.k * (p + 1) + block, 0, sample + seeds, rows, passes=(0, 2)),

@@ -91,8 +91,8 @@ class Posterior(NamedTuple):
     """(m,)."""
     q: np.ndarray
     """(m, k)."""
-    shares: np.ndarray
-    """(m, n_gates) logs of the gate's shares, mixing coefficients included."""
+    offered: np.ndarray
+    """(m, n_gates) shares of the softmax, mixing coefficients not included."""
     F: np.ndarray
     """(m, k, O) decisions."""
     slope: np.ndarray
@@ -120,41 +120,45 @@ def posterior(
     problem: Problem, at: Parameters, Z: np.ndarray, squares: np.ndarray, y: np.ndarray
 ) -> Posterior:
     """The E-step (eq. 11) from products Z (m, R) of rows and parameters, |x|^2 (m,), codes y."""
-    shares, F = split(problem, at, Z, squares)
+    logs, offered, F = split(problem, at, Z, squares)
     loss, slope = experts.losses(problem.loss, F, y)
-    joint = problem.tree.to_leaves(shares) - loss
-    total = experts.log_sum(joint, 1)
-    return Posterior(total[:, 0], np.exp(joint - total), shares, F, slope)
+    total, q = experts.share_out(problem.tree.to_leaves(logs) - loss, 1)
+    return Posterior(total[:, 0], q, offered, F, slope)
 
 
 def split(
     problem: Problem, at: Parameters, Z: np.ndarray, squares: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(m, n_gates) logs of shares and (m, k, O) decisions."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`gate.log_shares`, two arrays (m, n_gates), and (m, k, O) decisions."""
     tree, n = problem.tree, problem.tree.n_gates
     S = gate.logits(problem.kind, problem.tau, at.rows[:n], Z[:, :n], squares)
     F = Z[:, n:] + at.rows[n:, -1]
-    shares = gate.log_shares(problem.kind, tree, at.log_mix, S)
-    return shares, F.reshape(len(Z), tree.n_leaves, problem.n_outputs)
+    logs, offered = gate.log_shares(problem.kind, tree, at.log_mix, S)
+    return logs, offered, F.reshape(len(Z), tree.n_leaves, problem.n_outputs)
 
 
-def row_blocks(problem: Problem, at: Parameters, X: Any):
-    """(rows, block, Z, |x|^2): the products that an E-step or an answer begins with."""
+def row_blocks(problem: Problem, at: Parameters, X: Any, *, density: bool = True):
+    """(rows, block, Z, |x|^2): the products that an E-step or an answer begins with.
+
+    Without `density` the generative gate's |x|^2, the same for all components, is left 0.
+    """
+    density &= problem.kind == "generative"
     A = np.ascontiguousarray(at.rows[:, :-1].T)
     size = block_rows(sum(A.shape))
     for rows, B in blocks(X, problem.shift, problem.factor, size):
         m = rows.stop - rows.start
-        squares = square_norms(B)[:m] if problem.kind == "generative" else np.zeros(m)
+        squares = square_norms(B)[:m] if density else np.zeros(m)
         yield rows, B, (B @ A)[:m], squares
 
 
-def slopes(problem: Problem, at: Parameters, e: Posterior) -> np.ndarray:
+def slopes(problem: Problem, e: Posterior) -> np.ndarray:
     """(m, R): d log-likelihood / d product, of gate rows and experts."""
     tree = problem.tree
     held = tree.to_gates(e.q)
     if problem.kind != "generative":
-        offered = np.exp(e.shares - at.log_mix)
+        offered = e.offered
         if tree.n_branches:
+            offered = offered.copy()
             offered[:, tree.n_branches :] *= held[:, tree.parent]
         held = held - offered
     return np.hstack([held, (-e.q[:, :, None] * e.slope).reshape(len(e.q), -1)])
@@ -180,7 +184,7 @@ def add_blocks(problem: Problem, at: Parameters, state: dict[str, Any], chunk: C
     for rows, B, Z, squares in row_blocks(problem, at, chunk.X):
         s = weights(chunk, rows)
         e = posterior(problem, at, Z, squares, chunk.y[rows])
-        D = slopes(problem, at, e) * s[:, None]
+        D = slopes(problem, e) * s[:, None]
         state["moment"][:, -1] += D.sum(axis=0)
         state["moment"][:, :-1] += (B.T @ filled(D, B)).T
         state["mass"] += s @ problem.tree.to_gates(e.q)

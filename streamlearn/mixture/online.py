@@ -79,7 +79,7 @@ def _step(problem: Problem, total: float, state: Online, batch: Chunk) -> Online
     here = _measure(own, state.at, batch)
     gamma = (state.n_steps + DELAY) ** -EXPONENT
     keep = 1.0 - gamma if state.n_rows else 0.0
-    found = Curvature(own, state.at, batch, 1.0, newton=False).diagonal / weight
+    found = Curvature(own, state.at, batch, 1.0, form="first-order").diagonal / weight
     bend = keep * state.bend + (1.0 - keep) * found
     shares = (1 - gamma) * state.shares + gamma * here.mass / weight
     step = here.gradient / weight / np.maximum(bend, 1e-3 * bend.max(axis=1, keepdims=True))

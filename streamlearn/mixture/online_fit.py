@@ -61,7 +61,7 @@ def _begin(model: Any, source: Any, summary: Any, new: bool) -> tuple[Any, onlin
     with source.reader() as reader:
         first = next(chunk for ref in source.refs() if (chunk := reader.read(ref)).n_rows)
         rows = training.Sampled(
-            first, needs.sample_share(first, summary.total_weight), newton=False
+            first, needs.sample_share(first, summary.total_weight), form="first-order"
         )
         problem, at = training.start(model, None, source, summary, rows, 0)
     return problem, online.start_online(at)

@@ -10,7 +10,7 @@ from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr
 from ..solvers.kmeans import lloyd
 from . import dual, em, experts, initial, needs, online, selection
-from .curvature import Curvature
+from .curvature import Axes, Curvature, axes_of
 from .objective import (
     Parameters,
     Point,
@@ -56,8 +56,9 @@ def scaling_of(
 class Sampled:
     """The sample as EM reads it: measures and bends of the objective that it estimates."""
 
-    def __init__(self, rows: Chunk, share: float, *, newton: bool) -> None:
-        self.rows, self.share, self._newton = rows, share, newton
+    def __init__(self, rows: Chunk, share: float, *, form: str) -> None:
+        self.rows, self.share, self._form = rows, share, form
+        self._axes: Axes | None = None
 
     def problem(self, problem: Problem) -> Problem:
         """Its own problem, whose optimum is near that of all rows: C and nu for fewer rows."""
@@ -85,7 +86,9 @@ class Sampled:
         stride = max(1, len(self.rows.y) // CURVATURE_ROWS)
         part = _every(self.rows, stride)
         of = total(part) / total(self.rows)
-        return Curvature(problem, at, part, share * of, newton=self._newton)
+        if self._form == "shared" and self._axes is None:  # they depend on the rows alone
+            self._axes = axes_of(problem, part)
+        return Curvature(problem, at, part, share * of, form=self._form, axes=self._axes)
 
 
 class Streamed:
@@ -162,7 +165,7 @@ def fit(
     """Where EM ended, and what is to be said of the way there."""
     size = needs.size_of(model, source)
     share = needs.sample_share(sample, summary.total_weight)
-    rows = Sampled(sample, share, newton=needs.second_order(size))
+    rows = Sampled(sample, share, form=needs.curvature_form(size))
     state = None
     for n in range(model.n_init):
         problem, begun = start(model, run, source, summary, rows, n)
@@ -231,7 +234,8 @@ def stream(
 
 def solver_name(size: needs.Size) -> str:
     """The name of the form that steps have."""
-    return "em, newton steps" if needs.second_order(size) else "em, first-order steps"
+    form = needs.curvature_form(size)
+    return "em, steps of shared curvature" if form == "shared" else f"em, {form} steps"
 
 
 def start(

@@ -6,8 +6,8 @@ from mixture_kit import GATES, SMOOTH, begin, fit, make, maximise, measure, rows
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from streamlearn.mixture import selection
-from streamlearn.mixture.curvature import Curvature
+from streamlearn.mixture import curvature, selection
+from streamlearn.mixture.curvature import FORMS, Curvature, axes_of
 from streamlearn.mixture.objective import posterior, row_blocks, slopes
 
 TREES = [(g, k) for g in GATES for k in (5,)] + [("rbf", (2, 3)), ("linear", (2, 3))]
@@ -22,13 +22,13 @@ def never_falls(seen):
 
 @pytest.mark.parametrize(("gate", "k"), TREES)
 @pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("newton", [True, False])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_objective_never_falls_between_annihilations(gate, k, loss, newton, seed):
+def test_the_objective_never_falls_between_annihilations(gate, k, loss, form, seed):
     X, y, s = table(150, seed=seed)
     rows = rows_of(X, y, s)
     problem, start = make(gate, loss, rows, k, nu=8.0, seed=seed)
-    state, seen = maximise(problem, start, rows, max_reads=50, newton=newton)
+    state, seen = maximise(problem, start, rows, max_reads=50, form=form)
     never_falls(seen)
     assert seen[-1][1] > seen[0][1]
     leaves = state.point.mass[state.problem.tree.n_branches :]
@@ -119,7 +119,7 @@ def test_the_linear_gate_alone_is_multinomial_logistic_regression():
     np.testing.assert_allclose(problem_rows.T - trial[:3], 0, atol=1e-4)
     # and at the start it is what a read says
     got = measure(problem, at, rows).gradient[:3]
-    D = slopes(problem, at, e)[:, :3]
+    D = slopes(problem, e)[:, :3]
     np.testing.assert_allclose(got, (A.T @ D).T - at.rows[:3], atol=1e-10)
 
 
@@ -129,8 +129,8 @@ def test_newton_steps_of_the_bound_are_exact_for_squares(gate):
     X, y, s = table(100)
     rows = rows_of(X, y, s)
     problem, at = make(gate, "log_loss", rows, 3)
-    H = Curvature(problem, at, rows, 1.0, newton=True)
-    diagonal = Curvature(problem, at, rows, 1.0, newton=False)
+    H = Curvature(problem, at, rows, 1.0, form="newton")
+    diagonal = Curvature(problem, at, rows, 1.0, form="first-order")
     (blk,) = row_blocks(problem, at, X)
     e = posterior(problem, at, blk[2], blk[3], y)
     f = e.F[:, :, 0]
@@ -147,6 +147,19 @@ def test_newton_steps_of_the_bound_are_exact_for_squares(gate):
         step = H.solve(point.gradient)[:3, :-1]
         means = (e.q * s[:, None]).T @ X / point.mass[:, None]
         np.testing.assert_allclose(at.rows[:3, :-1] + step, means, rtol=1e-6)
+
+
+def test_shared_curvature_is_exact_where_all_rows_bend_alike(monkeypatch):
+    """Log-loss experts of 0 and a linear gate of 0: every second derivative is a constant."""
+    X, y, s = table(100)
+    rows = rows_of(X, y, s)
+    problem, at = make("linear", "log_loss", rows, 3)
+    at = at._replace(rows=np.zeros_like(at.rows))
+    exact = Curvature(problem, at, rows, 1.0, form="newton")
+    monkeypatch.setattr(curvature, "DAMPING", 0.0)
+    shared = Curvature(problem, at, rows, 1.0, form="shared", axes=axes_of(problem, rows))
+    g = np.random.default_rng(0).standard_normal(at.rows.shape)
+    np.testing.assert_allclose(shared.solve(g), exact.solve(g), rtol=1e-7)
 
 
 def test_mixing_coefficients_are_equations_12_and_20():

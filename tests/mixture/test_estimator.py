@@ -99,18 +99,45 @@ def test_partial_fit_goes_on(two):
     assert again.score(X, y) > before - 0.05
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "log_loss"])
-def test_bad_tables(loss):
-    rng = np.random.default_rng(0)
-    X = np.repeat([[0.0, 1.0, 7.0], [1.0, 0.0, 7.0]], 30, axis=0)  # duplicates, a constant column
+LOSSES = ["squared_hinge", "hinge", "log_loss"]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_duplicate_rows_are_one_component_each(loss):
+    X = np.repeat([[0.0, 1.0], [1.0, 0.0]], 30, axis=0)
     y = np.repeat([0, 1], 30)
     model = fit(X, y, n_components=5, expert_loss=loss, nu=0.0)
     assert model.n_components_ == 2  # no more distinct rows than that
     assert model.score(X, y) == 1.0
-    X = rng.standard_normal((60, 3))
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("scaling", ["standard", "range", "none"])
+def test_constant_columns_say_nothing(two, gate, scaling):
+    X, y, _ = two
+    options = {"n_components": 3, "gate": gate, "scaling": scaling, "nu": 0.0, "max_passes": 3}
+    constant = np.column_stack([X, np.full(len(X), 7.0), np.zeros(len(X))])
+    model = fit(constant, y, **options)
+    assert np.isfinite(model.decision_function(constant)).all()
+    assert model.score(constant, y) > 0.6
+    if scaling != "none":
+        assert not model.coef_[:, :, 3:].any()
+    flat = np.ones((60, 2))  # nothing but such columns: the larger class
+    model = fit(flat, np.arange(60) % 3 == 0, **options)
+    assert model.n_components_ == 1
+    assert not model.predict(flat).any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("gate", GATES)
+def test_far_outliers_leave_numbers(loss, gate):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), np.arange(60) % 2
     X[3] = 1e25
-    model = fit(X, y, n_components=3, expert_loss=loss, gate="linear", max_passes=3)
+    model = fit(X, y, n_components=3, expert_loss=loss, gate=gate, max_passes=3)
     assert np.isfinite(model.decision_function(X)).all()
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite([record["objective"] for record in model.history_]).all()
 
 
 def test_bad_input_is_named(two):
@@ -132,8 +159,12 @@ def test_bad_input_is_named(two):
 
 def test_the_plan_names_the_form_of_the_steps(two, monkeypatch):
     X, y, _ = two
-    options = {"n_components": 2, "gate": "linear", "max_passes": 4, "tol": 1e-3}
+    options = {"n_components": 2, "gate": "rbf", "max_passes": 4, "tol": 1e-3}
+    shared = "em, steps of shared curvature"
     assert fit(X, y, **options).certificate_.solver == "em, newton steps"
+    assert fit(X, y, **options | {"gate": "linear"}).certificate_.solver == shared
+    monkeypatch.setattr(needs, "WIDE", 2)
+    assert fit(X, y, **options).certificate_.solver == shared
     monkeypatch.setattr(needs, "CURVATURE_NBYTES", 100)
     assert fit(X, y, **options).certificate_.solver == "em, first-order steps"
 

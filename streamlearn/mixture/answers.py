@@ -1,0 +1,59 @@
+"""What a mixture says of rows: decisions among the classes, and the gate's shares.
+
+Two small matrix products a block, of the rows with all gates and all experts; of the rest, one
+exponential for each gate and one for each expert.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import experts
+from .objective import Parameters, Problem, row_blocks, split
+
+LEAST = 1e-280
+"""A class whose likelihood is below this, next to the likeliest gate, has its logs summed."""
+
+
+def decisions(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
+    """Decisions among the classes: (m,), the log-odds of class 1; with more classes (m, K) logs.
+
+    log sum_j g_j(x) e^-l(c, f_j(x)) of each class c (Fu 2010, eq. 21, its signs corrected), less
+    that of all classes.
+    """
+    K = max(problem.n_outputs, 2)
+    out = np.empty((X.shape[0], K))
+    for rows, _, Z, squares in row_blocks(problem, at, X, density=False):
+        joint, F = _leaves(problem, at, Z, squares)
+        held = np.exp(joint - joint.max(axis=1, keepdims=True))
+        share = np.empty((len(held), K))
+        for c, likelihood in enumerate(experts.likelihoods(problem.loss, F)):
+            share[:, c] = np.einsum("mk,mk->m", held, likelihood)
+        far = np.flatnonzero(share.min(axis=1) < LEAST)
+        share[far] = 1.0
+        logs = np.log(share)
+        if len(far):
+            each = joint[far, :, None] - experts.class_losses(problem.loss, F[far])
+            logs[far] = experts.log_sum(each, 1)[:, 0]
+        out[rows] = logs
+    if K == 2:
+        return out[:, 1] - out[:, 0]
+    return out - experts.log_sum(out, 1)
+
+
+def gate_shares(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
+    """(m, k) shares of rows that the gate gives to the components."""
+    out = np.empty((X.shape[0], problem.tree.n_leaves))
+    for rows, _, Z, squares in row_blocks(problem, at, X, density=False):
+        out[rows] = experts.share_out(_leaves(problem, at, Z, squares)[0], 1)[1]
+    return out
+
+
+def _leaves(
+    problem: Problem, at: Parameters, Z: np.ndarray, squares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m, k) logs of what the gate gives to each leaf, but for a number of each row; decisions."""
+    logs, _, F = split(problem, at, Z, squares)
+    return problem.tree.to_leaves(logs), F
