@@ -40,7 +40,7 @@ def run(report, *, train, test, budget, threads, chunk_rows, sizes, checkpoint=N
             for kind in ("summary", "score", "fetch", "residual", "correct")
         },
         "full_reads": float(model.history_[-1]["full_reads"]),
-        "summary_reads": 1,
+        "summary_reads": sum(r["name"].startswith("summary") for r in reads),
         "n_passes": int(model.n_passes_),
         "converged": bool(model.certificate_.converged),
     }
