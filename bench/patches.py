@@ -28,6 +28,7 @@ class Patches(NamedTuple):
     channels: int
     damp: float
     upright: bool
+    either_sign: bool
 
 
 def straighten(images):
@@ -108,9 +109,14 @@ def soft_masks(size, pad, grid, spread):
 
 
 def learn(
-    images, n_templates, *, pad=0, channels=1, damp=0.3, grid=4, spread=3.0, upright=False, seed=0
-):
-    """Templates by k-means of patches of some images."""
+    images, n_templates, *, pad=0, channels=1, damp=0.3, grid=4, spread=3.0, upright=False,
+    either_sign=False, seed=0,
+):  # fmt: skip
+    """Templates by k-means of patches of some images.
+
+    `either_sign`: a template is found in its negative too (letters bright on dark, or dark on
+    bright).
+    """
     from sklearn.cluster import MiniBatchKMeans
 
     rng = np.random.default_rng(seed)
@@ -131,7 +137,7 @@ def learn(
     templates = means.cluster_centers_.astype(np.float32)
     templates /= np.maximum(np.linalg.norm(templates, axis=1, keepdims=True), 1e-6)
     masks = soft_masks(size, pad, grid, spread)
-    return Patches(templates, masks, size, pad, channels, damp, upright)
+    return Patches(templates, masks, size, pad, channels, damp, upright, either_sign)
 
 
 def responses(patches, images):
@@ -142,6 +148,8 @@ def responses(patches, images):
     for a in range(0, len(images), BATCH):
         P = patches_of(images[a : a + BATCH], patches.pad, patches.channels, patches.damp)
         R = P.reshape(-1, P.shape[2]) @ patches.templates.T
+        if patches.either_sign:
+            np.abs(R, out=R)
         strongest(R.reshape(len(P), -1, n), patches.masks, out[a : a + BATCH])
     return out.reshape(len(images), n * q)
 

@@ -1,7 +1,7 @@
 """The paper's experiments: digits from 16,000 patch columns, sharing, UCI sets, pieces.
 
 Rows are labelled ``digits``, ``expanded`` (only with ``--only expanded``: 23 GB decoded),
-``choice`` (likewise: how the ridge was chosen), ``sharing``, ``products``, ``stumps``, ``pieces``;
+``choice`` (likewise: how features and ridge were chosen), ``sharing``, ``products``, ``stumps``, ``pieces``;
 ``--only`` takes one of them, ``--templates`` and ``--copies`` make the digits' stores smaller.
 """
 

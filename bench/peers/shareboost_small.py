@@ -91,7 +91,7 @@ def sharing(task):
     return rows
 
 
-CHARACTERS = {"grid": 4, "spread": 3.5}
+CHARACTERS = {"spread": 3.5, "damp": 0.5, "either_sign": True}
 """Of `patches.learn`, for the letters."""
 SHARED_RIDGE = 1e-4
 
@@ -236,32 +236,41 @@ def pieces(task):
 PIECES_RIDGE = 1e-5
 
 
-# How the ridge of the digits was chosen: by training images held out.
+# How the features and the ridge of the digits were chosen: by training images held out.
+
+LOOKS = {
+    "grey": {},
+    "upright": {"upright": True},
+    "upright edges": {"upright": True, "channels": 4, "damp": 0.1},
+}
 
 
 def choice(task):
     from bench import patches
     from bench.shareboost_digits import FEATURES, images
+    from bench.shareboost_tables import RIDGE
 
     X, y = images(task.shared, "train", task.tiny)
     n_templates, n = (20, 10) if task.tiny else (task.n_templates, 266)
     X, y = X[: task.n_rows or None], y[: task.n_rows or None]
-    V = patches.responses(patches.learn(X, n_templates, **FEATURES), X)
     cut = len(y) * 5 // 6
     rows = []
-    for ridge in (3e-7, 1e-6, 3e-6, 1e-5):
-        model = boost(n, ridge=ridge).fit(V[:cut], y[:cut], validation=(V[cut:], y[cut:]))
-        path = model.path_
-        for size in (25, 75, 150, n):
-            at = int(np.flatnonzero(path["n"] <= size)[-1])
-            rows.append(
-                {
-                    "ridge": ridge,
-                    "columns": int(path["n"][at]),
-                    "held-out error, %": 100 * path["validation_error"][at],
-                    "held-out loss": path["validation_loss"][at],
-                }
-            )
+    for look, how in LOOKS.items():
+        V = patches.responses(patches.learn(X[:cut], n_templates, **how), X)
+        for ridge in (3e-7, 1e-6, 3e-6, 1e-5) if how == FEATURES else (RIDGE,):
+            model = boost(n, ridge=ridge).fit(V[:cut], y[:cut], validation=(V[cut:], y[cut:]))
+            path = model.path_
+            for size in (25, 75, 150, n):
+                at = int(np.flatnonzero(path["n"] <= size)[-1])
+                rows.append(
+                    {
+                        "features": look,
+                        "ridge": ridge,
+                        "columns": int(path["n"][at]),
+                        "held-out error, %": 100 * path["validation_error"][at],
+                        "held-out loss": path["validation_loss"][at],
+                    }
+                )
     return rows
 
 
