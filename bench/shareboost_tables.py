@@ -80,7 +80,7 @@ def headline(session, label, shared):
         f"{report['summary_reads']}, peak "
         f"{mib(report['over_baseline_bytes'])} MiB over the baseline, fit {report['fit_s']:.0f} s; "
         f"a scoring read takes {report['score_read_s'] / report['read_alone_s']:.2f} x reading and "
-        f"decoding alone ({report['read_alone_s']:.1f} s); the stores were there after {write_s:.0f} s."
+        f"decoding alone ({report['read_alone_s']:.1f} s); writing the stores took {write_s:.0f} s."
     )
 
 
