@@ -9,7 +9,7 @@ def prepare(**options):
     import streamlearn
 
     start = time.perf_counter()
-    streamlearn.warm()
+    streamlearn.warm("shareboost")
     report = {"warm_s": time.perf_counter() - start, "warm_peak_bytes": memory("VmHWM")}
     reset_peak()
     return report

@@ -10,7 +10,7 @@ import numpy as np
 def prepare(**options):
     import streamlearn
 
-    streamlearn.warm()
+    streamlearn.warm("shareboost")
 
 
 class Task(NamedTuple):
