@@ -31,6 +31,8 @@ MOMENTS_NBYTES = 12 * 8
 """And without what tells the distribution."""
 SLAB_VALUES = 1 << 16
 """Row-major chunks are turned to columns in slabs that stay in the second-level cache."""
+WIDE = 128
+"""Columns of a slab where moments alone are wanted."""
 
 State = dict[str, Any]
 
@@ -67,20 +69,28 @@ def add_columns(state: State, chunk: Chunk) -> State:
         _add_sparse(state, X, weight, rows)
     elif X.shape[1] and X.flags.f_contiguous and not X.flags.c_contiguous:
         _note_bad(state, _add_stack(state, _dense_stack(X.T, weight), make_scratch(X.dtype)), rows)
+    elif X.size and _moments_only(state):  # columns share nothing: a slab of few, of many rows
+        for j in range(0, X.shape[1], WIDE):
+            part = {name: values[j : j + WIDE] for name, values in state.items()}
+            _add_rows(part, X[:, j : j + WIDE], weight, rows)
     elif X.size:
-        X = np.ascontiguousarray(X)
-        m, p = X.shape
-        scratch = make_scratch(X.dtype)
-        step = max(1, min(SLAB_VALUES // p, m, TILE))
-        slab = np.empty((p, step), X.dtype)
-        for first in range(0, m, step):
-            stop = min(first + step, m)
-            if stop - first < step:
-                slab = np.empty((p, stop - first), X.dtype)
-            transpose_rows(X, first, stop, slab)
-            bad = _add_stack(state, _dense_stack(slab, weight[first:stop]), scratch)
-            _note_bad(state, bad, rows[first:stop])
+        _add_rows(state, X, weight, rows)
     return state
+
+
+def _add_rows(state: State, X: np.ndarray, weight: np.ndarray, rows: Any) -> None:
+    X = np.ascontiguousarray(X)
+    m, p = X.shape
+    scratch = make_scratch(X.dtype)
+    step = max(1, min(SLAB_VALUES // p, m, TILE))
+    slab = np.empty((p, step), X.dtype)
+    for first in range(0, m, step):
+        stop = min(first + step, m)
+        if stop - first < step:
+            slab = np.empty((p, stop - first), X.dtype)
+        transpose_rows(X, first, stop, slab)
+        bad = _add_stack(state, _dense_stack(slab, weight[first:stop]), scratch)
+        _note_bad(state, bad, rows[first:stop])
 
 
 def merge_columns(a: State, b: State) -> State:

@@ -285,10 +285,10 @@ def test_a_summary_of_moments_is_the_whole_one_without_distributions(kind):
     from scipy import sparse
 
     rng = np.random.default_rng(0)
-    values = rng.standard_normal((700, 5)).astype(np.float32)
+    values = rng.standard_normal((700, 130)).astype(np.float32)  # more than one slab of columns
     values[rng.random(values.shape) < 0.3] = 0.0
     values[:, 4] = 3.0
-    values[[11, 40], [2, 2]] = np.nan, np.inf
+    values[[11, 40, 650], [2, 2, 129]] = np.nan, np.inf, np.nan
     weight = rng.integers(0, 3, 700).astype(float) if kind == "weighted" else None
     X = sparse.csr_array(values) if kind == "sparse" else values
     data = _dataset_of(X, weight, {"chunk_rows": 64})
