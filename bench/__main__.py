@@ -33,7 +33,18 @@ def main(argv=None):
     parser.add_argument(
         "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
     )
-    parser.add_argument("--rows", type=int, default=0, help="of a scale run (pursuit-tables)")
+    parser.add_argument(
+        "--rows", type=int, default=0, help="of a scale run (pursuit-tables), of the pieces'"
+    )
+    parser.add_argument(
+        "--templates", type=int, default=1000, help="of patches (shareboost-tables)"
+    )
+    parser.add_argument(
+        "--copies",
+        type=int,
+        default=5,
+        help="deformed, of each digit (shareboost-tables, expanded)",
+    )
     parser.add_argument(
         "--rivals", action="store_true", help="also pyGAM, gamfit, rustystats, ... (speed)"
     )

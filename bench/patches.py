@@ -1,8 +1,9 @@
 """Patch features of small grey images: how much of a template is found where a mask looks.
 
 A column is one template with one mask: max over places of response(place) x mask(place), as in the
-paper's A.1.  What the paper leaves open is chosen here: patches come from oriented edges and are of
-unit norm (their contrast damped), templates are k-means centres of them, masks are soft bumps.
+paper's A.1.  What the paper leaves open is chosen here: images may be sheared upright first,
+patches are grey or oriented edges, of unit norm (their contrast damped), templates are k-means
+centres of them, masks are soft bumps.
 """
 
 from typing import NamedTuple
@@ -26,6 +27,50 @@ class Patches(NamedTuple):
     pad: int
     channels: int
     damp: float
+    upright: bool
+    either_sign: bool
+
+
+def straighten(images):
+    """Images sheared so that their main axis is upright, about their centre of mass."""
+    out = np.empty_like(images)
+    shear_rows(images, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def shear_rows(images, out):
+    m, s, _ = images.shape
+    for i in range(m):
+        total = row_sum = column_sum = 0.0
+        for r in range(s):
+            for c in range(s):
+                v = float(images[i, r, c])
+                total += v
+                row_sum += v * r
+                column_sum += v * c
+        if total == 0:
+            out[i] = images[i]
+            continue
+        r0, c0 = row_sum / total, column_sum / total
+        both = own = 0.0
+        for r in range(s):
+            for c in range(s):
+                v = float(images[i, r, c])
+                both += v * (r - r0) * (c - c0)
+                own += v * (r - r0) ** 2
+        slope = min(max(both / max(own, 1e-9), -1.0), 1.0)
+        for r in range(s):
+            for c in range(s):
+                at = c + slope * (r - r0)
+                left = int(np.floor(at))
+                part = at - left
+                v = 0.0
+                if 0 <= left < s:
+                    v += (1 - part) * images[i, r, left]
+                if 0 <= left + 1 < s:
+                    v += part * images[i, r, left + 1]
+                out[i, r, c] = np.uint8(v + 0.5)
 
 
 def channels_of(images, n_channels):
@@ -63,12 +108,20 @@ def soft_masks(size, pad, grid, spread):
     return np.where(masks < 0.02, 0, masks)
 
 
-def learn(images, n_templates, *, pad=0, channels=1, damp=0.3, grid=4, spread=3.0, seed=0):
-    """Templates by k-means of patches of some images."""
+def learn(
+    images, n_templates, *, pad=0, channels=1, damp=0.3, grid=4, spread=3.0, upright=False,
+    either_sign=False, seed=0,
+):  # fmt: skip
+    """Templates by k-means of patches of some images.
+
+    `either_sign`: a template is found in its negative too (letters bright on dark, or dark on
+    bright).
+    """
     from sklearn.cluster import MiniBatchKMeans
 
     rng = np.random.default_rng(seed)
     some = images[np.sort(rng.choice(len(images), min(2000, len(images)), replace=False))]
+    some = straighten(some) if upright else some
     size = images.shape[1]
     parts = []
     for a in range(0, len(some), BATCH):
@@ -83,16 +136,20 @@ def learn(images, n_templates, *, pad=0, channels=1, damp=0.3, grid=4, spread=3.
     ).fit(P)
     templates = means.cluster_centers_.astype(np.float32)
     templates /= np.maximum(np.linalg.norm(templates, axis=1, keepdims=True), 1e-6)
-    return Patches(templates, soft_masks(size, pad, grid, spread), size, pad, channels, damp)
+    masks = soft_masks(size, pad, grid, spread)
+    return Patches(templates, masks, size, pad, channels, damp, upright, either_sign)
 
 
 def responses(patches, images):
     """(m, n_templates x n_masks) float32 in [0, 1]: columns of a template lie together."""
     n, q = len(patches.templates), patches.masks.shape[1]
+    images = straighten(images) if patches.upright else images
     out = np.empty((len(images), n, q), np.float32)
     for a in range(0, len(images), BATCH):
         P = patches_of(images[a : a + BATCH], patches.pad, patches.channels, patches.damp)
         R = P.reshape(-1, P.shape[2]) @ patches.templates.T
+        if patches.either_sign:
+            np.abs(R, out=R)
         strongest(R.reshape(len(P), -1, n), patches.masks, out[a : a + BATCH])
     return out.reshape(len(images), n * q)
 

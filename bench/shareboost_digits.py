@@ -1,8 +1,8 @@
 """The digits of the paper's headline as stores of patch columns, made once, a block at a time.
 
-60,000 images x (1,000 templates x 16 masks) as float32 in zarr, in chunks of 120 columns so that
-single columns can be read; and the expanded set, five deformed copies of each image besides, as
-bytes.
+60,000 images x (1,000 templates x 16 masks) as float32 in zarr (3.84 GB), in chunks of 120 columns
+so that single columns can be read; and the expanded set, five deformed copies of each image
+besides, as bytes (5.76 GB).  Neither is compressed: both are read again and again.
 """
 
 import shutil
@@ -15,6 +15,10 @@ from .data import Absent, read_table
 
 ROWS, COLUMNS = 1_500, 120
 """Of a chunk."""
+FEATURES = {"upright": True}
+"""Of `patches.learn`."""
+STEP = 255
+"""Of the bytes that stand for a response from 0 to 1."""
 
 
 def images(shared, part, tiny):
@@ -50,26 +54,27 @@ def deform(X, generator, strength=8.0, smooth=4.0, turn=10.0, zoom=0.1):
     return out
 
 
-def stores(folder, shared, *, tiny=False, expanded=False, seed=0):
-    """Paths of the training and the test store; written where they are not there yet."""
-    n = 30 if tiny else 1_000
-    name = f"digits-{'tiny' if tiny else 'mnist'}-{n}x16-{seed}"
-    train = Path(folder) / f"{name}-{'expanded' if expanded else 'train'}.zarr"
+def stores(folder, shared, *, n_templates, tiny=False, copies=0, seed=0):
+    """Paths of the training and the test store; written where they are not there yet.
+
+    With `copies` the training store holds each image, and so many deformed ones of it, as bytes.
+    """
+    n = 30 if tiny else n_templates
+    name = f"digits-{'tiny' if tiny else 'upright'}-{n}x16-{seed}"
+    train = Path(folder) / f"{name}-{f'expanded{copies}' if copies else 'train'}.zarr"
     test = Path(folder) / f"{name}-test.zarr"
     if train.exists() and test.exists():
         return train, test
     if not tiny and not (shared / "mnist").exists():
         raise Absent(f"no {shared / 'mnist'}; set STREAMLEARN_DATA to the folder of the real sets")
     X, y = images(shared, "train", tiny)
-    learned = patches.learn(X, n, seed=seed)
+    learned = patches.learn(X, n, seed=seed, **FEATURES)
     if not test.exists():
         Xt, yt = images(shared, "test", tiny)
-        write(test, [(Xt[a : a + ROWS], yt[a : a + ROWS]) for a in range(0, len(yt), ROWS)],
-              len(yt), learned, "f4")  # fmt: skip
+        write(test, batches(Xt, yt, 0, seed), len(yt), learned, "f4")
     if not train.exists():
-        copies = 6 if expanded else 1
-        blocks = (block for copy in range(copies) for block in batches(X, y, copy, seed))
-        write(train, blocks, copies * len(y), learned, "u1" if expanded else "f4")
+        blocks = (block for copy in range(1 + copies) for block in batches(X, y, copy, seed))
+        write(train, blocks, (1 + copies) * len(y), learned, "u1" if copies else "f4")
     return train, test
 
 
@@ -89,20 +94,19 @@ def write(path, blocks, n_rows, learned, dtype):
     shutil.rmtree(draft, ignore_errors=True)
     group = zarr.create_group(str(draft))
     width = len(learned.templates) * learned.masks.shape[1]
-    more = {"compressors": None} if dtype == "f4" else {}
     X = group.create_array(
         "X",
         shape=(n_rows, width),
         chunks=(min(ROWS, n_rows), min(COLUMNS, width)),
         dtype=dtype,
-        **more,
+        compressors=None,
     )
     y = group.create_array("y", shape=(n_rows,), chunks=(min(ROWS, n_rows),), dtype="u1")
     at = 0
     for images_of, labels in blocks:
         values = patches.responses(learned, images_of)
         if dtype == "u1":
-            values = np.rint(255 * values).astype(np.uint8)
+            values = np.rint(STEP * values).astype(np.uint8)
         X[at : at + len(labels)] = values
         y[at : at + len(labels)] = labels
         at += len(labels)
@@ -110,6 +114,6 @@ def write(path, blocks, n_rows, learned, dtype):
 
 
 def multiply_adds(n_columns, size=28):
-    """Of one prediction: a 7 x 7 template at every place, the mask, ten classes."""
+    """Of one prediction: shearing, a 7 x 7 template at every place, the mask, ten classes."""
     places = (size - patches.SIDE + 1) ** 2
-    return n_columns * (places * (patches.SIDE**2 + 1) + 10)
+    return 4 * size**2 + n_columns * (places * (patches.SIDE**2 + 1) + 10)

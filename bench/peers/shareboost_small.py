@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,15 +10,26 @@ import numpy as np
 def prepare(**options):
     import streamlearn
 
-    streamlearn.warm()
+    streamlearn.warm("shareboost")
 
 
-def run(report, *, what, shared, tiny, rivals, threads):
+class Task(NamedTuple):
+    """What a run is asked for."""
+
+    shared: Path
+    tiny: bool
+    rivals: bool
+    n_templates: int
+    n_rows: int
+    """0: all."""
+
+
+def run(report, *, what, shared, threads, **task):
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        report["rows"] = PARTS[what](Path(shared), tiny, rivals)
+        report["rows"] = PARTS[what](Task(Path(shared), **task))
 
 
 def boost(n, **parameters):
@@ -39,47 +51,65 @@ def least_n(path, error):
 # Fig. 2: columns needed against classes, shared or chosen for each class by itself.
 
 
-def sharing(shared, tiny, rivals):
+def sharing(task):
     from bench import patches
 
-    if tiny:
+    if task.tiny:
         from bench.shareboost_digits import images
 
-        X, y = images(shared, "train", True)
+        X, y = images(task.shared, "train", True)
         counts, n_templates, goal, most = (2, 4), 20, 0.2, 10
     else:
-        table = np.load(shared / "char74k" / "english_digits_upper_32.npz")
+        table = np.load(task.shared / "char74k" / "english_digits_upper_32.npz")
         X, y = table["images"][table["good"]], table["target"][table["good"]]
-        counts, n_templates, goal, most = (2, 5, 10, 20, 36), 200, 0.2, 160
+        counts, n_templates, goal, most = (2, 5, 10, 20, 36), min(task.n_templates, 200), 0.2, 200
     rng = np.random.default_rng(0)
     order = rng.permutation(len(y))
     X, y = X[order], y[order]
     train = np.arange(len(y)) < 0.7 * len(y)
-    learned = patches.learn(X[train], n_templates, seed=0)
+    learned = patches.learn(X[train], n_templates, **CHARACTERS)
     V = patches.responses(learned, X)
     rows = []
     for K in counts:
         chosen = y < K
         a, b = chosen & train, chosen & ~train
-        model = boost(min(most, V.shape[1]), ridge=1e-5).fit(V[a], y[a])
-        ours = least_n(error_path(model, V[b], y[b]), goal)
-        row = {"classes": K, "columns for 20 % error": ours}
-        if rivals:
-            rest = one_vs_rest(V[a], y[a], V[b], y[b], K, goal, most)
-            row |= {"one-vs-rest's": rest, "ratio": ours / rest if ours and rest else None}
+        model = boost(min(most, V.shape[1]), ridge=SHARED_RIDGE).fit(V[a], y[a])
+        path = error_path(model, V[b], y[b])
+        ours = least_n(path, goal)
+        row = {
+            "classes": K,
+            "columns for 20 % error": ours,
+            "least error, %": 100 * min(e for _, e in path),
+        }
+        if task.rivals:
+            rest, n_all = one_vs_rest(V[a], y[a], V[b], y[b], K, goal, most // 5)
+            row |= {
+                "one-vs-rest's": rest or f"> {n_all}",
+                "ratio": ours / (rest or n_all) if ours else None,
+            }
         rows.append(row)
     return rows
 
 
+CHARACTERS = {"spread": 3.5, "damp": 0.5, "either_sign": True}
+"""Of `patches.learn`, for the letters."""
+SHARED_RIDGE = 1e-4
+
+
 def one_vs_rest(X, y, Xt, yt, K, goal, most):
-    """Distinct columns of K binary models, each with as many of its own, at the goal."""
-    models = [boost(most, ridge=1e-5).fit(X, (y == k).astype(int)) for k in range(K)]
+    """Distinct columns of K binary models, each with as many of its own, at the goal.
+
+    None if `most` of each do not reach it; and how many distinct ones all of them have.
+    """
+    models = [boost(most, ridge=SHARED_RIDGE).fit(X, (y == k).astype(int)) for k in range(K)]
+    distinct = 0
     for n in range(1, most + 1):
         at = [model.at(n) for model in models]
         scores = np.column_stack([model.decision_function(Xt) for model in at])
+        distinct = len({choice for model in at for choice in model.choices_})
         if np.mean(scores.argmax(axis=1) != yt) <= goal:
-            return len({choice for model in at for choice in model.choices_})
-    return None
+            return distinct, distinct
+    return None, distinct
 
 
 # Fig. 5: products against the mixed norm, stumps against boosting.
@@ -110,18 +140,20 @@ def uci(shared, tiny):
         yield name, 2 * (X - low) / scale - 1, y, 2 * (Xt - low) / scale - 1, yt
 
 
-def products(shared, tiny, rivals):
+def products(task):
     rows = []
-    for name, X, y, Xt, yt in uci(shared, tiny):
+    for name, X, y, Xt, yt in uci(task.shared, task.tiny):
         p = X.shape[1]
-        n = 10 if tiny else 60
+        n = 10 if task.tiny else 60
         model = boost(n, candidates="products", ridge=1e-5).fit(X, y)
         path = error_path(model, Xt, yt)
         mixed = {}
-        if rivals:
+        if task.rivals:
             from bench.peers.mixed_norm import path_of
 
-            mixed = path_of(X, y, Xt, yt, n_lambdas=4 if tiny else 12)
+            # 15 GFlop a step with the 190,036 products of isolet
+            how = {"n_lambdas": 6, "iterations": 50} if p > 100 else {"n_lambdas": 12}
+            mixed = path_of(X, y, Xt, yt, **({"n_lambdas": 4} if task.tiny else how))
         for n_columns in (5, 10, 20, 40, 60):
             here = [e for k, e in path if k <= n_columns]
             if not here or n_columns > n:
@@ -139,14 +171,14 @@ def products(shared, tiny, rivals):
     return rows
 
 
-def stumps(shared, tiny, rivals):
+def stumps(task):
     rows = []
-    for name, X, y, Xt, yt in uci(shared, tiny):
-        n = 20 if tiny else 100
+    for name, X, y, Xt, yt in uci(task.shared, task.tiny):
+        n = 20 if task.tiny else 100
         model = boost(n, candidates="stumps", ridge=1e-5).fit(X, y)
         path = error_path(model, Xt, yt)
         other = {}
-        if rivals:
+        if task.rivals:
             from sklearn.ensemble import GradientBoostingClassifier
 
             K = len(np.unique(y))
@@ -171,34 +203,81 @@ def stumps(shared, tiny, rivals):
 # Fig. 4: pieces against an RBF SVM.
 
 
-def pieces(shared, tiny, rivals):
+def pieces(task):
     from bench.shareboost_digits import images
 
-    X, y = images(shared, "train", tiny)
-    Xt, yt = images(shared, "test", tiny)
+    X, y = images(task.shared, "train", task.tiny)
+    Xt, yt = images(task.shared, "test", task.tiny)
     X, Xt = (part.reshape(len(part), -1).astype(np.float32) / 255 for part in (X, Xt))
-    q = 10 if tiny else 50
+    if task.n_rows:
+        X, y = X[: task.n_rows], y[: task.n_rows]
+    q = 10 if task.tiny else 50
     mean = X.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov((X - mean).T))
     axes = vectors[:, -q:].astype(np.float32)
     V, Vt = (X - mean) @ axes, (Xt - mean) @ axes
-    how = {"n_anchors": 20, "n_radii": 5} if tiny else {"n_anchors": 1500, "n_radii": 35}
-    n = 6 if tiny else 230
-    model = boost(n, candidates="pieces", ridge=1e-5, **how).fit(V, y)
-    svm = None
-    if rivals:
-        from sklearn.svm import SVC
-
-        svm = SVC(C=10, gamma=0.025, cache_size=1000).fit(V, y)
+    how = {"n_anchors": 20, "n_radii": 5} if task.tiny else {"n_anchors": 1500, "n_radii": 35}
+    n = 6 if task.tiny else 230
+    model = boost(n, candidates="pieces", ridge=PIECES_RIDGE, **how).fit(V, y)
     rows = []
-    for size in [k for k in (10, 25, 50, 100, 150, 200) if k < n] + [n]:
+    for size in [k for k in (1, 10, 25, 50, 100, 150, 200) if k < n] + [n]:
         at = model.at(size)
         row = {"pieces": len(at.choices_), "test error, %": 100 * (1 - at.score(Vt, yt))}
         rows.append(row | {"anchors": len({a for a, _ in at.choices_})})
-    if svm is not None:
+    if task.rivals:
+        from sklearn.svm import SVC
+
+        svm = SVC(C=10, gamma=0.025, cache_size=1000).fit(V, y)
         rows.append({"test error, %": 100 * (1 - svm.score(Vt, yt)), "pieces": "RBF SVM",
                      "anchors": len(svm.support_)})  # fmt: skip
     return rows
 
 
-PARTS = {"sharing": sharing, "products": products, "stumps": stumps, "pieces": pieces}
+PIECES_RIDGE = 1e-5
+
+
+# How the features and the ridge of the digits were chosen: by training images held out.
+
+LOOKS = {
+    "grey": {},
+    "upright": {"upright": True},
+    "upright edges": {"upright": True, "channels": 4, "damp": 0.1},
+}
+
+
+def choice(task):
+    from bench import patches
+    from bench.shareboost_digits import FEATURES, images
+    from bench.shareboost_tables import RIDGE
+
+    X, y = images(task.shared, "train", task.tiny)
+    n_templates, n = (20, 10) if task.tiny else (task.n_templates, 266)
+    X, y = X[: task.n_rows or None], y[: task.n_rows or None]
+    cut = len(y) * 5 // 6
+    rows = []
+    for look, how in LOOKS.items():
+        V = patches.responses(patches.learn(X[:cut], n_templates, **how), X)
+        for ridge in (3e-7, 1e-6, 3e-6, 1e-5) if how == FEATURES else (RIDGE,):
+            model = boost(n, ridge=ridge).fit(V[:cut], y[:cut], validation=(V[cut:], y[cut:]))
+            path = model.path_
+            for size in (25, 75, 150, n):
+                at = int(np.flatnonzero(path["n"] <= size)[-1])
+                rows.append(
+                    {
+                        "features": look,
+                        "ridge": ridge,
+                        "columns": int(path["n"][at]),
+                        "held-out error, %": 100 * path["validation_error"][at],
+                        "held-out loss": path["validation_loss"][at],
+                    }
+                )
+    return rows
+
+
+PARTS = {
+    "sharing": sharing,
+    "products": products,
+    "stumps": stumps,
+    "pieces": pieces,
+    "choice": choice,
+}

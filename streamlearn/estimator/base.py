@@ -55,6 +55,10 @@ class StreamEstimator(BaseEstimator):
         """
         return 0
 
+    def _moments_only(self) -> bool:
+        """Whether `_fit` needs no quantiles or distinct values of columns: a smaller summary."""
+        return False
+
     def fit(self, X, y=None, sample_weight=None, *, validation=None, checkpoint=None):
         """Fit to rows in memory, on disk or on a cluster.
 

@@ -65,7 +65,8 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, calibration_rows: A
     vars(model).pop("calibration_", None)  # of an earlier fit
     wanted = model._sample_rows(dataset)
     read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
-    summary = collect_summary(read, dataset, summary_state_bytes(run.plan))
+    limit = summary_state_bytes(run.plan)
+    summary = collect_summary(read, dataset, limit, model._moments_only())
     check_summary(dataset, summary, missing=model._accepts_missing)
     if is_classifier(model):
         model.classes_ = find_classes(summary.labels)

@@ -55,10 +55,10 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
     lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
     limit, plan = MAX_STATE_BYTES, None
     while plan is None or plan.lanes_in_flight < lanes:
-        n_blocks = len(column_blocks(dataset, limit))
+        n_blocks = len(column_blocks(dataset, limit, model._moments_only()))
         summary = Needs(
             SUMMARY,
-            state_bytes=state_nbytes(dataset, limit),
+            state_bytes=state_nbytes(dataset, limit, model._moments_only()),
             step_bytes_per_row=step_nbytes_per_row(dataset),
             driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
             passes=(n_blocks, n_blocks),

@@ -27,8 +27,12 @@ NO_ROW = np.iinfo(np.int64).max
 TABLE_NBYTES = 16 * SLOTS + 12 * 8
 COLUMN_NBYTES = 8 * N_BINS + TABLE_NBYTES
 """Most that one column's state takes: bins, table, a dozen numbers."""
+MOMENTS_NBYTES = 12 * 8
+"""And without what tells the distribution."""
 SLAB_VALUES = 1 << 16
 """Row-major chunks are turned to columns in slabs that stay in the second-level cache."""
+WIDE = 128
+"""Columns of a slab where moments alone are wanted."""
 
 State = dict[str, Any]
 
@@ -36,18 +40,22 @@ _VIEWED = ("bad", "key_counts", "key_weights", "bins", "bin_weights")
 _PLAIN = [name for name in Columns._fields if name not in _VIEWED]
 
 
-def empty_columns(p: int, weighted: bool) -> State:
-    """The state of no rows; bins come only with the columns that need them."""
+def empty_columns(p: int, weighted: bool, moments_only: bool = False) -> State:
+    """The state of no rows; bins come only with the columns that need them.
+
+    `moments_only`: no column has a table or bins, ever.
+    """
     counts = np.float64 if weighted else np.int64
+    slots = 0 if moments_only else SLOTS
     return {
         **{name: np.zeros(p) for name in ("weight", "mean", "scatter")},
         "low": np.full(p, np.inf),
         "high": np.full(p, -np.inf),
         **{name: np.zeros(p) for name in ("missing", "infinite", "zeros")},
         "bad_row": np.full(p, NO_ROW),
-        "distinct": np.zeros(p, np.int64),
-        "keys": np.full((p, SLOTS), np.nan),
-        "key_counts": np.zeros((p, SLOTS), counts),
+        "distinct": np.full(p, MANY if moments_only else 0, np.int64),
+        "keys": np.full((p, slots), np.nan),
+        "key_counts": np.zeros((p, slots), counts),
         "bin_of": np.full(p, -1, np.intp),
         "bins": np.zeros((0, N_BINS), counts),
     }
@@ -61,20 +69,28 @@ def add_columns(state: State, chunk: Chunk) -> State:
         _add_sparse(state, X, weight, rows)
     elif X.shape[1] and X.flags.f_contiguous and not X.flags.c_contiguous:
         _note_bad(state, _add_stack(state, _dense_stack(X.T, weight), make_scratch(X.dtype)), rows)
+    elif X.size and _moments_only(state):  # columns share nothing: a slab of few, of many rows
+        for j in range(0, X.shape[1], WIDE):
+            part = {name: values[j : j + WIDE] for name, values in state.items()}
+            _add_rows(part, X[:, j : j + WIDE], weight, rows)
     elif X.size:
-        X = np.ascontiguousarray(X)
-        m, p = X.shape
-        scratch = make_scratch(X.dtype)
-        step = max(1, min(SLAB_VALUES // p, m, TILE))
-        slab = np.empty((p, step), X.dtype)
-        for first in range(0, m, step):
-            stop = min(first + step, m)
-            if stop - first < step:
-                slab = np.empty((p, stop - first), X.dtype)
-            transpose_rows(X, first, stop, slab)
-            bad = _add_stack(state, _dense_stack(slab, weight[first:stop]), scratch)
-            _note_bad(state, bad, rows[first:stop])
+        _add_rows(state, X, weight, rows)
     return state
+
+
+def _add_rows(state: State, X: np.ndarray, weight: np.ndarray, rows: Any) -> None:
+    X = np.ascontiguousarray(X)
+    m, p = X.shape
+    scratch = make_scratch(X.dtype)
+    step = max(1, min(SLAB_VALUES // p, m, TILE))
+    slab = np.empty((p, step), X.dtype)
+    for first in range(0, m, step):
+        stop = min(first + step, m)
+        if stop - first < step:
+            slab = np.empty((p, stop - first), X.dtype)
+        transpose_rows(X, first, stop, slab)
+        bad = _add_stack(state, _dense_stack(slab, weight[first:stop]), scratch)
+        _note_bad(state, bad, rows[first:stop])
 
 
 def merge_columns(a: State, b: State) -> State:
@@ -89,6 +105,8 @@ def merge_columns(a: State, b: State) -> State:
     np.minimum(a["low"], b["low"], out=a["low"])
     np.maximum(a["high"], b["high"], out=a["high"])
     np.minimum(a["bad_row"], b["bad_row"], out=a["bad_row"])
+    if _moments_only(a):
+        return a
     stops = np.empty(len(a["distinct"]), np.intp)
     other, weighted = _columns(b), _weighted(a)
     tabulate_table(_columns(a), other, stops, weighted)
@@ -100,6 +118,10 @@ def merge_columns(a: State, b: State) -> State:
         else:
             pour_table(columns, j, other, stops[j], weighted)
     return a
+
+
+def _moments_only(state: State) -> bool:
+    return state["keys"].shape[1] == 0
 
 
 def _weighted(state: State) -> bool:
@@ -119,6 +141,8 @@ def _columns(state: State) -> Columns:
 
 def _leave_tables(state: State) -> None:
     """Give bins to the columns that have just left their table, and pour the table into them."""
+    if _moments_only(state):
+        return
     leavers = np.flatnonzero((state["distinct"] == MANY) & (state["bin_of"] < 0))
     if not len(leavers):
         return
@@ -139,9 +163,10 @@ def _dense_stack(XT: np.ndarray, weight: np.ndarray) -> Stack:
 
 def _add_stack(state: State, stack: Stack, scratch: Scratch) -> np.ndarray:
     """Add columns of values; the position of each column's first NaN or infinity, or -1."""
-    starts = np.empty(len(state["mean"]), np.intp)
-    tabulate(_columns(state), stack, starts)
-    _leave_tables(state)
+    starts = np.full(len(state["mean"]), NO_ROW, np.intp)  # never counted in bins
+    if not _moments_only(state):
+        tabulate(_columns(state), stack, starts)
+        _leave_tables(state)
     columns = _columns(state)
     absorb(columns, stack, starts, scratch, make_limits(stack.values.dtype))
     return columns.bad

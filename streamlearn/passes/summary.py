@@ -15,7 +15,15 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..errors import SourceError
-from .columns import COLUMN_NBYTES, NO_ROW, TABLE_NBYTES, add_columns, empty_columns, merge_columns
+from .columns import (
+    COLUMN_NBYTES,
+    MOMENTS_NBYTES,
+    NO_ROW,
+    TABLE_NBYTES,
+    add_columns,
+    empty_columns,
+    merge_columns,
+)
 from .fold import Fold, read_all, run_fold
 from .kernels_table import MANY
 from .labels import Labels, OrderBias, add_labels, empty_labels, finish_labels, merge_labels
@@ -49,7 +57,8 @@ class ColumnSummary:
     """Sorted distinct values, if there are at most 256."""
     value_counts: np.ndarray | None
     bins: np.ndarray
-    """Numbers of the non-empty 14-bit bins of the non-zero values; empty if `values` are known."""
+    """Numbers of the non-empty 14-bit bins of the non-zero values; empty if `values` are known, and
+    in a summary of moments only."""
     bin_counts: np.ndarray
     first_bad: int | None
     """First physical row with NaN or infinity."""
@@ -57,7 +66,10 @@ class ColumnSummary:
     """Of categories: their names; `values` are their numbers, rare and unknown ones are missing."""
 
     def cdf(self) -> Cdf:
-        """The distribution in pieces (lo, hi, mass), as `numeric.breakpoints` takes it."""
+        """The distribution in pieces (lo, hi, mass), as `numeric.breakpoints` takes it.
+
+        Of a column of finite values summarised with its distribution (not `moments_only`).
+        """
         if self.values is not None and self.value_counts is not None:
             return cdf_of_values(self.values, self.value_counts)
         return cdf_of_bins(self.bins, self.bin_counts, self.zeros, self.min, self.max)
@@ -139,26 +151,30 @@ class Summary:
         )
 
 
-def summary_fold(dataset: Any) -> Fold[State, Summary]:
+def summary_fold(dataset: Any, moments_only: bool = False) -> Fold[State, Summary]:
     """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
-    return _block_fold(dataset, tuple(dataset.feature_names), dataset.target)
+    return _block_fold(dataset, tuple(dataset.feature_names), dataset.target, moments_only)
 
 
-def _block_fold(dataset: Any, names: tuple[str, ...], target: str | None) -> Fold[State, Summary]:
+def _block_fold(
+    dataset: Any, names: tuple[str, ...], target: str | None, moments_only: bool
+) -> Fold[State, Summary]:
     """The fold of some columns, its labels by the refs of the whole dataset."""
     starts = np.array([ref.start for ref in dataset.refs()], np.int64)
     return Fold(
-        partial(_start, len(names), dataset.weight is not None, target is not None),
+        partial(_start, len(names), dataset.weight is not None, target is not None, moments_only),
         partial(_step, starts, target),
         _merge,
         partial(_finish, names, len(starts), target, getattr(dataset, "levels", {})),
     )
 
 
-def state_nbytes(dataset: Any, max_state_bytes: int = MAX_STATE_BYTES) -> int:
+def state_nbytes(
+    dataset: Any, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> int:
     """Bytes of one state of `collect_summary` at most."""
-    blocks = column_blocks(dataset, max_state_bytes)
-    return max(sum(_column_nbytes(dataset, names)) for names in blocks)
+    blocks = column_blocks(dataset, max_state_bytes, moments_only)
+    return max(sum(_column_nbytes(dataset, names, moments_only)) for names in blocks)
 
 
 def step_nbytes_per_row(dataset: Any) -> float:
@@ -167,13 +183,15 @@ def step_nbytes_per_row(dataset: Any) -> float:
     return 64.0 + sparse
 
 
-def column_blocks(dataset: Any, max_state_bytes: int = MAX_STATE_BYTES) -> list[tuple[str, ...]]:
+def column_blocks(
+    dataset: Any, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> list[tuple[str, ...]]:
     """Runs of columns whose states fit; one read each."""
     names = tuple(dataset.feature_names)
     blocks: list[tuple[str, ...]] = []
     block: list[str] = []
     used = 0
-    for name, size in zip(names, _column_nbytes(dataset, names), strict=True):
+    for name, size in zip(names, _column_nbytes(dataset, names, moments_only), strict=True):
         if block and used + size > max_state_bytes:
             blocks.append(tuple(block))
             block, used = [], 0
@@ -183,18 +201,22 @@ def column_blocks(dataset: Any, max_state_bytes: int = MAX_STATE_BYTES) -> list[
 
 
 def collect_summary(
-    run_fold: Callable[..., Summary], dataset: Any, max_state_bytes: int = MAX_STATE_BYTES
+    run_fold: Callable[..., Summary],
+    dataset: Any,
+    max_state_bytes: int = MAX_STATE_BYTES,
+    moments_only: bool = False,
 ) -> Summary:
     """The summary of a dataset, in one read or in blocks of columns, several reads.
 
-    `run_fold(fold, dataset, name=...)` is one read, such as ``Run.fold``.
+    `run_fold(fold, dataset, name=...)` is one read, such as ``Run.fold``.  With `moments_only`
+    nothing is said of distributions: 96 bytes a column, not 136 KiB, so nearly always one read.
     """
-    blocks = column_blocks(dataset, max_state_bytes)
+    blocks = column_blocks(dataset, max_state_bytes, moments_only)
     if len(blocks) == 1:
-        return run_fold(summary_fold(dataset), dataset, name="summary")
+        return run_fold(summary_fold(dataset, moments_only), dataset, name="summary")
     parts = []
     for k, names in enumerate(blocks):
-        fold = _block_fold(dataset, names, None if k else dataset.target)
+        fold = _block_fold(dataset, names, None if k else dataset.target, moments_only)
         parts.append(run_fold(fold, dataset.with_columns(names), name=f"summary-{k + 1}"))
     columns = tuple(column for part in parts for column in part.columns)
     return replace(parts[0], columns=columns, n_reads=len(parts))
@@ -209,8 +231,10 @@ def _read_in_order(fold: Fold[Any, Summary], dataset: Any, *, name: str) -> Summ
     return run_fold(fold, read_all(dataset))
 
 
-def _column_nbytes(dataset: Any, names: tuple[str, ...]) -> list[int]:
+def _column_nbytes(dataset: Any, names: tuple[str, ...], moments_only: bool) -> list[int]:
     """Bytes of each column's state; bytes and booleans have at most 256 values and need no bins."""
+    if moments_only:
+        return [MOMENTS_NBYTES] * len(names)
     types = {}
     if hasattr(dataset, "store") and not dataset.maps:
         types = {column.name: column.dtype for column in dataset.store.columns}
@@ -218,11 +242,11 @@ def _column_nbytes(dataset: Any, names: tuple[str, ...]) -> list[int]:
     return [TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES for name in names]
 
 
-def _start(p: int, weighted: bool, labelled: bool) -> State:
+def _start(p: int, weighted: bool, labelled: bool, moments_only: bool) -> State:
     return {
         "n_rows": 0,
         "total_weight": 0.0,
-        "columns": empty_columns(p, weighted),
+        "columns": empty_columns(p, weighted, moments_only),
         "labels": empty_labels() if labelled else None,
     }
 
@@ -273,7 +297,7 @@ def _column(state: State, j: int, name: str, levels: tuple[str, ...] | None) -> 
         keys = state["keys"][j]
         order = np.argsort(keys)[: int(state["distinct"][j])]  # free slots are NaN and sort last
         values, value_counts = keys[order], state["key_counts"][j][order]
-    else:
+    elif state["bin_of"][j] >= 0:
         bins, bin_counts = occupied(state["bins"][state["bin_of"][j]])
     nan = float("nan")
     return ColumnSummary(

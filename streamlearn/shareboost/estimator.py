@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
 from ..engine.plan import Needs
@@ -20,12 +17,10 @@ from .design import TARGET, Layout
 from .fetching import start_fold
 from .kernels import score_rows
 from .objective import Penalty, best_intercept, residual
-from .path import Point, as_table, path_fold
+from .path import PathModel, Point
 from .pieces import SAMPLE_ROWS
-from .scoring import (
-    Reader,
-    group_kind,
-)
+from .reading import Reader
+from .scoring import group_kind
 from .searching import make_search
 from .selecting import Selector
 from .side import Side, ThinSource
@@ -33,7 +28,7 @@ from .stumps import MOST_BINS
 from .training import Settings, Training
 
 
-class ShareBoostClassifier(Selector, StreamClassifier):
+class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     """Multiclass classifier on few columns, all of them shared by all classes.
 
         minimise  sum_i s_i/S log sum_c exp(1[c != y_i] + z_ic - z_iy)
@@ -188,6 +183,9 @@ class ShareBoostClassifier(Selector, StreamClassifier):
             n_units, unit = self.n_anchors, self.n_radii * max(K, 2) * (d + 1) * 8
         return needs.size_of(self, dataset, n_units, unit, self.candidates)
 
+    def _moments_only(self) -> bool:
+        return self.candidates != "stumps"  # whose first bins are cut at quantiles
+
     def _sample_rows(self, dataset: Any) -> int:
         return SAMPLE_ROWS if self.candidates == "pieces" else 0
 
@@ -241,40 +239,7 @@ class ShareBoostClassifier(Selector, StreamClassifier):
             self._validate(run, validation)
         chosen = self._best_point()
         self._set(self._points[chosen])
-        self._full_reads = read.n_columns_read / dataset.n_features
         return self._certificate(training, self._points[chosen], validation is not None)
-
-    def _validate(self, run: Any, validation: Any) -> None:
-        """Loss and error of the whole path on held-out rows, in one read."""
-        last = max(self._points, key=lambda point: point.n)
-        every = list(dict.fromkeys(choice for point in self._points for choice in point.choices))
-        needed = self._kind.needed(every) if every else [0]
-        names = [validation.feature_names[j] for j in needed]
-        fold = path_fold(self._kind, needed, self._points)
-        sums = run.fold(fold, validation.with_columns(names), name="validation")
-        if not sums["weight"] > 0:
-            raise ValueError("validation has no rows of weight > 0; give it some, or leave it out")
-        self._points = [
-            point._replace(
-                validation_loss=float(loss / sums["weight"]),
-                validation_error=float(errors / sums["weight"]),
-            )
-            for point, loss, errors in zip(self._points, sums["loss"], sums["errors"], strict=True)
-        ]
-        run.record(n=last.n, validation_loss=self._points[-1].validation_loss)
-
-    def _best_point(self) -> int:
-        """Number of the point that validation picks: of least loss; without it the last."""
-        losses = np.array([point.validation_loss for point in self._points])
-        return len(losses) - 1 if np.isnan(losses).all() else int(np.nanargmin(losses))
-
-    def _set(self, point: Point) -> None:
-        """Make this point the model."""
-        self.choices_ = list(point.choices)
-        self.intercept_ = point.theta[:, 0].copy()
-        self.coef_ = np.ascontiguousarray(point.theta[:, 1:])
-        self.support_ = np.array(self._kind.needed(self.choices_), dtype=np.intp)
-        self.path_ = as_table(self._points)
 
     def _certificate(self, training: Training, point: Point, validated: bool) -> Certificate:
         reason = training.reason
@@ -290,39 +255,6 @@ class ShareBoostClassifier(Selector, StreamClassifier):
             solver=f"shareboost, {self.candidates}, {self.rule}",
             reason=reason,
         )
-
-    # The path.
-
-    def at(self, n: int) -> ShareBoostClassifier:
-        """The model with n columns (of those on the path the largest with at most n).
-
-        Parameters
-        ----------
-        n : int
-
-        Returns
-        -------
-        ShareBoostClassifier
-            Another model over the same path; this one stays as it is.
-        """
-        check_is_fitted(self)
-        sizes = self.path_["n"]
-        if n < 0:
-            raise ValueError(f"n={n}; the path has models of {sizes.min()} to {sizes.max()}")
-        other = copy.copy(self)
-        point = self._points[int(np.flatnonzero(sizes <= n)[-1])]
-        other._set(point)
-        other.certificate_ = replace(self.certificate_, objective=point.objective)
-        return other
-
-    def gap(self, norm: float) -> float:
-        """Bound of the objective's distance to the best matrix of a given norm.
-
-        objective - min over |W|_{inf,1} <= norm is at most this (from Lemma 3 of the paper), up to
-        the tolerance of the correction; every candidate counts, selected or not.
-        """
-        check_is_fitted(self)
-        return next(point for point in self._points if point.n == len(self.choices_)).gap(norm)
 
     # Using it.
 

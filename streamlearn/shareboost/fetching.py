@@ -153,55 +153,6 @@ def _moved(state: State) -> float:
     return float(np.sqrt(state["square"][0]))
 
 
-def lookahead_fold(
-    layout: Layout, theta: np.ndarray, name: str, means: np.ndarray, U: np.ndarray
-) -> Fold:
-    """Fold: losses (M,), gradients (M, K), Hessians (M, K, K) of adding U[j] to candidate j alone.
-
-    Candidates less their `means` lie in the row state `name`: the intercept moves along.
-    """
-    M, K = U.shape
-    return Fold(
-        partial(_start_lookahead, M, K),
-        partial(_look, layout, theta, name, means, U),
-        _merge,
-        _looked,
-    )
-
-
-def _start_lookahead(M: int, K: int) -> State:
-    return {"loss": np.zeros(M), "g": np.zeros((M, K)), "H": np.zeros((M, K, K))}
-
-
-def _look(
-    layout: Layout,
-    theta: np.ndarray,
-    name: str,
-    means: np.ndarray,
-    U: np.ndarray,
-    state: State,
-    chunk: Chunk,
-) -> State:
-    rows = rows_of(layout, chunk)
-    if not len(rows.codes):
-        return state
-    Z = rows.design.forward(theta)
-    V = chunk.state[name][rows.keep]
-    for j, u in enumerate(U):
-        v = V[:, j].astype(np.float64) - means[j]
-        loss, rho = margin_softmax(Z + v[:, None] * u, rows.codes)
-        state["loss"][j] += rows.share @ loss
-        h = rows.share * v * v
-        state["H"][j] += np.diag(h @ rho) - (rho * h[:, None]).T @ rho
-        rho[np.arange(len(rho)), rows.codes] -= 1.0
-        state["g"][j] += (rows.share * v) @ rho
-    return state
-
-
-def _looked(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return state["loss"], state["g"], state["H"]
-
-
 def without_fold(layout: Layout, theta: np.ndarray, cuts: Sequence[tuple[int, int]]) -> Fold:
     """Fold: (n,) loss at theta without each of the runs of coefficients [start, stop)."""
     return Fold(

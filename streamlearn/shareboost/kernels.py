@@ -81,13 +81,14 @@ def flag_rows(X, anchors, limits, out):
 def sum_by_radius(X, R, anchors, limits, sums):
     """Add R_ik (x_i, 1) to sums (n_anchors, n_limits, K, p + 1) at the least limit above the row.
 
-    Limits ascend; rows beyond the last are in no piece of that anchor.
+    Limits ascend; rows beyond the last are in no piece of that anchor.  Anchors one after another,
+    so that the sums of one stay in the cache.
     """
     m, p = X.shape
     n = len(limits)
     K = R.shape[1]
-    for i in range(m):
-        for a in range(len(anchors)):
+    for a in range(len(anchors)):
+        for i in range(m):
             d = distances_to(X[i], anchors[a])
             if d < limits[n - 1]:
                 lo = least_above(limits, d)
@@ -103,9 +104,9 @@ def add_squares(X, R, anchors, limits, sums):
     """Add R_i (x_i, 1) and R_i (x_i^2, 1) to sums (n_anchors, n_limits, 2, p + 1); R is (m, 1)."""
     m, p = X.shape
     n = len(limits)
-    for i in range(m):
-        r = R[i, 0]
-        for a in range(len(anchors)):
+    for a in range(len(anchors)):
+        for i in range(m):
+            r = R[i, 0]
             d = distances_to(X[i], anchors[a])
             if d < limits[n - 1]:
                 lo = least_above(limits, d)

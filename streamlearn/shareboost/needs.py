@@ -9,8 +9,10 @@ import numpy as np
 from ..config import get_config
 from ..engine.memory import available_bytes
 from ..engine.plan import Needs, Plan
-from .correction import MEMORY, NEWTON_SIZE
-from .training import LOOKED_AT, MOST_AT_ONCE, OFFERED
+from .correction import MEMORY
+from .curvature import NEWTON_SIZE
+from .lookahead import LOOKED_AT
+from .training import MOST_AT_ONCE, OFFERED
 
 SCORE_SHARE = 16
 """One state of a scoring read takes at most this part of the budget; else it is cut in blocks."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
@@ -108,3 +111,74 @@ def _merge(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     for key in a:
         a[key] += b[key]
     return a
+
+
+class PathModel:
+    """A mixin over ``_points`` and ``_kind``: the models of a run, one of which is the model."""
+
+    _points: list[Point]
+    _kind: Kind
+    certificate_: Any
+
+    def at(self, n: int) -> PathModel:
+        """The model with n columns (of those on the path the largest with at most n).
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        ShareBoostClassifier
+            Another model over the same path; this one stays as it is.
+        """
+        check_is_fitted(self)
+        sizes = self.path_["n"]
+        if n < 0:
+            raise ValueError(f"n={n}; the path has models of {sizes.min()} to {sizes.max()}")
+        other: Any = copy.copy(self)
+        point = self._points[int(np.flatnonzero(sizes <= n)[-1])]
+        other._set(point)
+        other.certificate_ = replace(self.certificate_, objective=point.objective)
+        return other
+
+    def gap(self, norm: float) -> float:
+        """Bound of the objective's distance to the best matrix of a given norm.
+
+        objective - min over |W|_{inf,1} <= norm is at most this (from Lemma 3 of the paper), up to
+        the tolerance of the correction; every candidate counts, selected or not.
+        """
+        check_is_fitted(self)
+        return next(point for point in self._points if point.n == len(self.choices_)).gap(norm)
+
+    def _validate(self, run: Any, validation: Any) -> None:
+        """Loss and error of the whole path on held-out rows, in one read."""
+        last = max(self._points, key=lambda point: point.n)
+        every = list(dict.fromkeys(choice for point in self._points for choice in point.choices))
+        needed = self._kind.needed(every) if every else [0]
+        names = [validation.feature_names[j] for j in needed]
+        fold = path_fold(self._kind, needed, self._points)
+        sums = run.fold(fold, validation.with_columns(names), name="validation")
+        if not sums["weight"] > 0:
+            raise ValueError("validation has no rows of weight > 0; give it some, or leave it out")
+        self._points = [
+            point._replace(
+                validation_loss=float(loss / sums["weight"]),
+                validation_error=float(errors / sums["weight"]),
+            )
+            for point, loss, errors in zip(self._points, sums["loss"], sums["errors"], strict=True)
+        ]
+        run.record(n=last.n, validation_loss=self._points[-1].validation_loss)
+
+    def _best_point(self) -> int:
+        """Number of the point that validation picks: of least loss; without it the last."""
+        losses = np.array([point.validation_loss for point in self._points])
+        return len(losses) - 1 if np.isnan(losses).all() else int(np.nanargmin(losses))
+
+    def _set(self, point: Point) -> None:
+        """Make this point the model."""
+        self.choices_ = list(point.choices)
+        self.intercept_ = point.theta[:, 0].copy()
+        self.coef_ = np.ascontiguousarray(point.theta[:, 1:])
+        self.support_ = np.array(self._kind.needed(self.choices_), dtype=np.intp)
+        self.path_ = as_table(self._points)

@@ -13,13 +13,14 @@ class Reader:
 
     def __init__(self, run: Any, source: Any, names: Sequence[str]) -> None:
         self._run, self._source, self.names = run, source, tuple(names)
-        self.n_columns_read = 0
+        self.full_reads = 0.0
+        """Bytes read, of a read of all columns."""
         self.n_reads = 0
         self._before: Fold | None = None
 
-    def resume(self, n_columns_read: int, n_reads: int) -> None:
+    def resume(self, full_reads: float, n_reads: int) -> None:
         """Go on after a kill: what comes before the first read is done."""
-        self.n_columns_read, self.n_reads, self._before = n_columns_read, n_reads, None
+        self.full_reads, self.n_reads, self._before = full_reads, n_reads, None
 
     def precede(self, fold: Fold) -> None:
         """Have the next read compute this fold too, before its own."""
@@ -27,7 +28,7 @@ class Reader:
 
     def __call__(self, fold: Fold, columns: Sequence[int] | None, name: str) -> Any:
         """One read of these columns (None: all)."""
-        self.n_columns_read += len(self.names if columns is None else columns)
+        self.full_reads += 1.0 if columns is None else self.cost(columns)
         self.n_reads += 1
         source, name = self.part(columns), f"{name}-{self.n_reads}"
         if self._before is None:

@@ -9,17 +9,18 @@ import numpy as np
 
 from ..passes.fold import RowState
 from .candidates import Choice, Kind, Pieces, stored_width
-from .correction import Solved, choose_metric, correct
+from .correction import Solved, correct
+from .curvature import choose_metric
 from .design import BASE
 from .fetching import (
     base_fold,
     copy_fold,
     fetch_fold,
-    lookahead_fold,
     residual_fold,
     unlike,
     without_fold,
 )
+from .lookahead import LOOKED_AT, values_ahead
 from .objective import Penalty
 from .path import Point
 from .reading import Reader
@@ -29,8 +30,6 @@ from .side import Side
 MOST_AT_ONCE = 8
 OFFERED = 3
 """Candidates fetched for each that is selected, when several are: some will be much alike."""
-LOOKED_AT = 8
-LOOK_STEPS = 3
 PRECISION = 0.01
 """A correction stops when a step promises less than this share of what the round gained."""
 FINAL = 0.1
@@ -159,7 +158,8 @@ class Training:
             return [0]
         order = list(range(len(widths)))
         if self._settings.rule == "lookahead":
-            order = np.argsort(self._look_ahead(best, state), kind="stable").tolist()
+            values = values_ahead(self._side, self.theta, self._penalty, state, best)
+            order = np.argsort(values, kind="stable").tolist()
         if max(widths) == 1:
             order = [order[i] for i in unlike(correlations[np.ix_(order, order)], n)]
         chosen = order[:n]
@@ -171,28 +171,6 @@ class Training:
         )
         self._side.add(to, range(len(columns)))
         return chosen
-
-    def _look_ahead(self, best: Shortlist, state: RowState) -> np.ndarray:
-        """(M,) the objective after the best step in each candidate alone, nearly (Newton steps)."""
-        means = np.array([mean for *_, mean in best.steps])
-        U = np.array([step for _, step, _ in best.steps])
-        K = U.shape[1]
-        value = np.full(len(U), np.inf)
-        best_U = U
-        for _ in range(LOOK_STEPS):
-            fold = lookahead_fold(self._side.layout, self.theta, state.name, means, U)
-            loss, g, H = self._side.read(fold, [state._replace(writes=False)], "lookahead")
-            new = loss + np.array([self._penalty.value(u[:, None]) for u in U])
-            better = new < value
-            value = np.where(better, new, value)
-            best_U = np.where(better[:, None], U, best_U)
-            for j, u in enumerate(U):
-                g[j] += self._penalty.gradient(u[:, None])[:, 0]
-                H[j] += np.diag(self._penalty.diagonal(u[:, None])[:, 0])
-                scale = max(float(np.trace(H[j])) / K, np.finfo(float).tiny)
-                H[j] += scale * (1.0 / K + 1e-9 * np.eye(K))
-            U = best_U - np.linalg.solve(H, g[..., None])[..., 0] * better[:, None]
-        return value
 
     def _extend(self, best: Shortlist, chosen: Sequence[int]) -> None:
         """Begin with the step that is proved to gain, in the best one; 0 in the others."""
@@ -255,7 +233,7 @@ class Training:
             loss=point.loss,
             objective=point.objective,
             promised_gain=promised,
-            full_reads=self._read.n_columns_read / len(self._read.names),
+            full_reads=self._read.full_reads,
         )
 
     def _prune(self, n_new: int) -> None:
@@ -300,7 +278,7 @@ class Training:
                 "layout": self._side.layout,
                 "search": self._search.state(),
                 "n_rounds": self._n_rounds,
-                "n_columns_read": self._read.n_columns_read,
+                "full_reads": self._read.full_reads,
                 "n_reads": [self._read.n_reads, self._side.n_reads],
                 "gains": [[n, gain] for n, gain in self._gain_at.items()],
                 "base": self._base,
@@ -314,6 +292,6 @@ class Training:
         self._search.restore(kept["search"])
         self._n_rounds = kept["n_rounds"]
         n_wide, self._side.n_reads = kept["n_reads"]
-        self._read.resume(kept["n_columns_read"], n_wide)
+        self._read.resume(kept["full_reads"], n_wide)
         self._gain_at = dict(kept["gains"])
         self._base, self.converged = kept["base"], kept["converged"]

@@ -156,6 +156,9 @@ class _Costs(NamedTuple):
             Needs("answers", 0, 2 * row + 16 * T, scratch_bytes_per_row=kept, passes=(0, 1)),
         ]
 
+    def _moments_only(self) -> bool:
+        return False
+
     def _sample_rows(self, dataset: Any) -> int:
         return self.model._sample_rows(dataset)
 

@@ -174,6 +174,7 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
 
     folds = {
         "passes.summary.summary_fold": summary_fold(dataset),
+        "passes.summary.summary_fold:moments": summary_fold(dataset, moments_only=True),
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
     folds["passes.levels.levels_fold"] = levels_fold("y")
@@ -262,8 +263,9 @@ def shareboost_folds():
     from streamlearn.passes.fold import RowState
     from streamlearn.shareboost import (
         candidates,
-        correction,
+        curvature,
         fetching,
+        lookahead,
         pieces,
         products,
         scoring,
@@ -281,7 +283,7 @@ def shareboost_folds():
         rng.standard_normal((4, P)).astype(np.float32), np.array([1.0, 3.0, 8.0], np.float32)
     )
     bins = stumps.make_bins(range(P), [np.linspace(-1, 1, j + 1) for j in range(P)], np.float32)
-    newton, blocks = (correction.Metric(kind, ((0, 3),), 1) for kind in ("newton", "blocks"))
+    newton, blocks = (curvature.Metric(kind, ((0, 3),), 1) for kind in ("newton", "blocks"))
     shortlist = RowState("shortlist", "float64", 2)
     choices = [(1,), (3,)]
 
@@ -310,14 +312,14 @@ def shareboost_folds():
         of + "fetching.residual_fold": thin(
             fetching.residual_fold(layout, theta), residual._replace(writes=True)
         ),
-        of + "fetching.lookahead_fold": thin(
-            fetching.lookahead_fold(layout, theta, "shortlist", means, U), shortlist
+        of + "lookahead.lookahead_fold": thin(
+            lookahead.lookahead_fold(layout, theta, "shortlist", means, U), shortlist
         ),
         of + "fetching.without_fold": thin(fetching.without_fold(layout, theta, [(1, 2), (2, 3)])),
-        of + "correction.evaluation_fold": thin(correction.evaluation_fold(layout, theta, False)),
-        of + "correction.curvature_fold": thin(correction.curvature_fold(layout, theta, newton)),
-        of + "correction.curvature_fold:blocks": thin(
-            correction.curvature_fold(layout, theta, blocks)
+        of + "curvature.evaluation_fold": thin(curvature.evaluation_fold(layout, theta, False)),
+        of + "curvature.curvature_fold": thin(curvature.curvature_fold(layout, theta, newton)),
+        of + "curvature.curvature_fold:blocks": thin(
+            curvature.curvature_fold(layout, theta, blocks)
         ),
     }
 
@@ -382,9 +384,10 @@ ROW_STATE = (
     "pursuit.boost_reads.boost_fold",
     *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
-    *(f"shareboost.fetching.{name}_fold" for name in ("residual", "lookahead", "without")),
-    "shareboost.correction.evaluation_fold",
-    *("shareboost.correction.curvature_fold", "shareboost.correction.curvature_fold:blocks"),
+    *(f"shareboost.fetching.{name}_fold" for name in ("residual", "without")),
+    "shareboost.lookahead.lookahead_fold",
+    "shareboost.curvature.evaluation_fold",
+    *("shareboost.curvature.curvature_fold", "shareboost.curvature.curvature_fold:blocks"),
 )
 """Folds with state of their own for each row: a copy would need a share of it."""
 

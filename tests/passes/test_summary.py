@@ -145,6 +145,10 @@ def test_sparse_is_dense(weighted):
 
 
 def _summary_of(X, w, kw):
+    return summarise(_dataset_of(X, w, kw))
+
+
+def _dataset_of(X, w, kw):
     from streamlearn.data.dataset import Dataset
     from streamlearn.data.from_arrays import open_arrays
 
@@ -152,7 +156,7 @@ def _summary_of(X, w, kw):
     names = tuple(c.name for c in store.columns if c.name != "sample_weight")
     data = Dataset(store, names, weight=None if w is None else "sample_weight", **kw)
     assert bool(data.sparse) == (not isinstance(X, np.ndarray))
-    return summarise(data)
+    return data
 
 
 def test_weights_are_copies():
@@ -274,3 +278,35 @@ def test_csr_with_many_columns_and_no_entries():
     state = add_columns(empty_columns(6, False), chunk)
     assert state["zeros"].tolist() == [3.0] * 6
     assert state["distinct"].tolist() == [1] * 6
+
+
+@pytest.mark.parametrize("kind", ["dense", "weighted", "sparse"])
+def test_a_summary_of_moments_is_the_whole_one_without_distributions(kind):
+    from scipy import sparse
+
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((700, 130)).astype(np.float32)  # more than one slab of columns
+    values[rng.random(values.shape) < 0.3] = 0.0
+    values[:, 4] = 3.0
+    values[[11, 40, 650], [2, 2, 129]] = np.nan, np.inf, np.nan
+    weight = rng.integers(0, 3, 700).astype(float) if kind == "weighted" else None
+    X = sparse.csr_array(values) if kind == "sparse" else values
+    data = _dataset_of(X, weight, {"chunk_rows": 64})
+    whole = summarise(data)
+    fold = summary_fold(data, moments_only=True)
+    halves = [fold.start(), fold.start()]
+    for k, chunk in enumerate(data.iter_chunks()):
+        halves[k > 4] = fold.step(halves[k > 4], chunk)
+    moments = fold.finish(fold.merge(*halves))
+    for a, b in zip(moments.columns, whole.columns, strict=True):
+        for name in ("count", "missing", "infinite", "zeros", "min", "max", "first_bad"):
+            assert getattr(a, name) == getattr(b, name), (a.name, name)
+        np.testing.assert_allclose([a.mean, a.variance], [b.mean, b.variance], rtol=1e-11)
+        assert a.values is None
+        assert not len(a.bins)
+
+
+def test_a_summary_of_moments_needs_one_read_of_many_columns():
+    wide = dataset(np.zeros((3, 5000), np.float32))
+    assert len(column_blocks(wide)) == 42
+    assert len(column_blocks(wide, moments_only=True)) == 1

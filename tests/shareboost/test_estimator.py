@@ -80,14 +80,14 @@ def test_mixed_norm_optimum():
 
 def test_many_coefficients_reach_the_same_optimum(monkeypatch):
     """The blocks' metric with L-BFGS instead of Newton."""
-    from streamlearn.shareboost import correction
+    from streamlearn.shareboost import curvature
 
     X, y, _ = planted(300, 10, columns=(1, 4))
     newton = sl.ShareBoostClassifier(10, ridge=1e-3, tol=1e-10).fit(X, y)
-    monkeypatch.setattr(correction, "NEWTON_SIZE", 0)
+    monkeypatch.setattr(curvature, "NEWTON_SIZE", 0)
     blocks = sl.ShareBoostClassifier(10, ridge=1e-3, tol=1e-10).fit(X, y)
     assert blocks.certificate_.objective == pytest.approx(newton.certificate_.objective, rel=1e-9)
-    monkeypatch.setattr(correction, "BLOCK_WORK", 1e4)  # the metric from some rows only
+    monkeypatch.setattr(curvature, "BLOCK_WORK", 1e4)  # the metric from some rows only
     some = sl.ShareBoostClassifier(10, ridge=1e-3, tol=1e-10).fit(X, y)
     assert some.certificate_.objective == pytest.approx(newton.certificate_.objective, rel=1e-8)
 
@@ -262,57 +262,6 @@ def test_blocks_of_columns_give_the_same_model(monkeypatch, candidates):
     assert cut.choices_ == whole.choices_
     np.testing.assert_allclose(cut.coef_, whole.coef_, rtol=1e-7, atol=1e-9)
     assert cut.n_passes_ > whole.n_passes_
-
-
-def test_pruning_takes_out_a_column_that_others_replace():
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((800, 2))
-    y = (A.sum(axis=1) + 0.1 * rng.standard_normal(800) > 0).astype(int)
-    mixed = A.sum(axis=1) + 0.3 * rng.standard_normal(800)  # best alone, useless beside the two
-    X = np.column_stack([mixed, A, rng.standard_normal((800, 3))])
-    plain = sl.ShareBoostClassifier(3, ridge=1e-4, **ONE).fit(X, y)
-    pruned = sl.ShareBoostClassifier(3, ridge=1e-4, prune=True, **ONE).fit(X, y)
-    assert plain.choices_[0] == (0,)
-    assert pruned.choices_[:2] == [(1,), (2,)]
-    alone = sl.ShareBoostClassifier(2, ridge=1e-4).fit(X[:, 1:3], y)
-    assert pruned.at(2).support_.tolist() == [1, 2]
-    assert pruned.at(2).certificate_.objective == pytest.approx(
-        alone.certificate_.objective, rel=1e-2
-    )
-
-
-def test_gap_bounds_the_distance_to_the_best_matrix_of_a_norm():
-    X, y, _ = planted(300, 10, columns=(1, 4, 6))
-    model = sl.ShareBoostClassifier(2, ridge=1e-3, tol=1e-12).fit(X, y)
-    value, W, _ = optimum(X, y, 4, lambda W: (1e-3 * (W**2).sum(), 2e-3 * W))
-    norm = np.abs(W).max(axis=0).sum()
-    distance = model.certificate_.objective - value
-    assert 0 < distance <= model.gap(norm)
-    assert model.gap(0.0) == pytest.approx(0.0, abs=1e-6)
-
-
-def test_the_path_and_the_number_that_validation_picks():
-    X, y, _ = planted(160, 40, K=3, spread=1.0)
-    Xv, yv, _ = planted(2000, 40, K=3, spread=1.0)
-    held_out = planted(1500, 40, K=3, spread=1.0, seed=0)[:2]
-    model = sl.ShareBoostClassifier(20, **ONE).fit(X, y, validation=held_out)
-    path = model.path_
-    assert path["n"].tolist() == list(range(21))
-    best = int(path["validation_loss"].argmin())
-    assert len(model.choices_) == best < 20
-    for n in (0, 3, 20):
-        at = model.at(n)
-        assert len(at.choices_) == n
-        V = held_out[0][:, [c for (c,) in at.choices_]]
-        assert loss_of(V, held_out[1], at.coef_, at.intercept_) == pytest.approx(
-            path["validation_loss"][n], rel=1e-9
-        )
-        assert 1 - at.score(*held_out) == pytest.approx(path["validation_error"][n], abs=1e-12)
-    assert model.at(3).choices_ == model.at(20).choices_[:3]
-    assert len(model.choices_) == best  # at() left it alone
-    p = model.predict_proba(Xv)
-    Z = model.decision_function(Xv)
-    np.testing.assert_allclose(np.log(p) - np.log(p[:, :1]), Z - Z[:, :1], atol=1e-9)
 
 
 def test_two_classes():

@@ -1,0 +1,167 @@
+"""The loss and its derivatives over all coefficients of the selected features, from the side store.
+
+The curvature is the exact Hessian while it is small, else its blocks on the diagonal, one for each
+class (and piece).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.source import Chunk
+from ..passes.fold import Fold
+from .design import Layout, rows_of
+from .objective import margin_softmax
+
+NEWTON_SIZE = 640
+"""Most coefficients whose full Hessian is summed."""
+NEWTON_WORK = 4e10
+"""And most multiply-adds a read of it may take, rows x size^2."""
+BLOCK_WORK = 1e11
+"""Beyond these the metric is taken from every second, third, ... row."""
+LIGHT = 1e-4
+"""Rows of a smaller rho (1 - rho) add to a block's diagonal alone."""
+
+State = dict[str, Any]
+
+
+class Metric(NamedTuple):
+    """How the curvature is taken."""
+
+    kind: str
+    """``newton`` or ``blocks``."""
+    blocks: tuple[tuple[int, int], ...]
+    """Coefficients [start, stop) of each block."""
+    stride: int
+
+
+def choose_metric(n_rows: int, n_classes: int, layout: Layout) -> Metric:
+    """The full Hessian where it is quick, else blocks: a function of the data's size alone."""
+    n = 1 + layout.width
+    size = n_classes * n
+    if size <= NEWTON_SIZE and n_rows * size**2 <= NEWTON_WORK and not layout.n_base:
+        return Metric("newton", ((0, n),), 1)
+    blocks = ((0, n),)
+    if layout.n_base:
+        q = layout.n_base + 1
+        blocks = ((0, 1), *((1 + k * q, 1 + (k + 1) * q) for k in range(len(layout.picks))))
+    work = n_rows * n_classes * sum((b - a) ** 2 for a, b in blocks)
+    return Metric("blocks", blocks, max(1, int(work / BLOCK_WORK)))
+
+
+def evaluation_fold(layout: Layout, theta: np.ndarray, single: bool) -> Fold:
+    """Fold: (loss, gradient (K, 1 + width)) of the loss at theta."""
+    return Fold(
+        partial(_start_evaluation, theta.shape),
+        partial(_add_evaluation, layout, theta, single),
+        _add,
+        _evaluated,
+    )
+
+
+def curvature_fold(layout: Layout, theta: np.ndarray, metric: Metric) -> Fold:
+    """Fold: the Hessian of the loss (size, size), or its blocks, for each class a list."""
+    if metric.kind == "newton":
+        start = partial(_start_hessian, theta.size)
+        return Fold(start, partial(_add_hessian, layout, theta), _add, _hessian)
+    return Fold(
+        partial(_start_blocks, len(theta), metric),
+        partial(_add_blocks, layout, theta, metric),
+        _add,
+        partial(_scaled, metric.stride),
+    )
+
+
+def _start_evaluation(shape: tuple[int, int]) -> State:
+    return {"loss": 0.0, "gradient": np.zeros(shape)}
+
+
+def _add_evaluation(
+    layout: Layout, theta: np.ndarray, single: bool, state: State, chunk: Chunk
+) -> State:
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    design = rows.design if single else _doubled(rows.design)
+    loss, rho = margin_softmax(design.forward(theta), rows.codes)
+    rho[np.arange(len(rho)), rows.codes] -= 1.0
+    rho *= rows.share[:, None]
+    state["loss"] += float(rows.share @ loss)
+    state["gradient"] += design.backward(rho)
+    return state
+
+
+def _evaluated(state: State) -> tuple[float, np.ndarray]:
+    return state["loss"], state["gradient"]
+
+
+def _doubled(design: Any) -> Any:
+    """The design in float64: few coefficients are solved for to float64's rounding."""
+    if design.__class__.__name__ == "Dense" and design.A.dtype != np.float64:
+        return type(design)(design.A.astype(np.float64))
+    return design
+
+
+def _start_hessian(size: int) -> State:
+    return {"H": np.zeros((size, size))}
+
+
+def _add_hessian(layout: Layout, theta: np.ndarray, state: State, chunk: Chunk) -> State:
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    A = rows.design.A.astype(np.float64, copy=False)
+    _, rho = margin_softmax(A @ theta.T, rows.codes)
+    K, n = theta.shape
+    H = state["H"].reshape(K, n, K, n)
+    for k in range(K):
+        left = A * (rows.share * rho[:, k])[:, None]
+        H[k, :, k, :] += left.T @ A
+        for j in range(k + 1):
+            H[k, :, j, :] -= left.T @ (A * rho[:, j, None])
+    return state
+
+
+def _hessian(state: State) -> list[np.ndarray]:
+    H = state["H"]  # blocks above the diagonal were left out
+    lower = np.tril(H)
+    return [lower + np.tril(H, -1).T]
+
+
+def _start_blocks(n_classes: int, metric: Metric) -> State:
+    return {
+        f"{k}-{a}": np.zeros((b - a, b - a)) for k in range(n_classes) for a, b in metric.blocks
+    }
+
+
+def _add_blocks(
+    layout: Layout, theta: np.ndarray, metric: Metric, state: State, chunk: Chunk
+) -> State:
+    cut = slice(None, None, metric.stride)
+    if metric.stride > 1:
+        states = {name: values[cut] for name, values in chunk.state.items()}
+        chunk = Chunk(np.empty(0), rows=chunk.rows[cut], state=states)
+    rows = rows_of(layout, chunk)
+    if not len(rows.codes):
+        return state
+    _, rho = margin_softmax(rows.design.forward(theta), rows.codes)
+    for k in range(len(theta)):
+        h = rho[:, k] * (1.0 - rho[:, k])
+        heavy = h > LIGHT
+        h *= rows.share
+        for a, b in metric.blocks:
+            state[f"{k}-{a}"] += rows.design.gram(h, heavy, a, b)
+    return state
+
+
+def _add(a: State, b: State) -> State:
+    for key in a:
+        a[key] += b[key]
+    return a
+
+
+def _scaled(stride: int, state: State) -> list[np.ndarray]:
+    return [stride * block for block in state.values()]
