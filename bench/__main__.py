@@ -32,7 +32,9 @@ def main(argv=None):
     parser.add_argument(
         "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
     )
-    parser.add_argument("--rows", type=int, default=0, help="of a scale run (pursuit-tables)")
+    parser.add_argument(
+        "--rows", type=int, default=0, help="of generated sets (pursuit-tables, supersparse-tables)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"

@@ -1,6 +1,8 @@
 """The tables of the super-sparse paper (Biggio 2015), and what it leaves out: compression at scale.
 
-python -m bench supersparse-tables [--only faces|regression|compress|scale]
+python -m bench supersparse-tables [--only faces|regression|compress|scale] [--rows N]
+
+``--rows``: of the generated regression sets and of the scale run, 10 M each if not said.
 """
 
 from . import supersparse_compress, supersparse_faces, supersparse_regression, supersparse_scale

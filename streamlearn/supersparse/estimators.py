@@ -93,37 +93,6 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
     True
     """
 
-    def __init__(
-        self,
-        n_prototypes=10,
-        *,
-        similarity="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        ridge=1e-6,
-        repulsion=0.0,
-        init="rows",
-        neighbours=None,
-        schedule="all",
-        n_passes=20,
-        tol=1e-3,
-        random_state=0,
-    ):
-        self.n_prototypes = n_prototypes
-        self.similarity = similarity
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.ridge = ridge
-        self.repulsion = repulsion
-        self.init = init
-        self.neighbours = neighbours
-        self.schedule = schedule
-        self.n_passes = n_passes
-        self.tol = tol
-        self.random_state = random_state
-
 
 class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
     """Classifier whose decision is a sum of similarities to a few prototypes, learned themselves.
@@ -183,20 +152,22 @@ history_, n_features_in_, feature_names_in_, n_passes_
         tol=1e-3,
         random_state=0,
     ):
-        self.n_prototypes = n_prototypes
         self.loss = loss
-        self.similarity = similarity
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.ridge = ridge
-        self.repulsion = repulsion
-        self.init = init
-        self.neighbours = neighbours
-        self.schedule = schedule
-        self.n_passes = n_passes
-        self.tol = tol
-        self.random_state = random_state
+        super().__init__(
+            n_prototypes,
+            similarity=similarity,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            ridge=ridge,
+            repulsion=repulsion,
+            init=init,
+            neighbours=neighbours,
+            schedule=schedule,
+            n_passes=n_passes,
+            tol=tol,
+            random_state=random_state,
+        )
 
     def _finish(self, run, dataset, rows, whole) -> Certificate:
         certificate = super()._finish(run, dataset, rows, whole)
