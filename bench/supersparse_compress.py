@@ -19,6 +19,8 @@ TRAIN_ROWS, TEST_ROWS = 10_000, 20_000
 
 def run(session):
     for name, task in tasks(session.options).items():
+        if not session.wants(f"compress: {name}"):
+            continue
         X, y, X_test, y_test, C, gamma = task()
         one_task(session, name, X, y, X_test, y_test, C, gamma)
 

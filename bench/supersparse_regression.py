@@ -27,6 +27,8 @@ TRAIN_ROWS, GENERATED_ROWS = 5_000, 10_000_000
 def run(session):
     rng = np.random.default_rng(session.options.seed)
     for name, make in tasks(session.options).items():
+        if not session.wants(f"regression: {name}"):
+            continue
         say(f"regression: {name}")
         X, y, tests, source = make(rng)
         for method, (predict, m) in methods(X, y, source, rng).items():
