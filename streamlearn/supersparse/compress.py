@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,11 +16,11 @@ from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..engine.scratch import scratch_allowed
-from ..engine.settle import settled
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
 from ..estimator.fitting import conclude, identity, replan
 from ..estimator.inputs import open_data
+from ..estimator.levels import settle_training
 from ..estimator.persistence import fitted_tree, restore_fitted
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, run_fold
@@ -101,7 +102,8 @@ def compress(
         model.classes_ = np.asarray(estimator.classes_)
     model._validate_params()
     answers = answers_of(estimator)
-    with settled(replace(open_data(X), target=None)) as dataset:
+    with ExitStack() as stack:
+        dataset = settle_training(model, replace(open_data(X), target=None), stack)
         dataset = with_features_of(estimator, dataset, model)
         costs = _Costs(model, dataset)
         run = Run(

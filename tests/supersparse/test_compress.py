@@ -91,6 +91,14 @@ def test_an_interrupted_compression_goes_on_to_the_same_bits(monkeypatch, tmp_pa
     assert again.certificate_ == model.certificate_
 
 
+def test_a_compressed_model_can_be_saved(svm, tmp_path):
+    X, _ = moons()
+    model = sl.compress(svm, X, 4)
+    sl.save(model, tmp_path / "model.slm")
+    loaded = sl.load(tmp_path / "model.slm")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
 def test_a_checkpoint_of_another_model_or_other_parameters_is_refused(svm, tmp_path):
     X, y = moons()
     sl.compress(svm, X, 4, checkpoint=tmp_path)
