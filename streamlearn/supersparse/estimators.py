@@ -20,12 +20,12 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         g(x) = b + sum_j beta_j s(x, z_j)
 
     over beta, b and the prototypes z_j (Biggio 2015, eqs. 1-3; the paper's lambda is ridge W,
-    W = sum_i u_i).  The warm start is one large mini-batch: prototypes are sought on a sample of the
-    rows in memory (at most an eighth of the memory budget, 128 MiB without one) by L-BFGS, and the
-    one that is missed least, such as one of two that have met, is put where it helps most while
-    that lowers the objective.  Then reads of all rows move them: one read an iteration, which
-    scores three steps exactly and gives the gradients for the next.  The objective never rises.  It
-    is not convex: another `random_state` may end elsewhere.
+    W = sum_i u_i).  The warm start is one large mini-batch: prototypes are sought on a sample
+    of the rows in memory (at most an eighth of the memory budget, 128 MiB without one) by
+    L-BFGS, and the one that is missed least, such as one of two that have met, is put where it
+    helps most while that lowers the objective.  Then reads of all rows move them: one read an
+    iteration, which scores three steps exactly and gives the gradients for the next.  The
+    objective never rises.  It is not convex: another `random_state` may end elsewhere.
 
     Rows that fit the sample: 2 reads, the summary and the one that proves the outcome.  Else 4 to
     20.  A read holds about 50 m^2 + 24 m p bytes a lane, m prototypes, p columns.
