@@ -245,6 +245,6 @@ def select(svm, vectors, similarity, gamma, m):
 
 def false_rejections(genuine, impostors, far):
     """Share of genuine claims at or below the threshold that lets in at most `far` impostors."""
-    accepted = int(np.floor(far * len(impostors)))
+    accepted = int(np.floor(far * len(impostors) + 1e-9))
     threshold = np.sort(impostors)[::-1][accepted]
     return float(np.mean(genuine <= threshold))
