@@ -34,7 +34,7 @@ def main(argv=None):
         "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
     )
     parser.add_argument(
-        "--rows", type=int, default=0, help="of a scale run (pursuit-tables), of the pieces'"
+        "--rows", type=int, default=0, help="of generated sets and scale runs (the tables)"
     )
     parser.add_argument(
         "--templates", type=int, default=1000, help="of patches (shareboost-tables)"

@@ -3,6 +3,11 @@
 Half of the clients are enrolled, five training images each; the others are impostors of the test
 only.  Eigenfaces to 95 % of the variance and an RBF, or a similarity without gradient: correlation
 of image patches, each free to move by a pixel, in place of elastic bunch graph matching.
+
+The targets are the SVM's decisions, as the paper advises; they are asked for not at the hundred
+training images alone, which are fewer than the numbers that two prototypes have, but at images
+transplanted as well: an image of a client plus the difference of two images of another.  A curve of
+FRR against FAR for each similarity is drawn into the results' folder.
 """
 
 import os
@@ -19,19 +24,25 @@ FARS = (0.001, 0.01, 0.05)
 SHAPE = (28, 23)
 PATCH, SHIFT = 7, 1
 RIDGE = 1e-4
-"""A hundred images in sixty dimensions: more than the default."""
+TOL = 0.1
+"""Of the search without gradient: it ends when no move lowers the objective by 1e-4 of itself."""
+TRANSPLANTED = {"eigenfaces + RBF": 1000, "moving patches": 300}
+CURVE = np.arange(1, 41) / 200
 
 
 def run(session):
     images, subject = faces(session.options.tiny)
     splits = 1 if session.options.tiny else 5
     for matching, sizes in (("eigenfaces + RBF", (10, 2)), ("moving patches", (5, 5))):
+        if not session.wants(f"faces: {matching}"):
+            continue
         scores = {}
         for split in range(splits):
             say(f"faces: {matching}, split {split + 1} of {splits}")
             one_split(images, subject, matching, sizes, session.options.seed + split, scores)
+        draw(session, matching, scores)
         for method, found in scores.items():
-            rates = np.mean([rates for rates, _ in found], axis=0).tolist()
+            rates = np.mean([rates for rates, _, _ in found], axis=0).tolist()
             shown = {f"FRR at {far:.1%} FAR": r for far, r in zip(FARS, rates, strict=True)}
             session.add(
                 {
@@ -39,10 +50,32 @@ def run(session):
                     "data": "att_faces" if len(images) == 400 else "generated faces",
                     "similarity": matching,
                     "method": method,
-                    "matchings": float(np.mean([n for _, n in found])),
+                    "matchings": float(np.mean([n for _, _, n in found])),
                     **shown,
                 }
             )
+
+
+def draw(session, matching, scores):
+    """FRR against FAR, thresholds of the clients' own, the mean over clients and splits."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return
+    figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+    for method, found in scores.items():
+        curve = np.mean([curve for _, curve, _ in found], axis=0)
+        ax.plot(100 * CURVE, 100 * curve, label=f"{method} ({np.mean([n for *_, n in found]):.3g})")
+    ax.set_xscale("log")
+    ax.set_xlabel("false acceptances, %")
+    ax.set_ylabel("false rejections, %")
+    ax.set_title(matching)
+    ax.legend(fontsize="small")
+    session.options.results.mkdir(parents=True, exist_ok=True)
+    figure.savefig(
+        session.options.results / f"supersparse-faces-{matching.split()[0]}.png", dpi=120
+    )
+    plt.close(figure)
 
 
 def faces(tiny):
@@ -72,9 +105,13 @@ def one_split(images, subject, matching, sizes, seed, scores):
     for client in enrolled:
         y = (subject[train] == client).astype(int)
         genuine = [i for i in test if subject[i] == client]
-        for method, model, n in verifiers(X[train], y, similarity, gamma, sizes):
-            rates = [false_rejections(model(X[genuine]), model(X[impostors]), far) for far in FARS]
-            scores.setdefault(method, []).append((rates, n))
+        rows = transplanted(X[train], subject[train], y, TRANSPLANTED[matching])
+        for method, model, n in verifiers(X[train], y, rows, similarity, gamma, sizes):
+            claims = model(X[genuine]), model(X[impostors])
+            rates, curve = (
+                [false_rejections(*claims, far) for far in fars] for fars in (FARS, CURVE)
+            )
+            scores.setdefault(method, []).append((rates, curve, n))
 
 
 def represent(images, train, matching):
@@ -92,31 +129,41 @@ def represent(images, train, matching):
 
 
 def moving_patches(X, Z):
-    """(n, m): mean over patches of the best correlation within a shift of one pixel, squared up."""
-    a, b = X.reshape(-1, *SHAPE), Z.reshape(-1, *SHAPE)
-    total = np.zeros((len(a), len(b)))
-    n = 0
-    for i in range(SHIFT, SHAPE[0] - PATCH - SHIFT + 1, PATCH):
-        for j in range(SHIFT, SHAPE[1] - PATCH - SHIFT + 1, PATCH):
-            fixed = unit(b[:, i : i + PATCH, j : j + PATCH])
-            best = np.full(total.shape, -1.0)
-            for di in range(-SHIFT, SHIFT + 1):
-                for dj in range(-SHIFT, SHIFT + 1):
-                    part = a[:, i + di : i + di + PATCH, j + dj : j + dj + PATCH]
-                    np.maximum(best, unit(part) @ fixed.T, out=best)
-            total += best
-            n += 1
-    return total / n
+    """(n, m): mean over patches of the best correlation within a shift of one pixel."""
+    a, b = unit(X.astype(np.float32)[:, WINDOWS]), unit(Z.astype(np.float32)[:, WINDOWS[:, MIDDLE]])
+    n, patches, shifts, pixels = a.shape
+    a = a.transpose(1, 0, 2, 3).reshape(patches, n * shifts, pixels)
+    correlation = (a @ b.transpose(1, 2, 0)).reshape(patches, n, shifts, len(Z))
+    return correlation.max(axis=2).mean(axis=0).astype(np.float64)
+
+
+def windows():
+    """(patches, shifts, pixels) the numbers of the pixels of each patch at each of its places."""
+    high, wide = (range(SHIFT, side - PATCH - SHIFT + 1, PATCH) for side in SHAPE)
+    moves = range(-SHIFT, SHIFT + 1)
+    square = np.add.outer(np.arange(PATCH) * SHAPE[1], np.arange(PATCH)).ravel()
+    corners = [
+        [(i + di) * SHAPE[1] + j + dj for di in moves for dj in moves] for i in high for j in wide
+    ]
+    return np.array(corners)[:, :, None] + square
+
+
+WINDOWS = windows()
+MIDDLE = WINDOWS.shape[1] // 2
 
 
 def unit(patches):
-    flat = patches.reshape(len(patches), -1)
-    flat = flat - flat.mean(axis=1, keepdims=True)
-    return flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-9)
+    """Patches less their means, of length 1."""
+    patches = patches - patches.mean(axis=-1, keepdims=True)
+    size = np.sqrt((patches**2).sum(axis=-1, keepdims=True))
+    return patches / np.maximum(size, 1e-6)
 
 
-def verifiers(X, y, similarity, gamma, sizes):
-    """(name, rows -> scores, matchings) of the SVM, of selected vectors, and of ours."""
+def verifiers(X, y, rows, similarity, gamma, sizes):
+    """(name, rows -> scores, matchings) of the SVM, of selected vectors, and of ours.
+
+    Ours is regressed on the training images' labels, and on the SVM's decisions at `rows`.
+    """
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC
 
@@ -136,29 +183,39 @@ def verifiers(X, y, similarity, gamma, sizes):
     kept, alpha = select(svm, vectors, similarity, gamma, selected)
     compare = similarity if gamma is None else rbf(gamma)
     yield f"SVM, {selected} vectors kept", lambda rows: compare(rows, kept) @ alpha, len(kept)
-    rows = mixtures(X, y)
+    start = np.vstack([centres(X[y == 1], ours // 2), centres(X[y == 0], ours - ours // 2)])
     for what, (A, target) in {
         "labels": (X, 2.0 * y - 1.0),
         "the SVM's decisions": (rows, score(rows)),
     }.items():
         model = sl.SuperSparseRegressor(
-            ours, similarity=similarity, gamma=gamma or 1.0, ridge=RIDGE
+            ours,
+            similarity=similarity,
+            gamma=gamma or 1.0,
+            ridge=RIDGE,
+            init=start,
+            tol=TOL if gamma is None else 1e-3,
         )
         yield f"super-sparse on {what}", model.fit(A, target).predict, ours
 
 
-def mixtures(X, y):
-    """The images and twice as many convex combinations of two, half of them with the client's.
+def centres(X, m):
+    from sklearn.cluster import KMeans
 
-    A machine's decisions can be asked for anywhere: a hundred images alone are fewer than the
-    numbers that two prototypes have.
+    return KMeans(m, n_init=2, random_state=0).fit(X).cluster_centers_
+
+
+def transplanted(X, subject, y, n):
+    """The training images, and n of them that differ as two images of another client do.
+
+    Half of these are of the client whose images y marks.
     """
     rng = np.random.default_rng(0)
-    m = 2 * len(X)
-    a, b = rng.integers(0, len(X), (2, m))
-    a[: m // 2] = rng.choice(np.flatnonzero(y), m // 2)
-    share = rng.random((m, 1))
-    return np.vstack([X, share * X[a] + (1 - share) * X[b]])
+    pairs = np.argwhere((subject[:, None] == subject) & ~np.eye(len(X), dtype=bool))
+    base = rng.integers(0, len(X), n)
+    base[: n // 2] = rng.choice(np.flatnonzero(y), n // 2)
+    first, second = pairs[rng.integers(0, len(pairs), n)].T
+    return np.vstack([X, X[base] + X[first] - X[second]])
 
 
 def rbf(gamma):
@@ -188,6 +245,6 @@ def select(svm, vectors, similarity, gamma, m):
 
 def false_rejections(genuine, impostors, far):
     """Share of genuine claims at or below the threshold that lets in at most `far` impostors."""
-    accepted = int(np.floor(far * len(impostors)))
+    accepted = int(np.floor(far * len(impostors) + 1e-9))
     threshold = np.sort(impostors)[::-1][accepted]
     return float(np.mean(genuine <= threshold))

@@ -1,4 +1,4 @@
-"""Scale: 10 M rows x 20 columns, m = 50, in a 512 MiB budget; what a read costs beside decoding.
+"""Scale: 10 M rows x 20 columns (``--rows``), m = 50, 512 MiB budget; a read beside decoding.
 
 The ratio is CPU seconds of a read that scores one candidate (its equations and its gradients) over
 the larger of decoding alone, and similarities and products alone on rows in memory.
@@ -21,7 +21,7 @@ from .run import mib
 
 def run(session):
     tiny = session.options.tiny
-    rows, columns, m = (8_000, 8, 5) if tiny else (10_000_000, 20, 50)
+    rows, columns, m = (8_000, 8, 5) if tiny else (session.options.rows or 10_000_000, 20, 50)
     task = data.generated(session.options.data, rows, columns, seed=session.options.seed)
     report = session.measure(
         "supersparse",

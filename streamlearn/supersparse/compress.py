@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-import warnings
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.source import Chunk, Csr, Ref, SourceReader
+from ..data.select import keep_rows
+from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..engine.scratch import scratch_allowed
-from ..engine.settle import settled
+from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
-from ..estimator.fitting import conclude, replan
-from ..estimator.inputs import is_named, open_data
+from ..estimator.fitting import conclude, identity, replan
+from ..estimator.inputs import open_data
+from ..estimator.levels import settle_training
+from ..estimator.persistence import fitted_tree, restore_fitted
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, run_fold
 from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
+from .answers import AnsweredSource, answers_of, with_features_of
+from .deviation import deviation_fold
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
-from .model import settled_number, similarity_for
+from .parameters import settled_number, similarity_for
 from .prototypes import Problem
 from .sample import SampleObjective
 
-
-class Deviation(NamedTuple):
-    """How a compressed model differs from its original, over rows."""
-
-    agreement: float
-    """Share of rows that both give the same class; 1 for regressors."""
-    rms: float
-    """Root of the mean squared difference of the decisions."""
-    largest: float
-    """Largest difference of a decision."""
-    weight: float
-    """Sum of the rows' weights; without weights their number."""
+PROBE_ROWS, PROBE_NBYTES = 64, 1 << 20
+"""Rows on which a resumed compression asks the original again, and the most they may take."""
 
 
 def compress(
@@ -47,18 +42,8 @@ def compress(
     X: Any,
     n_prototypes: int,
     *,
-    similarity: Any = "rbf",
-    gamma: Any = "scale",
-    degree: int = 3,
-    coef0: float = 1.0,
-    ridge: float = 1e-6,
-    repulsion: float = 0.0,
-    init: Any = "rows",
-    neighbours: Any = None,
-    schedule: str = "all",
-    n_passes: int = 20,
-    tol: float = 1e-3,
-    random_state: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    **parameters: Any,
 ) -> SuperSparseClassifier | SuperSparseRegressor:
     """A super-sparse model that answers as a fitted one does (Biggio 2015, section III).
 
@@ -75,10 +60,13 @@ def compress(
     X : array-like, frame, sparse matrix, dask collection, path or Dataset
         Unlabelled rows; a target column of a Dataset is left unread.
     n_prototypes : int
-    similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
-tol, random_state
-        As in `SuperSparseRegressor`.  ``gamma="scale"`` is what an `SVC` fitted to the same rows
-        uses by default.
+    checkpoint : path, optional
+        Folder or URL where the compression keeps its progress.  Run the same line again after a
+        kill, and it goes on to the same bits; run it after the end, and the model is there without
+        a read.
+    **parameters
+        Of `SuperSparseRegressor` by name: `similarity`, `gamma`, `ridge`, `init`, `n_passes`, ...
+        ``gamma="scale"`` is what an `SVC` fitted to the same rows uses by default.
 
     Returns
     -------
@@ -89,9 +77,12 @@ tol, random_state
     Raises
     ------
     TypeError
-        If the estimator has no numbers to regress on.
+        If the estimator has no numbers to regress on, or a parameter is unknown.
     NotFittedError
         If it is not fitted.
+    CheckpointError
+        If the checkpoint was made with other parameters, other data, or a model that gives other
+        answers.
 
     Examples
     --------
@@ -105,36 +96,33 @@ tol, random_state
     ((10, 2), True)
     """
     check_is_fitted(estimator)
-    kind = SuperSparseRegressor
-    parameters: dict[str, Any] = {}
+    model = SuperSparseRegressor(n_prototypes, **parameters)
     if hasattr(estimator, "classes_"):
-        kind, parameters = SuperSparseClassifier, {"loss": "squared_error"}
-    model = kind(
-        n_prototypes,
-        similarity=similarity,
-        gamma=gamma,
-        degree=degree,
-        coef0=coef0,
-        ridge=ridge,
-        repulsion=repulsion,
-        init=init,
-        neighbours=neighbours,
-        schedule=schedule,
-        n_passes=n_passes,
-        tol=tol,
-        random_state=random_state,
-        **parameters,
-    )
-    model._validate_params()
-    if hasattr(estimator, "classes_"):
+        model = SuperSparseClassifier(n_prototypes, loss="squared_error", **parameters)
         model.classes_ = np.asarray(estimator.classes_)
+    model._validate_params()
     answers = answers_of(estimator)
-    with settled(replace(open_data(X), target=None)) as dataset:
-        dataset = _with_features_of(estimator, dataset, model)
+    with ExitStack() as stack:
+        dataset = settle_training(model, replace(open_data(X), target=None), stack)
+        dataset = with_features_of(estimator, dataset, model)
         costs = _Costs(model, dataset)
-        run = Run(dataset, plan_fit(costs, dataset), name="compress", identity={})
+        run = Run(
+            dataset,
+            plan_fit(costs, dataset),
+            name="compress",
+            identity=identity(model, dataset, None) | {"original": type(estimator).__name__},
+            checkpoint=checkpoint,
+        )
         with run:
-            _fit(model, run, dataset, answers, costs)
+            finished = run.finished
+            if finished is None:
+                probe = _fit(model, run, dataset, answers, costs, checkpoint)
+                tree = {"model": fitted_tree(model), "deviation": model.deviation_, "probe": probe}
+                run.finish(tree)
+            else:
+                _check_original(answers, finished["probe"], checkpoint)
+                restore_fitted(model, finished["model"])
+                model.deviation_ = finished["deviation"]
     warn_unless_converged("compress", model.certificate_)
     return model
 
@@ -163,7 +151,16 @@ class _Costs(NamedTuple):
         return self.model._sample_rows(dataset)
 
 
-def _fit(model: Any, run: Run, dataset: Any, answers: Callable, costs: _Costs) -> None:
+class _Probe(NamedTuple):
+    """A few rows and the original's answers: tells a resumed run whether it is the same model."""
+
+    X: Any
+    answers: np.ndarray
+
+
+def _fit(
+    model: Any, run: Run, dataset: Any, answers: Callable, costs: _Costs, checkpoint: Any
+) -> _Probe:
     """Summary and sample, answers, search, and what the outcome differs by."""
     read = SampledRead(run.fold, model._sample_rows(dataset), model.random_state)
     summary = collect_summary(read, dataset, summary_state_bytes(run.plan))
@@ -172,6 +169,12 @@ def _fit(model: Any, run: Run, dataset: Any, answers: Callable, costs: _Costs) -
     summary.require_finite(lambda row: dataset.store.place(row, row + 1))
     replan(run, costs._needs(dataset, summary))
     sample = read.sample().chunk()
+    probe = run.restore("original")
+    if probe is None:
+        probe = _probe(sample, answers)
+        run.commit("original", probe)
+    else:
+        _check_original(answers, probe, checkpoint)
     weight = sample.n_rows if sample.weight is None else float(sample.weight.sum())
     whole = weight >= summary.total_weight * (1 - 1e-12)
     sample.y = answers(sample.X)
@@ -197,6 +200,25 @@ def _fit(model: Any, run: Run, dataset: Any, answers: Callable, costs: _Costs) -
     classify = hasattr(model, "classes_")
     model.deviation_ = reading.fold(deviation_fold(model, classify), source, name="deviation")
     conclude(model, run, certificate)
+    return probe
+
+
+def _probe(sample: Chunk, answers: Callable) -> _Probe:
+    n_rows = max(1, min(PROBE_ROWS, PROBE_NBYTES // (8 * sample.X.shape[1])))
+    X = keep_rows(sample, np.arange(sample.n_rows) < n_rows, in_place=False).X
+    return _Probe(X, answers(X))
+
+
+def _check_original(answers: Callable, probe: _Probe, place: Any) -> None:
+    """Refuse a checkpoint of another model, which its answers give away."""
+    now = answers(probe.X)
+    if now.shape == probe.answers.shape and np.allclose(now, probe.answers, rtol=1e-6, atol=1e-9):
+        return
+    raise CheckpointError(
+        f"checkpoint {place} belongs to another model: the one given answers otherwise on the "
+        f"{len(now)} rows that are kept to tell; use another folder, or remove this one to start "
+        "anew"
+    )
 
 
 def _as_it_is(chunk: Chunk) -> Chunk:
@@ -211,142 +233,3 @@ class _InMemory:
 
     def fold(self, fold: Fold, source: Any = None, *, name: str) -> Any:
         return run_fold(fold, [self._sample])
-
-
-def deviation_fold(model: Any, classify: bool) -> Fold[np.ndarray, Deviation]:
-    """Fold: the `Deviation` of a fitted model from ``chunk.y``, the original's decisions."""
-    return Fold(partial(np.zeros, 4), partial(_compare, model, classify), _add, _share)
-
-
-def _compare(model: Any, classify: bool, sums: np.ndarray, chunk: Chunk) -> np.ndarray:
-    if not chunk.n_rows:
-        return sums
-    mine = model._decision_chunk(chunk)
-    theirs = chunk.y.reshape(mine.shape)
-    u = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-    same = np.ones(chunk.n_rows, bool)
-    if classify:
-        both = [d > 0 if d.ndim == 1 else d.argmax(axis=1) for d in (mine, theirs)]
-        same = both[0] == both[1]
-    off = np.abs(mine - theirs)
-    squares = off**2 if off.ndim == 1 else (off**2).sum(axis=1)
-    largest = off[u > 0].max(initial=0.0)
-    return _add(sums, np.array([u.sum(), u @ same, u @ squares, largest]))
-
-
-def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    out = a + b
-    out[3] = max(a[3], b[3])
-    return out
-
-
-def _share(sums: np.ndarray) -> Deviation:
-    weight, same, squares, largest = sums.tolist()
-    total = max(weight, np.finfo(np.float64).tiny)
-    return Deviation(same / total, float(np.sqrt(squares / total)), largest, weight)
-
-
-def answers_of(estimator: Any) -> Callable[[Any], np.ndarray]:
-    """A function of rows that gives the estimator's decisions as (n, T) float64."""
-    if hasattr(estimator, "classes_"):
-        for method in ("decision_function", "predict_proba"):
-            if hasattr(estimator, method):
-                return partial(_answer, estimator, method, len(estimator.classes_))
-        raise TypeError(
-            f"{type(estimator).__name__} has neither decision_function nor predict_proba: there "
-            "are no numbers to regress on; fit it with probabilities, or use another model"
-        )
-    if not hasattr(estimator, "predict"):
-        raise TypeError(f"{type(estimator).__name__} has no predict; compress needs a predictor")
-    return partial(_answer, estimator, "predict", 0)
-
-
-def _answer(estimator: Any, method: str, n_classes: int, X: Any) -> np.ndarray:
-    if isinstance(X, Csr):
-        from scipy.sparse import csr_matrix
-
-        X = csr_matrix((X.data, X.indices, X.indptr), X.shape)
-    with warnings.catch_warnings():
-        # rows come by number here; their columns were put in the estimator's order beforehand
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        out = np.asarray(getattr(estimator, method)(X), np.float64)
-    if method == "predict_proba" and n_classes == 2:
-        out = 2.0 * out[:, 1] - 1.0
-    out = out.reshape(X.shape[0], -1)
-    wanted = 1 if n_classes == 2 else n_classes
-    if n_classes and out.shape[1] != wanted:
-        raise TypeError(
-            f"{type(estimator).__name__}.{method} gives {out.shape[1]} columns for {n_classes} "
-            "classes; compress needs one for each class (decision_function_shape='ovr')"
-        )
-    if not n_classes and out.shape[1] != 1:
-        raise TypeError(
-            f"{type(estimator).__name__}.predict gives {out.shape[1]} columns; compress takes "
-            "regressors of one target: compress each output of its own"
-        )
-    if not np.isfinite(out).all():
-        raise ValueError(f"{type(estimator).__name__}.{method} gave values that are not finite")
-    return out
-
-
-def _with_features_of(estimator: Any, dataset: Any, model: Any) -> Any:
-    """The columns in the estimator's order; sets the model's feature attributes."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is not None and is_named(dataset):
-        dataset = dataset.select([str(name) for name in names])
-        model.feature_names_in_ = np.asarray(names, dtype=object)
-    wanted = getattr(estimator, "n_features_in_", dataset.n_features)
-    if dataset.n_features != wanted:
-        raise ValueError(
-            f"X has {dataset.n_features} features, but {type(estimator).__name__} was fitted with "
-            f"{wanted}"
-        )
-    model.n_features_in_ = dataset.n_features
-    return dataset
-
-
-@dataclass(frozen=True)
-class AnsweredSource:
-    """A dataset whose chunks carry an estimator's answers as `y`, evaluated at each read."""
-
-    dataset: Any
-    answers: Callable[[Any], np.ndarray]
-
-    def __getattr__(self, name: str) -> Any:
-        # Only names this class lacks come here; "dataset" itself is missing while unpickling.
-        if name.startswith("__") or name == "dataset":
-            raise AttributeError(name)
-        return getattr(self.dataset, name)
-
-    def with_slice_rows(self, n_rows: int) -> AnsweredSource:
-        return replace(self, dataset=self.dataset.with_slice_rows(n_rows))
-
-    def reader(self) -> _AnsweredReader:
-        return _AnsweredReader(self, self.dataset.reader())
-
-    def partition_chunk(self, block: Any, ref: Ref) -> Chunk:
-        return self.code(self.dataset.partition_chunk(block, ref))
-
-    def code(self, chunk: Chunk) -> Chunk:
-        if chunk.n_rows:
-            chunk.y = self.answers(chunk.X)
-        else:
-            chunk.y = np.empty((0, 1))
-        return chunk
-
-
-class _AnsweredReader:
-    """Reads chunks with answers."""
-
-    def __init__(self, source: AnsweredSource, reader: SourceReader) -> None:
-        self._source, self._reader = source, reader
-
-    def read(self, ref: Ref) -> Chunk:
-        return self._source.code(self._reader.read(ref))
-
-    def __enter__(self) -> _AnsweredReader:
-        self._reader = self._reader.__enter__()
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self._reader.__exit__(*exc)

@@ -72,7 +72,7 @@ def descend(
     if tilt is None and problem.one_at_a_time:
         return one_at_a_time(sample, Z, tol=tol, rho=rho, rounds=min(max_iter, ROUNDS))
     if not problem.similarity.has_gradient:
-        return creep(sample, Z, rho=rho, max_iter=max_iter)
+        return creep(sample, Z, tol=max(tol, TRIAL_TOL), rho=rho, max_iter=max_iter)
     unit, low = length_of(problem.similarity), lowest(problem.similarity)
     shape = Z.shape
 
@@ -129,11 +129,17 @@ def descend(
 
 
 def creep(
-    sample: SampleObjective, Z: np.ndarray, *, rho: float = 0.0, max_iter: int = ITERATIONS
+    sample: SampleObjective,
+    Z: np.ndarray,
+    *,
+    tol: float,
+    rho: float = 0.0,
+    max_iter: int = ITERATIONS,
 ) -> tuple[np.ndarray, float]:
     """Steps by the heuristic of eq. 7, each accepted by the exact objective; (Z, value).
 
-    All prototypes move together; where that no longer helps, one at a time.
+    All prototypes move together; where that no longer lowers the objective by `tol` of itself, one
+    at a time.
     """
 
     def value_of(at: np.ndarray, solution: Solution) -> float:
@@ -148,7 +154,7 @@ def creep(
         sample.equations(Z)
         moved = Z + step * heuristic(sample, Z, solution.theta) * mask[:, None]
         trial = sample.solution(moved)
-        if value_of(moved, trial) < value * (1 - 1e-6):
+        if value_of(moved, trial) < value * (1 - tol):
             Z, solution, value = moved, trial, value_of(moved, trial)
             step, waiting = min(2.0 * step, 1.0), 0
             masks = [np.ones(len(Z), bool)]

@@ -20,10 +20,12 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         g(x) = b + sum_j beta_j s(x, z_j)
 
     over beta, b and the prototypes z_j (Biggio 2015, eqs. 1-3; the paper's lambda is ridge W,
-    W = sum_i u_i).  The prototypes are sought on a sample of the rows in memory (at most an eighth
-    of the memory budget, 128 MiB without one), then moved by reads of all rows: one read an
-    iteration, which scores three steps exactly and gives the gradients for the next.  The objective
-    never rises.  It is not convex: another `random_state` may end elsewhere.
+    W = sum_i u_i).  The warm start is one large mini-batch: prototypes are sought on a sample
+    of the rows in memory (at most an eighth of the memory budget, 128 MiB without one) by
+    L-BFGS, and the one that is missed least, such as one of two that have met, is put where it
+    helps most while that lowers the objective.  Then reads of all rows move them: one read an
+    iteration, which scores three steps exactly and gives the gradients for the next.  The
+    objective never rises.  It is not convex: another `random_state` may end elsewhere.
 
     Rows that fit the sample: 2 reads, the summary and the one that proves the outcome.  Else 4 to
     20.  A read holds about 50 m^2 + 24 m p bytes a lane, m prototypes, p columns.
@@ -93,37 +95,6 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
     True
     """
 
-    def __init__(
-        self,
-        n_prototypes=10,
-        *,
-        similarity="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        ridge=1e-6,
-        repulsion=0.0,
-        init="rows",
-        neighbours=None,
-        schedule="all",
-        n_passes=20,
-        tol=1e-3,
-        random_state=0,
-    ):
-        self.n_prototypes = n_prototypes
-        self.similarity = similarity
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.ridge = ridge
-        self.repulsion = repulsion
-        self.init = init
-        self.neighbours = neighbours
-        self.schedule = schedule
-        self.n_passes = n_passes
-        self.tol = tol
-        self.random_state = random_state
-
 
 class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
     """Classifier whose decision is a sum of similarities to a few prototypes, learned themselves.
@@ -183,20 +154,22 @@ history_, n_features_in_, feature_names_in_, n_passes_
         tol=1e-3,
         random_state=0,
     ):
-        self.n_prototypes = n_prototypes
         self.loss = loss
-        self.similarity = similarity
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.ridge = ridge
-        self.repulsion = repulsion
-        self.init = init
-        self.neighbours = neighbours
-        self.schedule = schedule
-        self.n_passes = n_passes
-        self.tol = tol
-        self.random_state = random_state
+        super().__init__(
+            n_prototypes,
+            similarity=similarity,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            ridge=ridge,
+            repulsion=repulsion,
+            init=init,
+            neighbours=neighbours,
+            schedule=schedule,
+            n_passes=n_passes,
+            tol=tol,
+            random_state=random_state,
+        )
 
     def _finish(self, run, dataset, rows, whole) -> Certificate:
         certificate = super()._finish(run, dataset, rows, whole)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
 from .equations import error_of
+from .parameters import CONSTRAINTS, check_rows, settled_number, similarity_for
 from .prototypes import Candidate, Problem, candidates_fold
 from .rows import BLOCK_NBYTES, block_rows, dense_blocks
 from .sample import SampleObjective
 from .search import MOVES, RADII, Outcome, Point, drive, search
-from .similarity import BOUNDED, NAMES, Similarity, make_similarity
+from .similarity import Similarity, make_similarity
 from .start import first_prototypes
 
 SAMPLE_ROWS, ROWS_PER_ENTRY = 20_000, 20
@@ -25,20 +26,6 @@ SAMPLE_ROWS, ROWS_PER_ENTRY = 20_000, 20
 UNSET_BUDGET = 1 << 30
 """What the sample counts on when no budget is set; never the memory that happens to be free."""
 BUDGET_SHARE = 8
-
-CONSTRAINTS: dict[str, list[Any]] = {
-    "similarity": [StrOptions(set(NAMES)), callable, tuple],
-    "neighbours": [callable, None],
-    "schedule": [StrOptions({"all", "paper"})],
-    "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")],
-    "degree": [Interval(Integral, 1, None, closed="left")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
-    "ridge": [Interval(Real, 0, None, closed="left")],
-    "repulsion": [Interval(Real, 0, None, closed="left")],
-    "n_passes": [Interval(Integral, 2, None, closed="left")],
-    "tol": [Interval(Real, 0, None, closed="neither")],
-    "random_state": [Interval(Integral, 0, None, closed="left")],
-}
 
 
 class SuperSparseModel:
@@ -50,6 +37,37 @@ class SuperSparseModel:
         "init": [StrOptions({"k-means", "rows"}), "array-like"],
     }
     _accepts_sparse = True
+
+    def __init__(
+        self,
+        n_prototypes=10,
+        *,
+        similarity="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1.0,
+        ridge=1e-6,
+        repulsion=0.0,
+        init="rows",
+        neighbours=None,
+        schedule="all",
+        n_passes=20,
+        tol=1e-3,
+        random_state=0,
+    ):
+        self.n_prototypes = n_prototypes
+        self.similarity = similarity
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.ridge = ridge
+        self.repulsion = repulsion
+        self.init = init
+        self.neighbours = neighbours
+        self.schedule = schedule
+        self.n_passes = n_passes
+        self.tol = tol
+        self.random_state = random_state
 
     # What it costs.
 
@@ -229,57 +247,3 @@ def decisions(
             F[rows, t] = (S * beta).sum(axis=1)
     F += intercept
     return F
-
-
-def similarity_for(model: Any, columns: Any) -> Similarity:
-    """The similarity of a model's parameters for columns of this summary."""
-    name = model.similarity
-    if isinstance(name, tuple) and (len(name) != 2 or not all(map(callable, name))):
-        raise ValueError(f"similarity={name!r}: a tuple must be (similarity, vjp), two callables")
-    if model.neighbours is not None:
-        for word, value, wanted in (
-            ("similarity", callable(name), "a callable"),
-            ("init", not isinstance(model.init, str) or model.init == "rows", "'rows' or an array"),
-            ("schedule", model.schedule == "all", "'all'"),
-            ("repulsion", model.repulsion == 0, "0"),
-        ):
-            if not value:
-                raise ValueError(
-                    f"neighbours= makes prototypes structures; {word} must then be {wanted}, got "
-                    f"{getattr(model, word)!r}"
-                )
-    if model.repulsion > 0 and isinstance(name, str) and name not in BOUNDED:
-        raise ValueError(
-            f"repulsion={model.repulsion} with similarity={name!r}: prototypes would be driven "
-            f"apart without end; use repulsion=0 or one of {', '.join(BOUNDED)}"
-        )
-    if name == "chi2":
-        for column in columns:
-            if column.min < 0:
-                raise ValueError(
-                    f"column {column.name!r} holds {column.min:g}; similarity='chi2' needs values "
-                    ">= 0: shift the column with Dataset.map, or use another similarity"
-                )
-    means = np.array([column.mean for column in columns])
-    gamma = model.gamma
-    if gamma == "scale":
-        squares = np.array([column.variance + column.mean**2 for column in columns])
-        variance = squares.mean() - means.mean() ** 2
-        gamma = settled_number(1.0 / (len(columns) * variance)) if variance > 0 else 1.0
-    centre = means.astype(np.float32).astype(np.float64)
-    return make_similarity(name, gamma=gamma, degree=model.degree, coef0=model.coef0, centre=centre)
-
-
-def settled_number(x: float) -> float:
-    """x to float32: the last bits depend on how the rows were chunked, these do not."""
-    return float(np.float32(x))
-
-
-def check_rows(m: int, n_rows: int, whole: bool) -> None:
-    """Refuse more prototypes than rows (a weight of k counts as k)."""
-    if m > n_rows:
-        what = "data have" if whole else "sample has"
-        raise ValueError(
-            f"n_prototypes={m} but the {what} n_samples={n_rows}; use n_prototypes <= {n_rows}"
-            + ("" if whole else ", or raise memory_budget")
-        )

@@ -325,10 +325,10 @@ def shareboost_folds():
 
 
 def supersparse_folds():
-    from streamlearn.supersparse.compress import deviation_fold
+    from streamlearn.supersparse.deviation import deviation_fold
+    from streamlearn.supersparse.held_out import errors_fold
     from streamlearn.supersparse.logistic import log_loss_fold
     from streamlearn.supersparse.prototypes import Candidate, Problem, candidates_fold
-    from streamlearn.supersparse.selection import errors_fold
     from streamlearn.supersparse.similarity import make_similarity
 
     rng = np.random.default_rng(0)
@@ -342,8 +342,8 @@ def supersparse_folds():
     return {
         at + "prototypes.candidates_fold": candidates_fold(problem, candidates, 3, 7),
         at + "logistic.log_loss_fold": log_loss_fold(problem, Z, [theta, 2 * theta]),
-        at + "selection.errors_fold": errors_fold(problem, [(0, Z, theta), (1, Z, -theta)], 3, 7),
-        at + "compress.deviation_fold": deviation_fold(model, classify=False),
+        at + "held_out.errors_fold": errors_fold(problem, [(0, Z, theta), (1, Z, -theta)], 3, 7),
+        at + "deviation.deviation_fold": deviation_fold(model, classify=False),
     }
 
 

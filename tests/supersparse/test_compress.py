@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import streamlearn as sl
+from streamlearn.errors import CheckpointError
 
 
 def moons(n=400, seed=0):
@@ -48,6 +49,65 @@ def test_more_rows_than_the_sample(svm, monkeypatch, scratch):
     assert model.deviation_.agreement > 0.98
     trail = [record["objective"] for record in model.history_]
     assert trail == sorted(trail, reverse=True)
+
+
+class Interrupted(SVC):
+    """Answers a number of times, then dies as a killed process would."""
+
+    left = 10**9
+
+    def decision_function(self, X):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().decision_function(X)
+
+
+@pytest.mark.parametrize("sample_rows", [300, 20_000])
+def test_an_interrupted_compression_goes_on_to_the_same_bits(monkeypatch, tmp_path, sample_rows):
+    monkeypatch.setattr("streamlearn.supersparse.model.SAMPLE_ROWS", sample_rows)
+    monkeypatch.setattr("streamlearn.supersparse.model.ROWS_PER_ENTRY", 0)
+    X = sl.open_dataset(moons(900, seed=2)[0], chunk_rows=300)
+    svm = Interrupted(C=10).fit(*moons())
+    options = {"tol": 1e-2, "checkpoint": tmp_path / "run"}
+    # without scratch each read asks the original again, so it can die in any of them
+    with sl.config_context(scratch=False):
+        quiet = sl.compress(svm, X, 5, tol=1e-2)
+        interruptions = 0
+        for left in (0, 1, 5, 8, 10**9):
+            svm.left = left
+            try:
+                model = sl.compress(svm, X, 5, **options)
+                break
+            except KeyboardInterrupt:
+                interruptions += 1
+        assert interruptions == (4 if sample_rows == 300 else 2)
+        again = sl.compress(svm, X, 5, **options)
+    for one in (model, again):
+        np.testing.assert_array_equal(one.prototypes_, quiet.prototypes_)
+        np.testing.assert_array_equal(one.coef_, quiet.coef_)
+        assert one.deviation_ == quiet.deviation_
+        assert one.n_passes_ == quiet.n_passes_
+    assert again.certificate_ == model.certificate_
+
+
+def test_a_compressed_model_can_be_saved(svm, tmp_path):
+    X, _ = moons()
+    model = sl.compress(svm, X, 4)
+    sl.save(model, tmp_path / "model.slm")
+    loaded = sl.load(tmp_path / "model.slm")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_a_checkpoint_of_another_model_or_other_parameters_is_refused(svm, tmp_path):
+    X, y = moons()
+    sl.compress(svm, X, 4, checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="belongs to another model"):
+        sl.compress(SVC(C=1).fit(X, y), X, 4, checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="n_prototypes: 4 then, 5 now"):
+        sl.compress(svm, X, 5, checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match='original: "SVC" then'):
+        sl.compress(RandomForestClassifier(5).fit(X, y), X, 4, checkpoint=tmp_path)
 
 
 def test_many_classes_share_prototypes():
@@ -97,6 +157,8 @@ def test_refused_by_name(svm):
         sl.compress(svm, X[:, :1], 3)
     with pytest.raises(ValueError, match="n_prototypes=100 but the data have n_samples=60"):
         sl.compress(svm, X, 100)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'ridges'"):
+        sl.compress(svm, X, 3, ridges=1.0)
     with pytest.raises(TypeError, match="gives 2 columns; compress takes regressors of one"):
         sl.compress(MultiOutputRegressor(KernelRidge()).fit(X, X), X, 3)
     blobs, label = make_blobs(80, centers=4, random_state=0)

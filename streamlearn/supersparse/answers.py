@@ -1,0 +1,120 @@
+"""What a fitted model answers, as targets to regress on: its decisions, for any rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk, Csr, Ref, SourceReader
+from ..estimator.inputs import is_named
+
+
+def answers_of(estimator: Any) -> Callable[[Any], np.ndarray]:
+    """A function of rows that gives the estimator's decisions as (n, T) float64."""
+    if hasattr(estimator, "classes_"):
+        for method in ("decision_function", "predict_proba"):
+            if hasattr(estimator, method):
+                return partial(_answer, estimator, method, len(estimator.classes_))
+        raise TypeError(
+            f"{type(estimator).__name__} has neither decision_function nor predict_proba: there "
+            "are no numbers to regress on; fit it with probabilities, or use another model"
+        )
+    if not hasattr(estimator, "predict"):
+        raise TypeError(f"{type(estimator).__name__} has no predict; compress needs a predictor")
+    return partial(_answer, estimator, "predict", 0)
+
+
+def _answer(estimator: Any, method: str, n_classes: int, X: Any) -> np.ndarray:
+    if isinstance(X, Csr):
+        from scipy.sparse import csr_matrix
+
+        X = csr_matrix((X.data, X.indices, X.indptr), X.shape)
+    with warnings.catch_warnings():
+        # rows come by number here; their columns were put in the estimator's order beforehand
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        out = np.asarray(getattr(estimator, method)(X), np.float64)
+    if method == "predict_proba" and n_classes == 2:
+        out = 2.0 * out[:, 1] - 1.0
+    out = out.reshape(X.shape[0], -1)
+    wanted = 1 if n_classes == 2 else n_classes
+    if n_classes and out.shape[1] != wanted:
+        raise TypeError(
+            f"{type(estimator).__name__}.{method} gives {out.shape[1]} columns for {n_classes} "
+            "classes; compress needs one for each class (decision_function_shape='ovr')"
+        )
+    if not n_classes and out.shape[1] != 1:
+        raise TypeError(
+            f"{type(estimator).__name__}.predict gives {out.shape[1]} columns; compress takes "
+            "regressors of one target: compress each output of its own"
+        )
+    if not np.isfinite(out).all():
+        raise ValueError(f"{type(estimator).__name__}.{method} gave values that are not finite")
+    return out
+
+
+def with_features_of(estimator: Any, dataset: Any, model: Any) -> Any:
+    """The columns in the estimator's order; sets the model's feature attributes."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and is_named(dataset):
+        dataset = dataset.select([str(name) for name in names])
+        model.feature_names_in_ = np.asarray(names, dtype=object)
+    wanted = getattr(estimator, "n_features_in_", dataset.n_features)
+    if dataset.n_features != wanted:
+        raise ValueError(
+            f"X has {dataset.n_features} features, but {type(estimator).__name__} was fitted with "
+            f"{wanted}"
+        )
+    model.n_features_in_ = dataset.n_features
+    return dataset
+
+
+@dataclass(frozen=True)
+class AnsweredSource:
+    """A dataset whose chunks carry an estimator's answers as `y`, evaluated at each read."""
+
+    dataset: Any
+    answers: Callable[[Any], np.ndarray]
+
+    def __getattr__(self, name: str) -> Any:
+        # Only names this class lacks come here; "dataset" itself is missing while unpickling.
+        if name.startswith("__") or name == "dataset":
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def with_slice_rows(self, n_rows: int) -> AnsweredSource:
+        return replace(self, dataset=self.dataset.with_slice_rows(n_rows))
+
+    def reader(self) -> _AnsweredReader:
+        return _AnsweredReader(self, self.dataset.reader())
+
+    def partition_chunk(self, block: Any, ref: Ref) -> Chunk:
+        return self.code(self.dataset.partition_chunk(block, ref))
+
+    def code(self, chunk: Chunk) -> Chunk:
+        if chunk.n_rows:
+            chunk.y = self.answers(chunk.X)
+        else:
+            chunk.y = np.empty((0, 1))
+        return chunk
+
+
+class _AnsweredReader:
+    """Reads chunks with answers."""
+
+    def __init__(self, source: AnsweredSource, reader: SourceReader) -> None:
+        self._source, self._reader = source, reader
+
+    def read(self, ref: Ref) -> Chunk:
+        return self._source.code(self._reader.read(ref))
+
+    def __enter__(self) -> _AnsweredReader:
+        self._reader = self._reader.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._reader.__exit__(*exc)

@@ -1,0 +1,79 @@
+"""The parameters that all super-sparse models share, and what they may be for given columns."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .similarity import BOUNDED, NAMES, Similarity, make_similarity
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "similarity": [StrOptions(set(NAMES)), callable, tuple],
+    "neighbours": [callable, None],
+    "schedule": [StrOptions({"all", "paper"})],
+    "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")],
+    "degree": [Interval(Integral, 1, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "ridge": [Interval(Real, 0, None, closed="left")],
+    "repulsion": [Interval(Real, 0, None, closed="left")],
+    "n_passes": [Interval(Integral, 2, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "random_state": [Interval(Integral, 0, None, closed="left")],
+}
+
+
+def similarity_for(model: Any, columns: Any) -> Similarity:
+    """The similarity of a model's parameters for columns of this summary."""
+    name = model.similarity
+    if isinstance(name, tuple) and (len(name) != 2 or not all(map(callable, name))):
+        raise ValueError(f"similarity={name!r}: a tuple must be (similarity, vjp), two callables")
+    if model.neighbours is not None:
+        for word, value, wanted in (
+            ("similarity", callable(name), "a callable"),
+            ("init", not isinstance(model.init, str) or model.init == "rows", "'rows' or an array"),
+            ("schedule", model.schedule == "all", "'all'"),
+            ("repulsion", model.repulsion == 0, "0"),
+        ):
+            if not value:
+                raise ValueError(
+                    f"neighbours= makes prototypes structures; {word} must then be {wanted}, got "
+                    f"{getattr(model, word)!r}"
+                )
+    if model.repulsion > 0 and isinstance(name, str) and name not in BOUNDED:
+        raise ValueError(
+            f"repulsion={model.repulsion} with similarity={name!r}: prototypes would be driven "
+            f"apart without end; use repulsion=0 or one of {', '.join(BOUNDED)}"
+        )
+    if name == "chi2":
+        for column in columns:
+            if column.min < 0:
+                raise ValueError(
+                    f"column {column.name!r} holds {column.min:g}; similarity='chi2' needs values "
+                    ">= 0: shift the column with Dataset.map, or use another similarity"
+                )
+    means = np.array([column.mean for column in columns])
+    gamma = model.gamma
+    if gamma == "scale":
+        squares = np.array([column.variance + column.mean**2 for column in columns])
+        variance = squares.mean() - means.mean() ** 2
+        gamma = settled_number(1.0 / (len(columns) * variance)) if variance > 0 else 1.0
+    centre = means.astype(np.float32).astype(np.float64)
+    return make_similarity(name, gamma=gamma, degree=model.degree, coef0=model.coef0, centre=centre)
+
+
+def settled_number(x: float) -> float:
+    """x to float32: the last bits depend on how the rows were chunked, these do not."""
+    return float(np.float32(x))
+
+
+def check_rows(m: int, n_rows: int, whole: bool) -> None:
+    """Refuse more prototypes than rows (a weight of k counts as k)."""
+    if m > n_rows:
+        what = "data have" if whole else "sample has"
+        raise ValueError(
+            f"n_prototypes={m} but the {what} n_samples={n_rows}; use n_prototypes <= {n_rows}"
+            + ("" if whole else ", or raise memory_budget")
+        )
