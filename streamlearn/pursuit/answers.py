@@ -12,7 +12,7 @@ from ..passes.fold import Fold
 from .boosting import Boosted
 from .columns import Columns, dense_block, project
 from .growing import LossAsk
-from .kernels import spline_values, step_values
+from .kernels import step_values
 from .ridge_reads import BLOCK, Term, add_trees
 
 
@@ -26,7 +26,7 @@ def predict_rows(
         part = out[start : start + len(X)]
         part[:] = intercept
         for term in terms:
-            spline_values(project(X, columns, term.alpha), *term[1:], part)
+            term.add_values(project(X, columns, term.alpha), part)
     return out
 
 

@@ -17,7 +17,7 @@ from streamlearn.passes.summary import summarise
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.ridge_reads import RidgeAsk, Term, ridge_fold
 from streamlearn.pursuit.search import COARSE, Trial, seek
-from streamlearn.pursuit.smoothers import fit_splines
+from streamlearn.pursuit.smoothers import PSpline, full_gram
 
 
 def product(seed, sd, n=300):
@@ -45,7 +45,9 @@ def answer(rows, ask):
 
 
 def make_ask(trials, **changes):
-    ask = RidgeAsk((), 0.25, tuple(trials), np.arange(5), None, 10.0, "scale-free", 16, False)
+    ask = RidgeAsk(
+        (), 0.25, tuple(trials), np.arange(5), None, 10.0, "scale-free", PSpline(16), False
+    )
     return ask._replace(**changes)
 
 
@@ -68,7 +70,7 @@ def test_costs_of_a_read_are_those_of_direct_fits(rows):
 def test_sums_of_a_read_are_exact(rows):
     X, y, w, _ = rows
     rng = np.random.default_rng(0)
-    term = Term(np.array([0, 1.0, 0, 0.5, 0]), -3.0, 3.0, rng.standard_normal(12))
+    term = Term(np.array([0, 1.0, 0, 0.5, 0]), -3.0, 3.0, rng.standard_normal(12), PSpline(12))
     columns, told = answer(rows, make_ask(make_trials(), terms=(term,)))
     Z = z_of(X, columns)
     Psi = design(Z @ term.alpha, term.low, term.high, 12)
@@ -77,7 +79,7 @@ def test_sums_of_a_read_are_exact(rows):
     for trial, measured in zip(make_trials(), told.measured, strict=True):
         Phi = design(Z @ trial.alpha, trial.low, trial.high, 16)
         pairs = [
-            (measured.gram, Phi.T @ (w[:, None] * Phi)),
+            (full_gram(measured.band), Phi.T @ (w[:, None] * Phi)),
             (measured.moment, Phi.T @ (w * r)),
             *((cross, Psi.T @ (w[:, None] * Phi)) for cross in measured.cross),
         ]
@@ -114,7 +116,7 @@ def test_slopes_are_those_of_the_cost(rows):
     X, y, w, dataset = rows
     columns, told = answer(rows, make_ask(make_trials()))
     first = told.measured[0]
-    fit = fit_splines(first.gram[None], first.moment[None], first.rr, first.n)
+    fit = PSpline(16).fit(first.band[None], first.moment[None], first.rr, first.n)
     trial = make_trials()[0]._replace(theta=fit.theta[0])
     ask = make_ask([trial], chosen=np.arange(2), screens=True)
     _, screened = answer(rows, ask)
