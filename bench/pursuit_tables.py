@@ -253,6 +253,7 @@ def scale(session, n_rows):
                     "reads": report["n_passes"],
                     "fit, s": report["fit_s"],
                     "read / decode": report["read_ratio"],
+                    "read / decode, CPU": report["read_cpu_ratio"],
                     "peak, MiB": mib(report["over_baseline_bytes"]),
                 }
             )

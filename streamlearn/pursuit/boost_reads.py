@@ -10,10 +10,10 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import Columns, dense_block, project
+from .columns import Columns, blocks, project
 from .histograms import divergence, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, mix_column, step_values
-from .ridge_reads import BLOCK, ranges
+from .ridge_reads import ranges
 from .search import CHARGE, Cells, Strength, Trial, score_moves
 from .tables import add_slopes, add_tables, cells_of, empty_tables
 
@@ -141,20 +141,18 @@ def _step(
     state: list[dict[str, Any]],
     chunk: Chunk,
 ) -> list[dict[str, Any]]:
-    for start in range(0, chunk.n_rows, BLOCK):
-        stop = min(start + BLOCK, chunk.n_rows)
-        X = dense_block(chunk.X, start, stop)
-        y = chunk.y[start:stop]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[start:stop]
+    for part, X in blocks(chunk.X):
+        y = chunk.y[part]
+        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
-            F = chunk.state[MARGIN][start:stop, k]
+            F = chunk.state[MARGIN][part, k]
             F = add_learner(columns, ask.add, X, np.ascontiguousarray(F))
             if ask.add is not None:
-                chunk.state[MARGIN][start:stop, k] = F
+                chunk.state[MARGIN][part, k] = F
             key = (ask.halves.seed, len(ask.halves.columns))
             if key not in hashes:
-                hashes[key] = half_of(ask.halves, X, chunk.rows[start:stop])
+                hashes[key] = half_of(ask.halves, X, chunk.rows[part])
             _add_block(columns, ask, sums, X, (y == ask.label).astype(np.int64), w, F, hashes[key])
     return state
 

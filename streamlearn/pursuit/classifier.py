@@ -15,10 +15,9 @@ from ..estimator.certificate import Certificate
 from .answers import decide_rows, log_loss_fold
 from .boost_reads import N_MARGINS, boost_fold
 from .boosting import Boosted, BoostSettings, boost, hashed_columns
-from .columns import make_columns
+from .columns import block_nbytes, make_columns
 from .driving import drive
 from .model import PursuitModel, check_tau, unit_length
-from .ridge_reads import BLOCK
 from .search import N_TRIALS
 from .tables import table_room
 
@@ -134,7 +133,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         models = K * len(check_tau(self.tau))
         room = table_room(M, models)
         state = models * (room * (64 << 10) + N_TRIALS * 32 * B + 16 * N_MARGINS + 8 * M)
-        block = BLOCK * (8 * 24 + (8 * M if dataset.sparse else 0))
+        block = block_nbytes(dataset, 24)
         cells = room * 4096 * 64
         model = models * self.n_learners * 8 * (M + B + 8) + M * 8 * 70
         reads = self.n_learners * (4 * M + 18)

@@ -13,11 +13,11 @@ from ..engine.plan import Needs
 from ..estimator.base import StreamRegressor
 from ..estimator.certificate import Certificate
 from .answers import loss_fold, predict_rows
-from .columns import make_columns
+from .columns import block_nbytes, make_columns
 from .driving import drive
 from .growing import Grown, LossAsk, Settings, grow
 from .model import GRID_POINTS, PursuitModel, check_tau, unit_length
-from .ridge_reads import BLOCK, ridge_fold
+from .ridge_reads import ridge_fold
 from .search import N_TRIALS
 from .smoothers import PSpline
 from .supsmu import SuperSmoother
@@ -142,7 +142,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         trials = 8 * n * (N_TRIALS * 5 + n * self.n_terms)
         state = T * (room * (64 << 10) + trials + 8 * M)
         # the block's own rows: projections, residuals, pairs, one dense block of sparse rows
-        block = BLOCK * (8 * (12 + self.n_terms) + (8 * M if dataset.sparse else 0))
+        block = block_nbytes(dataset, 14 + self.n_terms)
         cells = 4096 * 8 * 8
         joint = smoother.entry_nbytes * (n * self.n_terms) ** 2
         driver = state + T * joint + room * cells

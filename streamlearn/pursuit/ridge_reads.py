@@ -9,15 +9,12 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import Columns, dense_block, project
+from .columns import Columns, blocks, project
 from .kernels import spread
 from .search import CHARGE, Cells, Strength, Trial, score_moves
 from .smoothers import PSpline
 from .supsmu import SuperSmoother
 from .tables import add_slopes, add_tables, cells_of, empty_tables
-
-BLOCK = 8192
-"""Rows worked on at a time: bounds the temporaries of a step."""
 
 
 class Term(NamedTuple):
@@ -111,11 +108,9 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
 def _step(
     columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
-    for start in range(0, chunk.n_rows, BLOCK):
-        stop = min(start + BLOCK, chunk.n_rows)
-        X = dense_block(chunk.X, start, stop)
-        y = chunk.y[start:stop]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[start:stop]
+    for part, X in blocks(chunk.X):
+        y = chunk.y[part]
+        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
         for ask, sums in zip(asks, state, strict=True):
             _add_block(columns, ask, sums, X, y, w)
     return state
