@@ -6,6 +6,21 @@ from scipy.interpolate import BSpline
 from streamlearn.pursuit.smoothers import GAMMA, GRID, LEAST
 
 
+def product(seed, sd, n=300):
+    """x1 x2 and noise, as in eq. 10."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 5))
+    return X, X[:, 0] * X[:, 1] + sd * rng.standard_normal(n)
+
+
+def circle(seed, n=600, flipped=0.05):
+    """Fig. 1: half of the area is inside; three columns say nothing."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 5))
+    y = (X[:, :2] ** 2).sum(axis=1) < 2 / np.pi
+    return X, (y ^ (rng.random(n) < flipped)).astype(int)
+
+
 def z_of(X, columns):
     clipped = np.clip(np.asarray(X, np.float64), columns.low, columns.high)
     return (clipped - columns.center) / columns.scale

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from pursuit.direct import binned, super_smoother, z_of
+from pursuit.direct import binned, product, super_smoother, z_of
 from sklearn.base import clone
 
 import streamlearn as sl
@@ -91,20 +91,14 @@ def residual_sums(t, r, f, w, theta):
     return counts[:, None], moments + counts * theta
 
 
-def product(seed, n=400):
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, 5))
-    return X, X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(n)
-
-
 @pytest.fixture(scope="module")
 def fitted():
     model = ProjectionPursuitRegressor(n_terms=2, tau=[20.0, np.inf], smoother="supsmu")
-    return model.fit(*product(0))
+    return model.fit(*product(0, 0.1, 400))
 
 
 def test_the_product_is_found(fitted):
-    X, _ = product(9, 5000)
+    X, _ = product(9, 0.0, 5000)
     model = fitted.select(20.0)
     assert model.directions_.any(0).tolist() == [True, True, False, False, False]
     assert np.mean((model.predict(X) - X[:, 0] * X[:, 1]) ** 2) < 2e-3
@@ -114,7 +108,7 @@ def test_the_product_is_found(fitted):
 
 
 def test_what_is_reported_is_what_is_predicted(fitted):
-    X, y = product(0)
+    X, y = product(0, 0.1, 400)
     kept = {"n_terms": 2, "tau": 20.0, "smoother": "supsmu", "backfit": 0, "stop": None}
     for refit in (True, False):
         model = ProjectionPursuitRegressor(refit=refit, **kept).fit(X, y)
@@ -140,7 +134,7 @@ def test_a_single_index_is_recovered(seed):
 
 
 def test_weights_are_copies_and_sparse_rows_are_rows():
-    X, y = product(1)
+    X, y = product(1, 0.1, 400)
     X[X < 0.2] = 0.0
     w = np.random.default_rng(0).integers(0, 3, len(y))
     model = ProjectionPursuitRegressor(n_terms=1, smoother="supsmu", n_bases=64)
@@ -173,7 +167,7 @@ def test_few_values_and_constants():
 
 
 def test_saved_and_loaded(tmp_path, fitted):
-    X, _ = product(5)
+    X, _ = product(5, 0.0)
     sl.save(fitted.select(20.0), tmp_path / "m.slm")
     loaded = sl.load(tmp_path / "m.slm")
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
