@@ -15,7 +15,7 @@ from .histograms import divergence, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, mix_column, step_values
 from .ridge_reads import ranges
 from .search import CHARGE, Cells, Strength, Trial, score_moves
-from .tables import add_slopes, add_tables, cells_of, empty_tables
+from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
 
 MARGIN = "margin"
 N_MARGINS = 512
@@ -60,6 +60,8 @@ class BoostAsk(NamedTuple):
     penalty: str
     n_bins: int
     screens: bool
+    share: float
+    """Of the rows, for tables."""
     offset: np.ndarray
     """(2,) of minus and plus: weights are exp(-y F - offset), so that none overflows."""
     reach: float
@@ -153,7 +155,8 @@ def _step(
             key = (ask.halves.seed, len(ask.halves.columns))
             if key not in hashes:
                 hashes[key] = half_of(ask.halves, X, chunk.rows[part])
-            _add_block(columns, ask, sums, X, (y == ask.label).astype(np.int64), w, F, hashes[key])
+            plus = (y == ask.label).astype(np.int64)
+            _add_block(columns, ask, sums, X, plus, w, F, hashes[key], chunk.rows[part])
     return state
 
 
@@ -191,6 +194,7 @@ def _add_block(
     w: np.ndarray,
     F: np.ndarray,
     half: np.ndarray,
+    rows: Any,
 ) -> None:
     cost = np.where(plus == 1, -F, F)
     present = w > 0
@@ -211,7 +215,8 @@ def _add_block(
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
         if k == 0:
             searched = pair * (half == 0)[:, None]
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, searched.sum(1))
+            use, mass = rows_for_tables(rows, ask.share), searched.sum(1)
+            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, mass, use)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, _pull(t, searched, trial))
 

@@ -19,7 +19,7 @@ from .columns import block_nbytes, make_columns
 from .driving import drive
 from .model import PursuitModel, check_tau, unit_length
 from .search import N_TRIALS
-from .tables import table_room
+from .tables import table_room, table_share
 
 LEAST_BINS, MOST_BINS = 8, 256
 
@@ -172,6 +172,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
             self.tol,
             self.random_state,
             len(models),
+            table_share(summary.n_rows),
         )
 
         def read(number: int, asked: list[tuple[int, Any]]) -> list[Any]:

@@ -30,6 +30,8 @@ class Settings(NamedTuple):
     stop: str | None
     tol: float
     n_models: int
+    share: float
+    """Of the rows, for tables."""
 
 
 class Grown(NamedTuple):
@@ -233,6 +235,7 @@ class _Asking(NamedTuple):
             self.settings.penalty,
             self.settings.smoother,
             len(chosen) < len(live),
+            self.settings.share,
         )
 
 

@@ -21,7 +21,7 @@ from .ridge_reads import ridge_fold
 from .search import N_TRIALS
 from .smoothers import PSpline
 from .supsmu import SuperSmoother
-from .tables import table_room
+from .tables import table_room, table_share
 
 N_BASES = {"pspline": 16, "supsmu": 256}
 
@@ -170,6 +170,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
             self.stop,
             self.tol,
             len(taus),
+            table_share(summary.n_rows),
         )
 
         def read(number: int, asked: list[tuple[int, Any]]) -> list[Any]:

@@ -14,7 +14,7 @@ from .kernels import spread
 from .search import CHARGE, Cells, Strength, Trial, score_moves
 from .smoothers import PSpline
 from .supsmu import SuperSmoother
-from .tables import add_slopes, add_tables, cells_of, empty_tables
+from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
 
 
 class Term(NamedTuple):
@@ -48,6 +48,8 @@ class RidgeAsk(NamedTuple):
     smoother: PSpline | SuperSmoother
     screens: bool
     """Whether slopes of all columns are wanted."""
+    share: float
+    """Of the rows, for tables."""
 
 
 class Measured(NamedTuple):
@@ -94,6 +96,7 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
         {
             "rr": 0.0,
             "n": 0.0,
+            "table": np.zeros(2),
             "band": np.zeros((len(ask.trials), n, ask.smoother.band)),
             "moment": np.zeros((len(ask.trials), n)),
             "cross": [np.zeros((len(term.theta), n)) for term in ask.terms],
@@ -112,7 +115,7 @@ def _step(
         y = chunk.y[part]
         w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
         for ask, sums in zip(asks, state, strict=True):
-            _add_block(columns, ask, sums, X, y, w)
+            _add_block(columns, ask, sums, X, y, w, chunk.rows[part])
     return state
 
 
@@ -123,6 +126,7 @@ def _add_block(
     X: np.ndarray,
     y: np.ndarray,
     w: np.ndarray,
+    rows: Any,
 ) -> None:
     r = y - ask.intercept
     places = []
@@ -142,7 +146,9 @@ def _add_block(
             for term, old, cross in zip(ask.terms, places, sums["cross"], strict=True):
                 ask.smoother.add_cross(old, term.low, term.high, *place, w, cross)
             pair = np.column_stack([w, wr])
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w)
+            use = rows_for_tables(rows, ask.share)
+            sums["table"] += wr[use] @ r[use], w[use].sum()
+            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w, use)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, pull(t, r, trial, ask.smoother) * w)
 
@@ -182,8 +188,13 @@ def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswe
         weight = rr / ask.tau
         charge = np.log(max(n, 2.0)) * float(costs[0]) / max(n, 1.0)  # as BIC has it
         strength = Strength(weight, min(CHARGE * weight, charge))
-    cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
-    cost_of = partial(score_steps, ask.smoother, rr, n)
+    part_rr, part_n = sums["table"]
+    scale = n / part_n if part_n > 0 else 1.0  # the tables' rows stand for all
+    cells = [
+        (m, c._replace(pair=scale * c.pair))
+        for m, c in cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
+    ]
+    cost_of = partial(score_steps, ask.smoother, scale * part_rr, n)
     return RidgeAnswer(
         costs,
         rr,

@@ -239,14 +239,14 @@ def pursuit_folds():
     term = ridge_reads.Term(alphas[1], -3.0, 3.0, np.linspace(0, 1, 16), splines)
     chosen = np.array([0, 1, 3])
     ask = ridge_reads.RidgeAsk(
-        (term,), 0.3, trials, chosen, None, 10.0, "scale-free", splines, True
+        (term,), 0.3, trials, chosen, None, 10.0, "scale-free", splines, True, 1.0
     )
-    stepped = ask._replace(terms=(term._replace(smoother=steps),), smoother=steps)
+    stepped = ask._replace(terms=(term._replace(smoother=steps),), smoother=steps, share=0.7)
     new = boost_reads.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
     halves = boost_reads.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
     boost_ask = boost_reads.BoostAsk(
-        1, None, halves, trials, chosen, None, 10.0, "scale-free", 12, True, np.ones(2), 2.0
+        1, None, halves, trials, chosen, None, 10.0, "scale-free", 12, True, 1.0, np.ones(2), 2.0
     )
     boosted = Boosted(1, 10.0, (new,), 1.5, 0.2, [], True)
     at = "pursuit."

@@ -88,7 +88,7 @@ def test_costs_of_a_read_are_those_of_direct_histograms():
     old = Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 16), 1.0)
     halves, offset = Halves(5, np.arange(5)), np.array([1.0, 1.5])
     ask = BoostAsk(
-        1, old, halves, trials, np.arange(5), None, 10.0, "scale-free", 16, False, offset, 2.0
+        1, old, halves, trials, np.arange(5), None, 10.0, "scale-free", 16, False, 1.0, offset, 2.0
     )
     fold = boost_fold(columns, (ask,), (0,), 1)
     chunk = Chunk(X, y.astype(float), w, range(len(y)), {"margin": np.zeros((len(y), 1))})

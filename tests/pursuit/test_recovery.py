@@ -8,7 +8,8 @@ import pytest
 from pursuit.direct import product
 from sklearn.exceptions import ConvergenceWarning
 
-from streamlearn import ProjectionPursuitRegressor
+from streamlearn import JensenShannonBoostClassifier, ProjectionPursuitRegressor
+from streamlearn.pursuit.tables import rows_for_tables
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -143,3 +144,27 @@ def test_many_columns_are_screened(tmp_path):
     y = np.sin(3 * (X[:, 70] + X[:, 91])) + 0.1 * rng.standard_normal(3000)
     model = ProjectionPursuitRegressor(n_terms=1, tau=50.0).fit(X, y)
     assert np.flatnonzero(model.directions_[0]).tolist() == [70, 91]
+
+
+def test_tables_of_a_share_of_the_rows():
+    """The rows drawn do not depend on how they are cut; all rows measure what these promise."""
+    rows = rows_for_tables(range(200_000), 0.3)
+    assert len(rows) / 200_000 == pytest.approx(0.3, abs=0.1)
+    later = rows_for_tables(range(3000, 200_000), 0.3) + 3000
+    np.testing.assert_array_equal(later, rows[rows >= 3000])
+    assert rows_for_tables(range(5), 1.0) == slice(None)
+
+
+@pytest.mark.parametrize("smoother", ["pspline", "supsmu"])
+def test_a_share_of_the_rows_finds_the_same(monkeypatch, smoother):
+    monkeypatch.setattr("streamlearn.pursuit.tables.TABLE_ROWS", 6000)
+    X, y = product(0, 0.1, 20_000)
+    model = ProjectionPursuitRegressor(n_terms=2, tau=20.0, smoother=smoother).fit(X, y)
+    assert model.directions_.any(0).tolist() == [True, True, False, False, False]
+    assert np.mean((model.predict(X) - X[:, 0] * X[:, 1]) ** 2) < 1e-4
+    for record in model.history_:
+        assert (np.diff(record["costs"]) < 0).all()
+    weights = model.history_[0]["weight"]
+    assert weights == pytest.approx(np.sum((y - y.mean()) ** 2) / 20, rel=1e-6)
+    boosted = JensenShannonBoostClassifier(n_learners=3).fit(X, y > 0.25)
+    assert boosted.irrelevant_weight([2, 3, 4]) < 0.05

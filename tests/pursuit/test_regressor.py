@@ -37,7 +37,7 @@ def answer(rows, ask):
 
 def make_ask(trials, **changes):
     ask = RidgeAsk(
-        (), 0.25, tuple(trials), np.arange(5), None, 10.0, "scale-free", PSpline(16), False
+        (), 0.25, tuple(trials), np.arange(5), None, 10.0, "scale-free", PSpline(16), False, 1.0
     )
     return ask._replace(**changes)
 
