@@ -139,6 +139,7 @@ def regression(session, most, folds):
         parts = np.array_split(rows, folds)
         models = {
             "SpPPR": lambda: sl.ProjectionPursuitRegressor(tau=30.0),
+            "SpPPR, supsmu": lambda: sl.ProjectionPursuitRegressor(smoother="supsmu"),
             "SpPPR, tau 300": lambda: sl.ProjectionPursuitRegressor(tau=300.0),
             "PPR": lambda: sl.ProjectionPursuitRegressor(tau=np.inf),
             "AM": lambda: sl.AdditiveRegressor(C=1.0),
