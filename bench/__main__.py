@@ -14,6 +14,7 @@ NAMES = {
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
     "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
+    "additive-tables": "the tables of the additive-spline paper, its numbers beside ours",
 }
 
 
@@ -33,6 +34,9 @@ def main(argv=None):
         "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
     )
     parser.add_argument("--rows", type=int, default=0, help="of a scale run (pursuit-tables)")
+    parser.add_argument(
+        "--rivals", action="store_true", help="also pyGAM, gamfit, rustystats, ... (speed)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..config import format_bytes, get_config
 from ..data.from_dask import DaskStore, partition_store
 from ..data.source import Store
@@ -79,7 +81,7 @@ def _write_table(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
 def _write_stream(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
     """Batches that come once."""
     written = spool_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
-    written.passes_before = 1  # type: ignore[attr-defined]
+    written.passes_before = 1
     return written
 
 
@@ -118,8 +120,8 @@ def _partitions_in_flight(dataset: Any) -> int:
 
 def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str) -> list[Block]:
     """Task: one partition, which arrives computed, to one file."""
-    names, n_known = origin
-    store = partition_store(block, names)
+    names, n_known, levels = origin
+    store = partition_store(block, names, levels)
     if n_known is not None and store.n_rows != n_known[number]:
         raise SourceError(
             f"partition {number} has {store.n_rows} rows, {n_known[number]} were announced"
@@ -127,19 +129,49 @@ def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str
     return write_rows(store, 0, store.n_rows, ask, folder)
 
 
+def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
+    """One read of a collection that is not settled: a task a partition, merged in their order.
+
+    `source` is a dataset, or a column of one, over a `DaskStore`; `fold` is mergeable.
+    """
+    dataset = source.dataset
+    ask = fold, source.name, dataset.weight
+    engine = open_engine(get_config().scheduler, _partitions_in_flight(dataset))
+    try:
+        parts = dataset.store.partitions
+        states = _map_partitions(engine, parts, _fold_partition, dataset.store, ask, "")
+    finally:
+        engine.close()
+    merged = states[0][0]
+    for state in states[1:]:
+        merged = fold.merge(merged, state[0])
+    return fold.finish(merged)
+
+
+def _fold_partition(block: Any, number: int, origin: Any, ask: Any, folder: str) -> list[Any]:
+    """Task: the state of one partition."""
+    fold, name, weight = ask
+    store = partition_store(block, origin[0])
+    state = fold.start()
+    if store.n_rows:
+        reader = store.open((), name, weight, np.dtype(np.float32))
+        state = fold.step(state, reader.read(0, store.n_rows))
+    return [state]
+
+
 def _map_partitions(
     engine: Engine,
     partitions: Sequence[Any],
-    task: Callable[..., list[Block]],
+    task: Callable[..., list[Any]],
     store: Any,
-    ask: Ask,
+    ask: Any,
     folder: str,
-) -> list[list[Block]]:
+) -> list[list[Any]]:
     """Results of a task per partition, in order; at most as many at once as there are slots."""
-    origin = [column.name for column in store.columns], store.known
+    origin = [column.name for column in store.columns], store.known, store.levels
     queue = deque(enumerate(partitions))
     running: dict[Any, int] = {}
-    results: dict[int, list[Block]] = {}
+    results: dict[int, list[Any]] = {}
     try:
         while queue or running:
             while queue and len(running) < engine.n_slots:
