@@ -38,8 +38,9 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
 
     where the cost is the GCV cost of a smooth function of alpha'z through the residuals r.  (The
     paper's ||alpha||_1 is defeated by shrinking alpha, which the smoother undoes.)  Each read
-    measures the best steps exactly and scores all steps of all columns for the next: a term takes
-    at most 2 + moves reads, and its cost falls with every move.
+    measures the best steps exactly and scores all steps of all columns for the next (by a million
+    of the rows, where there are more): a term takes at most 2 + moves reads, and its cost falls
+    with every move.
 
     Parameters
     ----------
