@@ -139,6 +139,7 @@ def regression(session, most, folds):
         parts = np.array_split(rows, folds)
         models = {
             "SpPPR": lambda: sl.ProjectionPursuitRegressor(tau=30.0),
+            "SpPPR, supsmu": lambda: sl.ProjectionPursuitRegressor(smoother="supsmu"),
             "SpPPR, tau 300": lambda: sl.ProjectionPursuitRegressor(tau=300.0),
             "PPR": lambda: sl.ProjectionPursuitRegressor(tau=np.inf),
             "AM": lambda: sl.AdditiveRegressor(C=1.0),
@@ -253,6 +254,7 @@ def scale(session, n_rows):
                     "reads": report["n_passes"],
                     "fit, s": report["fit_s"],
                     "read / decode": report["read_ratio"],
+                    "read / decode, CPU": report["read_cpu_ratio"],
                     "peak, MiB": mib(report["over_baseline_bytes"]),
                 }
             )

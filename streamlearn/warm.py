@@ -97,7 +97,7 @@ def _warm_additive() -> None:
 
 
 def _warm_pursuit() -> None:
-    """Fit both estimators of projection pursuit to columns of both dtypes."""
+    """Fit both estimators of projection pursuit to columns of both dtypes, and both smoothers."""
     import numpy as np
 
     from .pursuit.classifier import JensenShannonBoostClassifier
@@ -108,6 +108,8 @@ def _warm_pursuit() -> None:
     for table in (X, X.astype(np.float32)):
         JensenShannonBoostClassifier(n_learners=1).fit(table, X[:, 0] > 0.5)
         ProjectionPursuitRegressor(n_terms=2, stop=None).fit(table, X[:, 0] * X[:, 1])
+    running = ProjectionPursuitRegressor(n_terms=2, smoother="supsmu", n_bases=64, stop=None)
+    running.fit(X, X[:, 0] * X[:, 1])
 
 
 def _warm_shareboost() -> None:

@@ -10,10 +10,10 @@ import numpy as np
 from ..data.source import Chunk
 from ..passes.fold import Fold
 from .boosting import Boosted
-from .columns import Columns, dense_block, project
+from .columns import Columns, blocks, project
 from .growing import LossAsk
-from .kernels import spline_values, step_values
-from .ridge_reads import BLOCK, Term, add_trees
+from .kernels import step_values
+from .ridge_reads import Term, add_trees
 
 
 def predict_rows(
@@ -21,22 +21,20 @@ def predict_rows(
 ) -> np.ndarray:
     """(m,) predictions."""
     out = np.empty(chunk.n_rows)
-    for start in range(0, chunk.n_rows, BLOCK):
-        X = dense_block(chunk.X, start, min(start + BLOCK, chunk.n_rows))
-        part = out[start : start + len(X)]
-        part[:] = intercept
+    for part, X in blocks(chunk.X):
+        f = out[part]
+        f[:] = intercept
         for term in terms:
-            spline_values(project(X, columns, term.alpha), *term[1:], part)
+            term.add_values(project(X, columns, term.alpha), f)
     return out
 
 
 def margin_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
     """(m, K) margins F, as Table 6 sums them."""
     out = np.zeros((len(models), chunk.n_rows))
-    for start in range(0, chunk.n_rows, BLOCK):
-        X = dense_block(chunk.X, start, min(start + BLOCK, chunk.n_rows))
+    for part, X in blocks(chunk.X):
         for k, model in enumerate(models):
-            F = out[k, start : start + len(X)]
+            F = out[k, part]
             for new in model.learners:
                 step_values(project(X, columns, new.alpha), *new[1:4], F)
     return out.T

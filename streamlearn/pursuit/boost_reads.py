@@ -10,12 +10,12 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import Columns, dense_block, project
+from .columns import Columns, blocks, project
 from .histograms import divergence, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, mix_column, step_values
-from .ridge_reads import BLOCK, ranges
+from .ridge_reads import ranges
 from .search import CHARGE, Cells, Strength, Trial, score_moves
-from .tables import add_slopes, add_tables, cells_of, empty_tables
+from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
 
 MARGIN = "margin"
 N_MARGINS = 512
@@ -60,6 +60,8 @@ class BoostAsk(NamedTuple):
     penalty: str
     n_bins: int
     screens: bool
+    share: float
+    """Of the rows, for tables."""
     offset: np.ndarray
     """(2,) of minus and plus: weights are exp(-y F - offset), so that none overflows."""
     reach: float
@@ -141,21 +143,20 @@ def _step(
     state: list[dict[str, Any]],
     chunk: Chunk,
 ) -> list[dict[str, Any]]:
-    for start in range(0, chunk.n_rows, BLOCK):
-        stop = min(start + BLOCK, chunk.n_rows)
-        X = dense_block(chunk.X, start, stop)
-        y = chunk.y[start:stop]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[start:stop]
+    for part, X in blocks(chunk.X):
+        y = chunk.y[part]
+        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
-            F = chunk.state[MARGIN][start:stop, k]
+            F = chunk.state[MARGIN][part, k]
             F = add_learner(columns, ask.add, X, np.ascontiguousarray(F))
             if ask.add is not None:
-                chunk.state[MARGIN][start:stop, k] = F
+                chunk.state[MARGIN][part, k] = F
             key = (ask.halves.seed, len(ask.halves.columns))
             if key not in hashes:
-                hashes[key] = half_of(ask.halves, X, chunk.rows[start:stop])
-            _add_block(columns, ask, sums, X, (y == ask.label).astype(np.int64), w, F, hashes[key])
+                hashes[key] = half_of(ask.halves, X, chunk.rows[part])
+            plus = (y == ask.label).astype(np.int64)
+            _add_block(columns, ask, sums, X, plus, w, F, hashes[key], chunk.rows[part])
     return state
 
 
@@ -193,6 +194,7 @@ def _add_block(
     w: np.ndarray,
     F: np.ndarray,
     half: np.ndarray,
+    rows: Any,
 ) -> None:
     cost = np.where(plus == 1, -F, F)
     present = w > 0
@@ -213,7 +215,8 @@ def _add_block(
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
         if k == 0:
             searched = pair * (half == 0)[:, None]
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, searched.sum(1))
+            use, mass = rows_for_tables(rows, ask.share), searched.sum(1)
+            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, mass, use)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, _pull(t, searched, trial))
 

@@ -55,6 +55,8 @@ class BoostSettings(NamedTuple):
     tol: float
     seed: int
     n_models: int
+    share: float
+    """Of the rows, for tables."""
 
 
 class Boosted(NamedTuple):
@@ -185,6 +187,7 @@ class _Asking:
             settings.penalty,
             settings.n_bins,
             screens,
+            settings.share,
             offset,
             reach,
         )

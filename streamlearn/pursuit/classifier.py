@@ -15,15 +15,16 @@ from ..estimator.certificate import Certificate
 from .answers import decide_rows, log_loss_fold
 from .boost_reads import N_MARGINS, boost_fold
 from .boosting import Boosted, BoostSettings, boost, hashed_columns
-from .columns import make_columns
+from .columns import block_nbytes, make_columns
 from .driving import drive
-from .model import check_tau, column_numbers, project_rows, sample_rows, weight_share
-from .ridge_reads import BLOCK
+from .model import PursuitModel, check_tau, unit_length
 from .search import N_TRIALS
-from .tables import table_room
+from .tables import table_room, table_share
+
+LEAST_BINS, MOST_BINS = 8, 256
 
 
-class JensenShannonBoostClassifier(StreamClassifier):
+class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
     """Classifier that boosts histograms of sparse projections.
 
         F(x) = nu sum_j 1/2 log(h+_j(alpha_j'z) / h-_j(alpha_j'z)),    z the standardised columns
@@ -42,8 +43,9 @@ class JensenShannonBoostClassifier(StreamClassifier):
     tau : float or sequence of float, default=30.0
         The smaller, the sparser; ``float("inf")`` for no penalty.  A sequence trains all of them in
         shared reads and keeps the one of least log-loss on `validation`, which it needs.
-    n_bins : int, default=24
-        Bins of a histogram, over the range of its projection.
+    n_bins : int, optional
+        Bins of a histogram, over the range of its projection; default twice the cube root of the
+        rows' weight, between 8 and 64.
     shrinkage : float, default=0.3
         nu, at most 1.
     smooth : bool, default=True
@@ -90,26 +92,20 @@ class JensenShannonBoostClassifier(StreamClassifier):
     True
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[Any]] = PursuitModel._parameter_constraints | {
         "n_learners": [Interval(Integral, 1, None, closed="left")],
-        "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
-        "n_bins": [Interval(Integral, 2, 256, closed="both")],
+        "n_bins": [Interval(Integral, 2, MOST_BINS, closed="both"), None],
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
         "smooth": ["boolean"],
         "stop": [StrOptions({"significance"}), None],
-        "penalty": [StrOptions({"scale-free", "paper"})],
-        "standardize": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
     }
-    _accepts_sparse = True
 
     def __init__(
         self,
         n_learners=100,
         tau=30.0,
         *,
-        n_bins=24,
+        n_bins=None,
         shrinkage=0.3,
         smooth=True,
         stop="significance",
@@ -130,12 +126,14 @@ class JensenShannonBoostClassifier(StreamClassifier):
         self.random_state = random_state
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
-        M, B = dataset.n_features, self.n_bins
+        M, B = dataset.n_features, self.n_bins or LEAST_BINS
+        if summary is not None:
+            B = self._bins(summary)
         K = 1 if summary is None else _n_outputs(self.classes_)
         models = K * len(check_tau(self.tau))
         room = table_room(M, models)
         state = models * (room * (64 << 10) + N_TRIALS * 32 * B + 16 * N_MARGINS + 8 * M)
-        block = BLOCK * (8 * 24 + (8 * M if dataset.sparse else 0))
+        block = block_nbytes(dataset, 24)
         cells = room * 4096 * 64
         model = models * self.n_learners * 8 * (M + B + 8) + M * 8 * 70
         reads = self.n_learners * (4 * M + 18)
@@ -150,9 +148,6 @@ class JensenShannonBoostClassifier(StreamClassifier):
                 passes=(1, reads),
             )
         ]
-
-    def _sample_rows(self, dataset: Any) -> int:
-        return sample_rows(dataset)
 
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
         taus = check_tau(self.tau)
@@ -169,7 +164,7 @@ class JensenShannonBoostClassifier(StreamClassifier):
             columns,
             hashed_columns(summary.columns, columns.live, summary.total_weight),
             self.n_learners,
-            self.n_bins,
+            self._bins(summary),
             float(self.shrinkage),
             self.smooth,
             self.stop == "significance",
@@ -177,6 +172,7 @@ class JensenShannonBoostClassifier(StreamClassifier):
             self.tol,
             self.random_state,
             len(models),
+            table_share(summary.n_rows),
         )
 
         def read(number: int, asked: list[tuple[int, Any]]) -> list[Any]:
@@ -205,9 +201,11 @@ class JensenShannonBoostClassifier(StreamClassifier):
             losses = np.array(run.fold(log_loss_fold(columns, path), validation, name="validation"))
             for tau, loss in zip(taus, losses.tolist(), strict=True):
                 run.record(tau=tau, validation_loss=loss)
-        chosen = path[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
-        self._columns, self._path, self._losses = columns, path, losses.tolist()
-        self._keep(chosen)
+        self._columns, self._taus, self._path = columns, taus, path
+        self._losses = losses.tolist()
+        best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
+        self._choose(taus[best])
+        chosen = path[best]
         ends = [record["costs"][-1] for model in chosen for record in model.history[-1:]]
         return Certificate(
             converged=all(model.converged for model in chosen),
@@ -218,16 +216,28 @@ class JensenShannonBoostClassifier(StreamClassifier):
             reason=", ".join(f"{len(model.learners)} learners" for model in chosen),
         )
 
+    def _bins(self, summary: Any) -> int:
+        rows = max(float(summary.total_weight), 1.0)
+        return self.n_bins or int(np.clip(round(2 * np.cbrt(rows)), LEAST_BINS, 64))
+
     def _keep(self, models: list[Boosted]) -> None:
-        self._models, self.tau_ = models, models[0].tau
+        self._models = models
+
+    @property
+    def _alphas(self) -> list[np.ndarray]:
+        return [new.alpha for model in self._models for new in model.learners]
+
+    @property
+    def _weights(self) -> list[float]:
+        return [new.weight for model in self._models for new in model.learners]
 
     @property
     def directions_(self) -> list[np.ndarray]:
         """One (J, n_features) array for each output."""
         return [
-            np.array(
-                [new.alpha / np.sqrt(new.alpha @ new.alpha) for new in model.learners]
-            ).reshape(-1, self.n_features_in_)
+            np.array([unit_length(new.alpha) for new in model.learners]).reshape(
+                -1, self.n_features_in_
+            )
             for model in self._models
         ]
 
@@ -243,14 +253,6 @@ class JensenShannonBoostClassifier(StreamClassifier):
             }
             for models, loss in zip(self._path, self._losses, strict=True)
         ]
-
-    def select(self, tau: float) -> JensenShannonBoostClassifier:
-        """Predict with the model of another tau of the path from now on; returns self."""
-        for models in self._path:
-            if models[0].tau == float(tau):
-                self._keep(models)
-                return self
-        raise ValueError(f"tau={tau} is not on the path {[m[0].tau for m in self._path]}")
 
     @property
     def pieces_(self) -> list[dict[str, Any]]:
@@ -272,26 +274,6 @@ class JensenShannonBoostClassifier(StreamClassifier):
                 )
         return pieces
 
-    def project(self, X: Any, term: int) -> np.ndarray:
-        """(n,) projections of rows in memory on the direction of a learner, as in `pieces_`."""
-        learners = [new for model in self._models for new in model.learners]
-        return project_rows(self, X, learners[term].alpha)
-
-    def irrelevant_weight(self, columns: Any) -> float:
-        """Share of the directions' weight on some columns (eq. 14); 0 without learners.
-
-        w_j is the root mean square of a learner's heights over the training rows.
-
-        Parameters
-        ----------
-        columns : sequence of int or str
-        """
-        chosen = column_numbers(self, columns)
-        learners = [new for model in self._models for new in model.learners]
-        return weight_share(
-            [new.alpha for new in learners], [new.weight for new in learners], chosen
-        )
-
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         return decide_rows(self._columns, self._models, chunk)
 
@@ -303,18 +285,6 @@ class JensenShannonBoostClassifier(StreamClassifier):
         if decision.ndim == 1:
             return np.column_stack([1.0 - p, p])
         return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "columns": self._columns,
-            "path": self._path,
-            "losses": self._losses,
-            "tau": self.tau_,
-        }
-
-    def _restore(self, tree: dict[str, Any]) -> None:
-        self._columns, self._path, self._losses = tree["columns"], tree["path"], tree["losses"]
-        self.select(tree["tau"])
 
 
 def _n_outputs(classes: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,10 @@ from .kernels import N_CELLS, project_column
 
 TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
+BLOCK, SPARSE_BLOCK = 65_536, 8192
+"""Rows worked on at a time: bounds the temporaries of a step.  A table of 64 KiB that goes through
+the cache for each of many columns wants many rows for it; rows of a sparse block are made dense.
+"""
 
 
 class Columns(NamedTuple):
@@ -62,6 +67,23 @@ def _column(column: Any, standardize: bool) -> tuple[Any, ...]:
     middle = (np.arange(N_CELLS) + 0.5) / N_CELLS
     mean = np.where(sums[0] > 0, sums[1] / np.where(sums[0] > 0, sums[0], 1.0), middle)
     return low, high, center, scale, (low + width * mean - center) / scale
+
+
+def blocks(X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield blocks of rows: their place, and themselves as `dense_block` has them."""
+    n, rows = (len(X.indptr) - 1, SPARSE_BLOCK) if isinstance(X, Csr) else (len(X), BLOCK)
+    for start in range(0, n, rows):
+        stop = min(start + rows, n)
+        yield slice(start, stop), dense_block(X, start, stop)
+
+
+def block_nbytes(dataset: Any, numbers: int) -> int:
+    """Bytes of a block's own temporaries: so many numbers a row, and a copy of its columns."""
+    if dataset.sparse:
+        return SPARSE_BLOCK * 8 * (numbers + dataset.n_features)
+    row = max(dataset.decoded_nbytes // max(dataset.n_physical_rows, 1), 1)
+    rows = min(BLOCK, max((16 << 20) // row, 1))
+    return rows * (8 * numbers + row)
 
 
 def dense_block(X: Any, start: int, stop: int) -> np.ndarray:

@@ -9,14 +9,10 @@ import numpy as np
 
 from ..data.source import Chunk
 from .columns import Columns, bounds, dense_block, project, unit
-from .kernels import add_splines, spline_values
 from .ridge_reads import Measured, RidgeAsk, Term, pull
 from .search import Strength, Trial, seek
-from .smoothers import GAMMA, LEAST, Fit, fit_penalised, fit_splines, full_gram, penalty
+from .smoothers import GAMMA, LEAST, Fit, full_gram
 from .tables import add_slopes, steepest, table_room
-
-JOINT_GRID = 10.0 ** np.linspace(-2, 2, 17)
-"""What the terms' own penalties are multiplied by when all terms are fitted together."""
 
 
 class Settings(NamedTuple):
@@ -26,13 +22,16 @@ class Settings(NamedTuple):
     mean: float
     """Of the target."""
     n_terms: int
-    n_bases: int
+    smoother: Any
+    """`PSpline` or `SuperSmoother`."""
     penalty: str
     refit: bool
     backfit: int
     stop: str | None
     tol: float
     n_models: int
+    share: float
+    """Of the rows, for tables."""
 
 
 class Grown(NamedTuple):
@@ -75,7 +74,7 @@ class Joint:
         for cross, theta in zip(new.cross, thetas, strict=True):
             moment += cross.T @ theta
         out.grams = [[*row, cross] for row, cross in zip(self.grams, new.cross, strict=True)] + [
-            [*(cross.T for cross in new.cross), new.gram]
+            [*(cross.T for cross in new.cross), full_gram(new.band)]
         ]
         out.moments, out.mus = [*self.moments, moment], [*self.mus, mu]
         out.alphas = [*self.alphas, alpha]
@@ -97,17 +96,9 @@ class Joint:
         """Parameters of the directions: one entry of each is fixed by its scale."""
         return float(sum(np.count_nonzero(alpha) - 1 for alpha in self.alphas))
 
-    def fit(self, n: float) -> Fit:
-        """All terms at once; their own penalties, times one factor of least GCV cost."""
-        G, b = np.block(self.grams), np.concatenate(self.moments)
-        sizes = [len(moment) for moment in self.moments]
-        P, at = np.zeros_like(G), 0
-        for size, mu in zip(sizes, self.mus, strict=True):
-            P[at : at + size, at : at + size] = mu * penalty(size)
-            at += size
-        return fit_penalised(
-            G[None], b[None], self.yy, n, P[None], JOINT_GRID, np.ones(1), self.extra_df
-        )
+    def fit(self, smoother: Any, n: float) -> Fit:
+        """All terms at once."""
+        return smoother.fit_together(self.grams, self.moments, self.mus, self.yy, n, self.extra_df)
 
 
 class State(NamedTuple):
@@ -151,7 +142,7 @@ def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Gene
         for number in range(1, len(state.terms) + 1):
             # The first in the queue is searched again, from where it is, and goes to its end.
             first, rest = state.terms[0], without_first(state)
-            start = Trial(*first)
+            start = Trial(*first[:4])
             found, moved = yield from add_term(settings, rest, tau, (start,), None)
             history.append(_record(tau, number, "backfit", found, moved))
             if moved.gcv < state.gcv:
@@ -170,12 +161,12 @@ def add_term(
     asking = _Asking(settings, state.terms, tau)
     found = yield from seek(asking, starts, slopes, settings.penalty, settings.tol)
     new, trial = found.measured, found.trial
-    own = fit_splines(new.gram[None], new.moment[None], new.rr, new.n)
+    own = settings.smoother.fit(new.band[None], new.moment[None], new.rr, new.n)
     thetas = [term.theta for term in state.terms]
     joint = state.joint.with_term(new, thetas, float(own.mu[0]), trial.alpha)
     dfs = (*state.dfs, float(own.df[0]))
     if settings.refit:
-        fit = joint.fit(new.n)
+        fit = joint.fit(settings.smoother, new.n)
         thetas = np.split(fit.theta[0], len(thetas) + 1)
         rss, gcv = float(fit.rss[0]), float(fit.cost[0]) / new.n
     else:
@@ -183,7 +174,9 @@ def add_term(
         left = 1.0 - (GAMMA * sum(dfs) + joint.extra_df) / new.n
         gcv = rss / max(left, LEAST) ** 2 / new.n
     places = [*(term[:3] for term in state.terms), trial[:3]]
-    terms = tuple(Term(*place, theta) for place, theta in zip(places, thetas, strict=True))
+    terms = tuple(
+        Term(*place, theta, settings.smoother) for place, theta in zip(places, thetas, strict=True)
+    )
     return found, State(terms, joint, dfs, rss / new.n, gcv)
 
 
@@ -240,8 +233,9 @@ class _Asking(NamedTuple):
             strength,
             self.tau,
             self.settings.penalty,
-            self.settings.n_bases,
+            self.settings.smoother,
             len(chosen) < len(live),
+            self.settings.share,
         )
 
 
@@ -255,17 +249,18 @@ def start_trials(
     r = sample.y - settings.mean
     for term in terms:
         f = np.zeros(len(r))
-        spline_values(project(X, columns, term.alpha), term.low, term.high, term.theta, f)
+        term.add_values(project(X, columns, term.alpha), f)
         r = r - f
     live = columns.live
-    band = np.zeros((len(live), settings.n_bases, 4))
-    moment = np.zeros((len(live), settings.n_bases))
+    smoother = settings.smoother
+    band = np.zeros((len(live), smoother.n_bases, smoother.band))
+    moment = np.zeros((len(live), smoother.n_bases))
     for k, m in enumerate(live.tolist()):
         t = project(X, columns, unit(columns, m))
-        add_splines(t, *bounds(columns, m), w, w * r, band[k], moment[k])
-    fit = fit_splines(full_gram(band), moment, float(w @ r**2), float(w.sum()))
+        smoother.add_rows(t, *bounds(columns, m), w, w * r, band[k], moment[k])
+    fit = smoother.fit(band, moment, float(w @ r**2), float(w.sum()))
     k = int(fit.cost.argmin())
     start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
     slopes = np.zeros(len(columns.scale))
-    add_slopes(slopes, X, columns, pull(project(X, columns, start.alpha), r, start) * w)
+    add_slopes(slopes, X, columns, pull(project(X, columns, start.alpha), r, start, smoother) * w)
     return (start,), slopes

@@ -1,11 +1,13 @@
-"""What both estimators share: columns, sample, cost."""
+"""What both estimators share: parameters, the path of tau, the weight of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .columns import project
@@ -13,12 +15,6 @@ from .columns import project
 GRID_POINTS = 200
 SAMPLE_ROWS, SAMPLE_NBYTES = 4096, 8 << 20
 """Rows that a direction's first column is guessed from."""
-
-
-def sample_rows(dataset: Any) -> int:
-    """Rows of the sample, as far as 8 MiB go."""
-    row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) + 16
-    return max(64, min(SAMPLE_ROWS, int(SAMPLE_NBYTES / row)))
 
 
 def check_tau(tau: Any) -> list[float]:
@@ -53,23 +49,74 @@ def column_numbers(model: Any, columns: Any) -> list[int]:
     return found
 
 
-def weight_share(
-    alphas: Sequence[np.ndarray], weights: Sequence[float], chosen: list[int]
-) -> float:
-    """Eq. 14: sum_j w_j sum_{m in chosen} |a_jm| over the same of all columns; 0 for no terms.
+class PursuitModel:
+    """Base of both estimators: one fitted model for each tau, and directions to ask about.
 
-    Directions are taken at unit length, so that their scale says nothing.
+    A subclass sets ``_columns`` and the lists ``_taus`` and ``_path`` (a model for each), and has
+    ``_keep(model)``, which makes one of them that which predicts; ``_alphas`` and ``_weights`` are
+    the directions of the one kept and what eq. 14 weighs them by.
     """
-    part = total = 0.0
-    for alpha, weight in zip(alphas, weights, strict=True):
-        size = np.abs(alpha) / np.sqrt(alpha @ alpha)
-        part += weight * float(size[chosen].sum())
-        total += weight * float(size.sum())
-    return part / total if total > 0 else 0.0
+
+    _accepts_sparse = True
+    _parameter_constraints: dict[str, list[Any]] = {
+        "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
+        "penalty": [StrOptions({"scale-free", "paper"})],
+        "standardize": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def _sample_rows(self, dataset: Any) -> int:
+        row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) + 16
+        return max(64, min(SAMPLE_ROWS, int(SAMPLE_NBYTES / row)))
+
+    def select(self, tau: float) -> Any:
+        """Predict with the model of another tau of the path from now on; returns self."""
+        check_is_fitted(self)
+        if float(tau) not in self._taus:
+            raise ValueError(f"tau={tau} is not on the path {self._taus}")
+        self._choose(float(tau))
+        return self
+
+    def _choose(self, tau: float) -> None:
+        self._keep(self._path[self._taus.index(tau)])
+        self.tau_ = tau
+
+    def project(self, X: Any, term: int) -> np.ndarray:
+        """(n,) projections of rows in memory on the unit-length direction `pieces_[term]` has."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        return project(rows, self._columns, unit_length(self._alphas[term]))
+
+    def irrelevant_weight(self, columns: Any) -> float:
+        """Share of the directions' weight that lies on some columns (eq. 14); 0 without directions.
+
+        r = sum_j w_j sum_{m in columns} |a_jm| / sum_j w_j sum_m |a_jm| at unit length, w_j the
+        standard deviation of a ridge function over its range, or the root mean square of a
+        learner's heights over the training rows.
+
+        Parameters
+        ----------
+        columns : sequence of int or str
+        """
+        chosen = column_numbers(self, columns)
+        part = total = 0.0
+        for alpha, weight in zip(self._alphas, self._weights, strict=True):
+            size = np.abs(unit_length(alpha))
+            part += weight * float(size[chosen].sum())
+            total += weight * float(size.sum())
+        return part / total if total > 0 else 0.0
+
+    def _state(self) -> dict[str, Any]:
+        names = ("_columns", "_taus", "_path", "_losses", "tau_")
+        return {name.strip("_"): getattr(self, name) for name in names}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        self._columns, self._taus, self._path = tree["columns"], tree["taus"], tree["path"]
+        self._losses = tree["losses"]
+        self._choose(tree["tau"])
 
 
-def project_rows(model: Any, X: Any, alpha: np.ndarray) -> np.ndarray:
-    """(n,) projections of rows in memory on alpha taken at unit length."""
-    check_is_fitted(model)
-    rows = validate_data(model, X, reset=False, dtype=np.float64)
-    return project(rows, model._columns, alpha / np.sqrt(alpha @ alpha))
+def unit_length(alpha: np.ndarray) -> np.ndarray:
+    """A direction of length 1."""
+    return alpha / np.sqrt(alpha @ alpha)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,24 +13,20 @@ from ..engine.plan import Needs
 from ..estimator.base import StreamRegressor
 from ..estimator.certificate import Certificate
 from .answers import loss_fold, predict_rows
-from .columns import make_columns
+from .columns import block_nbytes, make_columns
 from .driving import drive
 from .growing import Grown, LossAsk, Settings, grow
-from .kernels import spline_values
-from .model import (
-    GRID_POINTS,
-    check_tau,
-    column_numbers,
-    project_rows,
-    sample_rows,
-    weight_share,
-)
-from .ridge_reads import BLOCK, ridge_fold
+from .model import GRID_POINTS, PursuitModel, check_tau, unit_length
+from .ridge_reads import ridge_fold
 from .search import N_TRIALS
-from .tables import table_room
+from .smoothers import PSpline
+from .supsmu import SuperSmoother
+from .tables import table_room, table_share
+
+N_BASES = {"pspline": 16, "supsmu": 256}
 
 
-class ProjectionPursuitRegressor(StreamRegressor):
+class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
     """Regressor whose prediction is a sum of smooth functions of sparse projections.
 
         f(x) = b + sum_j f_j(alpha_j'z),    z the standardised columns
@@ -40,10 +36,11 @@ class ProjectionPursuitRegressor(StreamRegressor):
 
         cost(alpha) + lambda_j ||alpha||_1 / ||alpha||_2,    lambda_j = sum w r^2 / tau
 
-    where the cost is the GCV cost of a penalised cubic spline through the residuals r.  (The
+    where the cost is the GCV cost of a smooth function of alpha'z through the residuals r.  (The
     paper's ||alpha||_1 is defeated by shrinking alpha, which the smoother undoes.)  Each read
-    measures the best steps exactly and scores all steps of all columns for the next: a term takes
-    at most 2 + moves reads, and its cost falls with every move.
+    measures the best steps exactly and scores all steps of all columns for the next (by a million
+    of the rows, where there are more): a term takes at most 2 + moves reads, and its cost falls
+    with every move.
 
     Parameters
     ----------
@@ -52,8 +49,14 @@ class ProjectionPursuitRegressor(StreamRegressor):
     tau : float or sequence of float, default=30.0
         The smaller, the sparser; ``float("inf")`` is plain projection pursuit.  A sequence trains
         all of them in shared reads and keeps the one of least validation loss, or GCV cost.
-    n_bases : int, default=16
-        Cubic splines of a ridge function, at least 5.
+    smoother : {"pspline", "supsmu"}, default="pspline"
+        "pspline": cubic splines, their second differences penalised (Eilers & Marx 1996).
+        "supsmu": running lines whose span is chosen at each point (Friedman 1984), through the mean
+        residuals of rows binned by their projection; for functions that bend more in one place than
+        in another.  Its degrees of freedom in the GCV cost are the trace of the lines used.
+    n_bases : int, optional
+        Cubic splines of a ridge function (default 16), or bins of "supsmu" (default 256); at
+        least 5.
     penalty : {"scale-free", "paper"}, default="scale-free"
         "paper": ||alpha||_1 as printed.
     refit : bool, default=True
@@ -97,26 +100,22 @@ class ProjectionPursuitRegressor(StreamRegressor):
     [0, 1]
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[Any]] = PursuitModel._parameter_constraints | {
         "n_terms": [Interval(Integral, 1, None, closed="left")],
-        "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
-        "n_bases": [Interval(Integral, 5, None, closed="left")],
-        "penalty": [StrOptions({"scale-free", "paper"})],
+        "smoother": [StrOptions({"pspline", "supsmu"})],
+        "n_bases": [Interval(Integral, 5, None, closed="left"), None],
         "refit": ["boolean"],
         "backfit": [Interval(Integral, 0, None, closed="left")],
         "stop": [StrOptions({"gcv", "validation"}), None],
-        "standardize": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
     }
-    _accepts_sparse = True
 
     def __init__(
         self,
         n_terms=5,
         tau=30.0,
         *,
-        n_bases=16,
+        smoother="pspline",
+        n_bases=None,
         penalty="scale-free",
         refit=True,
         backfit=1,
@@ -127,6 +126,7 @@ class ProjectionPursuitRegressor(StreamRegressor):
     ):
         self.n_terms = n_terms
         self.tau = tau
+        self.smoother = smoother
         self.n_bases = n_bases
         self.penalty = penalty
         self.refit = refit
@@ -137,21 +137,20 @@ class ProjectionPursuitRegressor(StreamRegressor):
         self.random_state = random_state
 
     def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
-        M, T, n = dataset.n_features, len(check_tau(self.tau)), self.n_bases
+        M, T, smoother = dataset.n_features, len(check_tau(self.tau)), self._make_smoother()
+        n = smoother.n_bases
         room = table_room(M, T)
-        trials = N_TRIALS * 8 * n * (5 + n * self.n_terms)
+        trials = 8 * n * (N_TRIALS * 5 + n * self.n_terms)
         state = T * (room * (64 << 10) + trials + 8 * M)
         # the block's own rows: projections, residuals, pairs, one dense block of sparse rows
-        block = BLOCK * (8 * (12 + self.n_terms) + (8 * M if dataset.sparse else 0))
+        block = block_nbytes(dataset, 14 + self.n_terms)
         cells = 4096 * 8 * 8
-        driver = state + T * 24 * (n * self.n_terms) ** 2 + room * cells
+        joint = smoother.entry_nbytes * (n * self.n_terms) ** 2
+        driver = state + T * joint + room * cells
         model = T * self.n_terms * 8 * (M + n) + M * 8 * 70
         reads = self.n_terms * (1 + self.backfit) * (4 * M + 18)
-        fits = 40 * n * n * 8 * 32
+        fits = 40 * smoother.fit_nbytes
         return [Needs("search", state + block, 0, driver + fits, model, passes=(1, reads))]
-
-    def _sample_rows(self, dataset: Any) -> int:
-        return sample_rows(dataset)
 
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
         if self.stop == "validation" and validation is None:
@@ -165,13 +164,14 @@ class ProjectionPursuitRegressor(StreamRegressor):
             columns,
             float(summary.labels.mean),
             self.n_terms,
-            self.n_bases,
+            self._make_smoother(),
             self.penalty,
             self.refit,
             self.backfit,
             self.stop,
             self.tol,
             len(taus),
+            table_share(summary.n_rows),
         )
 
         def read(number: int, asked: list[tuple[int, Any]]) -> list[Any]:
@@ -190,10 +190,11 @@ class ProjectionPursuitRegressor(StreamRegressor):
         for grown in path:
             for record in grown.history:
                 run.record(**record)
-        losses = [g.validation_loss if validation is not None else g.gcv for g in path]
-        chosen = path[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
-        self._columns, self._path = columns, path
-        self._keep(chosen)
+        self._columns, self._taus, self._path = columns, taus, path
+        self._losses = [g.validation_loss if validation is not None else g.gcv for g in path]
+        best = int(np.argmin(np.nan_to_num(self._losses, nan=np.inf)))
+        self._choose(taus[best])
+        chosen = path[best]
         return Certificate(
             converged=chosen.converged,
             objective=chosen.gcv,
@@ -203,16 +204,25 @@ class ProjectionPursuitRegressor(StreamRegressor):
             reason="no step promises a lower cost" if chosen.converged else "most moves were made",
         )
 
+    def _make_smoother(self) -> PSpline | SuperSmoother:
+        kind = {"pspline": PSpline, "supsmu": SuperSmoother}[self.smoother]
+        return kind(self.n_bases or N_BASES[self.smoother])
+
     def _keep(self, grown: Grown) -> None:
-        self._terms, self.intercept_, self.tau_ = grown.terms, grown.intercept, grown.tau
+        self._terms, self.intercept_ = grown.terms, grown.intercept
+
+    @property
+    def _alphas(self) -> list[np.ndarray]:
+        return [term.alpha for term in self._terms]
+
+    @property
+    def _weights(self) -> list[float]:
+        return [float(piece["values"].std()) for piece in self.pieces_]
 
     @property
     def directions_(self) -> np.ndarray:
         """(J, n_features) directions of unit length."""
-        out = np.zeros((len(self._terms), self.n_features_in_))
-        for row, term in zip(out, self._terms, strict=True):
-            row[:] = term.alpha / np.sqrt(term.alpha @ term.alpha)
-        return out
+        return np.array(list(map(unit_length, self._alphas))).reshape(-1, self.n_features_in_)
 
     @property
     def path_(self) -> list[dict[str, Any]]:
@@ -228,14 +238,6 @@ class ProjectionPursuitRegressor(StreamRegressor):
             for grown in self._path
         ]
 
-    def select(self, tau: float) -> ProjectionPursuitRegressor:
-        """Predict with the model of another tau of the path from now on; returns self."""
-        for grown in self._path:
-            if grown.tau == float(tau):
-                self._keep(grown)
-                return self
-        raise ValueError(f"tau={tau} is not on the path {[grown.tau for grown in self._path]}")
-
     @property
     def pieces_(self) -> list[dict[str, Any]]:
         """Each term: unit-length ``direction``, ``grid`` of its projection, ``values`` there."""
@@ -244,34 +246,12 @@ class ProjectionPursuitRegressor(StreamRegressor):
             size = float(np.sqrt(term.alpha @ term.alpha))
             grid = np.linspace(term.low, term.high, GRID_POINTS)
             f = np.zeros(GRID_POINTS)
-            spline_values(grid, *term[1:], f)
+            term.add_values(grid, f)
             direction, title = term.alpha / size, f"term {k + 1}"
             pieces.append(
                 {"direction": direction, "grid": grid / size, "values": f, "title": title}
             )
         return pieces
 
-    def project(self, X: Any, term: int) -> np.ndarray:
-        """(n,) projections of rows in memory on the unit-length direction of a term."""
-        return project_rows(self, X, self._terms[term].alpha)
-
-    def irrelevant_weight(self, columns: Any) -> float:
-        """Share of the directions' weight on some columns (eq. 14); w_j is the spread of f_j.
-
-        Parameters
-        ----------
-        columns : sequence of int or str
-        """
-        chosen = column_numbers(self, columns)
-        spreads = [float(piece["values"].std()) for piece in self.pieces_]
-        return weight_share([term.alpha for term in self._terms], spreads, chosen)
-
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         return predict_rows(self._columns, self._terms, self.intercept_, chunk)
-
-    def _state(self) -> dict[str, Any]:
-        return {"columns": self._columns, "path": self._path, "tau": self.tau_}
-
-    def _restore(self, tree: dict[str, Any]) -> None:
-        self._columns, self._path = tree["columns"], tree["path"]
-        self.select(tree["tau"])

@@ -9,14 +9,12 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import Columns, dense_block, project
-from .kernels import add_cross, add_splines, spline_values, splines_of_cells, spread
+from .columns import Columns, blocks, project
+from .kernels import spread
 from .search import CHARGE, Cells, Strength, Trial, score_moves
-from .smoothers import fit_splines, full_gram
-from .tables import add_slopes, add_tables, cells_of, empty_tables
-
-BLOCK = 8192
-"""Rows worked on at a time: bounds the temporaries of a step."""
+from .smoothers import PSpline
+from .supsmu import SuperSmoother
+from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
 
 
 class Term(NamedTuple):
@@ -27,7 +25,12 @@ class Term(NamedTuple):
     low: float
     high: float
     theta: np.ndarray
-    """(n,) coefficients of cubic splines on [low, high]."""
+    """(n,) coefficients of its smoother's functions on [low, high]."""
+    smoother: PSpline | SuperSmoother
+
+    def add_values(self, t: np.ndarray, out: np.ndarray) -> None:
+        """Add f(t) to `out`, in place."""
+        self.smoother.add_values(t, self.low, self.high, self.theta, out)
 
 
 class RidgeAsk(NamedTuple):
@@ -42,16 +45,18 @@ class RidgeAsk(NamedTuple):
     """None: made from this read, with lambda_j = sum w r^2 / tau."""
     tau: float
     penalty: str
-    n_bases: int
+    smoother: PSpline | SuperSmoother
     screens: bool
     """Whether slopes of all columns are wanted."""
+    share: float
+    """Of the rows, for tables."""
 
 
 class Measured(NamedTuple):
     """Sums of one trial."""
 
-    gram: np.ndarray
-    """(n, n) sum w Phi Phi'."""
+    band: np.ndarray
+    """(n, c) of sum w Phi Phi': its diagonal and those above."""
     moment: np.ndarray
     """(n,) sum w r Phi."""
     cross: list[np.ndarray]
@@ -91,26 +96,26 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
         {
             "rr": 0.0,
             "n": 0.0,
-            "band": np.zeros((len(ask.trials), ask.n_bases, 4)),
-            "moment": np.zeros((len(ask.trials), ask.n_bases)),
-            "cross": [np.zeros((len(term.theta), ask.n_bases)) for term in ask.terms],
+            "table": np.zeros(2),
+            "band": np.zeros((len(ask.trials), n, ask.smoother.band)),
+            "moment": np.zeros((len(ask.trials), n)),
+            "cross": [np.zeros((len(term.theta), n)) for term in ask.terms],
             "tables": empty_tables(len(ask.chosen)),
             "slopes": np.zeros(len(ask.trials[0].alpha) if ask.screens else 0),
         }
         for ask in asks
+        for n in (ask.smoother.n_bases,)
     ]
 
 
 def _step(
     columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
-    for start in range(0, chunk.n_rows, BLOCK):
-        stop = min(start + BLOCK, chunk.n_rows)
-        X = dense_block(chunk.X, start, stop)
-        y = chunk.y[start:stop]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[start:stop]
+    for part, X in blocks(chunk.X):
+        y = chunk.y[part]
+        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
         for ask, sums in zip(asks, state, strict=True):
-            _add_block(columns, ask, sums, X, y, w)
+            _add_block(columns, ask, sums, X, y, w, chunk.rows[part])
     return state
 
 
@@ -121,35 +126,39 @@ def _add_block(
     X: np.ndarray,
     y: np.ndarray,
     w: np.ndarray,
+    rows: Any,
 ) -> None:
     r = y - ask.intercept
     places = []
     fitted = np.zeros(len(r))
     for term in ask.terms:
         places.append(project(X, columns, term.alpha))
-        spline_values(places[-1], term.low, term.high, term.theta, fitted)
+        term.add_values(places[-1], fitted)
     r -= fitted
     wr = w * r
     sums["rr"] += float(wr @ r)
     sums["n"] += float(w.sum())
     for k, trial in enumerate(ask.trials):
         t = project(X, columns, trial.alpha)
-        add_splines(t, trial.low, trial.high, w, wr, sums["band"][k], sums["moment"][k])
+        place = (t, trial.low, trial.high)
+        ask.smoother.add_rows(*place, w, wr, sums["band"][k], sums["moment"][k])
         if k == 0:
-            for term, place, cross in zip(ask.terms, places, sums["cross"], strict=True):
-                add_cross(place, term.low, term.high, t, trial.low, trial.high, w, cross)
+            for term, old, cross in zip(ask.terms, places, sums["cross"], strict=True):
+                ask.smoother.add_cross(old, term.low, term.high, *place, w, cross)
             pair = np.column_stack([w, wr])
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w)
+            use = rows_for_tables(rows, ask.share)
+            sums["table"] += wr[use] @ r[use], w[use].sum()
+            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w, use)
             if ask.screens:
-                add_slopes(sums["slopes"], X, columns, pull(t, r, trial) * w)
+                add_slopes(sums["slopes"], X, columns, pull(t, r, trial, ask.smoother) * w)
 
 
-def pull(t: np.ndarray, r: np.ndarray, trial: Trial) -> np.ndarray:
+def pull(t: np.ndarray, r: np.ndarray, trial: Trial, smoother: Any) -> np.ndarray:
     """(m,) (r - f) f'(t): with z_m, the envelope slope of the cost, f being the table's fit."""
-    h = 1e-3 * (trial.high - trial.low)
+    h = smoother.stride * (trial.high - trial.low)
     f, above, below = np.zeros(len(t)), np.zeros(len(t)), np.zeros(len(t))
     for at, out in ((t, f), (t + h, above), (t - h, below)):
-        spline_values(at, trial.low, trial.high, trial.theta, out)
+        smoother.add_values(at, trial.low, trial.high, trial.theta, out)
     return (r - f) * (above - below)
 
 
@@ -173,21 +182,25 @@ def _finish(
 
 def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
     rr, n = sums["rr"], sums["n"]
-    grams = full_gram(sums["band"])
-    costs = fit_splines(grams, sums["moment"], rr, n).cost
+    costs = ask.smoother.fit(sums["band"], sums["moment"], rr, n).cost
     strength = ask.strength
     if strength is None:
         weight = rr / ask.tau
         charge = np.log(max(n, 2.0)) * float(costs[0]) / max(n, 1.0)  # as BIC has it
         strength = Strength(weight, min(CHARGE * weight, charge))
-    cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
-    cost_of = partial(score_splines, ask.n_bases, rr, n)
+    part_rr, part_n = sums["table"]
+    scale = n / part_n if part_n > 0 else 1.0  # the tables' rows stand for all
+    cells = [
+        (m, c._replace(pair=scale * c.pair))
+        for m, c in cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
+    ]
+    cost_of = partial(score_steps, ask.smoother, scale * part_rr, n)
     return RidgeAnswer(
         costs,
         rr,
         strength,
         [
-            Measured(grams[k], sums["moment"][k], sums["cross"] if k == 0 else [], rr, n)
+            Measured(sums["band"][k], sums["moment"][k], sums["cross"] if k == 0 else [], rr, n)
             for k in range(len(ask.trials))
         ],
         score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty),
@@ -195,14 +208,15 @@ def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswe
     )
 
 
-def score_splines(
-    n_bases: int, rr: float, n: float, cells: Cells, shifts: np.ndarray
+def score_steps(
+    smoother: Any, rr: float, n: float, cells: Cells, shifts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Cost, range and fit of steps along one column, from its table."""
     low, high = ranges(cells, shifts)
-    band, moment = np.zeros((len(shifts), n_bases, 4)), np.zeros((len(shifts), n_bases))
-    splines_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, band, moment)
-    fit = fit_splines(full_gram(band), moment, rr, n)
+    band = np.zeros((len(shifts), smoother.n_bases, smoother.band))
+    moment = np.zeros((len(shifts), smoother.n_bases))
+    smoother.add_cells(cells, shifts, low, high, band, moment)
+    fit = smoother.fit(band, moment, rr, n)
     return fit.cost, low, high, fit.theta
 
 

@@ -10,9 +10,11 @@ mu is that of least cost: so the cost of a direction is a minimum over all that 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from .kernels import add_cross, add_splines, spline_values, splines_of_cells
 
 GAMMA = 1.4
 """g: what a degree of freedom counts in GCV (Wood 2006, section 4.5.4: 1 fits too roughly)."""
@@ -24,6 +26,8 @@ ROUNDING = 1e-13
 """Of the mean diagonal of the penalty, added too: what its largest entries lose in rounding."""
 LEAST = 0.05
 """Least value of 1 - g df / n: of a handful of rows, GCV says nothing."""
+JOINT_GRID = 10.0 ** np.linspace(-2, 2, 17)
+"""What the terms' own penalties are multiplied by when all terms are fitted together."""
 
 
 class Fit(NamedTuple):
@@ -39,10 +43,10 @@ class Fit(NamedTuple):
 
 
 def full_gram(band: np.ndarray) -> np.ndarray:
-    """(..., n, n) symmetric matrices of bands (..., n, 4): the diagonal and three above."""
+    """(..., n, n) symmetric matrices of bands (..., n, c): the diagonal and those above."""
     n = band.shape[-2]
     out = np.zeros((*band.shape[:-2], n, n))
-    for d in range(4):
+    for d in range(band.shape[-1]):
         at = np.arange(n - d)
         out[..., at, at + d] = out[..., at + d, at] = band[..., : n - d, d]
     return out
@@ -101,3 +105,55 @@ def fit_penalised(
     at = np.arange(k)
     theta = np.einsum("kij,kj->ki", basis, c / shrink[best, at])
     return Fit(cost[best, at], rss[best, at], df[best, at], grid[best] * unit, theta)
+
+
+class PSpline(NamedTuple):
+    """Ridge functions of n cubic splines, penalised."""
+
+    n_bases: int
+    band = 4
+    """Width of the Gram matrix's band."""
+    stride = 1e-3
+    """Of a difference that stands for a slope, as a share of the range."""
+    entry_nbytes = 24
+    """Of driver memory for each entry of the Gram matrix of all terms."""
+
+    @property
+    def fit_nbytes(self) -> int:
+        """Of temporaries of the fit of one direction."""
+        return 256 * self.n_bases**2
+
+    def add_rows(self, t, low, high, w, wr, gram, moment) -> None:
+        """Add rows to the sums gram (n, band) and moment (n,), in place."""
+        add_splines(t, low, high, w, wr, gram, moment)
+
+    def add_cross(self, t, low, high, t2, low2, high2, w, out) -> None:
+        """Add sum w Phi(t) Phi(t2)' to `out` (n, n), in place."""
+        add_cross(t, low, high, t2, low2, high2, w, out)
+
+    def add_cells(self, cells, shifts, low, high, gram, moment) -> None:
+        """Add a table's cells to gram (k, n, band) and moment (k, n) for each step, in place."""
+        splines_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, gram, moment)
+
+    def add_values(self, t, low, high, theta, out) -> None:
+        """Add the function with coefficients `theta` to `out`, in place."""
+        spline_values(t, low, high, theta, out)
+
+    def fit(self, band: np.ndarray, b: np.ndarray, rr: float, n: float) -> Fit:
+        """Fits of k directions from their sums: band (k, n, 4), b (k, n)."""
+        return fit_splines(full_gram(band), b, rr, n)
+
+    def fit_together(
+        self, grams: Any, moments: Any, mus: Any, rr: float, n: float, extra_df: float
+    ) -> Fit:
+        """All terms at once; their own penalties, times one factor of least GCV cost.
+
+        `grams` are J x J blocks; one direction's `Fit`, of the coefficients in a row.
+        """
+        G, b = np.block(grams), np.concatenate(moments)
+        P, at = np.zeros_like(G), 0
+        for moment, mu in zip(moments, mus, strict=True):
+            size = len(moment)
+            P[at : at + size, at : at + size] = mu * penalty(size)
+            at += size
+        return fit_penalised(G[None], b[None], rr, n, P[None], JOINT_GRID, np.ones(1), extra_df)

@@ -15,12 +15,32 @@ MOST_TABLES = 128
 ALL_COLUMNS = 64
 """Up to so many columns each has a table in every read; of more, those of steepest slope."""
 SCREENED = 32
+TABLE_ROWS = 1 << 20
+"""Of more rows, about so many go into tables: what these promise is measured on all rows anyway."""
+RUN = 1024
+"""Rows that follow each other go into tables together, or not."""
 
 
 def table_room(n_columns: int, n_models: int) -> int:
     """Columns that have a table in one read, for each of the models trained together."""
     wanted = n_columns if n_columns <= ALL_COLUMNS else SCREENED
     return min(wanted, max(MOST_TABLES // n_models, 2))
+
+
+def table_share(n_rows: int) -> float:
+    """Share of the rows that go into tables."""
+    return min(1.0, TABLE_ROWS / max(n_rows, 1))
+
+
+def rows_for_tables(rows: Any, share: float) -> Any:
+    """Places of the rows that go into tables: runs drawn by a hash of the row number."""
+    if share >= 1:
+        return slice(None)
+    h = np.asarray(rows, dtype=np.uint64) // np.uint64(RUN)
+    for shift, factor in ((30, 0x9E3779B97F4A7C15), (27, 0xBF58476D1CE4E5B9)):
+        h = (h + np.uint64(0x7461626C)) * np.uint64(factor)
+        h ^= h >> np.uint64(shift)
+    return np.flatnonzero((h >> np.uint64(11)) < np.uint64(share * 2**53))
 
 
 def empty_tables(n_columns: int) -> dict[str, np.ndarray]:
@@ -41,11 +61,14 @@ def add_tables(
     t: np.ndarray,
     pair: np.ndarray,
     mass: np.ndarray,
+    use: Any,
 ) -> None:
-    """Add rows to the tables of the chosen columns, in place.
+    """Add the rows at `use` to the tables of the chosen columns, in place.
 
     `t` (m,) is the projection, `mass` (m,) what it is averaged with in a bin.
     """
+    if not isinstance(use, slice):
+        X, t, pair, mass = np.asfortranarray(X[use]), t[use], pair[use], mass[use]
     row = (t - trial.low) * (N_CELLS / (trial.high - trial.low))
     row = np.clip(row, 0, N_CELLS - 1).astype(np.int32)
     state["mass"] += np.bincount(row, mass, N_CELLS)

@@ -232,25 +232,32 @@ def pursuit_folds():
     from streamlearn.pursuit.columns import Columns
     from streamlearn.pursuit.growing import LossAsk
     from streamlearn.pursuit.search import Trial
+    from streamlearn.pursuit.smoothers import PSpline
+    from streamlearn.pursuit.supsmu import SuperSmoother
 
     ones = np.ones(P)
     columns = Columns(-2 * ones, 3 * ones, 0.1 * ones, ones, np.zeros((P, 64)))
     columns.means[:] = -2.1 + 5 * (np.arange(64) + 0.5) / 64
     alphas = np.array([[1.0, 0, 0, 0, 0], [0.5, 0, 0, -1, 0]])
     trials = tuple(Trial(alpha, -3.5, 4.0, np.linspace(-1, 1, 16)) for alpha in alphas)
-    term = ridge_reads.Term(alphas[1], -3.0, 3.0, np.linspace(0, 1, 16))
+    splines, steps = PSpline(16), SuperSmoother(16)
+    term = ridge_reads.Term(alphas[1], -3.0, 3.0, np.linspace(0, 1, 16), splines)
     chosen = np.array([0, 1, 3])
-    ask = ridge_reads.RidgeAsk((term,), 0.3, trials, chosen, None, 10.0, "scale-free", 16, True)
+    ask = ridge_reads.RidgeAsk(
+        (term,), 0.3, trials, chosen, None, 10.0, "scale-free", splines, True, 1.0
+    )
+    stepped = ask._replace(terms=(term._replace(smoother=steps),), smoother=steps, share=0.7)
     new = boost_reads.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
     halves = boost_reads.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
     boost_ask = boost_reads.BoostAsk(
-        1, None, halves, trials, chosen, None, 10.0, "scale-free", 12, True, np.ones(2), 2.0
+        1, None, halves, trials, chosen, None, 10.0, "scale-free", 12, True, 1.0, np.ones(2), 2.0
     )
     boosted = Boosted(1, 10.0, (new,), 1.5, 0.2, [], True)
     at = "pursuit."
     return {
         at + "ridge_reads.ridge_fold": ridge_reads.ridge_fold(columns, (ask,)),
+        at + "ridge_reads.ridge_fold:supsmu": ridge_reads.ridge_fold(columns, (stepped,)),
         at + "boost_reads.boost_fold": boost_reads.boost_fold(columns, (boost_ask,), (1,), 2),
         at + "answers.loss_fold": answers.loss_fold(columns, [LossAsk((term,), 0.3)]),
         at + "answers.log_loss_fold": answers.log_loss_fold(columns, [[boosted]]),

@@ -6,6 +6,21 @@ from scipy.interpolate import BSpline
 from streamlearn.pursuit.smoothers import GAMMA, GRID, LEAST
 
 
+def product(seed, sd, n=300):
+    """x1 x2 and noise, as in eq. 10."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 5))
+    return X, X[:, 0] * X[:, 1] + sd * rng.standard_normal(n)
+
+
+def circle(seed, n=600, flipped=0.05):
+    """Fig. 1: half of the area is inside; three columns say nothing."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 5))
+    y = (X[:, :2] ** 2).sum(axis=1) < 2 / np.pi
+    return X, (y ^ (rng.random(n) < flipped)).astype(int)
+
+
 def z_of(X, columns):
     clipped = np.clip(np.asarray(X, np.float64), columns.low, columns.high)
     return (clipped - columns.center) / columns.scale
@@ -42,3 +57,47 @@ def divergence_of(t, plus, v, low, high, n_bins):
         h.append((counts / counts.sum() + 0.01 / n_bins) / 1.01)
     half = 0.5 * (h[0] + h[1])
     return float(sum((x * np.log(x / half)).sum() for x in h))
+
+
+def binned(t, r, w, low, high, n_bins):
+    """Counts and moments of rows in bins of equal width."""
+    place = np.clip(((t - low) / (high - low) * n_bins).astype(int), 0, n_bins - 1)
+    return np.bincount(place, w, n_bins), np.bincount(place, w * r, n_bins)
+
+
+def lines(u, w, y, span):
+    """Weighted lines around each point, by least squares: at the point, and without the point."""
+    edges = np.append(0.0, np.cumsum(w))
+    total = edges[-1]
+    fitted, without = np.empty(len(u)), np.empty(len(u))
+    for j in range(len(u)):
+        mass = min(max(span * total, 2 * w[j]), total)
+        low = np.clip(edges[j] + (w[j] - mass) / 2, 0.0, total - mass)
+        share = np.minimum(edges[1:], low + mass) - np.maximum(edges[:-1], low)
+        inside = np.maximum(share, 0.0)
+        for out, weight in (
+            (fitted, inside),
+            (without, np.where(np.arange(len(u)) == j, 0, inside)),
+        ):
+            root = np.sqrt(weight)
+            design = np.column_stack([root, root * (u - u[j])])
+            out[j] = np.linalg.lstsq(design, root * y, rcond=1e-7)[0][0]
+    return fitted, without
+
+
+def super_smoother(counts, moments):
+    """Friedman's super smoother of one set of bins, and its trace, step by step."""
+    used = counts > 0
+    w, y = counts[used], moments[used] / counts[used]
+    centres = (np.arange(len(counts)) + 0.5) / len(counts)
+    u = centres[used]
+    spans = [0.05, 0.2, 0.5]
+    fits = [lines(u, w, y, span) for span in spans]
+    around = [lines(u, w, np.abs(y - without), 0.2)[0] for _, without in fits]
+    best = np.array(spans)[np.argmin(around, axis=0)]
+    span = np.clip(lines(u, w, best, 0.2)[0], 0.05, 0.5)
+    smooth = [np.interp(span[j], spans, [f[0][j] for f in fits]) for j in range(len(u))]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        leverages = [np.nan_to_num(1 - (y - f) / (y - without)) for f, without in fits]
+    trace = sum(np.interp(span[j], spans, [h[j] for h in leverages]) for j in range(len(u)))
+    return np.interp(centres, u, lines(u, w, np.array(smooth), 0.05)[0]), trace
