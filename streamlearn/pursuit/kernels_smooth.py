@@ -101,7 +101,8 @@ def super_smooth(counts, moments, values, df):
                 residual[j] = abs(y[j] - smooths[s, j]) / max(1.0 - leverages[s, j], 1e-3)
             running_lines(u, w, residual, midrange, around, none)
             for j in range(n):
-                if around[j] < least[j]:
+                # few points have the same lines in two spans: rounding is not to choose
+                if around[j] < least[j] * (1.0 - 1e-9):
                     least[j], span[j] = around[j], SPANS[s]
         running_lines(u, w, span, midrange, around, none)
         for j in range(n):

@@ -246,7 +246,7 @@ def pursuit_folds():
     ask = ridge_reads.RidgeAsk(
         (term,), 0.3, trials, chosen, None, 10.0, "scale-free", splines, True, 1.0
     )
-    stepped = ask._replace(terms=(term._replace(smoother=steps),), smoother=steps, share=0.7)
+    stepped = ask._replace(terms=(term._replace(smoother=steps),), smoother=steps)
     new = boost_reads.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
     halves = boost_reads.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
