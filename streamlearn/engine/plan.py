@@ -16,8 +16,8 @@ from .lanes import cut_lanes
 from .memory import available_bytes
 from .scratch import lies_in_memory, scratch_allowed, scratch_root
 
-RESERVE_BYTES = 6 << 20
-"""Thread stacks, the allocator's slack: 4 MiB were 2 too few in a fit of 16 reads of 8 GB."""
+RESERVE_BYTES = 10 << 20
+"""Pages of libraries that a fit touches first (5 MiB), thread stacks, the allocator's slack."""
 MIN_SLICE_ROWS = 256
 
 
