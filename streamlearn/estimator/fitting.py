@@ -37,7 +37,8 @@ def fit(
     """Train `model` in place."""
     model._validate_params()
     with ExitStack() as stack:
-        dataset = settle_training(model, open_training(model, X, y, sample_weight), stack)
+        opened = open_training(model, X, y, sample_weight)
+        dataset = settle_training(model, opened, stack, checkpoint)
         dataset, held_out = hold_out(model, dataset, validation)
         if held_out is not None:
             held_out = stack.enter_context(settled(held_out))

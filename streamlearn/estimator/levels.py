@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,13 +14,16 @@ from ..engine.settle import fold_partitions, settled
 from ..passes.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 
 
-def settle_training(model: Any, dataset: Any, stack: Any) -> Any:
-    """The dataset over scratch if need be, its string columns as codes; sets ``levels_``."""
+def settle_training(model: Any, dataset: Any, stack: Any, checkpoint: Any = None) -> Any:
+    """The dataset over scratch if need be, its string columns as codes; sets ``levels_``.
+
+    Under a checkpoint the levels are kept in its folder ``levels``.
+    """
     enter = stack.enter_context
     if isinstance(dataset.store, StreamStore):  # its rows come once: written first, strings too
-        dataset = _coded(model, _settle(dataset, enter))
+        dataset = _coded(model, _settle(dataset, enter), checkpoint)
     else:
-        dataset = _settle(_coded(model, dataset), enter)
+        dataset = _settle(_coded(model, dataset, checkpoint), enter)
     model.levels_ = {name: list(words) for name, words in dataset.levels.items()}
     return dataset
 
@@ -29,7 +33,7 @@ def _settle(dataset: Any, enter: Any) -> Any:
     return enter(context)
 
 
-def _coded(model: Any, dataset: Any) -> Any:
+def _coded(model: Any, dataset: Any, checkpoint: Any) -> Any:
     """One read of each string column, and no other: its levels."""
     if not dataset.categorical:
         return dataset
@@ -49,8 +53,18 @@ def _coded(model: Any, dataset: Any) -> Any:
     else:
         needs = Needs("levels", STATE_NBYTES, STEP_NBYTES_PER_ROW)
         name = f"{type(model).__name__}-levels"
-        with Run(dataset, make_plan(dataset, [needs]), name=name, identity={}) as run:
-            coded = learn_levels(dataset, most, run.fold)
+        with Run(
+            dataset,
+            make_plan(dataset, [needs]),
+            name=name,
+            identity={"max_levels": most},
+            checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}/levels",
+        ) as run:
+            if run.finished is None:
+                coded = learn_levels(dataset, most, run.fold)
+                run.finish({name: list(words) for name, words in coded.levels.items()})
+            else:
+                coded = dataset.with_levels(run.finished)
     coded.store.passes_before = dataset.store.passes_before + 1  # a copy of the store: its own
     return coded
 

@@ -13,7 +13,7 @@ from .kernels import N_CELLS, project_column
 
 TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
-BLOCK, SPARSE_BLOCK = 65_536, 8192
+BLOCK, SPARSE_BLOCK = 8192, 8192
 """Rows worked on at a time: bounds the temporaries of a step.  A table of 64 KiB that goes through
 the cache for each of many columns wants many rows for it; rows of a sparse block are made dense.
 """
