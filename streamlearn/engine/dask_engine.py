@@ -7,6 +7,7 @@ drives either in the same order, so a result does not depend on which it was.
 from __future__ import annotations
 
 import concurrent.futures as cf
+import pickle
 import secrets
 import sys
 import threading
@@ -125,12 +126,25 @@ class Cluster:
         return self.client.compute(delayed, retries=2)
 
     def share(self, value: Any) -> Any:
-        return self.client.scatter(value, broadcast=True, hash=False)
+        """A task whose result is `value`: dask makes it again where the workers that had it died.
+
+        Scattered data would be lost with them.
+        """
+        import cloudpickle
+        import dask
+
+        if value is None:
+            return None
+        content = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        # its size is in the plan; the warning is for data put into graphs by mistake
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PiB"}):
+            return self.submit("share", pickle.loads, content)
 
     def wait(self, futures: Sequence[Any]) -> list[Any]:
         from distributed import wait
 
-        return list(wait(futures, return_when="FIRST_COMPLETED").done)
+        with self.client.as_current():  # a client given as scheduler= need not be the current one
+            return list(wait(futures, return_when="FIRST_COMPLETED").done)
 
     def cancel(self, futures: Iterable[Any]) -> None:
         self.client.cancel(list(futures))
