@@ -49,10 +49,13 @@ class Session:
         """
         say(f"{label}: {peer} ...")
         threads = str(self.options.threads)
+        kernels = str(self.folder / f"numba-{cache}")
+        if cache == "shared" and self.options.tiny:  # times do not matter: take those there are
+            kernels = os.environ.get("NUMBA_CACHE_DIR", kernels)
         env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("STREAMLEARN_")},
             "PYTHONPATH": str(ROOT),
-            "NUMBA_CACHE_DIR": str(self.folder / f"numba-{cache}"),
+            "NUMBA_CACHE_DIR": kernels,
             "DASK_NUM_WORKERS": threads,
             "OMP_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
