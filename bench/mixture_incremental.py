@@ -21,8 +21,8 @@ def run(session):
         except data.Absent as error:
             session.note(f"{name} left out: {error}")
             continue
-        problem, rows, starts = begin(X, y)
-        for start, at in starts.items():
+        rows, starts = begin(X, y)
+        for start, (problem, at) in starts.items():
             plain = em(problem, at, rows, max(READS))
             other = incremental(problem, at, rows, max(READS))
             for n in READS:
@@ -39,7 +39,7 @@ def run(session):
 
 
 def begin(X, y):
-    """The problem, its rows, and where to start: clusters, or the optimum of an eighth of it."""
+    """The rows, and problems with where to start: clusters, or the optimum of an eighth of them."""
     from streamlearn.data.source import Chunk
     from streamlearn.mixture import initial
     from streamlearn.mixture.objective import Problem
@@ -53,7 +53,8 @@ def begin(X, y):
     problem = Problem("generative", "log_loss", tree, 1, tau, 1.0, 0.0, np.arange(k), None, None)
     clusters = initial.begin(problem, centres, rows)
     sample = maximise(problem._replace(C=8.0), clusters, few, 1e-4, 100, [])
-    return problem, rows, {"clusters": clusters, "sample": sample.point.at}
+    kept = sample.problem._replace(C=problem.C)  # some of its components may be gone
+    return rows, {"clusters": (problem, clusters), "sample": (kept, sample.point.at)}
 
 
 def em(problem, at, rows, n):
