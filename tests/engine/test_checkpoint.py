@@ -201,7 +201,7 @@ def test_a_resume_goes_by_the_plan_it_began_with(tmp_path):
         assert run.plan.slice_rows == 1024
         assert_same(run.fold(gram_fold(3), name="a"), began)
     with pytest.raises(MemoryBudgetError, match="begun with slices of 1024 rows"):
-        with open_run(source, tmp_path, budget=10 << 20):
+        with open_run(source, tmp_path, budget=14 << 20):
             pass
 
 
