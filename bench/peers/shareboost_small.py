@@ -241,24 +241,32 @@ PIECES_RIDGE = 1e-5
 LOOKS = {
     "grey": {},
     "upright": {"upright": True},
+    "upright, damped": {"upright": True, "damp": 1.0},
+    "upright, damped, masks 4 wide": {"upright": True, "damp": 1.0, "spread": 4.0},
+    "upright, damped, masks 5.5 wide": {"upright": True, "damp": 1.0, "spread": 5.5},
+    "upright, damped, masks 8 wide": {"upright": True, "damp": 1.0, "spread": 8.0},
     "upright edges": {"upright": True, "channels": 4, "damp": 0.1},
 }
+RIDGES = (1e-6, 3e-6, 1e-5, 3e-5)
+"""Tried with `shareboost_digits.FEATURES`."""
 
 
 def choice(task):
     from bench import patches
     from bench.shareboost_digits import FEATURES, images
-    from bench.shareboost_tables import RIDGE
+    from bench.shareboost_tables import RIDGE, TOL
 
     X, y = images(task.shared, "train", task.tiny)
+    order = np.random.default_rng(5).permutation(len(y))[: task.n_rows or None]
+    X, y = X[order], y[order]
     n_templates, n = (20, 10) if task.tiny else (task.n_templates, 266)
-    X, y = X[: task.n_rows or None], y[: task.n_rows or None]
     cut = len(y) * 5 // 6
     rows = []
     for look, how in LOOKS.items():
         V = patches.responses(patches.learn(X[:cut], n_templates, **how), X)
-        for ridge in (3e-7, 1e-6, 3e-6, 1e-5) if how == FEATURES else (RIDGE,):
-            model = boost(n, ridge=ridge).fit(V[:cut], y[:cut], validation=(V[cut:], y[cut:]))
+        for ridge in RIDGES if how == FEATURES else (RIDGE,):
+            model = boost(n, ridge=ridge, tol=TOL)
+            model.fit(V[:cut], y[:cut], validation=(V[cut:], y[cut:]))
             path = model.path_
             for size in (25, 75, 150, n):
                 at = int(np.flatnonzero(path["n"] <= size)[-1])
