@@ -15,8 +15,8 @@ from .data import Absent, read_table
 
 ROWS, COLUMNS = 1_500, 120
 """Of a chunk."""
-FEATURES = {"upright": True}
-"""Of `patches.learn`."""
+FEATURES = {"upright": True, "damp": 1.0, "spread": 5.5}
+"""Of `patches.learn`; chosen by ``--only choice``, on training images alone."""
 STEP = 255
 """Of the bytes that stand for a response from 0 to 1."""
 
@@ -60,7 +60,8 @@ def stores(folder, shared, *, n_templates, tiny=False, copies=0, seed=0):
     With `copies` the training store holds each image, and so many deformed ones of it, as bytes.
     """
     n = 30 if tiny else n_templates
-    name = f"digits-{'tiny' if tiny else 'upright'}-{n}x16-{seed}"
+    look = "-".join(f"{key}{value:g}" for key, value in FEATURES.items())
+    name = f"digits-{'tiny' if tiny else look}-{n}x16-{seed}"
     train = Path(folder) / f"{name}-{f'expanded{copies}' if copies else 'train'}.zarr"
     test = Path(folder) / f"{name}-test.zarr"
     if train.exists() and test.exists():

@@ -62,7 +62,7 @@ def sharing(task):
     else:
         table = np.load(task.shared / "char74k" / "english_digits_upper_32.npz")
         X, y = table["images"][table["good"]], table["target"][table["good"]]
-        counts, n_templates, goal, most = (2, 5, 10, 20, 36), min(task.n_templates, 200), 0.2, 200
+        counts, n_templates, goal, most = (2, 5, 10, 20, 36), min(task.n_templates, 200), 0.2, 100
     rng = np.random.default_rng(0)
     order = rng.permutation(len(y))
     X, y = X[order], y[order]
@@ -73,7 +73,7 @@ def sharing(task):
     for K in counts:
         chosen = y < K
         a, b = chosen & train, chosen & ~train
-        model = boost(min(most, V.shape[1]), ridge=SHARED_RIDGE).fit(V[a], y[a])
+        model = boost(min(most, V.shape[1]), **LETTERS).fit(V[a], y[a])
         path = error_path(model, V[b], y[b])
         ours = least_n(path, goal)
         row = {
@@ -82,7 +82,7 @@ def sharing(task):
             "least error, %": 100 * min(e for _, e in path),
         }
         if task.rivals:
-            rest, n_all = one_vs_rest(V[a], y[a], V[b], y[b], K, goal, most // 5)
+            rest, n_all = one_vs_rest(V[a], y[a], V[b], y[b], K, goal, 4 * most // 10)
             row |= {
                 "one-vs-rest's": rest or f"> {n_all}",
                 "ratio": ours / (rest or n_all) if ours else None,
@@ -91,9 +91,9 @@ def sharing(task):
     return rows
 
 
-CHARACTERS = {"spread": 3.5, "damp": 0.5, "either_sign": True}
-"""Of `patches.learn`, for the letters."""
-SHARED_RIDGE = 1e-4
+CHARACTERS = {"spread": 4.5, "damp": 1.0, "either_sign": True}
+"""Of `patches.learn`, for the letters; chosen with the ridge on a quarter of the training rows."""
+LETTERS = {"ridge": 1e-4, "columns_per_pass": 1}
 
 
 def one_vs_rest(X, y, Xt, yt, K, goal, most):
@@ -101,7 +101,7 @@ def one_vs_rest(X, y, Xt, yt, K, goal, most):
 
     None if `most` of each do not reach it; and how many distinct ones all of them have.
     """
-    models = [boost(most, ridge=SHARED_RIDGE).fit(X, (y == k).astype(int)) for k in range(K)]
+    models = [boost(most, **LETTERS).fit(X, (y == k).astype(int)) for k in range(K)]
     distinct = 0
     for n in range(1, most + 1):
         at = [model.at(n) for model in models]
@@ -241,24 +241,32 @@ PIECES_RIDGE = 1e-5
 LOOKS = {
     "grey": {},
     "upright": {"upright": True},
+    "upright, damped": {"upright": True, "damp": 1.0},
+    "upright, damped, masks 4 wide": {"upright": True, "damp": 1.0, "spread": 4.0},
+    "upright, damped, masks 5.5 wide": {"upright": True, "damp": 1.0, "spread": 5.5},
+    "upright, damped, masks 8 wide": {"upright": True, "damp": 1.0, "spread": 8.0},
     "upright edges": {"upright": True, "channels": 4, "damp": 0.1},
 }
+RIDGES = (1e-6, 3e-6, 1e-5, 3e-5)
+"""Tried with `shareboost_digits.FEATURES`."""
 
 
 def choice(task):
     from bench import patches
     from bench.shareboost_digits import FEATURES, images
-    from bench.shareboost_tables import RIDGE
+    from bench.shareboost_tables import RIDGE, TOL
 
     X, y = images(task.shared, "train", task.tiny)
+    order = np.random.default_rng(5).permutation(len(y))[: task.n_rows or None]
+    X, y = X[order], y[order]
     n_templates, n = (20, 10) if task.tiny else (task.n_templates, 266)
-    X, y = X[: task.n_rows or None], y[: task.n_rows or None]
     cut = len(y) * 5 // 6
     rows = []
     for look, how in LOOKS.items():
         V = patches.responses(patches.learn(X[:cut], n_templates, **how), X)
-        for ridge in (3e-7, 1e-6, 3e-6, 1e-5) if how == FEATURES else (RIDGE,):
-            model = boost(n, ridge=ridge).fit(V[:cut], y[:cut], validation=(V[cut:], y[cut:]))
+        for ridge in RIDGES if how == FEATURES else (RIDGE,):
+            model = boost(n, ridge=ridge, tol=TOL)
+            model.fit(V[:cut], y[:cut], validation=(V[cut:], y[cut:]))
             path = model.path_
             for size in (25, 75, 150, n):
                 at = int(np.flatnonzero(path["n"] <= size)[-1])

@@ -12,14 +12,16 @@ class ShareBoostDisplay:
     """The path of a `ShareBoostClassifier`, and its weights by class and column.
 
     Made by `from_estimator`.  On the left the objective (and where there was a `validation` its
-    loss) by the number selected; on the right one row a class, one column a feature in the order of
-    selection, each feature's weights divided by their largest: a column with many strong colours is
-    shared by many classes.
+    loss) by the number selected, a line at the model's own; on the right one row a class, one column
+    a feature in the order of selection, each feature's weights divided by their largest: a column
+    with many strong colours is shared by many classes.
 
     Attributes
     ----------
     path : dict of arrays
         ``n``, ``objective``, ``validation_loss``.
+    n : int
+        Selected by the model drawn.
     weights : (K, width) array
         As drawn, between -1 and 1.
     classes, names : list of str
@@ -28,9 +30,10 @@ class ShareBoostDisplay:
     """
 
     def __init__(
-        self, path: dict[str, np.ndarray], weights: np.ndarray, classes: list, names: list
+        self, path: dict[str, np.ndarray], n: int, weights: np.ndarray, classes: list, names: list
     ):
-        self.path, self.weights, self.classes, self.names = path, weights, classes, names
+        self.path, self.n, self.weights = path, n, weights
+        self.classes, self.names = classes, names
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ShareBoostDisplay:
@@ -52,6 +55,7 @@ class ShareBoostDisplay:
         )
         display = cls(
             {key: estimator.path_[key] for key in ("n", "objective", "validation_loss")},
+            len(estimator.choices_),
             W / np.where(scale > 0, scale, 1.0),
             [str(label) for label in estimator.classes_],
             names,
@@ -77,11 +81,13 @@ class ShareBoostDisplay:
         if not np.isnan(self.path["validation_loss"]).all():
             left.plot(self.path["n"], self.path["validation_loss"], "--", label="validation loss")
             left.legend(fontsize="small")
+        left.axvline(self.n, color="0.6", linewidth=0.8)
         left.set_xlabel("selected")
         left.set_ylabel("loss")
-        left.set_ylim(bottom=0)
+        left.set_yscale("log")
         image = right.imshow(self.weights, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
         right.set_yticks(range(len(self.classes)), self.classes)
+        right.set_ylabel("class")
         if len(self.names) <= 40:
             right.set_xticks(range(len(self.names)), self.names, rotation=90, fontsize="x-small")
         else:
