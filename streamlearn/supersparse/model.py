@@ -104,6 +104,9 @@ class SuperSparseModel:
         m, p = self._most_prototypes(), dataset.n_features
         return 8 * (3 * p + 2 * m + 16)
 
+    def _moments_only(self) -> bool:
+        return True  # the similarity takes means, variances and least values: always one read
+
     def _sample_rows(self, dataset: Any) -> int:
         room = (get_config().memory_budget or UNSET_BUDGET) // BUDGET_SHARE
         wanted = max(SAMPLE_ROWS, ROWS_PER_ENTRY * self._most_prototypes() * dataset.n_features)
