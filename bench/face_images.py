@@ -95,19 +95,18 @@ def moving_patches(X, Z):
     """(n, m): mean over patches of the best correlation within a shift of one pixel."""
     b = unit(Z.astype(np.float32)[:, WINDOWS[:, MIDDLE]]).transpose(1, 2, 0)
     a = moved(X)
-    patches, rows, _ = a.shape
-    correlation = (a @ b).reshape(patches, len(X), rows // len(X), len(Z))
-    return correlation.max(axis=2).mean(axis=0).astype(np.float64)
+    correlation = (a @ b).reshape(len(a), -1, len(X), len(Z))
+    return correlation.max(axis=1).mean(axis=0).astype(np.float64)
 
 
 def moved(X):
-    """(patches, rows x shifts, pixels): the patches of rows at all their places, of length 1.
+    """(patches, shifts x rows, pixels): the patches of rows at all their places, of length 1.
 
     A search asks for the same rows again and again: those of the last blocks are kept.
     """
     key = X[0].tobytes() + X[-1].tobytes()
     if key not in MOVED or not np.array_equal(MOVED[key][0], X):
-        a = unit(X.astype(np.float32)[:, WINDOWS]).transpose(1, 0, 2, 3)
+        a = unit(X.astype(np.float32)[:, WINDOWS]).transpose(1, 2, 0, 3)
         while len(MOVED) >= KEPT_BLOCKS:
             del MOVED[next(iter(MOVED))]
         MOVED[key] = X.copy(), a.reshape(len(a), -1, a.shape[-1])

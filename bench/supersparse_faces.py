@@ -5,7 +5,8 @@ only.  A curve of FRR against FAR for each similarity is drawn into the results'
 
 What ours regresses on, and its gamma, is chosen for each split inside its training images, by the
 same protocol made smaller: half of the enrolled clients with three of their five images, the others
-as impostors.  `settings` says from what.
+as impostors.  `settings` says from what; with moving patches, where a search takes seconds, it is
+what the paper advises, the SVM's decisions at the training images.
 """
 
 from typing import NamedTuple
@@ -24,7 +25,7 @@ TOL = 1.0
 CURVE = np.arange(1, 41) / 200
 CHOICE_FARS = np.arange(6) / 100
 """The mean of FRR at these is what a choice makes low."""
-INNER_SHOTS, INNER_SPLITS = 3, {"eigenfaces + RBF": 6, "moving patches": 2}
+INNER_SHOTS, INNER_SPLITS = 3, 6
 
 
 class Setting(NamedTuple):
@@ -41,12 +42,9 @@ class Setting(NamedTuple):
 
 def settings(matching, tiny):
     """What is chosen from."""
-    if tiny:
-        return [Setting("decisions", 50, 1.0)]
-    if matching.startswith("eigen"):
-        targets, shares = (("labels", 0), ("decisions", 0), ("decisions", 3000)), (1.0, 0.5, 0.25)
-    else:
-        targets, shares = (("labels", 0), ("decisions", 0), ("decisions", 300)), (1.0,)
+    if tiny or not matching.startswith("eigen"):
+        return [Setting("decisions", 50 if tiny else 0, 1.0)]
+    targets, shares = (("labels", 0), ("decisions", 0), ("decisions", 3000)), (1.0, 0.5, 0.25)
     return [Setting(*target, share) for target in targets for share in shares]
 
 
@@ -58,16 +56,15 @@ def run(session):
             continue
         scores, chosen = {}, []
         for n in range(1 if tiny else 5):
-            rng = np.random.default_rng(session.options.seed + n)
-            found = split(subject, 5, rng)
-            say(f"faces: {matching}, split {n + 1}, choosing")
-            setting = choose(images[found.train], subject[found.train], matching, sizes, tiny)
+            found = split(subject, 5, np.random.default_rng(session.options.seed + n))
+            train = found.train
+            setting = choose(images[train], subject[train], matching, sizes, tiny)
             chosen.append(f"{setting.target} {setting.transplanted} {setting.share:g}")
-            say(f"faces: {matching}, split {n + 1}, {chosen[-1]}")
-            for method, found_by in one_split(
-                images, subject, found, matching, sizes, [setting]
-            ).items():
-                scores.setdefault(method, []).extend(found_by)
+            of_split = one_split(images, subject, found, matching, sizes, [setting])
+            for method, of_clients in of_split.items():
+                scores.setdefault(method, []).extend(of_clients)
+                rejected = np.mean([rate(0.01) for rate, _ in of_clients])
+                say(f"faces: {matching}, split {n + 1}, {chosen[-1]}, {method}: {rejected:.1%}")
         draw(session, matching, scores)
         report(session, matching, scores, len(images), chosen)
 
@@ -118,7 +115,7 @@ def choose(images, subject, matching, sizes, tiny):
     if len(options) == 1:
         return options[0]
     lost = np.zeros(len(options))
-    for n in range(INNER_SPLITS[matching]):
+    for n in range(INNER_SPLITS):
         inner = split(subject, INNER_SHOTS, np.random.default_rng(n))
         found = one_split(images, subject, inner, matching, (None, sizes[1]), options)
         for at, option in enumerate(options):
