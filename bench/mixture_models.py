@@ -14,7 +14,7 @@ GRID = (0.01, 0.1, 1.0)
 CHOICE_DRAWS = 3
 """Draws whose held-out quarters choose C; ten below FEW rows, where a quarter is little."""
 FEW = 1_000
-CHOICE_ROWS = {"mnist": 10_000, "covtype": 30_000}
+CHOICE_ROWS = 10_000
 """Most training rows that choose C: all of MNIST takes the C of a sixth of them."""
 CHOICE_PASSES = 20
 """Of a fit that only tells one C from another: the fits in memory may take ten times as many."""
@@ -39,7 +39,7 @@ def choose(name, n, draws, *, tiny=False):
 
     right = np.zeros(len(GRID))
     for A, b in draws[: None if n < FEW else CHOICE_DRAWS if n < 20_000 else 1]:
-        A, b = A[: CHOICE_ROWS[name]], b[: CHOICE_ROWS[name]]
+        A, b = A[:CHOICE_ROWS], b[:CHOICE_ROWS]
         cut = len(b) * 3 // 4
         for at, C in enumerate(GRID[1:] if tiny else GRID):
             given = settings(name, len(b)) | {"max_passes": CHOICE_PASSES}
