@@ -48,6 +48,7 @@ def main(argv=None):
     parser.add_argument(
         "--rivals", action="store_true", help="also pyGAM, gamfit, rustystats, ... (speed)"
     )
+    parser.add_argument("--draws", type=int, default=10, help="of training rows (mixture-tables)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"

@@ -13,7 +13,7 @@ def prepare(**options):
     return {"warm_peak_bytes": memory("VmHWM")}
 
 
-def run(report, *, task, budget, n_prototypes, threads, **options):
+def run(report, *, task, budget, n_prototypes, passes, threads, **options):
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +22,7 @@ def run(report, *, task, budget, n_prototypes, threads, **options):
     from bench import data
 
     train = streamlearn.open_dataset(task["train"], target=task["target"])
-    model = streamlearn.SuperSparseClassifier(n_prototypes, n_passes=8)
+    model = streamlearn.SuperSparseClassifier(n_prototypes, n_passes=passes)
     start = time.perf_counter()
     with streamlearn.config_context(memory_budget=budget), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the passes are in the table

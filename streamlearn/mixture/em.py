@@ -1,5 +1,7 @@
 """Generalised EM, one read an iteration; a step that lowers the objective is taken back.
 
+Every read is an iteration and is recorded as one, a rejected step's and an annihilation's too.
+
 1. A read at the trial point is its E-step, its objective, and all sums the M-step needs.
 2. If the objective fell, the trial is taken back and a shorter step tried.
 3. Else, if a component holds no more than nu rows, it goes: one at a time, and the next read is a
@@ -25,12 +27,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..solvers.lbfgs import Lesson, direction
+from ..solvers.lbfgs import Lesson, direction, learn
 from . import selection
 from .objective import Parameters, Point, Problem
 
 PAIRS = 20
 """Steps whose change of the gradient corrects a direction."""
+LEAST = 1e-10
+"""Curvature of a step that teaches: F is not concave, and near 0 a lesson would be noise."""
 REFRESH = 10
 """Steps after which the curvature is taken anew."""
 SUFFICIENT = 1e-4
@@ -188,12 +192,8 @@ def _learn(problem: Problem, lessons: list[Lesson], before: Point, after: Point)
     step = after.at.rows - before.at.rows
     if after.dual is not None:
         step[problem.tree.n_gates :] = 0.0
-    step = step.ravel()
     change = (before.gradient - after.gradient).ravel()
-    curvature = float(step @ change)
-    if not curvature > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-        return lessons
-    return [*lessons[1 - PAIRS :], Lesson(step, change, curvature)]
+    return learn(lessons, step.ravel(), change, pairs=PAIRS, least=LEAST)
 
 
 def _moved(

@@ -84,10 +84,12 @@ class SVMMixtureClassifier(StreamClassifier):
     classes_, n_features_in_, feature_names_in_
     certificate_ : Certificate
     history_ : list of dict
-        One record per iteration: phase ("sample-1", "all rows"), objective, log_likelihood,
-        n_components, event ("taken back", "annihilated").
+        One record per iteration: phase ("sample-1" in memory; "online", "all rows": one read each),
+        objective, log_likelihood, n_components, event ("taken back", "annihilated").
     n_passes_ : int
-        Reads of the data, the summary included.
+        Reads: one for the summary (several if 96 bytes a column are more than the budget allows),
+        two of Lloyd's for each start if the rows are more than the sample (none for a tree), one
+        for each record of all rows; with `validation` one more of its rows for each of EM's.
 
     Examples
     --------
@@ -173,6 +175,9 @@ class SVMMixtureClassifier(StreamClassifier):
 
     def _sample_rows(self, dataset: Any) -> int:
         return needs.sample_rows(dataset)
+
+    def _moments_only(self) -> bool:
+        return True  # scaling takes no more, and many columns are still one read
 
     # Fitting.
 

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 PAIRS = 10
-"""Lessons that are kept."""
+"""Lessons that are kept, if not said otherwise."""
+LEAST = 1e-14
+"""A lesson's curvature, over the lengths of its step and its change, is rounding below this."""
 
 
 class Lesson(NamedTuple):
@@ -27,12 +29,19 @@ class Lesson(NamedTuple):
     """step . change."""
 
 
-def learn(lessons: list[Lesson], step: np.ndarray, change: np.ndarray) -> list[Lesson]:
-    """The last lessons with this one, if it saw curvature at all."""
+def learn(
+    lessons: list[Lesson],
+    step: np.ndarray,
+    change: np.ndarray,
+    *,
+    pairs: int = PAIRS,
+    least: float = LEAST,
+) -> list[Lesson]:
+    """The last `pairs` lessons with this one, if it saw curvature at all."""
     curvature = float(step @ change)
-    if not curvature > 1e-14 * np.linalg.norm(step) * np.linalg.norm(change):
+    if not curvature > least * np.linalg.norm(step) * np.linalg.norm(change):
         return lessons
-    return [*lessons[1 - PAIRS :], Lesson(step, change, curvature)]
+    return [*lessons[1 - pairs :], Lesson(step, change, curvature)]
 
 
 def direction(

@@ -145,7 +145,7 @@ class _Costs(NamedTuple):
         ]
 
     def _moments_only(self) -> bool:
-        return False
+        return self.model._moments_only()
 
     def _sample_rows(self, dataset: Any) -> int:
         return self.model._sample_rows(dataset)
@@ -163,7 +163,8 @@ def _fit(
 ) -> _Probe:
     """Summary and sample, answers, search, and what the outcome differs by."""
     read = SampledRead(run.fold, model._sample_rows(dataset), model.random_state)
-    summary = collect_summary(read, dataset, summary_state_bytes(run.plan))
+    limit = summary_state_bytes(run.plan)
+    summary = collect_summary(read, dataset, limit, costs._moments_only())
     if summary.n_rows == 0 or not summary.total_weight > 0:
         raise ValueError("compress needs at least one row of positive weight in X")
     summary.require_finite(lambda row: dataset.store.place(row, row + 1))

@@ -175,14 +175,10 @@ def heuristic(sample: SampleObjective, Z: np.ndarray, theta: np.ndarray) -> np.n
 
     A step of 1 is never longer than to a row.
     """
-    out = np.zeros(Z.shape)
-    total = np.zeros(len(Z))
     pulls = sample.residual(theta) @ theta[:-1].T * sample.u[:, None]
     pulls *= sample._S
-    for j, z in enumerate(Z):
-        out[j] = -(pulls[:, j] @ sample.X - pulls[:, j].sum() * z)
-        total[j] = np.abs(pulls[:, j]).sum()
-    return out / np.maximum(total, np.finfo(np.float64).tiny)[:, None]
+    moves = pulls.sum(axis=0)[:, None] * Z - pulls.T @ sample.X
+    return moves / np.maximum(np.abs(pulls).sum(axis=0), np.finfo(np.float64).tiny)[:, None]
 
 
 def warm_start(

@@ -102,7 +102,11 @@ class SuperSparseModel:
 
     def _sample_row_bytes(self, dataset: Any) -> int:
         m, p = self._most_prototypes(), dataset.n_features
-        return 8 * (3 * p + 2 * m + 16)
+        kept = 0 if isinstance(self.similarity, str) else m
+        return 8 * (3 * p + 2 * m + kept + 16)
+
+    def _moments_only(self) -> bool:
+        return True  # the similarity takes means, variances and least values: always one read
 
     def _sample_rows(self, dataset: Any) -> int:
         room = (get_config().memory_budget or UNSET_BUDGET) // BUDGET_SHARE

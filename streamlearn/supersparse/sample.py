@@ -14,12 +14,16 @@ class SampleObjective:
     """Omega as a function of the prototypes alone, over a sample of the rows.
 
     The rows are sorted and equal ones put together, so that nothing depends on their order and a
-    weight of k is k copies to the last bit.  Holds 8 n (p + m + 2T + 2) bytes.
+    weight of k is k copies to the last bit.  Holds 8 n (p + m + 2T + 2) bytes; of a callable
+    similarity, which may be dear, 8 n m more: what it gave in the last two calls of `equations` is
+    not asked for again.
     """
 
     def __init__(self, problem: Problem, X: np.ndarray, Y: np.ndarray, u: np.ndarray) -> None:
         self.problem, self.X, self.Y, self.u = problem, X, Y, u
         self._S = np.empty((len(X), 0))
+        self._keeps = problem.similarity.function is not None and problem.neighbours is None
+        self._kept: list[tuple[np.ndarray, np.ndarray]] = []
         mean = u @ Y / u.sum()
         self.spread = float((u @ (Y - mean) ** 2).sum() / u.sum())
         """The targets' variance, all targets together: Omega without prototypes."""
@@ -44,13 +48,36 @@ class SampleObjective:
 
     def equations(self, Z: np.ndarray) -> Equations:
         """The normal equations at Z; the similarities are kept for `gradient`."""
-        if self._S.shape[1] != len(Z):
-            self._S = np.empty((len(self.X), len(Z)))
+        if self._keeps:
+            self._S, wanted = self._known(Z)
+        else:
+            if self._S.shape[1] != len(Z):
+                self._S = np.empty((len(self.X), len(Z)))
+            wanted = np.arange(len(Z))
         sums = _zero(len(Z), self.problem.n_targets)
         for rows in self._blocks(len(Z)):
-            S = self._S[rows] = self.problem.similarity.values(self.X[rows], Z)
+            S = self._S[rows]
+            if len(wanted):
+                S[:, wanted] = self.problem.similarity.values(self.X[rows], Z[wanted])
             add_rows(sums, S, self.Y[rows], self.u[rows])
         return equations_of(sums)
+
+    def _known(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Similarities with the columns of prototypes seen lately, and the numbers of the others.
+
+        Trials mostly move one prototype, or go back to where the last ones began.
+        """
+        seen = {z.tobytes(): S[:, j] for at, S in self._kept for j, z in enumerate(at)}
+        columns = [seen.get(z.tobytes()) for z in Z]
+        wanted = np.array([j for j, column in enumerate(columns) if column is None], np.intp)
+        if not len(wanted) and np.array_equal(self._kept[-1][0], Z):
+            return self._kept[-1][1], wanted
+        S = np.empty((len(self.X), len(Z)))
+        for j, column in enumerate(columns):
+            if column is not None:
+                S[:, j] = column
+        self._kept = [*self._kept[-1:], (Z.copy(), S)]
+        return S, wanted
 
     def solution(self, Z: np.ndarray) -> Solution:
         return solve(self.equations(Z), self.problem.ridge)

@@ -1,5 +1,7 @@
 """The classifier as a user meets it."""
 
+import warnings
+
 import numpy as np
 import pytest
 from mixture_kit import GATES, fit, table
@@ -58,6 +60,36 @@ def test_saved_and_loaded(two, tmp_path):
     copy = sl.load(tmp_path / "m.slm")
     np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
     np.testing.assert_array_equal(copy.gate_probabilities(X), model.gate_probabilities(X))
+
+
+@pytest.mark.parametrize("sampled", [300, 5_000])
+@pytest.mark.parametrize(
+    ("validated", "options"),
+    [
+        (True, {"gate": "linear", "expert_loss": "log_loss", "nu": 60.0}),
+        (False, {"gate": "rbf", "expert_loss": "squared_hinge", "n_init": 2}),
+        (False, {"gate": "generative", "expert_loss": "hinge"}),
+        (False, {"gate": "rbf", "n_components": (2, 2), "expert_loss": "log_loss"}),
+        (True, {"algorithm": "online-em", "expert_loss": "log_loss"}),
+    ],
+)
+def test_reads_are_the_summary_lloyds_and_the_iterations(validated, options, sampled, monkeypatch):
+    """The summary of many columns is one read too, as it holds moments alone."""
+    X, y, s = table(900, p=130)
+    monkeypatch.setattr(needs, "SAMPLE_ROWS", sampled)
+    model = sl.SVMMixtureClassifier(max_passes=14, **{"n_components": 4} | options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y, s, validation=(X[:100], y[:100]) if validated else None)
+    phases = [record["phase"] for record in model.history_]
+    reads = [phase for phase in phases if not phase.startswith("sample")]
+    rejected = [record for record in model.history_ if record.get("event") == "taken back"]
+    flat, online = not isinstance(model.n_components, tuple), model.algorithm == "online-em"
+    lloyds = 2 * model.n_init if sampled < len(y) and flat else 0
+    looks = len(reads) if validated and not online else 0
+    assert model.n_passes_ == 1 + lloyds + len(reads) + looks
+    assert model.n_passes_ == model.certificate_.n_passes
+    assert all(record["tried"] < record["objective"] for record in rejected)
 
 
 def test_streamed_fit_beyond_its_sample(two, monkeypatch):

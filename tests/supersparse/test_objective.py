@@ -160,3 +160,26 @@ def test_repulsion_gradient():
     sample, Z = objective(), places()
     numeric = gradient_by_differences(lambda z: sample.repulsion(z.reshape(Z.shape))[0], Z.ravel())
     np.testing.assert_allclose(sample.repulsion(Z)[1].ravel(), numeric, atol=1e-8)
+
+
+def test_a_callable_is_not_asked_again_for_what_it_gave_last():
+    asked = []
+
+    def similarity(X, Z):
+        asked.append(len(Z))
+        return np.exp(-np.abs(X[:, None] - Z).sum(axis=2))
+
+    sample = objective(similarity)
+    Z = np.random.default_rng(1).random((4, 3))
+    moved = Z.copy()
+    moved[2] += 0.1
+    # begin, a trial, back, another trial, on from it, a trial of all
+    for at, columns in ((Z, 4), (moved, 1), (Z, 0), (moved + [[0], [0], [1], [0]], 1), (Z + 1, 4)):
+        asked.clear()
+        found = sample.equations(at)
+        S, theta = sample._S.copy(), sample.solution(at).theta
+        assert set(asked) == ({columns} if columns else set())
+        fresh = objective(similarity)
+        np.testing.assert_allclose(found.A, fresh.equations(at).A, rtol=1e-14)
+        np.testing.assert_array_equal(S, fresh._S)
+        np.testing.assert_allclose(sample.gradient(at, theta), fresh.gradient(at, theta))
