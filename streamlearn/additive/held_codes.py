@@ -33,8 +33,8 @@ from .kernels_dual_codes import (
     RAMPS,
     Codes,
     Places,
+    Spans,
     byte_coordinates,
-    code_norms,
     code_sums,
     encode,
     epoch_codes,
@@ -48,7 +48,7 @@ SINGLE = 1e-3
 
 
 class Room:
-    """Arrays that chunks put their codes into, in any order; in blocks if the first is too small."""
+    """Arrays that chunks put their codes into, in any order; more if the first are too small."""
 
     def __init__(self, size: int) -> None:
         self._size, self._used, self._before, self._lock = max(size, 1), 0, 0, Lock()
@@ -86,7 +86,7 @@ class HeldCodes:
     ) -> None:
         self._problem = problem
         K, dtype = problem.n_outputs, np.float32 if tol >= SINGLE else np.float64
-        self._places = make_places(problem, *scales, K, np.dtype(dtype))
+        self._spans, self._places = make_places(problem, *scales, np.dtype(dtype))
         columns = as_columns(problem.bases, source.dtype)
         n_values = int(source.decoded_nbytes / (source.dtype.itemsize + 4))
         p = len(columns.degree)
@@ -94,9 +94,7 @@ class HeldCodes:
         if n_values >= 4 * BYTES * p:  # else they are more work than they save
             known = byte_coordinates(columns)
         room = Room(n_values)
-        chunks = run.hold(
-            source, partial(_encoded, room, columns, known, self._places.at), name="hold"
-        )
+        chunks = run.hold(source, partial(_encoded, room, columns, known, self._spans), name="hold")
         place = np.concatenate([chunk.X for chunk in chunks])
         self._codes = Codes(*room.all(), place)
         self._y = problem.targets(Chunk(place, np.concatenate([c.y for c in chunks])))
@@ -108,8 +106,8 @@ class HeldCodes:
         self._state = DualState(
             np.zeros((m, alpha_width(problem)), np.float32), np.empty((K, 0)), np.zeros(K)
         )
-        self._norms, self._seen = np.empty(m), np.zeros((m, K))
-        code_norms(self._codes, self._places, self._norms)
+        self._norms = np.concatenate([chunk.state["norms"] for chunk in chunks])
+        self._seen = np.zeros((m, K))
 
     @property
     def _n_places(self) -> int:
@@ -123,7 +121,8 @@ class HeldCodes:
         )
         epoch = epoch_codes if problem.n_outputs == 1 else epoch_codes_classes
         rule = dual_rule(problem.loss)
-        for n, order in enumerate(orders, 1):
+        for order in orders:
+            n += 1
             args = rule, dual, self._norms, self._y, self._s, order
             epoch(self._codes, self._places, *args, self._w, self._state, self._seen)
             self._look()
@@ -174,13 +173,14 @@ class HeldCodes:
         """(dim,) the place of every coefficient."""
         first, used = self._first_of_columns()
         n = np.diff(self._problem.bases.first)[used]
-        return np.arange(self._problem.dim) + np.repeat(self._places.at[used] - first, n)
+        return np.arange(self._problem.dim) + np.repeat(self._spans.at[used] - first, n)
 
     def _padded(self, W: np.ndarray) -> np.ndarray:
         """(K, places) coefficients less that of 0."""
         first, used = self._first_of_columns()
         out = np.zeros((len(W), self._n_places))
-        out[:, self._where()] = W - np.repeat(W[:, first], np.diff(self._problem.bases.first)[used], axis=1)
+        n = np.diff(self._problem.bases.first)[used]
+        out[:, self._where()] = W - np.repeat(W[:, first], n, axis=1)
         return out
 
     def _splines(self, V: np.ndarray) -> np.ndarray:
@@ -203,18 +203,16 @@ class HeldCodes:
         return w - np.repeat(shift, np.diff(problem.bases.first)[used], axis=1)
 
 
-def _encoded(
-    room: Room, columns: Columns, known: np.ndarray, at: np.ndarray, chunk: Chunk
-) -> Chunk:
+def _encoded(room: Room, columns: Columns, known: np.ndarray, spans: Spans, chunk: Chunk) -> Chunk:
     """The chunk's codes go to `room`; where they lie there is its X."""
     X: Csr = chunk.X
-    place = np.empty((chunk.n_rows, 4), np.int64)
+    place, norms = np.empty((chunk.n_rows, 4), np.int64), np.empty(chunk.n_rows)
     if chunk.n_rows:
         slot, f, start, offset = room.take(len(X.data))
-        encode(*X[:3], columns, known, at, start, slot, f, place)
+        encode(*X[:3], columns, known, spans, start, slot, f, place, norms)
         place += offset
     weight = None if chunk.weight is None else np.array(chunk.weight)
-    return Chunk(place, np.array(chunk.y), weight, chunk.rows)
+    return Chunk(place, np.array(chunk.y), weight, chunk.rows, {"norms": norms})
 
 
 def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:
@@ -238,24 +236,22 @@ def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:
 
 
 def make_places(
-    problem: Problem, kind: int, scale: np.ndarray, n_outputs: int, dtype: np.dtype
-) -> Places:
+    problem: Problem, kind: int, scale: np.ndarray, dtype: np.dtype
+) -> tuple[Spans, Places]:
     """Columns one after the other; ramps of one class in whole vectors."""
-    n = np.diff(problem.bases.first)
-    lanes = kind == RAMPS and n_outputs == 1
-    room = -(-n // LANES) * LANES if lanes else n
+    n, K = np.diff(problem.bases.first), problem.n_outputs
+    room = -(-n // LANES) * LANES if kind == RAMPS and K == 1 else n
     at = np.concatenate([[0], np.cumsum(room)]).astype(np.intp)
-    pad = LANES  # a value at its column's end looks one place on
 
     def of_places(x: np.ndarray, kind: Any) -> np.ndarray:
-        return np.concatenate([np.repeat(x, room), np.zeros(pad)]).astype(kind)
+        # a value at the end of the last column looks one place on
+        return np.concatenate([np.repeat(x, room), np.zeros(LANES)]).astype(kind)
 
-    width = 1 if n_outputs == 1 else -(-n_outputs // LANES) * LANES
-    return Places(
+    places = Places(
         int(kind),
-        at,
         of_places(scale, dtype),
         of_places(at[:-1], np.int32),
         of_places(room, np.int32),
-        width,
+        1 if K == 1 else -(-K // LANES) * LANES,
     )
+    return Spans(int(kind), at, np.array(scale, np.float64)), places

@@ -46,12 +46,20 @@ class Codes(NamedTuple):
     """(m, 4) int64: where a row's values of the first interval begin and end, and the others."""
 
 
-class Places(NamedTuple):
-    """Where coefficients lie, and what a step needs to know of each place."""
+class Spans(NamedTuple):
+    """Where the coefficients of each column lie."""
 
     kind: int
     at: np.ndarray
     """(p + 1,) intp: the place of column d's first coefficient."""
+    scale: np.ndarray
+    """(p,) float64 s."""
+
+
+class Places(NamedTuple):
+    """What a step needs to know of each place."""
+
+    kind: int
     scale: np.ndarray
     """(places,) s of its column, in the dtype of the coefficients."""
     first: np.ndarray
@@ -74,18 +82,19 @@ def byte_coordinates(columns):
 
 
 @kernel
-def encode(data, indices, indptr, columns, known, at, start, slot, f, place):
-    """Write the rows as `Codes`, from `start` of `slot` and `f` on, all in place.
+def encode(data, indices, indptr, columns, known, spans, start, slot, f, place, norms):
+    """Write the rows as `Codes`, from `start` of `slot` and `f` on, and |Psi|^2; all in place.
 
-    `at` are those of `Places`, `known` `byte_coordinates` or empty.
+    `known` are `byte_coordinates`, or empty.
     """
-    p = len(columns.degree)
+    p, scale = len(columns.degree), spans.scale
     begin, last = np.empty(p, np.int32), np.empty(p, np.int32)
     for d in range(p):
-        begin[d], last[d] = at[d], columns.n_intervals[d] - 1
+        begin[d], last[d] = spans.at[d], columns.n_intervals[d] - 1
     for i in range(len(indptr) - 1):
         low, high = np.intp(start + indptr[i]), np.intp(start + indptr[i + 1])
         place[i, 0], place[i, 3] = low, high
+        norm = 0.0
         for v in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
             d, x = np.uintp(indices[v]), data[v]
             byte = np.int32(x) if 0 <= x < BYTES else np.int32(0)
@@ -99,27 +108,14 @@ def encode(data, indices, indptr, columns, known, at, start, slot, f, place):
             # at one end or the other of the row's values; a branch could not be predicted
             is_first = np.intp(j == 0)
             to = np.uintp(low if is_first else high - 1)
-            slot[to], f[to] = begin[d] + j + is_first, u - np.float32(j)
+            part = u - np.float32(j)
+            slot[to], f[to] = begin[d] + j + is_first, part
+            x2 = np.float64(part) * part
+            rest = np.float64(1 - is_first) * (1.0 - part) * (1.0 - part)
+            norm += scale[d] * (x2 + (rest if spans.kind == POINTS else np.float64(j)))
             low += is_first
             high += is_first - 1
-        place[i, 1], place[i, 2] = low, high
-
-
-@kernel
-def code_norms(codes, places, out):
-    """Write |Psi|^2 of every row into `out` in place."""
-    slot, f, scale, first = codes.slot, codes.f, places.scale, places.first
-    for i in range(len(out)):
-        total = 0.0
-        for v in range(codes.place[i, 0], codes.place[i, 1]):
-            total += np.float64(scale[slot[v]]) * f[v] * f[v]
-        for v in range(codes.place[i, 2], codes.place[i, 3]):
-            x, s = np.float64(f[v]), np.float64(scale[slot[v]])
-            if places.kind == POINTS:
-                total += s * (x * x + (1.0 - x) * (1.0 - x))
-            else:
-                total += s * (np.float64(slot[v]) - np.float64(first[slot[v]]) + x * x)
-        out[i] = total
+        place[i, 1], place[i, 2], norms[i] = low, high, norm
 
 
 @inlined

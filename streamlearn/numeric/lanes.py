@@ -140,7 +140,8 @@ def _add(typing_context, w, place, step, at, a):
         w_, place, step_, at, a_ = args
         vector, _ = _vector(context, w.dtype)
         size = w.dtype.bitwidth // 8
-        steps = builder.load(_at(context, builder, signature.args[2], step_, at, vector), align=size)
+        steps = _at(context, builder, signature.args[2], step_, at, vector)
+        steps = builder.load(steps, align=size)
         to = _at(context, builder, signature.args[0], w_, builder.add(place, at), vector)
         part = builder.fmul(_spread(builder, a_, vector), steps)
         builder.store(builder.fadd(builder.load(to, align=size), part), to, align=size)
@@ -157,7 +158,8 @@ def _add_to_places(typing_context, w, place, n, width, step, at, a, u):
         w_, place, n, width, step_, at, a_, u_ = args
         vector, number = _vector(context, w.dtype)
         size = w.dtype.bitwidth // 8
-        steps = builder.load(_at(context, builder, signature.args[4], step_, at, vector), align=size)
+        steps = _at(context, builder, signature.args[4], step_, at, vector)
+        steps = builder.load(steps, align=size)
         one = n.type(1)
         with cgutils.for_range_slice(builder, one, n, one, n.type) as (j, _):
             low = builder.sitofp(j, number)
@@ -182,9 +184,7 @@ def _add_ramp(typing_context, w, at, n, a, u):
         size = w.dtype.bitwidth // 8
         factor, level = _spread(builder, a_, vector), _spread(builder, u_, vector)
         lanes = ir.Constant(vector, [float(i) for i in range(LANES)])
-        with cgutils.for_range_slice(
-            builder, n.type(0), n, n.type(LANES), n.type
-        ) as (i, _):
+        with cgutils.for_range_slice(builder, n.type(0), n, n.type(LANES), n.type) as (i, _):
             here = builder.fadd(lanes, _spread(builder, builder.sitofp(i, number), vector))
             low = builder.select(builder.fcmp_ordered("<", here, level), here, level)
             to = _at(context, builder, signature.args[0], w_, builder.add(at, i), vector)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bsplines import COSINE, POLYNOMIALS, Bases, as_columns, coordinate_column
+from .bsplines import COSINE, Bases, as_columns, basis_values, coordinate_column
 from .fourier import functions_at
 from .jit import kernel
 
@@ -79,14 +79,13 @@ def mean_functions(
     `pieces` are those of `spread_points`.
     """
     points = spread_points(bases, pieces)
-    out = np.zeros(bases.dim)
-    for here, at, phi in active_splines(bases, points):
-        phi *= points.share[here, None]
-        out += np.bincount(at.ravel(), phi.ravel(), bases.dim)
-    for d, a, b in zip(points.used, points.ends[:-1], points.ends[1:], strict=True):
-        if bases.kind[d] >= COSINE:
-            own = slice(*bases.first[d : d + 2])
-            out[own] = points.share[a:b] @ functions_at(bases, d, points.u[a:b])
+    out, splines = np.zeros(bases.dim), bases.kind < COSINE
+    columns = as_columns(bases, points.u.dtype)
+    add_means(points.d, points.u, points.share, columns, splines, out)
+    for own, a, b in _others(bases, points):
+        out[slice(*bases.first[own : own + 2])] = points.share[a:b] @ functions_at(
+            bases, own, points.u[a:b]
+        )
     return out
 
 
@@ -101,28 +100,45 @@ def mean_sizes(
     `shifts` (K, p); `pieces` are those of `spread_points`.
     """
     points = spread_points(bases, pieces)
-    size = np.zeros(len(points.d))
-    for w, shift in zip(W, shifts, strict=True):
-        f = -shift[points.d]
-        for here, at, phi in active_splines(bases, points):
-            f[here] += np.einsum("ij,ij->i", phi, w[at])
-        for d, a, b in zip(points.used, points.ends[:-1], points.ends[1:], strict=True):
-            if bases.kind[d] >= COSINE:
-                own = slice(*bases.first[d : d + 2])
-                f[a:b] += functions_at(bases, d, points.u[a:b]) @ w[own]
-        size += np.abs(f)
-    return np.bincount(points.d, points.share * size / len(W), len(bases.degree))
+    out, splines = np.zeros(len(bases.degree)), bases.kind < COSINE
+    columns, W = as_columns(bases, points.u.dtype), np.ascontiguousarray(W, np.float64)
+    add_sizes(points.d, points.u, points.share, columns, splines, W, shifts, out)
+    for own, a, b in _others(bases, points):
+        f = functions_at(bases, own, points.u[a:b]) @ W[:, slice(*bases.first[own : own + 2])].T
+        out[own] = points.share[a:b] @ np.abs(f - shifts[:, own]).mean(axis=1)
+    return out
 
 
-def active_splines(bases: Bases, points: Spread):
-    """Of each degree: (which points, (n, degree + 1) their active coefficients, the splines)."""
-    j = np.minimum(points.u.astype(np.intp), bases.n_intervals[points.d] - 1)
-    f = points.u.astype(np.float64) - j
-    degrees = np.where(bases.kind < COSINE, bases.degree, 0)
-    for degree in np.unique(degrees[points.used]):
-        if degree == 0:
-            continue
-        here = np.flatnonzero(degrees[points.d] == degree)
-        powers = f[here, None] ** np.arange(degree + 1)
-        phi = powers @ POLYNOMIALS[degree, : degree + 1, : degree + 1].T
-        yield here, (bases.first[points.d] + j)[here, None] + np.arange(degree + 1), phi
+def _others(bases: Bases, points: Spread) -> list[tuple[int, int, int]]:
+    """(column, its first point, its last) of the columns that have no splines."""
+    ends = zip(points.used, points.ends[:-1], points.ends[1:], strict=True)
+    return [(d, a, b) for d, a, b in ends if bases.kind[d] >= COSINE]
+
+
+@kernel
+def add_means(d, u, share, columns, splines, out):
+    """Add the splines at the points to `out` (dim,) in place."""
+    phi = np.empty(4)
+    for i in range(len(d)):
+        c = d[i]
+        if splines[c]:
+            first = columns.first[c]
+            first += basis_values(u[i], columns.n_intervals[c], columns.degree[c], phi)
+            for q in range(columns.degree[c] + 1):
+                out[first + q] += share[i] * phi[q]
+
+
+@kernel
+def add_sizes(d, u, share, columns, splines, W, shifts, out):
+    """Add the mean sizes of the curves at the points to `out` (p,) in place."""
+    phi = np.empty(4)
+    for i in range(len(d)):
+        c = d[i]
+        if splines[c]:
+            first = columns.first[c]
+            first += basis_values(u[i], columns.n_intervals[c], columns.degree[c], phi)
+            for k in range(len(W)):
+                f = -shifts[k, c]
+                for q in range(columns.degree[c] + 1):
+                    f += phi[q] * W[k, first + q]
+                out[c] += share[i] * abs(f) / len(W)

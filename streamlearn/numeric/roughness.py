@@ -170,4 +170,3 @@ def times(stack: np.ndarray, roughness: Roughness, V: np.ndarray) -> np.ndarray:
         at = first[columns][:, None] + np.arange(n)
         out[:, at] = V[:, at] @ stack[begin : begin + n * n].reshape(n, n).T
     return out
-
