@@ -6,7 +6,7 @@ from passes.columns_kit import hard_columns
 
 import streamlearn as sl
 from streamlearn.data.source import Chunk, Csr
-from streamlearn.passes.columns import add_columns, empty_columns, merge_columns
+from streamlearn.passes.columns import add_columns, empty_columns, merge_columns, settle_bytes
 from streamlearn.passes.fold import run_fold
 from streamlearn.passes.summary import (
     collect_summary,
@@ -275,7 +275,7 @@ def test_no_rows_finish():
 def test_csr_with_many_columns_and_no_entries():
     chunk = Chunk(Csr(np.empty(0, np.float32), np.empty(0, np.int32), np.zeros(4, np.int64), 6))
     chunk.rows = range(3)
-    state = add_columns(empty_columns(6, False), chunk)
+    state = settle_bytes(add_columns(empty_columns(6, False), chunk))
     assert state["zeros"].tolist() == [3.0] * 6
     assert state["distinct"].tolist() == [1] * 6
 
