@@ -90,10 +90,19 @@ def _warm_additive() -> None:
         for column in columns:
             column.flags.writeable = False
         Coordinates(model.bases_)(columns, range(3), np.empty((3, N_ROWS), np.float32), 0)
-    for table in (single, tables[2]):  # epochs take coordinates of one dtype, whatever the loss
-        for order in (0, 1):  # order 2 takes the kernels of sparse rows of order 0
-            model = AdditiveClassifier("hinge", solver="dual-cd", n_bases=4, penalty_order=order)
-            model.set_params(max_passes=3).fit(table, y)
+    # epochs take coordinates of one dtype, whatever the loss; codes' coefficients may be float32
+    three = X[:, 2].astype(np.int64)
+    for table, target, order, tol in (
+        (single, y, 0, 1e-4),
+        (single, y, 1, 1e-4),
+        (tables[2], y, 2, 1e-4),
+        (tables[2], y, 1, 1e-4),
+        (tables[3], y, 1, 1e-2),
+        (tables[2], three, 1, 1e-4),
+        (tables[2], three, 1, 1e-2),
+    ):
+        model = AdditiveClassifier("hinge", solver="dual-cd", n_bases=4, penalty_order=order)
+        model.set_params(max_passes=3, tol=tol).fit(table, target)
 
 
 def _warm_pursuit() -> None:

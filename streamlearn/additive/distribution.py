@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..numeric.means import mean_sizes
+from .kernels_bars import add_to_bars
+from .shape import pieces_of
+
 N_BARS = 32
 """Bars of the density of a column that is drawn as a line."""
-POINTS = 4
-"""Of each piece of a distribution that a mean is taken over."""
+STEPS = np.arange(N_BARS + 1) / N_BARS
 
 
 class Density(NamedTuple):
@@ -38,30 +41,15 @@ def _density(column: Any, knots: np.ndarray) -> Density:
     lo, hi, share = lo[there], hi[there], mass[there] / mass.sum() * (1.0 - missing)
     if column.levels is not None:  # some may be there in rows that weigh nothing alone
         return Density(knots, np.bincount(lo.astype(np.intp), share, len(knots)), missing)
-    if (lo == hi).all() and len(lo) == len(knots):
+    if len(lo) == len(knots) and (lo == hi).all():
         return Density(np.asarray(lo, float), share, missing)
-    edges = np.linspace(knots[0], knots[-1], N_BARS + 1)
-    # every piece is spread evenly over its width; one without width lies in the bar it falls in
-    width = np.where(hi > lo, hi - lo, 1.0)
-    below = np.clip((edges[:, None] - lo) / width, 0.0, 1.0)
-    below[:, lo == hi] = edges[:, None] > lo[lo == hi]
-    below[-1, lo == hi] = edges[-1] >= lo[lo == hi]
-    return Density(edges, np.diff(below @ share), missing)
+    bars = np.zeros(N_BARS)
+    edges = knots[0] + STEPS * (knots[-1] - knots[0])
+    edges[-1] = knots[-1]
+    add_to_bars(np.asarray(lo, float), np.asarray(hi, float), share, edges, bars)
+    return Density(edges, bars, missing)
 
 
 def term_importances(model: Any, summary: Any) -> np.ndarray:
     """(p,) mean of |f_d| over the rows; averaged over the outputs."""
-    importances = np.zeros(len(summary.columns))
-    step = (np.arange(POINTS) + 0.5) / POINTS
-    for d in np.flatnonzero(np.diff(model.bases_.first)):
-        column = summary.columns[d]
-        total = column.count + column.missing
-        if column.missing:
-            at_missing = np.abs(model._curve(d, np.array([np.nan]))).mean()
-            importances[d] = at_missing * column.missing / total
-        if column.count:
-            lo, hi, mass = (np.asarray(a, float)[:, None] for a in column.cdf())
-            f = model._curve(d, (lo * (1 - step) + hi * step).ravel())
-            size = np.abs(f).reshape(len(f), -1).mean(axis=1).reshape(-1, POINTS).mean(axis=1)
-            importances[d] += size @ mass[:, 0] / mass.sum() * column.count / total
-    return importances
+    return mean_sizes(model.bases_, pieces_of(summary), model.coef_, model._shifts)

@@ -162,14 +162,20 @@ def _add_certificate(
     y, s, alpha = problem.targets(chunk), weights(chunk), chunk.state[ALPHA]
     loss += losses(problem, theta, chunk)
     dual_sum_rows(problem.loss, problem.C, y, s, alpha, dual)
+    forces = forces_of(problem, y, alpha)
+    force += spline_sums(problem, forces, chunk)
+    total += forces.sum(axis=0)
+    return state
+
+
+def forces_of(problem: Problem, y: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """(m, K) float64 alpha y: the sums of which, times Psi, are w."""
     forces = alpha[:, : problem.n_outputs].astype(np.float64)
     if problem.n_outputs > 1:
         forces *= np.where(y[:, None] == np.arange(problem.n_outputs), 1.0, -1.0)
     elif not dual_rule(problem.loss).both_signs:
         forces *= y[:, None]
-    force += spline_sums(problem, forces, chunk)
-    total += forces.sum(axis=0)
-    return state
+    return forces
 
 
 def _finish_certificate(

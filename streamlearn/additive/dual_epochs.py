@@ -113,14 +113,7 @@ class DualEpochs:
 def find_shape(bases: Bases, problem: Any, sparse: bool) -> Shape:
     """The shape of the problem's tables; TABLES if the columns do not share a simpler one."""
     roughness, reference = problem.roughness, problem.reference
-    n_bases, seen = np.diff(bases.first), {}
-    scales = np.zeros((2, len(n_bases)))
-    for d in np.flatnonzero(n_bases):
-        key = roughness.table[d]
-        if key not in seen:
-            n = n_bases[d]
-            seen[key] = _scales(roughness.L[key : key + n * n].reshape(n, n))
-        scales[:, d] = seen[key]
+    n_bases, scales = np.diff(bases.first), find_scales(bases, roughness)
     kind = TABLES
     for candidate in (RAMPS, POINTS):
         if np.isfinite(scales[candidate]).all():
@@ -143,8 +136,24 @@ def find_shape(bases: Bases, problem: Any, sparse: bool) -> Shape:
     return Shape(kind, scales[kind], t, s)
 
 
-def _scales(L: np.ndarray) -> tuple[float, float]:
-    """(of POINTS, of RAMPS) the s with L = s I, s min(i, j) on vectors of sum 0; else inf."""
+def find_scales(bases: Bases, roughness: Any, *, from_zero: bool = False) -> np.ndarray:
+    """(2, p): every column's `_scales`."""
+    n_bases, seen = np.diff(bases.first), {}
+    scales = np.zeros((2, len(n_bases)))
+    for d in np.flatnonzero(n_bases):
+        key = roughness.table[d]
+        if key not in seen:
+            n = n_bases[d]
+            seen[key] = _scales(roughness.L[key : key + n * n].reshape(n, n), from_zero)
+        scales[:, d] = seen[key]
+    return scales
+
+
+def _scales(L: np.ndarray, from_zero: bool) -> tuple[float, float]:
+    """(of POINTS, of RAMPS) the s with L = s I, s min(i, j) on vectors of sum 0; else inf.
+
+    `from_zero`: POINTS is s I but for the first diagonal number, which is 0.
+    """
     n = len(L)
     i = np.arange(n)
 
@@ -153,7 +162,9 @@ def _scales(L: np.ndarray) -> tuple[float, float]:
         return A - A.mean(axis=1, keepdims=True)
 
     seen, out = centred(L), []
-    for simple in (np.eye(n), np.minimum(i, i[:, None]).astype(float)):
+    points = np.eye(n)
+    points[0, 0] = 0.0 if from_zero else 1.0
+    for simple in (points, np.minimum(i, i[:, None]).astype(float)):
         target = centred(simple)
         s = float((seen * target).sum() / (target * target).sum())
         near = abs(seen - s * target).max() <= SAME * abs(seen).max()

@@ -71,7 +71,10 @@ class _Embedding(TransformerMixin, BaseEstimator):
         summary.require_finite(place, missing=self.missing == "level")
         self.bases_ = fit_bases(summary, shape, dataset.dtype)
         c = reference_vector(summary, self.bases_, dataset.sparse)
-        self._roughness = make_roughness(self.bases_, self.penalty_order, self.penalty_scale)
+        at_zero = c if dataset.sparse else None
+        self._roughness = make_roughness(
+            self.bases_, self.penalty_order, self.penalty_scale, at_zero
+        )
         self._reference: Reference = make_reference(self._roughness, c)
         self.n_features_out_ = self.bases_.dim
         return self

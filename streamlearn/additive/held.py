@@ -7,6 +7,7 @@ rebuilds the dual value from them alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from .dual_cd import (
     shuffled,
 )
 from .dual_epochs import DualEpochs, DualState
+from .held_codes import HeldCodes, find_codes
 from .kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from .objective import Problem, losses, weights
 from .training import Outcome, Watch, better
@@ -44,51 +46,88 @@ def fit_held(
     seed: int,
 ) -> Outcome:
     """Rounds of epochs until the gap is small enough; a round counts as a read of `max_reads`."""
-    rows = joined(run.hold(source, partial(held_chunk, problem), name="hold"))
-    problem = problem._replace(bases=problem.bases._replace(prepared=True))
-    K, y, s = problem.n_outputs, problem.targets(rows), weights(rows)
-    alpha = np.zeros((rows.n_rows, alpha_width(problem)), np.float32)
-    model = DualState(alpha, np.zeros((K, problem.dim)), np.zeros(K))
-    dual = DualProblem(problem.roughness, problem.reference, problem.C, problem.intercept_scaling)
-    epochs = DualEpochs(rows.X, problem.bases, problem.loss, dual, y, s, model)
-    rows.state = {ALPHA: alpha}
+    scales = find_codes(problem, source.sparse)
+    rows: Any
+    if scales is not None:
+        rows = HeldCodes(run, source, problem, scales, tol)
+    else:
+        rows = HeldRows(run, source, problem)
     at: Evaluation | None = None
-    n, n_rounds = 0, 0
+    n, n_rounds, trust = 0, 0, 1.0
     while True:
         more = ROUNDS[n_rounds] if n_rounds < len(ROUNDS) else MOST
-        epochs.visit(shuffled(rows.n_rows, (seed, n + e)) for e in range(more))
-        n, n_rounds = n + more, n_rounds + 1
-        at = better(at, _measure(problem, rows, epochs, model))
-        gap = relative_gap(at.value, at.bound)
-        reason = watch(at, gap)
+        orders = (shuffled(rows.n_rows, (seed, n + e)) for e in range(more))
+        n, n_rounds = n + rows.visit(orders, tol * trust), n_rounds + 1
+        if scales is not None:
+            sweep = rows.sweep
+            theta, gap = sweep.theta, relative_gap(sweep.primal, sweep.dual)
+            reason = watch.swept(sweep, float(gap.max()))
+        else:
+            at = better(at, rows.measure())
+            theta, gap = at.theta, relative_gap(at.value, at.bound)
+            reason = watch(at, gap)
         last = n_rounds + 2 > max_reads
-        if not (gap.max() <= tol or last or reason):
+        if not (gap.max() <= tol * trust or last or reason):
             continue
-        theta = watch.state["best"].theta if reason else at.theta
-        state = _start_certificate(K, problem.dim)
-        proved = _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
+        proved = rows.certify(watch.state["best"].theta if reason else theta)
         if reason:
             watch.state["best"] = proved
-        gap = relative_gap(proved.value, proved.bound)
+        elif scales is not None:
+            at = proved = better(at, proved)
+        estimate, gap = float(gap.max()), relative_gap(proved.value, proved.bound)
         watch.certified(proved, gap)
         if gap.max() <= tol or last or reason:
             reason = reason or f"max_passes: rounds of epochs for {max_reads} reads were made"
             return watch.outcome(proved, tol, reason)
         at = proved
+        if scales is not None:  # the estimate is too low, by about this factor from now on
+            trust = min(trust, max(0.9 * estimate / float(gap.max()), 0.05))
 
 
-def _measure(problem: Problem, rows: Chunk, epochs: DualEpochs, model: DualState) -> Evaluation:
-    theta = np.column_stack([model.W, model.b])
-    y, s = problem.targets(rows), weights(rows)
-    F, bound = epochs.decisions(), np.zeros(len(theta))
-    if F is None:
-        loss = losses(problem, theta, rows)
-    else:
-        loss = np.zeros(len(theta))
-        loss_sum_rows(problem.loss, F, y, s, loss)
-    dual_sum_rows(problem.loss, problem.C, y, s, model.alpha, bound)
-    norm = problem.penalty(theta)
-    return Evaluation(theta, norm + problem.C * loss, np.empty((len(theta), 0)), bound - norm)
+class HeldRows:
+    """The rows of `source` as coordinates, and the state of their dual variables."""
+
+    def __init__(self, run: Any, source: Any, problem: Problem) -> None:
+        self._rows = rows = joined(run.hold(source, partial(held_chunk, problem), name="hold"))
+        self._problem = problem._replace(bases=problem.bases._replace(prepared=True))
+        self.n_rows, K = rows.n_rows, problem.n_outputs
+        alpha = np.zeros((rows.n_rows, alpha_width(problem)), np.float32)
+        self._model = DualState(alpha, np.zeros((K, problem.dim)), np.zeros(K))
+        rows.state = {ALPHA: alpha}
+        dual = DualProblem(
+            problem.roughness, problem.reference, problem.C, problem.intercept_scaling
+        )
+        targets = problem.targets(rows), weights(rows)
+        self._epochs = DualEpochs(
+            rows.X, self._problem.bases, problem.loss, dual, *targets, self._model
+        )
+
+    def visit(self, orders: Iterable[np.ndarray], goal: float) -> int:
+        """Visit the rows in these orders; how many."""
+        orders = list(orders)
+        self._epochs.visit(orders)
+        return len(orders)
+
+    def measure(self) -> Evaluation:
+        """Both values at the point where the rows were left."""
+        problem, rows, model = self._problem, self._rows, self._model
+        theta = np.column_stack([model.W, model.b])
+        y, s = problem.targets(rows), weights(rows)
+        F, bound = self._epochs.decisions(), np.zeros(len(theta))
+        if F is None:
+            loss = losses(problem, theta, rows)
+        else:
+            loss = np.zeros(len(theta))
+            loss_sum_rows(problem.loss, F, y, s, loss)
+        dual_sum_rows(problem.loss, problem.C, y, s, model.alpha, bound)
+        norm = problem.penalty(theta)
+        return Evaluation(theta, norm + problem.C * loss, np.empty((len(theta), 0)), bound - norm)
+
+    def certify(self, theta: np.ndarray) -> Evaluation:
+        """The primal value at `theta` and the dual one of alpha, which is all it rests on."""
+        problem, rows = self._problem, self._rows
+        state = _start_certificate(problem.n_outputs, problem.dim)
+        return _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
 
 
 def held_chunk(problem: Problem, chunk: Chunk) -> Chunk:

@@ -135,8 +135,10 @@ class AdditiveModel(Terms):
             bases = warm_bases(before, summary)
         else:
             bases = fit_bases(summary, Shape.of(self), dataset.dtype)
-        roughness = make_roughness(bases, self.penalty_order, self.penalty_scale)
         c = reference_vector(summary, bases, dataset.sparse)
+        roughness = make_roughness(
+            bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None
+        )
         n_classes = 2 if regression else len(self.classes_)
         return Problem(
             bases,

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config import format_bytes, get_config
 from ..engine.plan import Needs
+from ..numeric.lanes import LANES
 from ..solvers.lbfgs import PAIRS
 from .dual_cd import GROUP
 from .explicit import tile_nbytes
@@ -252,7 +253,13 @@ def holds_rows(size: Size) -> bool:
 
 def held_nbytes(size: Size) -> int:
     """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
-    return int(size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs))
+    rows = size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs)
+    places = 0
+    if size.sparse:  # coefficients in whole vectors, and what is known of each place
+        width = LANES if size.n_outputs == 1 else 1
+        lanes = 1 if size.n_outputs == 1 else -(-size.n_outputs // LANES) * LANES
+        places = (size.dim + LANES * (1 + size.n_columns * (width > 1))) * (16 + 8 * lanes)
+    return int(rows + places)
 
 
 def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:

@@ -119,6 +119,11 @@ def _breakpoints(column: ColumnSummary, shape: Shape, dtype: np.dtype) -> np.nda
 
 def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
     """(dim,) mean of every function over the rows, from the summary's counts."""
+    return mean_functions(bases, pieces_of(summary))
+
+
+def pieces_of(summary: Summary) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(lo, hi, mass) of every column's distribution; what is missing lies at +inf."""
     pieces = []
     for column in summary.columns:
         lo, hi, mass = column.cdf() if column.count else (np.empty(0),) * 3
@@ -126,7 +131,7 @@ def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
             lo, hi = np.append(lo, np.inf), np.append(hi, np.inf)
             mass = np.append(mass, column.missing)
         pieces.append((lo, hi, mass))
-    return mean_functions(bases, pieces)
+    return pieces
 
 
 def reference_vector(summary: Summary, bases: Bases, sparse: bool) -> np.ndarray:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
 
 def uniform_breakpoints(lo: float, hi: float, n_intervals: int, dtype: np.dtype) -> np.ndarray:
     """n_intervals + 1 equally spaced breakpoints on [lo, hi]."""
@@ -68,7 +70,9 @@ def _cap(mass: np.ndarray, total: float, n_intervals: int) -> float:
 
 def distinct(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The ascending distinct numbers of x after rounding to dtype, as float64."""
-    limit = float(np.finfo(dtype).max)
-    return np.unique(np.clip(np.asarray(x, np.float64), -limit, limit).astype(dtype)).astype(
-        np.float64
-    )
+    x = np.asarray(x, np.float64)
+    if not np.abs(x).max(initial=0.0) <= FLOAT32_MAX:
+        limit = float(np.finfo(dtype).max)
+        x = np.clip(x, -limit, limit)
+    x = x.astype(dtype).astype(np.float64)
+    return x if (x[1:] > x[:-1]).all() else np.unique(x)

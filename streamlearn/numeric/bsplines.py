@@ -120,20 +120,25 @@ def make_bases(
     degree = np.asarray(degrees, dtype=np.intp)
     kind = np.zeros(len(degree), np.intp) if kinds is None else np.asarray(kinds, np.intp)
     knots = [np.asarray(k, dtype=np.float64) for k in breakpoints]
-    for d, k in enumerate(knots):
-        finite = k[np.isfinite(k)]
-        rest = k[len(finite) :]
-        if len(k) > 1 and not ((np.diff(finite) > 0).all() and np.isposinf(rest).all()):
-            raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {k}")
+    size = np.array([len(k) for k in knots], dtype=np.intp)
+    every = np.concatenate([np.empty(0), *knots])
+    end = np.cumsum(size)
+    with np.errstate(invalid="ignore"):  # +inf less +inf
+        ascends = (np.diff(every) > 0) | np.isposinf(every[1:])
+    ascends[end[(end > 0) & (end < len(every))] - 1] = True
+    bad = np.flatnonzero(~ascends)
+    if len(bad):
+        d = int(np.searchsorted(end, bad[0], "right"))
+        raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {knots[d]}")
     if len(degree) != len(knots) or ((degree < 1) | (degree > 3)).any():
         raise ValueError(f"{len(knots)} columns need degrees between 1 and 3, got {degrees}")
-    size = np.array([len(k) for k in knots], dtype=np.intp)
-    missing = np.array([len(k) > 1 and bool(np.isposinf(k[-1])) for k in knots], bool)
+    missing = np.zeros(len(size), bool)
+    missing[size > 1] = np.isposinf(every[end[size > 1] - 1])
     n_bases = np.where(kind >= COSINE, n_functions + missing, size - 1 + degree)
     n_bases = np.where(size > 1, n_bases, 0)
     return Bases(
-        np.concatenate([np.empty(0), *knots]),
-        np.concatenate([[0], np.cumsum(size)]).astype(np.intp),
+        every,
+        np.concatenate([[0], end]).astype(np.intp),
         degree,
         np.concatenate([[0], np.cumsum(n_bases)]).astype(np.intp),
         False,

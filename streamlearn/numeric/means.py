@@ -3,14 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from .bsplines import COSINE, POLYNOMIALS, Bases, as_columns, coordinate_column
+from .bsplines import COSINE, Bases, as_columns, basis_values, coordinate_column
 from .fourier import functions_at
+from .jit import kernel
 
 POINTS = 8
 """A bin's mass is spread over: the error is below that of the histogram itself."""
+
+
+class Spread(NamedTuple):
+    """Histograms of columns as points with masses, one column after the other."""
+
+    d: np.ndarray
+    """(m,) intp columns."""
+    u: np.ndarray
+    """(m,) float32 coordinates."""
+    share: np.ndarray
+    """(m,) of the column's mass."""
+    used: np.ndarray
+    """The columns that have functions, and"""
+    ends: np.ndarray
+    """(len(used) + 1,) where their points begin and end."""
+
+
+def spread_points(
+    bases: Bases, pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
+) -> Spread:
+    """The points of each column's histogram.
+
+    ``pieces[d]`` is (lo, hi, mass): ``mass[i]`` is spread evenly over [lo[i], hi[i]], and a value
+    with a mass of its own has lo == hi, +inf if it is the missing one.  All columns at once: one by
+    one they cost a thousand columns half a second.
+    """
+    used = np.flatnonzero(np.diff(bases.first))
+    none = np.empty(0)
+    lo, hi, mass = (
+        np.concatenate([none, *(np.asarray(pieces[d][i], np.float64) for d in used)])
+        for i in range(3)
+    )
+    column = np.repeat(np.arange(len(used)), [len(pieces[d][0]) for d in used])
+    share = mass / np.maximum(np.bincount(column, mass, len(used)), 1e-300)[column]
+    x, wide = lo, lo < hi
+    if wide.any():
+        n = np.where(wide, POINTS, 1)
+        piece = np.repeat(np.arange(len(lo)), n)
+        place = np.arange(len(piece)) - np.repeat(np.cumsum(n) - n, n)
+        t = np.where(wide[piece], (place + 0.5) / POINTS, 0.0)
+        with np.errstate(invalid="ignore"):  # of +inf, which is no bin
+            x = np.where(t > 0, lo[piece] * (1 - t) + hi[piece] * t, lo[piece])
+        share, column = (share / n)[piece], column[piece]
+    ends = np.searchsorted(column, np.arange(len(used) + 1))
+    u, columns = np.empty(len(x), np.float32), as_columns(bases._replace(prepared=False), x.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        coordinates_of_points(x, used, ends, columns, u)
+    return Spread(used[column], u, share, used, ends)
+
+
+@kernel
+def coordinates_of_points(x, used, ends, columns, u):
+    """Write the coordinates of x, the points of the columns `used`, into `u` in place."""
+    for i in range(len(used)):
+        a, b = ends[i], ends[i + 1]
+        coordinate_column(x[a:b], b - a, columns, used[i], u[a:b])
 
 
 def mean_functions(
@@ -18,43 +76,69 @@ def mean_functions(
 ) -> np.ndarray:
     """(dim,) mean of every function over its column's histogram; 0 where it has no mass.
 
-    ``pieces[d]`` is (lo, hi, mass): ``mass[i]`` is spread evenly over [lo[i], hi[i]], and a value
-    with a mass of its own has lo == hi, +inf if it is the missing one.  All columns at once: one by
-    one they cost a thousand columns half a second.
+    `pieces` are those of `spread_points`.
     """
-    used = np.flatnonzero(np.diff(bases.first))
-    kept = [[np.asarray(a, np.float64) for a in pieces[d]] for d in used]
-    none = np.empty(0)
-    lo, hi, mass = (np.concatenate([none, *(k[i] for k in kept)]) for i in range(3))
-    column = np.repeat(np.arange(len(used)), [len(k[0]) for k in kept])
-    wide = lo < hi
-    piece = np.repeat(np.arange(len(lo)), np.where(wide, POINTS, 1))
-    place = np.arange(len(piece)) - np.searchsorted(piece, piece)
-    t = np.where(wide[piece], (place + 0.5) / POINTS, 0.0)
-    with np.errstate(invalid="ignore"):  # of +inf, which is no bin
-        x = np.where(t > 0, lo[piece] * (1 - t) + hi[piece] * t, lo[piece])
-    share = (mass / np.maximum(np.bincount(column, mass, len(used)), 1e-300)[column])[piece]
-    share /= np.where(wide[piece], POINTS, 1)
-    ends = np.searchsorted(column[piece], np.arange(len(used) + 1))
-    u, columns = np.empty(len(x), np.float32), as_columns(bases._replace(prepared=False), x.dtype)
-    with np.errstate(invalid="ignore", over="ignore"):
-        for d, a, b in zip(used, ends[:-1], ends[1:], strict=True):
-            coordinate_column(x[a:b], b - a, columns, d, u[a:b])
-    out = _mean_splines(bases, used[column[piece]], u, share)
-    for d, a, b in zip(used, ends[:-1], ends[1:], strict=True):
-        if bases.kind[d] >= COSINE:
-            out[slice(*bases.first[d : d + 2])] = share[a:b] @ functions_at(bases, d, u[a:b])
+    points = spread_points(bases, pieces)
+    out, splines = np.zeros(bases.dim), bases.kind < COSINE
+    columns = as_columns(bases, points.u.dtype)
+    add_means(points.d, points.u, points.share, columns, splines, out)
+    for own, a, b in _others(bases, points):
+        out[slice(*bases.first[own : own + 2])] = points.share[a:b] @ functions_at(
+            bases, own, points.u[a:b]
+        )
     return out
 
 
-def _mean_splines(bases: Bases, d: np.ndarray, u: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """(dim,) sums of share[i] times the splines of column d[i] at u[i]."""
-    j = np.minimum(u.astype(np.intp), bases.n_intervals[d] - 1)
-    f, out = u.astype(np.float64) - j, np.zeros(bases.dim)
-    for degree in np.unique(bases.degree[d]):
-        here = (bases.degree[d] == degree) & (bases.kind[d] < COSINE)
-        powers = f[here, None] ** np.arange(degree + 1)
-        phi = powers @ POLYNOMIALS[degree, : degree + 1, : degree + 1].T * share[here, None]
-        at = (bases.first[d] + j)[here, None] + np.arange(degree + 1)
-        out += np.bincount(at.ravel(), phi.ravel(), bases.dim)
+def mean_sizes(
+    bases: Bases,
+    pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    W: np.ndarray,
+    shifts: np.ndarray,
+) -> np.ndarray:
+    """(p,) mean of |Phi'w - shift| over each column's histogram, and over the K of W (K, dim).
+
+    `shifts` (K, p); `pieces` are those of `spread_points`.
+    """
+    points = spread_points(bases, pieces)
+    out, splines = np.zeros(len(bases.degree)), bases.kind < COSINE
+    columns, W = as_columns(bases, points.u.dtype), np.ascontiguousarray(W, np.float64)
+    add_sizes(points.d, points.u, points.share, columns, splines, W, shifts, out)
+    for own, a, b in _others(bases, points):
+        f = functions_at(bases, own, points.u[a:b]) @ W[:, slice(*bases.first[own : own + 2])].T
+        out[own] = points.share[a:b] @ np.abs(f - shifts[:, own]).mean(axis=1)
     return out
+
+
+def _others(bases: Bases, points: Spread) -> list[tuple[int, int, int]]:
+    """(column, its first point, its last) of the columns that have no splines."""
+    ends = zip(points.used, points.ends[:-1], points.ends[1:], strict=True)
+    return [(d, a, b) for d, a, b in ends if bases.kind[d] >= COSINE]
+
+
+@kernel
+def add_means(d, u, share, columns, splines, out):
+    """Add the splines at the points to `out` (dim,) in place."""
+    phi = np.empty(4)
+    for i in range(len(d)):
+        c = d[i]
+        if splines[c]:
+            first = columns.first[c]
+            first += basis_values(u[i], columns.n_intervals[c], columns.degree[c], phi)
+            for q in range(columns.degree[c] + 1):
+                out[first + q] += share[i] * phi[q]
+
+
+@kernel
+def add_sizes(d, u, share, columns, splines, W, shifts, out):
+    """Add the mean sizes of the curves at the points to `out` (p,) in place."""
+    phi = np.empty(4)
+    for i in range(len(d)):
+        c = d[i]
+        if splines[c]:
+            first = columns.first[c]
+            first += basis_values(u[i], columns.n_intervals[c], columns.degree[c], phi)
+            for k in range(len(W)):
+                f = -shifts[k, c]
+                for q in range(columns.degree[c] + 1):
+                    f += phi[q] * W[k, first + q]
+                out[c] += share[i] * abs(f) / len(W)

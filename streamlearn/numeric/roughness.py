@@ -7,6 +7,10 @@ Column d with n coefficients on M intervals, h = 1 / M, r = min(order, n - 1):
                 squared on [0, 1].
     "paper"     P = D'D with the square, unscaled D_1^r of Maji 2012, section 3; order 0: P = I.
 
+Of sparse rows, whose columns are 0 at 0, order 0 charges what a curve differs from its value there:
+where one spline is 1 at 0, R = I - 1c' + cc' with its unit vector c.  That spline is then left out
+of the features, as in the paper's sparse inputs, and a value costs its active coefficients alone.
+
 Few-valued columns are degree 1 with a breakpoint a value, so the same formula is the difference
 penalty on ranks.  A binary column is always of order 1: with any reference that sums to 1 its
 penalty is 1/2 (w_1 - w_0)^2, the half square of its one free coefficient.
@@ -56,8 +60,13 @@ class Reference(NamedTuple):
     """(p,) float64."""
 
 
-def make_roughness(bases: Bases, order: int, scale: str = "integral") -> Roughness:
-    """Penalties of this order (0 to 2) and scale ("integral" or "paper") for every column."""
+def make_roughness(
+    bases: Bases, order: int, scale: str = "integral", at_zero: np.ndarray | None = None
+) -> Roughness:
+    """Penalties of this order (0 to 2) and scale ("integral" or "paper") for every column.
+
+    `at_zero` (dim,): Phi(0), of sparse rows.
+    """
     stacks: dict[str, list[np.ndarray]] = {"P": [], "L": [], "R": []}
     table = np.zeros(len(bases.degree), dtype=np.intp)
     seen: dict[tuple[int, ...], int] = {}
@@ -69,25 +78,39 @@ def make_roughness(bases: Bases, order: int, scale: str = "integral") -> Roughne
             continue
         kind, degree = int(bases.kind[d]), int(bases.degree[d])
         key = (n, int(n_intervals), kind, degree * int(missing[d]))
-        if key not in seen:
-            R = column_factor(*key, order, scale)
+        zero = -1
+        if order == 0 and at_zero is not None and kind == SPLINE:
+            zero = _one_spline(at_zero[bases.first[d] : bases.first[d + 1]])
+        if (*key, zero) not in seen:
+            R = column_factor(*key, order, scale, zero)
             inverse = np.linalg.inv(R)
             for name, matrix in (("P", R.T @ R), ("L", inverse @ inverse.T), ("R", R)):
                 stacks[name].append(np.ascontiguousarray(matrix).ravel())
-            seen[key] = size
+            seen[*key, zero] = size
             size += n * n
-        table[d] = seen[key]
+        table[d] = seen[*key, zero]
     P, L, R = (np.concatenate([np.empty(0), *stacks[name]]) for name in "PLR")
     return Roughness(P, L, R, table, np.array(bases.first, dtype=np.intp))
 
 
+def _one_spline(c: np.ndarray) -> int:
+    """The number of the one spline that is not 0 at 0, -1 if there are several, or two in all."""
+    return int(c.argmax()) if len(c) > 2 and c.max() == 1.0 else -1
+
+
 def column_factor(
-    n: int, n_intervals: int, kind: int, missing: int, order: int, scale: str
+    n: int, n_intervals: int, kind: int, missing: int, order: int, scale: str, zero: int = -1
 ) -> np.ndarray:
-    """The square R of a column of any kind; `missing`: the last so many are the missing level's."""
+    """The square R of a column of any kind; `missing`: the last so many are the missing level's.
+
+    `zero`: of order 0, the spline that is 1 where sparse rows are 0.
+    """
     own = n - missing
     if kind == SPLINE:
         block = psi_factor(own, n_intervals - missing, order, scale)
+        if zero >= 0:
+            c = np.eye(own)[zero]
+            block = block @ (np.eye(own) - np.outer(np.ones(own), c) + np.outer(c, c))
     elif kind == LEVELS:
         block = np.eye(own)
     else:
@@ -131,18 +154,19 @@ def make_reference(roughness: Roughness, c: np.ndarray) -> Reference:
     """The reference c with its t = L c and s = c't."""
     c = np.array(c, dtype=np.float64)
     t = times(roughness.L, roughness, c[None])[0]
-    s = np.array([c[a:b] @ t[a:b] for a, b in _blocks(roughness)])
-    return Reference(c, t, s)
+    n_bases = np.diff(roughness.first)
+    column = np.repeat(np.arange(len(n_bases)), n_bases)
+    return Reference(c, t, np.bincount(column, c * t, len(n_bases)))
 
 
 def times(stack: np.ndarray, roughness: Roughness, V: np.ndarray) -> np.ndarray:
     """Each column's matrix of `stack` (P or L) times its part of each row of V (K, dim)."""
-    out = np.zeros_like(V)
-    for (a, b), begin in zip(_blocks(roughness), roughness.table, strict=True):
-        n = b - a
-        out[:, a:b] = V[:, a:b] @ stack[begin : begin + n * n].reshape(n, n).T
+    out, first = np.zeros_like(V), roughness.first
+    n_bases = np.diff(first)
+    used = np.flatnonzero(n_bases)
+    for begin in np.unique(roughness.table[used]):  # columns of one matrix at a time
+        columns = used[roughness.table[used] == begin]
+        n = n_bases[columns[0]]
+        at = first[columns][:, None] + np.arange(n)
+        out[:, at] = V[:, at] @ stack[begin : begin + n * n].reshape(n, n).T
     return out
-
-
-def _blocks(roughness: Roughness) -> list[tuple[int, int]]:
-    return list(zip(roughness.first[:-1].tolist(), roughness.first[1:].tolist(), strict=True))

@@ -20,6 +20,7 @@ from .kernels import (
     make_scratch,
     transpose_rows,
 )
+from .kernels_bytes import BYTES, count_bytes, pour_bytes
 from .kernels_moments import merge_moments
 from .kernels_table import MANY, N_BINS, SLOTS, pour_table, tabulate, tabulate_table
 
@@ -27,6 +28,8 @@ NO_ROW = np.iinfo(np.int64).max
 TABLE_NBYTES = 16 * SLOTS + 12 * 8
 COLUMN_NBYTES = 8 * N_BINS + TABLE_NBYTES
 """Most that one column's state takes: bins, table, a dozen numbers."""
+BYTES_NBYTES = 8 * BYTES
+"""And its counts of bytes, where rows are sparse."""
 MOMENTS_NBYTES = 12 * 8
 """And without what tells the distribution."""
 SLAB_VALUES = 1 << 16
@@ -58,6 +61,7 @@ def empty_columns(p: int, weighted: bool, moments_only: bool = False) -> State:
         "key_counts": np.zeros((p, slots), counts),
         "bin_of": np.full(p, -1, np.intp),
         "bins": np.zeros((0, N_BINS), counts),
+        **_no_bytes(),
     }
 
 
@@ -95,6 +99,9 @@ def _add_rows(state: State, X: np.ndarray, weight: np.ndarray, rows: Any) -> Non
 
 def merge_columns(a: State, b: State) -> State:
     """The state of both parts, in `a`."""
+    _merge_bytes(a, b)
+    if not any(b[name].any() for name in ("weight", "missing", "infinite")):
+        return a
     with np.errstate(
         over="ignore", invalid="ignore"
     ):  # squares past 1e308 are infinite, not an error
@@ -118,6 +125,29 @@ def merge_columns(a: State, b: State) -> State:
         else:
             pour_table(columns, j, other, stops[j], weighted)
     return a
+
+
+def _merge_bytes(a: State, b: State) -> None:
+    if len(a["bytes"]) and len(b["bytes"]):
+        a["bytes"] += b["bytes"]
+    elif len(b["bytes"]):
+        a["bytes"] = b["bytes"]
+    a["byte_rows"] = a["byte_rows"] + b["byte_rows"]
+
+
+def settle_bytes(state: State) -> State:
+    """The state with its counts of bytes poured into the rest."""
+    n_rows = int(state["byte_rows"][0])
+    if not n_rows:
+        return state
+    poured = empty_columns(len(state["mean"]), False)
+    pour_bytes(_columns(poured), state["bytes"], n_rows)
+    empty = not any(state[name].any() for name in ("weight", "missing", "infinite"))
+    return poured if empty else merge_columns(poured, {**state, **_no_bytes()})
+
+
+def _no_bytes() -> State:
+    return {"bytes": np.zeros((0, BYTES), np.int64), "byte_rows": np.zeros(1, np.int64)}
 
 
 def _moments_only(state: State) -> bool:
@@ -180,6 +210,12 @@ def _note_bad(state: State, bad: np.ndarray, rows: np.ndarray | range) -> None:
 def _add_sparse(state: State, X: Csr, weight: np.ndarray, rows: np.ndarray | range) -> None:
     """Add CSR rows: stored values column by column, then the implicit zeros as one value."""
     m, p = X.shape
+    if not len(weight) and not _moments_only(state):
+        if not len(state["bytes"]):
+            state["bytes"] = np.zeros((p, BYTES), np.int64)
+        if count_bytes(X.data, X.indices, state["bytes"]):
+            state["byte_rows"] += m
+            return
     stored = np.bincount(X.indices, minlength=p)
     offsets = np.concatenate([[0], np.cumsum(stored)]).astype(np.intp)
     order = np.empty(len(X.indices), np.int32 if len(X.indices) < 1 << 31 else np.int64)

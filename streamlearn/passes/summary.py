@@ -16,6 +16,7 @@ import numpy as np
 from ..data.source import Chunk
 from ..errors import SourceError
 from .columns import (
+    BYTES_NBYTES,
     COLUMN_NBYTES,
     MOMENTS_NBYTES,
     NO_ROW,
@@ -23,6 +24,7 @@ from .columns import (
     add_columns,
     empty_columns,
     merge_columns,
+    settle_bytes,
 )
 from .fold import Fold, read_all, run_fold
 from .kernels_table import MANY
@@ -238,8 +240,8 @@ def _column_nbytes(dataset: Any, names: tuple[str, ...], moments_only: bool) -> 
     types = {}
     if hasattr(dataset, "store") and not dataset.maps:
         types = {column.name: column.dtype for column in dataset.store.columns}
-    small = ("bool", "int8", "uint8")
-    return [TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES for name in names]
+    small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
+    return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
 
 
 def _start(p: int, weighted: bool, labelled: bool, moments_only: bool) -> State:
@@ -279,7 +281,7 @@ def _finish(
     levels: dict[str, tuple[str, ...]],
     state: State,
 ) -> Summary:
-    columns = state["columns"]
+    columns = settle_bytes(state["columns"])
     return Summary(
         n_rows=state["n_rows"],
         total_weight=state["total_weight"],
@@ -295,8 +297,9 @@ def _column(state: State, j: int, name: str, levels: tuple[str, ...] | None) -> 
     bins, bin_counts = np.empty(0, np.int64), np.empty(0)
     if state["distinct"][j] < MANY:
         keys = state["keys"][j]
-        order = np.argsort(keys)[: int(state["distinct"][j])]  # free slots are NaN and sort last
-        values, value_counts = keys[order], state["key_counts"][j][order]
+        taken = np.flatnonzero(keys == keys)  # free slots are NaN
+        taken = taken[np.argsort(keys[taken])]
+        values, value_counts = keys[taken], state["key_counts"][j][taken]
     elif state["bin_of"][j] >= 0:
         bins, bin_counts = occupied(state["bins"][state["bin_of"][j]])
     nan = float("nan")

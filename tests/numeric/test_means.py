@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamlearn.numeric.bsplines import COSINE, SPLINE, evaluate, make_bases, with_missing
-from streamlearn.numeric.means import POINTS, mean_functions
+from streamlearn.numeric.means import POINTS, mean_functions, mean_sizes
 from streamlearn.numeric.roughness import reference_at_zero
 
 
@@ -49,3 +49,19 @@ def test_means_over_bins_are_near_those_over_rows():
     binned = mean_functions(bases, [(edges[:-1], edges[1:], np.histogram(x, edges)[0])])
     np.testing.assert_allclose(binned, rows, atol=1e-3)
     np.testing.assert_allclose(mean_functions(bases, [(x, x, np.ones(4000))]), rows, atol=1e-12)
+
+
+def test_mean_sizes_are_those_of_the_curves():
+    rng = np.random.default_rng(3)
+    knots = [np.linspace(0, 1, 5), np.arange(4.0), [0.0, 1.0]]
+    bases = make_bases(knots, [2, 1, 1], [SPLINE, SPLINE, COSINE], 3)
+    values = [np.sort(rng.random(6)), np.arange(4.0), np.sort(rng.random(5))]
+    mass = [rng.random(len(v)) for v in values]
+    W, shifts = rng.normal(size=(2, bases.dim)), rng.normal(size=(2, 3))
+    pieces = [(v, v, m) for v, m in zip(values, mass, strict=True)]
+    sizes = mean_sizes(bases, pieces, W, shifts)
+    for d in range(3):
+        own = slice(*bases.first[d : d + 2])
+        f = evaluate(bases, d, values[d]) @ W[:, own].T - shifts[:, d]
+        expected = mass[d] @ np.abs(f).mean(axis=1) / mass[d].sum()
+        assert sizes[d] == pytest.approx(expected, rel=1e-6)

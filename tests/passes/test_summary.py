@@ -6,7 +6,7 @@ from passes.columns_kit import hard_columns
 
 import streamlearn as sl
 from streamlearn.data.source import Chunk, Csr
-from streamlearn.passes.columns import add_columns, empty_columns, merge_columns
+from streamlearn.passes.columns import add_columns, empty_columns, merge_columns, settle_bytes
 from streamlearn.passes.fold import run_fold
 from streamlearn.passes.summary import (
     collect_summary,
@@ -275,7 +275,7 @@ def test_no_rows_finish():
 def test_csr_with_many_columns_and_no_entries():
     chunk = Chunk(Csr(np.empty(0, np.float32), np.empty(0, np.int32), np.zeros(4, np.int64), 6))
     chunk.rows = range(3)
-    state = add_columns(empty_columns(6, False), chunk)
+    state = settle_bytes(add_columns(empty_columns(6, False), chunk))
     assert state["zeros"].tolist() == [3.0] * 6
     assert state["distinct"].tolist() == [1] * 6
 
@@ -310,3 +310,39 @@ def test_a_summary_of_moments_needs_one_read_of_many_columns():
     wide = dataset(np.zeros((3, 5000), np.float32))
     assert len(column_blocks(wide)) == 42
     assert len(column_blocks(wide, moments_only=True)) == 1
+
+
+def test_bytes_of_sparse_rows_are_counted_as_other_values_are():
+    from scipy import sparse
+
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 256, (500, 5)) * (rng.random((500, 5)) < 0.3)
+    values[:, 3], values[:, 4] = 0, 7
+    halves = values.astype(np.float32)
+    halves[300:, 1] += 0.5  # chunks that hold others are counted in tables
+    for table in (values.astype(np.uint8), values.astype(np.float32), halves):
+        found = _dataset_of(sparse.csr_array(table), None, {"chunk_rows": 100}).summary()
+        dense = _dataset_of(np.asarray(table, np.float32), None, {"chunk_rows": 100}).summary()
+        for a, b in zip(found.columns, dense.columns, strict=True):
+            for name in ("count", "missing", "zeros", "min", "max"):
+                assert getattr(a, name) == getattr(b, name), name
+            assert a.mean == pytest.approx(b.mean, rel=1e-12)
+            assert a.variance == pytest.approx(b.variance, rel=1e-12, abs=1e-12)
+            np.testing.assert_array_equal(a.values, b.values)
+            np.testing.assert_array_equal(a.value_counts, b.value_counts)
+
+
+def test_bytes_in_python_are_the_compiled_ones():
+    from streamlearn.passes import kernels_bytes
+
+    values = np.array([3, 255, 0, 3, 1.5], np.float32)
+    indices = np.array([0, 1, 0, 0, 1], np.int32)
+    for n, all_bytes in ((4, True), (5, False)):
+        both = []
+        for function in (kernels_bytes.count_bytes, kernels_bytes.count_bytes):
+            function = getattr(function, "py_func", function) if both else function
+            counts = np.zeros((2, 256), np.int64)
+            assert function(values[:n], indices[:n], counts) == all_bytes
+            both.append(counts)
+        np.testing.assert_array_equal(*both)
+        assert both[0].sum() == (4 if all_bytes else 0)

@@ -1,0 +1,257 @@
+"""Sparse rows held in memory as codes, for dual coordinate descent (see `kernels_dual_codes`).
+
+Eight bytes a stored value, made once.  A round's gap is estimated from the decisions its visits
+saw; the certificate measures both sides from the codes in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ..data.source import Chunk, Csr
+from ..numeric.bsplines import Columns, as_columns
+from ..numeric.lanes import LANES
+from ..numeric.roughness import times
+from ..solvers.newton import Evaluation, relative_gap
+from .dual_cd import (
+    Sweep,
+    _finish_certificate,
+    alpha_width,
+    forces_of,
+)
+from .dual_epochs import DualState, find_scales
+from .kernels import DualProblem, dual_sum_rows, loss_sum_rows
+from .kernels_dual_codes import (
+    BYTES,
+    MOST_PLACES,
+    POINTS,
+    RAMPS,
+    Codes,
+    Places,
+    Spans,
+    byte_coordinates,
+    code_sums,
+    encode,
+    epoch_codes,
+    epoch_codes_classes,
+)
+from .kernels_dual_step import dual_rule
+from .objective import Problem, weights
+
+SINGLE = 1e-3
+"""Tolerances from here on are far above what float32 coefficients lose between certificates."""
+
+
+class Room:
+    """Arrays that chunks put their codes into, in any order; more if the first are too small."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._used, self._before, self._lock = max(size, 1), 0, 0, Lock()
+        self._blocks = [self._new(self._size)]
+
+    @staticmethod
+    def _new(size: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty(size, np.uint32), np.empty(size, np.float32)
+
+    def take(self, n: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+        """(slot, f, start, offset): n free places from `start`; `offset` more when all are one."""
+        with self._lock:
+            if self._used + n > len(self._blocks[-1][0]):
+                self._before += len(self._blocks[-1][0])
+                self._blocks.append(self._new(max(n, self._size)))
+                self._used = 0
+            start = self._used
+            self._used += n
+            return *self._blocks[-1], start, self._before
+
+    def all(self) -> tuple[np.ndarray, np.ndarray]:
+        """(slot, f) of all; given up."""
+        blocks, self._blocks = self._blocks, []
+        if len(blocks) == 1:
+            return blocks[0]
+        slot, f = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return slot, f
+
+
+class HeldCodes:
+    """The rows of `source` as codes, and the state of their dual variables."""
+
+    def __init__(
+        self, run: Any, source: Any, problem: Problem, scales: tuple[int, np.ndarray], tol: float
+    ) -> None:
+        self._problem = problem
+        K, dtype = problem.n_outputs, np.float32 if tol >= SINGLE else np.float64
+        self._spans, self._places = make_places(problem, *scales, np.dtype(dtype))
+        columns = as_columns(problem.bases, source.dtype)
+        n_values = int(source.decoded_nbytes / (source.dtype.itemsize + 4))
+        p = len(columns.degree)
+        known = np.empty((0, 0), np.float32)
+        if n_values >= 4 * BYTES * p:  # else they are more work than they save
+            known = byte_coordinates(columns)
+        room = Room(n_values)
+        chunks = run.hold(source, partial(_encoded, room, columns, known, self._spans), name="hold")
+        place = np.concatenate([chunk.X for chunk in chunks])
+        self._codes = Codes(*room.all(), place)
+        self._y = problem.targets(Chunk(place, np.concatenate([c.y for c in chunks])))
+        weighted = chunks[0].weight is not None
+        weight = np.concatenate([c.weight for c in chunks]) if weighted else None
+        self._s = weights(Chunk(place, weight=weight))
+        m = self.n_rows = len(place)
+        self._w = np.zeros(self._n_places * self._places.width, dtype)
+        self._state = DualState(
+            np.zeros((m, alpha_width(problem)), np.float32), np.empty((K, 0)), np.zeros(K)
+        )
+        self._norms = np.concatenate([chunk.state["norms"] for chunk in chunks])
+        self._seen = np.zeros((m, K))
+
+    @property
+    def _n_places(self) -> int:
+        return len(self._places.scale)
+
+    def visit(self, orders: Iterable[np.ndarray], goal: float) -> int:
+        """Visit the rows in these orders, until an estimated gap is at most `goal`; how many."""
+        problem, n = self._problem, 0
+        dual = DualProblem(
+            problem.roughness, problem.reference, problem.C, problem.intercept_scaling
+        )
+        epoch = epoch_codes if problem.n_outputs == 1 else epoch_codes_classes
+        rule = dual_rule(problem.loss)
+        for order in orders:
+            n += 1
+            args = rule, dual, self._norms, self._y, self._s, order
+            epoch(self._codes, self._places, *args, self._w, self._state, self._seen)
+            self._look()
+            if relative_gap(self.sweep.primal, self.sweep.dual).max() <= goal:
+                break
+        return n
+
+    def _look(self) -> None:
+        """Set `sweep`: the dual value as it is, the primal one from what the visits saw."""
+        problem, K = self._problem, self._problem.n_outputs
+        loss, dual = np.zeros(K), np.zeros(K)
+        loss_sum_rows(problem.loss, self._seen, self._y, self._s, loss)
+        dual_sum_rows(problem.loss, problem.C, self._y, self._s, self._state.alpha, dual)
+        W, b = self._coefficients(), self._state.b.copy()
+        norm = problem.penalty(np.column_stack([W, b]))
+        self.sweep = Sweep(W, b, dual - norm, problem.C * loss + norm)
+
+    def certify(self, theta: np.ndarray) -> Evaluation:
+        """The primal value at `theta` and the dual one of alpha, from the codes and alpha alone."""
+        problem, K, y, s = self._problem, self._problem.n_outputs, self._y, self._s
+        W = self._padded(theta[:, :-1])
+        F, V = np.empty((self.n_rows, K)), np.zeros_like(W)
+        forces = forces_of(problem, y, self._state.alpha)
+        code_sums(self._codes, W, F, forces, V)
+        F += theta[:, -1]
+        loss, dual = np.zeros(K), np.zeros(K)
+        loss_sum_rows(problem.loss, F, y, s, loss)
+        dual_sum_rows(problem.loss, problem.C, y, s, self._state.alpha, dual)
+        force, total = self._splines(V), forces.sum(axis=0)
+        # the splines of a column sum to 1: what the stored values do not owe is 0's
+        first, used = self._first_of_columns()
+        force[:, first] = total[:, None] - np.add.reduceat(force, first, axis=1)
+        at = _finish_certificate(problem, theta, (loss, dual, force, total))
+        step = force - total[:, None] * problem.reference.c
+        exact = times(problem.roughness.L, problem.roughness, step)
+        self._w[:] = self._lanes(self._padded(exact))  # without what rounding has added up to
+        self._state.b[:] = problem.intercept_scaling**2 * total
+        return at
+
+    # Between coefficients of all columns and places.
+
+    def _first_of_columns(self) -> tuple[np.ndarray, np.ndarray]:
+        first = self._problem.bases.first
+        used = np.flatnonzero(np.diff(first))
+        return first[used], used
+
+    def _where(self) -> np.ndarray:
+        """(dim,) the place of every coefficient."""
+        first, used = self._first_of_columns()
+        n = np.diff(self._problem.bases.first)[used]
+        return np.arange(self._problem.dim) + np.repeat(self._spans.at[used] - first, n)
+
+    def _padded(self, W: np.ndarray) -> np.ndarray:
+        """(K, places) coefficients less that of 0."""
+        first, used = self._first_of_columns()
+        out = np.zeros((len(W), self._n_places))
+        n = np.diff(self._problem.bases.first)[used]
+        out[:, self._where()] = W - np.repeat(W[:, first], n, axis=1)
+        return out
+
+    def _splines(self, V: np.ndarray) -> np.ndarray:
+        """(K, dim) of (K, places)."""
+        return V[:, self._where()]
+
+    def _lanes(self, W: np.ndarray) -> np.ndarray:
+        """Coefficients as the epochs take them."""
+        out = np.zeros((self._n_places, self._places.width), self._w.dtype)
+        out[:, : len(W)] = W.T
+        return out.ravel()
+
+    def _coefficients(self) -> np.ndarray:
+        """(K, dim) the coefficients w = L v, of which 1'Pw = 0 in every column."""
+        problem, K = self._problem, self._problem.n_outputs
+        w = self._w.reshape(self._n_places, -1)[self._where(), :K].T.astype(np.float64)
+        first, used = self._first_of_columns()
+        ones = times(problem.roughness.P, problem.roughness, np.ones((1, problem.dim)))[0]
+        shift = np.add.reduceat(w * ones, first, axis=1) / np.add.reduceat(ones, first)
+        return w - np.repeat(shift, np.diff(problem.bases.first)[used], axis=1)
+
+
+def _encoded(room: Room, columns: Columns, known: np.ndarray, spans: Spans, chunk: Chunk) -> Chunk:
+    """The chunk's codes go to `room`; where they lie there is its X."""
+    X: Csr = chunk.X
+    place, norms = np.empty((chunk.n_rows, 4), np.int64), np.empty(chunk.n_rows)
+    if chunk.n_rows:
+        slot, f, start, offset = room.take(len(X.data))
+        encode(*X[:3], columns, known, spans, start, slot, f, place, norms)
+        place += offset
+    weight = None if chunk.weight is None else np.array(chunk.weight)
+    return Chunk(place, np.array(chunk.y), weight, chunk.rows, {"norms": norms})
+
+
+def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:
+    """(kind, (p,) s) of the places where codes serve the problem, else None.
+
+    They serve splines of degree 1 whose first breakpoint is 0, of orders 0 and 1.
+    """
+    bases, c = problem.bases, problem.reference.c
+    used = np.diff(bases.first) > 0
+    if not sparse or bases.dense or bases.has_missing.any() or not used.any():
+        return None
+    if bases.dim + LANES * len(used) >= MOST_PLACES:
+        return None
+    if not (bases.degree[used] == 1).all() or not (c[bases.first[:-1][used]] == 1.0).all():
+        return None
+    scales = find_scales(bases, problem.roughness, from_zero=True)
+    for kind in (RAMPS, POINTS):
+        if np.isfinite(scales[kind]).all():
+            return kind, scales[kind]
+    return None
+
+
+def make_places(
+    problem: Problem, kind: int, scale: np.ndarray, dtype: np.dtype
+) -> tuple[Spans, Places]:
+    """Columns one after the other; ramps of one class in whole vectors."""
+    n, K = np.diff(problem.bases.first), problem.n_outputs
+    room = -(-n // LANES) * LANES if kind == RAMPS and K == 1 else n
+    at = np.concatenate([[0], np.cumsum(room)]).astype(np.intp)
+
+    def of_places(x: np.ndarray, kind: Any) -> np.ndarray:
+        # a value at the end of the last column looks one place on
+        return np.concatenate([np.repeat(x, room), np.zeros(LANES)]).astype(kind)
+
+    places = Places(
+        int(kind),
+        of_places(scale, dtype),
+        of_places(at[:-1], np.int32),
+        of_places(room, np.int32),
+        1 if K == 1 else -(-K // LANES) * LANES,
+    )
+    return Spans(int(kind), at, np.array(scale, np.float64)), places
