@@ -10,12 +10,12 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import Columns, blocks, project
+from .columns import SPAN, Columns, blocks, project
 from .histograms import divergence, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, mix_column, step_values
 from .ridge_reads import ranges
 from .search import CHARGE, Cells, Strength, Trial, score_moves
-from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
+from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
 
 MARGIN = "margin"
 N_MARGINS = 512
@@ -143,20 +143,35 @@ def _step(
     state: list[dict[str, Any]],
     chunk: Chunk,
 ) -> list[dict[str, Any]]:
-    for part, X in blocks(chunk.X):
-        y = chunk.y[part]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
+    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    margins = chunk.state[MARGIN]
+    filling = Filling(min(SPAN, chunk.n_rows))
+    for span, X in blocks(chunk.X, SPAN):
+        y, v, rows, F = chunk.y[span], w[span], chunk.rows[span], margins[span]
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
-            F = chunk.state[MARGIN][part, k]
-            F = add_learner(columns, ask.add, X, np.ascontiguousarray(F))
-            if ask.add is not None:
-                chunk.state[MARGIN][part, k] = F
-            key = (ask.halves.seed, len(ask.halves.columns))
-            if key not in hashes:
-                hashes[key] = half_of(ask.halves, X, chunk.rows[part])
-            plus = (y == ask.label).astype(np.int64)
-            _add_block(columns, ask, sums, X, plus, w, F, hashes[key], chunk.rows[part])
+            for part, block in blocks(X):
+                f = add_learner(columns, ask.add, block, np.ascontiguousarray(F[part, k]))
+                if ask.add is not None:
+                    F[part, k] = f
+                key = (ask.halves.seed, len(ask.halves.columns), part.start)
+                if key not in hashes:
+                    hashes[key] = half_of(ask.halves, block, rows[part])
+                plus = (y[part] == ask.label).astype(np.int64)
+                _add_block(
+                    columns,
+                    ask,
+                    sums,
+                    block,
+                    plus,
+                    v[part],
+                    f,
+                    hashes[key],
+                    rows[part],
+                    filling,
+                    part.start,
+                )
+            filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
 
@@ -170,7 +185,7 @@ def add_learner(columns: Columns, new: Learner | None, X: np.ndarray, F: np.ndar
 def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
     """(m,) 0 for the rows searched on, 1 for those tested on."""
     if halves.seed < 0:
-        return np.zeros(len(X), np.int64)
+        return np.zeros(len(X), np.int8)
     if not len(halves.columns):
         h = np.array(rows, dtype=np.uint64)
     else:
@@ -182,7 +197,7 @@ def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         h ^= h >> np.uint64(shift)
         h *= np.uint64(factor)
-    return (h >> np.uint64(63)).astype(np.int64)
+    return (h >> np.uint64(63)).astype(np.int8)
 
 
 def _add_block(
@@ -195,6 +210,8 @@ def _add_block(
     F: np.ndarray,
     half: np.ndarray,
     rows: Any,
+    filling: Filling,
+    start: int,
 ) -> None:
     cost = np.where(plus == 1, -F, F)
     present = w > 0
@@ -215,8 +232,8 @@ def _add_block(
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
         if k == 0:
             searched = pair * (half == 0)[:, None]
-            use, mass = rows_for_tables(rows, ask.share), searched.sum(1)
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, mass, use)
+            runs = runs_for_tables(rows, ask.share)
+            filling.add(sums["tables"], trial, t, searched, searched.sum(1), runs, start)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, _pull(t, searched, trial))
 

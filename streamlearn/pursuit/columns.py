@@ -13,10 +13,12 @@ from .kernels import N_CELLS, project_column
 
 TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
-BLOCK, SPARSE_BLOCK = 8192, 8192
-"""Rows worked on at a time: bounds the temporaries of a step.  A table of 64 KiB that goes through
-the cache for each of many columns wants many rows for it; rows of a sparse block are made dense.
-"""
+BLOCK = 8192
+"""Rows worked on at a time: bounds the temporaries of a step; sparse rows are made dense."""
+SPAN = 65_536
+"""Rows whose tables are filled together, where columns are contiguous as they are."""
+ROW_NBYTES = 24
+"""Of what a span's tables are filled from."""
 
 
 class Columns(NamedTuple):
@@ -69,9 +71,13 @@ def _column(column: Any, standardize: bool) -> tuple[Any, ...]:
     return low, high, center, scale, (low + width * mean - center) / scale
 
 
-def blocks(X: Any) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield blocks of rows: their place, and themselves as `dense_block` has them."""
-    n, rows = (len(X.indptr) - 1, SPARSE_BLOCK) if isinstance(X, Csr) else (len(X), BLOCK)
+def blocks(X: Any, most: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield blocks of rows: their place, and themselves as `dense_block` has them.
+
+    Of `most` rows where that takes no copy.
+    """
+    copied = isinstance(X, Csr) or X.flags.c_contiguous
+    n, rows = X.shape[0], BLOCK if copied else most
     for start in range(0, n, rows):
         stop = min(start + rows, n)
         yield slice(start, stop), dense_block(X, start, stop)
@@ -80,10 +86,10 @@ def blocks(X: Any) -> Iterator[tuple[slice, np.ndarray]]:
 def block_nbytes(dataset: Any, numbers: int) -> int:
     """Bytes of a block's own temporaries: so many numbers a row, and a copy of its columns."""
     if dataset.sparse:
-        return SPARSE_BLOCK * 8 * (numbers + dataset.n_features)
+        return BLOCK * (8 * (numbers + dataset.n_features) + ROW_NBYTES)
     row = max(dataset.decoded_nbytes // max(dataset.n_physical_rows, 1), 1)
     rows = min(BLOCK, max((16 << 20) // row, 1))
-    return rows * (8 * numbers + row)
+    return rows * (8 * numbers + row) + ROW_NBYTES * min(SPAN, dataset.n_physical_rows)
 
 
 def dense_block(X: Any, start: int, stop: int) -> np.ndarray:

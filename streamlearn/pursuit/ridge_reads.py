@@ -9,12 +9,12 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import Columns, blocks, project
+from .columns import SPAN, Columns, blocks, project
 from .kernels import spread
 from .search import CHARGE, Cells, Strength, Trial, score_moves
 from .smoothers import PSpline
 from .supsmu import SuperSmoother
-from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
+from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
 
 
 class Term(NamedTuple):
@@ -111,11 +111,16 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
 def _step(
     columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
-    for part, X in blocks(chunk.X):
-        y = chunk.y[part]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
+    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    filling = Filling(min(SPAN, chunk.n_rows))
+    for span, X in blocks(chunk.X, SPAN):
+        y, v, rows = chunk.y[span], w[span], chunk.rows[span]
         for ask, sums in zip(asks, state, strict=True):
-            _add_block(columns, ask, sums, X, y, w, chunk.rows[part])
+            for part, block in blocks(X):
+                _add_block(
+                    columns, ask, sums, block, y[part], v[part], rows[part], filling, part.start
+                )
+            filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
 
@@ -127,6 +132,8 @@ def _add_block(
     y: np.ndarray,
     w: np.ndarray,
     rows: Any,
+    filling: Filling,
+    start: int,
 ) -> None:
     r = y - ask.intercept
     places = []
@@ -146,9 +153,10 @@ def _add_block(
             for term, old, cross in zip(ask.terms, places, sums["cross"], strict=True):
                 ask.smoother.add_cross(old, term.low, term.high, *place, w, cross)
             pair = np.column_stack([w, wr])
-            use = rows_for_tables(rows, ask.share)
-            sums["table"] += wr[use] @ r[use], w[use].sum()
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w, use)
+            runs = runs_for_tables(rows, ask.share)
+            for a, b in runs.tolist():
+                sums["table"] += wr[a:b] @ r[a:b], w[a:b].sum()
+            filling.add(sums["tables"], trial, t, pair, w, runs, start)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, pull(t, r, trial, ask.smoother) * w)
 
