@@ -110,7 +110,7 @@ class Filling:
     def pour(
         self, state: dict[str, np.ndarray], X: np.ndarray, columns: Columns, chosen: np.ndarray
     ) -> None:
-        """Add the collected rows of a span to the tables of the chosen columns; then forget them."""
+        """Add the collected rows of a span to the chosen columns' tables, and forget them."""
         if self._n:
             runs = np.concatenate(self._runs)
             first = np.concatenate([*self._first, [self._n]])

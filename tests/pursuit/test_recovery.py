@@ -148,6 +148,7 @@ def test_many_columns_are_screened(tmp_path):
 
 def test_tables_of_a_share_of_the_rows():
     """The rows drawn do not depend on how they are cut; all rows measure what these promise."""
+
     def drawn(rows):
         runs = runs_for_tables(rows, 0.3)
         assert (np.diff(runs) > 0).all()
