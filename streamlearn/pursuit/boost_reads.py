@@ -14,7 +14,7 @@ from .columns import SPAN, Columns, blocks, project
 from .histograms import divergence, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, mix_column, step_values
 from .ridge_reads import ranges
-from .search import CHARGE, Cells, Strength, Trial, score_moves
+from .search import Cells, Strength, Trial, make_strength, score_moves
 from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
 
 MARGIN = "margin"
@@ -266,8 +266,7 @@ def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswe
             weight = -float(costs[0]) / ask.tau
             noise = sums["squares"][0] / np.where(totals > 0, totals, 1.0) ** 2
             rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
-            charge = np.log(max(rows, 2.0)) * float(noise.sum()) / 4
-            strength = Strength(weight, min(CHARGE * weight, charge))
+            strength = make_strength(weight, rows, len(columns.live), float(noise.sum()) / 4)
         cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
         cost_of = partial(score_bins, ask.n_bins)
         moves = score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty)

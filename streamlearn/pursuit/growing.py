@@ -12,13 +12,13 @@ from ..passes.fold import run_fold
 from .columns import Columns, bounds, dense_block, project, unit
 from .ridge_reads import Measured, RidgeAsk, Term, pull, ridge_fold
 from .search import Strength, Trial, seek
-from .smoothers import GAMMA, LEAST, Fit, full_gram
+from .smoothers import GAMMA, LEAST, Fit, full_gram, search_gamma
 from .tables import MOST_TABLES, add_slopes, steepest, table_room
 
 N_STARTS = 3
-"""Columns that a search on a sample starts from, to find which is best to start from."""
+"""Columns whose best step is looked at, to start from the most promising."""
 SAMPLE_TABLES = 16
-"""Columns with a table in a search on a sample."""
+"""Columns whose steps are looked at there."""
 
 
 class Settings(NamedTuple):
@@ -247,10 +247,10 @@ class _Asking(NamedTuple):
 def start_trial(
     settings: Settings, terms: tuple[Term, ...], tau: float, sample: Chunk
 ) -> tuple[Trial, np.ndarray]:
-    """The single column from which a search on a sample ends lowest, and the slopes there.
+    """The single column to start from, guessed from a sample, and the slopes there.
 
-    Searches start from the few columns that explain most of the sample's residuals: the first of
-    them can be noise from which no step leads on, where a term is a product of columns.
+    Of the few columns that explain most of the residuals, that from which the best step leads
+    lowest: where columns matter together, the first may be noise from which no step leads on.
     """
     columns, smoother = settings.columns, settings.smoother
     X = dense_block(sample.X, 0, sample.n_rows)
@@ -266,7 +266,8 @@ def start_trial(
     for k, m in enumerate(live.tolist()):
         t = project(X, columns, unit(columns, m))
         smoother.add_rows(t, *bounds(columns, m), w, w * r, band[k], moment[k])
-    fit = smoother.fit(band, moment, float(w @ r**2), float(w.sum()))
+    n = float(w.sum())
+    fit = smoother.fit(band, moment, float(w @ r**2), n, search_gamma(n))
     best = None
     for k in np.argsort(fit.cost, kind="stable")[:N_STARTS].tolist():
         start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
@@ -287,13 +288,9 @@ def sample_cost(
     start: Trial,
     slopes: np.ndarray,
 ) -> float:
-    """The cost where a search on the sample alone ends."""
+    """The cost on a sample after the first move from a column, as tables of it say."""
     asking = _Asking(settings._replace(share=1.0), terms, tau, SAMPLE_TABLES)
-    search = seek(asking, (start,), slopes, settings.penalty, settings.tol)
-    ask = next(search)
-    while True:
-        (answer,) = run_fold(ridge_fold(settings.columns, (ask,)), [sample])
-        try:
-            ask = search.send(answer)
-        except StopIteration as end:
-            return end.value.cost
+    ask = asking((start,), None, slopes)
+    (answer,) = run_fold(ridge_fold(settings.columns, (ask,)), [sample])
+    cost = float(answer.costs[0]) + answer.strength.at(start.alpha, settings.penalty)
+    return cost + min((trial.predicted for trial in answer.moves), default=0.0)

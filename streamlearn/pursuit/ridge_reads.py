@@ -11,8 +11,8 @@ from ..data.source import Chunk
 from ..passes.fold import Fold
 from .columns import SPAN, Columns, blocks, project
 from .kernels import spread
-from .search import CHARGE, Cells, Strength, Trial, score_moves
-from .smoothers import PSpline
+from .search import Cells, Strength, Trial, make_strength, score_moves
+from .smoothers import PSpline, search_gamma
 from .supsmu import SuperSmoother
 from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
 
@@ -190,12 +190,11 @@ def _finish(
 
 def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
     rr, n = sums["rr"], sums["n"]
-    costs = ask.smoother.fit(sums["band"], sums["moment"], rr, n).cost
+    costs = ask.smoother.fit(sums["band"], sums["moment"], rr, n, search_gamma(n)).cost
     strength = ask.strength
     if strength is None:
-        weight = rr / ask.tau
-        charge = np.log(max(n, 2.0)) * float(costs[0]) / max(n, 1.0)  # as BIC has it
-        strength = Strength(weight, min(CHARGE * weight, charge))
+        noise = float(costs[0]) / max(n, 1.0)
+        strength = make_strength(rr / ask.tau, n, len(columns.live), noise)
     part_rr, part_n = sums["table"]
     scale = n / part_n if part_n > 0 else 1.0  # the tables' rows stand for all
     cells = [
@@ -224,7 +223,7 @@ def score_steps(
     band = np.zeros((len(shifts), smoother.n_bases, smoother.band))
     moment = np.zeros((len(shifts), smoother.n_bases))
     smoother.add_cells(cells, shifts, low, high, band, moment)
-    fit = smoother.fit(band, moment, rr, n)
+    fit = smoother.fit(band, moment, rr, n, search_gamma(n))
     return fit.cost, low, high, fit.theta
 
 

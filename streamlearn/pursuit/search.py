@@ -15,7 +15,6 @@ import numpy as np
 
 COARSE = np.arange(-10, 11) / 10
 FINE = np.arange(-10, 11) / 100
-CHARGE = 0.25
 N_TRIALS = 3
 """Directions measured in one read."""
 N_FINE = 8
@@ -36,24 +35,38 @@ class Trial(NamedTuple):
 
 
 class Strength(NamedTuple):
-    """Of the penalty on a direction: weight ||alpha||_1 / ||alpha||_2 + charge ||alpha||_0."""
+    """Of the penalty on a direction: the larger of a price by size and one by count.
+
+    weight ||alpha||_1 / ||alpha||_2  and  weight + charge (||alpha||_0 - 1).
+    """
 
     weight: float
     """lambda_j."""
     charge: float
-    """What a column more must gain at least: it keeps out what fits noise only, which a penalty of
-    size alone lets in with a small coefficient.  At most `CHARGE` of the weight."""
+    """What a column more must gain at least.  A penalty of size alone lets columns that fit noise
+    only in with a small coefficient, and pulls directions between columns towards one of them."""
 
     def of(self, size: Any, squares: Any, count: Any, penalty: str) -> Any:
         """The penalty, from ||alpha||_1, ||alpha||_2^2 and ||alpha||_0."""
         if penalty == "paper":
             return self.weight * size
-        return self.weight * size / np.sqrt(squares) + self.charge * count
+        by_count = self.weight + self.charge * (count - 1)
+        return np.maximum(self.weight * size / np.sqrt(squares), by_count)
 
     def at(self, alpha: np.ndarray, penalty: str) -> float:
         """The penalty on a direction."""
         size = float(np.abs(alpha).sum())
         return float(self.of(size, float(alpha @ alpha), np.count_nonzero(alpha), penalty))
+
+
+def make_strength(weight: float, n: float, n_columns: int, noise: float) -> Strength:
+    """The strength for n rows, of which one parameter more lowers the cost by `noise` on average.
+
+    A column more is charged as the extended BIC of Chen & Chen (2008) has it, which knows that it
+    is the best of many; at most the weight, which tau has made as small as is wanted.
+    """
+    charge = (np.log(max(n, 2.0)) + 2.0 * np.log(max(n_columns, 1))) * noise
+    return Strength(weight, min(weight, float(charge)))
 
 
 class Found(NamedTuple):
