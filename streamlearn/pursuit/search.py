@@ -35,9 +35,10 @@ class Trial(NamedTuple):
 
 
 class Strength(NamedTuple):
-    """Of the penalty on a direction: the larger of a price by size and one by count.
+    """Of the penalty weight ||alpha||_1 / ||alpha||_2, of which each column has its part.
 
-    weight ||alpha||_1 / ||alpha||_2  and  weight + charge (||alpha||_0 - 1).
+    What is above `weight`, the least, is shared by all columns but the largest, by their size; a
+    column's part is the charge at least.
     """
 
     weight: float
@@ -46,17 +47,22 @@ class Strength(NamedTuple):
     """What a column more must gain at least.  A penalty of size alone lets columns that fit noise
     only in with a small coefficient, and pulls directions between columns towards one of them."""
 
-    def of(self, size: Any, squares: Any, count: Any, penalty: str) -> Any:
-        """The penalty, from ||alpha||_1, ||alpha||_2^2 and ||alpha||_0."""
+    def of(self, alphas: np.ndarray, penalty: str) -> np.ndarray:
+        """(k,) penalties on directions (k, c), of which zeros may be left out."""
+        size = np.abs(alphas)
+        total = size.sum(1)
         if penalty == "paper":
-            return self.weight * size
-        by_count = self.weight + self.charge * (count - 1)
-        return np.maximum(self.weight * size / np.sqrt(squares), by_count)
+            return self.weight * total
+        more = self.weight * (total / np.sqrt((size**2).sum(1)) - 1.0)
+        others = total - size.max(1)
+        share = more / np.where(others > 0, others, 1.0)
+        parts = np.where(size > 0, np.maximum(share[:, None] * size, self.charge), 0.0)
+        parts[np.arange(len(size)), size.argmax(1)] = 0.0
+        return self.weight + parts.sum(1)
 
     def at(self, alpha: np.ndarray, penalty: str) -> float:
         """The penalty on a direction."""
-        size = float(np.abs(alpha).sum())
-        return float(self.of(size, float(alpha @ alpha), np.count_nonzero(alpha), penalty))
+        return float(self.of(alpha[None, alpha != 0], penalty)[0])
 
 
 def make_strength(weight: float, n: float, n_columns: int, noise: float) -> Strength:
@@ -186,9 +192,8 @@ def _best_step(
     if not others.any():
         shifts, values = shifts[values != 0], values[values != 0]
     cost, low, high, fits = cost_of(cells, shifts)
-    size, squares = np.abs(others).sum() + np.abs(values), others @ others + values**2
-    count = np.count_nonzero(others) + (values != 0)
-    total = cost + strength.of(size, squares, count, penalty)
+    rest = np.broadcast_to(others[others != 0], (len(values), np.count_nonzero(others)))
+    total = cost + strength.of(np.column_stack([rest, values]), penalty)
     k = int(total.argmin())
     new = alpha.copy()
     new[m] = round(float(values[k]), 10)
