@@ -10,9 +10,9 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import SPAN, Columns, blocks, project
+from .columns import Columns, blocks, project, span_rows
 from .histograms import divergence, slopes, smoothed
-from .kernels import add_bins, bins_of_cells, mix_column, step_values
+from .kernels import add_bins, bins_of_cells, mix_column, step_values, weigh_rows
 from .ridge_reads import ranges
 from .search import Cells, Strength, Trial, make_strength, score_moves
 from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
@@ -145,8 +145,9 @@ def _step(
 ) -> list[dict[str, Any]]:
     w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     margins = chunk.state[MARGIN]
-    filling = Filling(min(SPAN, chunk.n_rows))
-    for span, X in blocks(chunk.X, SPAN):
+    most = span_rows(asks[0].share)
+    filling = Filling(min(most, chunk.n_rows))
+    for span, X in blocks(chunk.X, most):
         y, v, rows, F = chunk.y[span], w[span], chunk.rows[span], margins[span]
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
@@ -213,20 +214,12 @@ def _add_block(
     filling: Filling,
     start: int,
 ) -> None:
-    cost = np.where(plus == 1, -F, F)
-    present = w > 0
-    for c in (0, 1):
-        sums["largest"][c] = np.max(cost, initial=sums["largest"][c], where=present & (plus == c))
+    pair = np.empty((len(w), 2))
+    weigh_rows(F, plus, w, half, ask.offset, pair, sums["squares"], sums["largest"])
     if ask.add is not None or not ask.trials:
         place = (F + ask.reach) * (N_MARGINS / (2 * ask.reach))
         place = 2 * np.clip(place, 0, N_MARGINS - 1).astype(np.intp) + plus
         sums["margins"] += np.bincount(place, w, 2 * N_MARGINS).reshape(-1, 2)
-    if not ask.trials:
-        return
-    v = np.exp(np.minimum(cost - ask.offset[plus], 0.0))
-    pair = np.zeros((len(w), 2))
-    pair[np.arange(len(w)), plus] = w * v
-    sums["squares"] += np.bincount(2 * half + plus, w * v * v, 4).reshape(2, 2)
     for k, trial in enumerate(ask.trials):
         t = project(X, columns, trial.alpha)
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])

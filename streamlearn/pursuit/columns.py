@@ -15,8 +15,10 @@ TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
 BLOCK = 8192
 """Rows worked on at a time: bounds the temporaries of a step; sparse rows are made dense."""
-SPAN = 65_536
-"""Rows whose tables are filled together, where columns are contiguous as they are."""
+SPAN, DRAWN = 65_536, 16_384
+"""Most rows whose tables are filled together, and about how many of them go into tables: these go
+through the cache once for each column, and a table once for each span.
+"""
 ROW_NBYTES = 24
 """Of what a span's tables are filled from."""
 
@@ -81,6 +83,11 @@ def blocks(X: Any, most: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
     for start in range(0, n, rows):
         stop = min(start + rows, n)
         yield slice(start, stop), dense_block(X, start, stop)
+
+
+def span_rows(share: float) -> int:
+    """Rows whose tables are filled together when this share of them goes into tables."""
+    return min(SPAN, -(-int(DRAWN / share) // BLOCK) * BLOCK)
 
 
 def block_nbytes(dataset: Any, numbers: int) -> int:

@@ -106,6 +106,24 @@ def add_bins(t, low, high, pair, part, sums):
 
 
 @kernel
+def weigh_rows(F, plus, w, half, offset, pair, squares, largest):
+    """Write rows' weights w v, v = exp(-y F - offset), to their class's place of pair (m, 2).
+
+    Adds w v^2 to squares (2, 2) by half and class, and raises largest (2,) to -y F by class, both
+    in place.  `plus` is 1 for the class, else 0.
+    """
+    for i in range(len(F)):
+        c = plus[i]
+        cost = F[i] if c == 0 else -F[i]
+        if w[i] > 0.0 and cost > largest[c]:
+            largest[c] = cost
+        v = np.exp(min(cost - offset[c], 0.0))
+        pair[i, c] = w[i] * v
+        pair[i, 1 - c] = 0.0
+        squares[half[i], c] += w[i] * v * v
+
+
+@kernel
 def step_values(t, low, high, heights, out):
     """Add the histogram function with these heights at t to `out`, in place."""
     n = len(heights)
@@ -157,11 +175,12 @@ def add_table(x, low, scale, runs, first, kept, row, values, table):
     least, factor, zero, last = kind(low), kind(scale), kind(0), kind(N_CELLS - 1)
     at = np.empty(RUN, np.int32)
     for r in range(len(runs)):
-        start = runs[r, 0]
-        for i in range(runs[r, 1] - start):
-            at[i] = 2 * np.int32(min(max((x[start + i] - least) * factor, zero), last))
-        for q in range(first[r], first[r + 1]):
-            add_pair(table, np.intp(row[q] + at[kept[q]]), values, 2 * q)
+        part = x[runs[r, 0] : runs[r, 1]]
+        for i in range(len(part)):
+            at[i] = 2 * np.int32(min(max((part[i] - least) * factor, zero), last))
+        # unsigned places: a signed one is asked each time whether it counts from the end
+        for q in range(np.uintp(first[r]), np.uintp(first[r + 1])):
+            add_pair(table, np.intp(row[q] + at[np.uintp(kept[q])]), values, np.intp(2 * q))
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import SPAN, Columns, blocks, project
+from .columns import Columns, blocks, project, span_rows
 from .kernels import spread
 from .search import Cells, Strength, Trial, make_strength, score_moves
 from .smoothers import PSpline, search_gamma
@@ -112,8 +112,9 @@ def _step(
     columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
     w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-    filling = Filling(min(SPAN, chunk.n_rows))
-    for span, X in blocks(chunk.X, SPAN):
+    most = span_rows(asks[0].share)
+    filling = Filling(min(most, chunk.n_rows))
+    for span, X in blocks(chunk.X, most):
         y, v, rows = chunk.y[span], w[span], chunk.rows[span]
         for ask, sums in zip(asks, state, strict=True):
             for part, block in blocks(X):
