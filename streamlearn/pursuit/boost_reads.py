@@ -260,7 +260,7 @@ def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswe
             noise = sums["squares"][0] / np.where(totals > 0, totals, 1.0) ** 2
             rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
             strength = make_strength(weight, rows, len(columns.live), float(noise.sum()) / 4)
-        cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
+        cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], 1.0)
         cost_of = partial(score_bins, ask.n_bins)
         moves = score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty)
     measured = [Divided(part, sums["squares"]) for part in sums["sums"]]

@@ -198,10 +198,7 @@ def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswe
         strength = make_strength(rr / ask.tau, n, len(columns.live), noise)
     part_rr, part_n = sums["table"]
     scale = n / part_n if part_n > 0 else 1.0  # the tables' rows stand for all
-    cells = [
-        (m, c._replace(pair=scale * c.pair))
-        for m, c in cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
-    ]
+    cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], scale)
     cost_of = partial(score_steps, ask.smoother, scale * part_rr, n)
     return RidgeAnswer(
         costs,

@@ -150,27 +150,28 @@ class Cells(NamedTuple):
 
 def score_moves(
     alpha: np.ndarray,
-    tables: list[tuple[int, Cells]],
+    tables: list[tuple[int, Cells, Cells]],
     cost_of: Any,
     strength: Strength,
     penalty: str,
 ) -> tuple[Trial, ...]:
     """The best step of each column that has a table, the most promising column first.
 
+    A table is its cells, and fewer ones for coarse steps.
+
     ``cost_of(cells, shifts) -> (cost, low, high, fits)``, (k,) and fits (k, n), scores steps of one
     column.
     `predicted` is the change of the penalised cost from that of no step, by the same table.
     """
-    coarse = [
-        (*_best_step(alpha, m, cells, COARSE, cost_of, strength, penalty), m, cells)
-        for m, cells in tables
+    found = [
+        (*_best_step(alpha, m, coarse, COARSE, cost_of, strength, penalty), m, cells)
+        for m, cells, coarse in tables
     ]
-    coarse.sort(key=lambda found: (found[0].predicted, found[2]))
-    fine = []
-    for trial, shift, m, cells in coarse[:N_FINE]:
-        steps = shift + FINE
-        finer, _ = _best_step(alpha, m, cells, steps, cost_of, strength, penalty)
-        fine.append(min(finer, trial, key=lambda t: t.predicted))
+    found.sort(key=lambda f: (f[0].predicted, f[2]))
+    fine = [
+        _best_step(alpha, m, cells, shift + FINE, cost_of, strength, penalty)[0]
+        for _, shift, m, cells in found[:N_FINE]
+    ]
     fine.sort(key=lambda t: t.predicted)
     return tuple(t for t in fine[: 2 * N_TRIALS] if t.predicted < 0)
 

@@ -15,7 +15,7 @@ MOST_TABLES = 128
 ALL_COLUMNS = 64
 """Up to so many columns each has a table in every read; of more, those of steepest slope."""
 SCREENED = 32
-TABLE_ROWS = 1 << 20
+TABLE_ROWS = 1 << 19
 """Of more rows, about so many go into tables: what these promise is measured on all rows anyway."""
 
 
@@ -131,21 +131,38 @@ class Filling:
 
 
 def cells_of(
-    state: dict[str, np.ndarray], columns: Columns, chosen: np.ndarray, trial: Trial
-) -> list[tuple[int, Cells]]:
-    """The occupied cells of each table, at the mean of their bins."""
-    width = (trial.high - trial.low) / N_CELLS
-    middle = trial.low + width * (np.arange(N_CELLS) + 0.5)
-    mass, place = state["places"].T
-    s = np.where(mass > 0, place / np.maximum(mass, 1e-300), middle)
+    state: dict[str, np.ndarray], columns: Columns, chosen: np.ndarray, trial: Trial, scale: float
+) -> list[tuple[int, Cells, Cells]]:
+    """The occupied cells of each column's table times `scale`, and cells to scan coarse steps with.
+
+    Cells lie at the mean of their bins.  Where most are occupied, coarse ones are four of them.
+    """
+    reach = (columns.high[chosen] - columns.low[chosen]) / columns.scale[chosen]
+    reach = np.column_stack([np.full(len(chosen), trial.high - trial.low), reach]) / (2 * N_CELLS)
+    s = _places(state["places"], trial)
+    s2 = _places(state["places"].reshape(N_CELLS // 2, 2, 2).sum(1), trial)
     found = []
-    for table, m in zip(state["cells"], chosen.tolist(), strict=True):
-        i, j = np.nonzero(table.any(2))
-        reach = (columns.high[m] - columns.low[m]) / columns.scale[m] / N_CELLS
-        found.append(
-            (m, Cells(s[i], columns.means[m, j], table[i, j], np.array([width, reach]) / 2))
-        )
+    for k, m in enumerate(chosen.tolist()):
+        table, z = state["cells"][k], columns.means[m]
+        cells = coarse = _occupied(s, z, table, scale, reach[k])
+        if len(cells.s) > N_CELLS**2 // 4:
+            fours = table.reshape(N_CELLS // 2, 2, N_CELLS // 2, 2, 2).sum((1, 3))
+            coarse = _occupied(s2, z.reshape(-1, 2).mean(1), fours, scale, 2 * reach[k])
+        found.append((m, cells, coarse))
     return found
+
+
+def _places(places: np.ndarray, trial: Trial) -> np.ndarray:
+    """Mean projection of the bins along a table's first side; the middle of an empty one."""
+    n = len(places)
+    middle = trial.low + (trial.high - trial.low) / n * (np.arange(n) + 0.5)
+    mass, place = places.T
+    return np.where(mass > 0, place / np.maximum(mass, 1e-300), middle)
+
+
+def _occupied(s: Any, z: Any, table: np.ndarray, scale: float, reach: np.ndarray) -> Cells:
+    i, j = np.nonzero(table.any(2))
+    return Cells(s[i], z[j], scale * table[i, j], reach)
 
 
 def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: Columns, q: np.ndarray) -> None:
