@@ -10,7 +10,7 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import Columns, blocks, project, span_rows
+from .columns import TURNED, Columns, blocks, project, span_rows
 from .histograms import divergence, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, mix_column, step_values, weigh_rows
 from .ridge_reads import ranges
@@ -147,11 +147,12 @@ def _step(
     margins = chunk.state[MARGIN]
     most = span_rows(asks[0].share)
     filling = Filling(min(most, chunk.n_rows))
-    for span, X in blocks(chunk.X, most):
+    turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
+    for span, X in blocks(chunk.X, most, turned):
         y, v, rows, F = chunk.y[span], w[span], chunk.rows[span], margins[span]
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
-            for part, block in blocks(X):
+            for part, block in blocks(X, turned=turned):
                 f = add_learner(columns, ask.add, block, np.ascontiguousarray(F[part, k]))
                 if ask.add is not None:
                     F[part, k] = f
@@ -192,7 +193,7 @@ def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
     else:
         h = np.zeros(len(X), np.uint64)
         for m in halves.columns.tolist():
-            mix_column(X[:, m], np.uint64(m + 1), h)
+            mix_column(np.ascontiguousarray(X[:, m]), np.uint64(m + 1), h)
     h *= np.uint64(0x9E3779B97F4A7C15)
     h ^= np.uint64(derive_seed(halves.seed, 0x68616C66))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

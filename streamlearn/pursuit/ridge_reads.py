@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import Columns, blocks, project, span_rows
+from .columns import TURNED, Columns, blocks, project, span_rows
 from .kernels import spread
 from .search import Cells, Strength, Trial, make_strength, score_moves
 from .smoothers import PSpline, search_gamma
@@ -114,10 +114,11 @@ def _step(
     w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     most = span_rows(asks[0].share)
     filling = Filling(min(most, chunk.n_rows))
-    for span, X in blocks(chunk.X, most):
+    turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
+    for span, X in blocks(chunk.X, most, turned):
         y, v, rows = chunk.y[span], w[span], chunk.rows[span]
         for ask, sums in zip(asks, state, strict=True):
-            for part, block in blocks(X):
+            for part, block in blocks(X, turned=turned):
                 _add_block(
                     columns, ask, sums, block, y[part], v[part], rows[part], filling, part.start
                 )

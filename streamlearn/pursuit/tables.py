@@ -113,6 +113,10 @@ class Filling:
         """Add the collected rows of a span to the chosen columns' tables, and forget them."""
         if self._n:
             runs = np.concatenate(self._runs)
+            if X.flags.c_contiguous:  # rows, not columns: those drawn are turned
+                X = np.asfortranarray(np.concatenate([X[a:b] for a, b in runs.tolist()]))
+                ends = np.cumsum(runs[:, 1] - runs[:, 0])
+                runs = np.column_stack([ends - (runs[:, 1] - runs[:, 0]), ends])
             first = np.concatenate([*self._first, [self._n]])
             for table, m in zip(state["cells"], chosen.tolist(), strict=True):
                 scale = N_CELLS / (columns.high[m] - columns.low[m])

@@ -171,6 +171,8 @@ def test_a_share_of_the_rows_finds_the_same(monkeypatch, smoother):
     assert np.mean((model.predict(X) - X[:, 0] * X[:, 1]) ** 2) < 1e-4
     for record in model.history_:
         assert (np.diff(record["costs"]) < 0).all()
+    by_columns = model.__class__(**model.get_params()).fit(np.asfortranarray(X), y)
+    np.testing.assert_array_equal(by_columns.predict(X), model.predict(X))
     weights = model.history_[0]["weight"]
     assert weights == pytest.approx(np.sum((y - y.mean()) ** 2) / 20, rel=1e-6)
     boosted = JensenShannonBoostClassifier(n_learners=3).fit(X, y > 0.25)
