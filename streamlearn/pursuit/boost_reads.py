@@ -10,12 +10,12 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import Columns, blocks, project
+from .columns import TURNED, Columns, blocks, project, span_rows
 from .histograms import divergence, slopes, smoothed
-from .kernels import add_bins, bins_of_cells, mix_column, step_values
+from .kernels import add_bins, bins_of_cells, mix_column, step_values, weigh_rows
 from .ridge_reads import ranges
-from .search import CHARGE, Cells, Strength, Trial, score_moves
-from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
+from .search import Cells, Strength, Trial, make_strength, score_moves
+from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
 
 MARGIN = "margin"
 N_MARGINS = 512
@@ -143,20 +143,37 @@ def _step(
     state: list[dict[str, Any]],
     chunk: Chunk,
 ) -> list[dict[str, Any]]:
-    for part, X in blocks(chunk.X):
-        y = chunk.y[part]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
+    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    margins = chunk.state[MARGIN]
+    most = span_rows(asks[0].share)
+    filling = Filling(min(most, chunk.n_rows))
+    turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
+    for span, X in blocks(chunk.X, most, turned):
+        y, v, rows, F = chunk.y[span], w[span], chunk.rows[span], margins[span]
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
-            F = chunk.state[MARGIN][part, k]
-            F = add_learner(columns, ask.add, X, np.ascontiguousarray(F))
-            if ask.add is not None:
-                chunk.state[MARGIN][part, k] = F
-            key = (ask.halves.seed, len(ask.halves.columns))
-            if key not in hashes:
-                hashes[key] = half_of(ask.halves, X, chunk.rows[part])
-            plus = (y == ask.label).astype(np.int64)
-            _add_block(columns, ask, sums, X, plus, w, F, hashes[key], chunk.rows[part])
+            for part, block in blocks(X, turned=turned):
+                f = add_learner(columns, ask.add, block, np.ascontiguousarray(F[part, k]))
+                if ask.add is not None:
+                    F[part, k] = f
+                key = (ask.halves.seed, len(ask.halves.columns), part.start)
+                if key not in hashes:
+                    hashes[key] = half_of(ask.halves, block, rows[part])
+                plus = (y[part] == ask.label).astype(np.int64)
+                _add_block(
+                    columns,
+                    ask,
+                    sums,
+                    block,
+                    plus,
+                    v[part],
+                    f,
+                    hashes[key],
+                    rows[part],
+                    filling,
+                    part.start,
+                )
+            filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
 
@@ -170,19 +187,19 @@ def add_learner(columns: Columns, new: Learner | None, X: np.ndarray, F: np.ndar
 def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
     """(m,) 0 for the rows searched on, 1 for those tested on."""
     if halves.seed < 0:
-        return np.zeros(len(X), np.int64)
+        return np.zeros(len(X), np.int8)
     if not len(halves.columns):
         h = np.array(rows, dtype=np.uint64)
     else:
         h = np.zeros(len(X), np.uint64)
         for m in halves.columns.tolist():
-            mix_column(X[:, m], np.uint64(m + 1), h)
+            mix_column(np.ascontiguousarray(X[:, m]), np.uint64(m + 1), h)
     h *= np.uint64(0x9E3779B97F4A7C15)
     h ^= np.uint64(derive_seed(halves.seed, 0x68616C66))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         h ^= h >> np.uint64(shift)
         h *= np.uint64(factor)
-    return (h >> np.uint64(63)).astype(np.int64)
+    return (h >> np.uint64(63)).astype(np.int8)
 
 
 def _add_block(
@@ -195,28 +212,22 @@ def _add_block(
     F: np.ndarray,
     half: np.ndarray,
     rows: Any,
+    filling: Filling,
+    start: int,
 ) -> None:
-    cost = np.where(plus == 1, -F, F)
-    present = w > 0
-    for c in (0, 1):
-        sums["largest"][c] = np.max(cost, initial=sums["largest"][c], where=present & (plus == c))
+    pair = np.empty((len(w), 2))
+    weigh_rows(F, plus, w, half, ask.offset, pair, sums["squares"], sums["largest"])
     if ask.add is not None or not ask.trials:
         place = (F + ask.reach) * (N_MARGINS / (2 * ask.reach))
         place = 2 * np.clip(place, 0, N_MARGINS - 1).astype(np.intp) + plus
         sums["margins"] += np.bincount(place, w, 2 * N_MARGINS).reshape(-1, 2)
-    if not ask.trials:
-        return
-    v = np.exp(np.minimum(cost - ask.offset[plus], 0.0))
-    pair = np.zeros((len(w), 2))
-    pair[np.arange(len(w)), plus] = w * v
-    sums["squares"] += np.bincount(2 * half + plus, w * v * v, 4).reshape(2, 2)
     for k, trial in enumerate(ask.trials):
         t = project(X, columns, trial.alpha)
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
         if k == 0:
             searched = pair * (half == 0)[:, None]
-            use, mass = rows_for_tables(rows, ask.share), searched.sum(1)
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, searched, mass, use)
+            runs = runs_for_tables(rows, ask.share)
+            filling.add(sums["tables"], trial, t, searched, searched.sum(1), runs, start)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, _pull(t, searched, trial))
 
@@ -249,9 +260,8 @@ def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswe
             weight = -float(costs[0]) / ask.tau
             noise = sums["squares"][0] / np.where(totals > 0, totals, 1.0) ** 2
             rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
-            charge = np.log(max(rows, 2.0)) * float(noise.sum()) / 4
-            strength = Strength(weight, min(CHARGE * weight, charge))
-        cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
+            strength = make_strength(weight, rows, len(columns.live), float(noise.sum()) / 4)
+        cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], 1.0)
         cost_of = partial(score_bins, ask.n_bins)
         moves = score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty)
     measured = [Divided(part, sums["squares"]) for part in sums["sums"]]

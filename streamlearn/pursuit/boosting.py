@@ -217,7 +217,7 @@ class _SampleMargin:
         pair = np.zeros((len(v), 2))
         pair[np.arange(len(v)), self.plus] = v
         sums = np.zeros((len(live), settings.n_bins, 2))
-        none = np.zeros(len(v), np.int64)
+        none = np.zeros(len(v), np.int8)
         for k, m in enumerate(live.tolist()):
             t = project(self.X, columns, unit(columns, m))
             add_bins(t, *bounds(columns, m), pair, none, sums[k : k + 1])

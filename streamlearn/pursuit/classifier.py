@@ -31,7 +31,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
 
     (Zhang, Liang, Tang & Shum 2009, Table 6).  alpha_j maximises the symmetric Jensen-Shannon
     divergence of the histograms of the two classes (eq. 13), whose rows are weighted by e^(-yF)
-    within each class, less (SJS(start) / tau) ||alpha||_1 / ||alpha||_2; it is found by greedy
+    within each class, less (SJS(start) / tau) ||alpha||_1 / ||alpha||_2, of which a column more has
+    at least what the extended BIC charges for it (at most SJS(start) / tau); it is found by greedy
     coordinate search (Table 2) in at most 2 + moves reads.  More than two classes: one against the
     rest, all in the same reads.  The margin F, 8 bytes a row and class, is all that is kept of a
     row between reads.

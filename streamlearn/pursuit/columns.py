@@ -13,10 +13,16 @@ from .kernels import N_CELLS, project_column
 
 TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
-BLOCK, SPARSE_BLOCK = 8192, 8192
-"""Rows worked on at a time: bounds the temporaries of a step.  A table of 64 KiB that goes through
-the cache for each of many columns wants many rows for it; rows of a sparse block are made dense.
+BLOCK = 8192
+"""Rows worked on at a time: bounds the temporaries of a step; sparse rows are made dense."""
+SPAN, DRAWN = 65_536, 16_384
+"""Most rows whose tables are filled together, and about how many of them go into tables: these go
+through the cache once for each column, and a table once for each span.
 """
+TURNED = 0.5
+"""Share of rows in tables above which blocks of row-major data are turned whole."""
+ROW_NBYTES = 24
+"""Of what a span's tables are filled from."""
 
 
 class Columns(NamedTuple):
@@ -69,27 +75,40 @@ def _column(column: Any, standardize: bool) -> tuple[Any, ...]:
     return low, high, center, scale, (low + width * mean - center) / scale
 
 
-def blocks(X: Any) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield blocks of rows: their place, and themselves as `dense_block` has them."""
-    n, rows = (len(X.indptr) - 1, SPARSE_BLOCK) if isinstance(X, Csr) else (len(X), BLOCK)
+def blocks(X: Any, most: int = BLOCK, turned: bool = True) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield blocks of rows: their place, and themselves as `dense_block` has them.
+
+    Of `most` rows where columns are contiguous as they are.
+    """
+    copied = isinstance(X, Csr) or X.flags.c_contiguous
+    n, rows = X.shape[0], BLOCK if copied else most
     for start in range(0, n, rows):
         stop = min(start + rows, n)
-        yield slice(start, stop), dense_block(X, start, stop)
+        yield slice(start, stop), dense_block(X, start, stop, turned)
+
+
+def span_rows(share: float) -> int:
+    """Rows whose tables are filled together when this share of them goes into tables."""
+    return min(SPAN, -(-int(DRAWN / share) // BLOCK) * BLOCK)
 
 
 def block_nbytes(dataset: Any, numbers: int) -> int:
     """Bytes of a block's own temporaries: so many numbers a row, and a copy of its columns."""
     if dataset.sparse:
-        return SPARSE_BLOCK * 8 * (numbers + dataset.n_features)
+        return BLOCK * (8 * (numbers + dataset.n_features) + ROW_NBYTES)
     row = max(dataset.decoded_nbytes // max(dataset.n_physical_rows, 1), 1)
     rows = min(BLOCK, max((16 << 20) // row, 1))
-    return rows * (8 * numbers + row)
+    return rows * (8 * numbers + row) + ROW_NBYTES * min(SPAN, dataset.n_physical_rows)
 
 
-def dense_block(X: Any, start: int, stop: int) -> np.ndarray:
-    """Rows [start, stop) as a dense array whose columns are contiguous; a view if they are so."""
+def dense_block(X: Any, start: int, stop: int, turned: bool = True) -> np.ndarray:
+    """Rows [start, stop) as a dense array whose columns are contiguous; a view if they are so.
+
+    Not `turned`: of dense rows, a view in any case.
+    """
     if not isinstance(X, Csr):
-        return np.asfortranarray(X[start:stop]) if X.flags.c_contiguous else X[start:stop]
+        copied = turned and X.flags.c_contiguous
+        return np.asfortranarray(X[start:stop]) if copied else X[start:stop]
     a, b = X.indptr[start], X.indptr[stop]
     out = np.zeros((stop - start, X.n_columns), X.data.dtype, order="F")
     rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))

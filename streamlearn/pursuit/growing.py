@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
+from ..passes.fold import run_fold
 from .columns import Columns, bounds, dense_block, project, unit
-from .ridge_reads import Measured, RidgeAsk, Term, pull
+from .ridge_reads import Measured, RidgeAsk, Term, pull, ridge_fold
 from .search import Strength, Trial, seek
-from .smoothers import GAMMA, LEAST, Fit, full_gram
-from .tables import add_slopes, steepest, table_room
+from .smoothers import GAMMA, LEAST, Fit, full_gram, search_gamma
+from .tables import MOST_TABLES, add_slopes, steepest, table_room
+
+N_STARTS = 3
+"""Columns whose best step is looked at, to start from the most promising."""
+SAMPLE_TABLES = 16
+"""Columns whose steps are looked at there."""
 
 
 class Settings(NamedTuple):
@@ -121,8 +127,8 @@ def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Gene
         loss = yield LossAsk((), settings.mean)
     converged, started = True, False
     for number in range(1, settings.n_terms + 1 if len(settings.columns.live) else 1):
-        starts, slopes = start_trials(settings, state.terms, sample)
-        found, grown = yield from add_term(settings, state, tau, starts, slopes)
+        start, slopes = start_trial(settings, state.terms, tau, sample)
+        found, grown = yield from add_term(settings, state, tau, start, slopes)
         if not started:
             state = state._replace(gcv=found.measured.rr / found.measured.n)
             started = True
@@ -143,7 +149,7 @@ def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Gene
             # The first in the queue is searched again, from where it is, and goes to its end.
             first, rest = state.terms[0], without_first(state)
             start = Trial(*first[:4])
-            found, moved = yield from add_term(settings, rest, tau, (start,), None)
+            found, moved = yield from add_term(settings, rest, tau, start, None)
             history.append(_record(tau, number, "backfit", found, moved))
             if moved.gcv < state.gcv:
                 state = moved
@@ -154,12 +160,10 @@ def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Gene
     return Grown(tau, state.terms, settings.mean, state.gcv, float(loss), history, converged)
 
 
-def add_term(
-    settings: Settings, state: State, tau: float, starts: tuple[Trial, ...], slopes: Any
-) -> Generator:
+def add_term(settings: Settings, state: State, tau: float, start: Trial, slopes: Any) -> Generator:
     """Generator: searches one more term of a model, fits all together; what it found, the model."""
     asking = _Asking(settings, state.terms, tau)
-    found = yield from seek(asking, starts, slopes, settings.penalty, settings.tol)
+    found = yield from seek(asking, (start,), slopes, settings.penalty, settings.tol)
     new, trial = found.measured, found.trial
     own = settings.smoother.fit(new.band[None], new.moment[None], new.rr, new.n)
     thetas = [term.theta for term in state.terms]
@@ -218,13 +222,14 @@ class _Asking(NamedTuple):
     settings: Settings
     terms: tuple[Term, ...]
     tau: float
+    most: int = MOST_TABLES
 
     def __call__(
         self, trials: tuple[Trial, ...], strength: Strength | None, slopes: Any
     ) -> RidgeAsk:
         live = self.settings.columns.live
         room = table_room(len(self.settings.columns.scale), self.settings.n_models)
-        chosen = steepest(slopes, trials[0].alpha, live, room)
+        chosen = steepest(slopes, trials[0].alpha, live, min(room, self.most))
         return RidgeAsk(
             self.terms,
             self.settings.mean,
@@ -239,11 +244,15 @@ class _Asking(NamedTuple):
         )
 
 
-def start_trials(
-    settings: Settings, terms: tuple[Term, ...], sample: Chunk
-) -> tuple[tuple[Trial, ...], np.ndarray]:
-    """The single column that explains most of a sample's residuals, and the slopes there."""
-    columns = settings.columns
+def start_trial(
+    settings: Settings, terms: tuple[Term, ...], tau: float, sample: Chunk
+) -> tuple[Trial, np.ndarray]:
+    """The single column to start from, guessed from a sample, and the slopes there.
+
+    Of the few columns that explain most of the residuals, that from which the best step leads
+    lowest: where columns matter together, the first may be noise from which no step leads on.
+    """
+    columns, smoother = settings.columns, settings.smoother
     X = dense_block(sample.X, 0, sample.n_rows)
     w = np.ones(len(X)) if sample.weight is None else sample.weight
     r = sample.y - settings.mean
@@ -252,15 +261,36 @@ def start_trials(
         term.add_values(project(X, columns, term.alpha), f)
         r = r - f
     live = columns.live
-    smoother = settings.smoother
     band = np.zeros((len(live), smoother.n_bases, smoother.band))
     moment = np.zeros((len(live), smoother.n_bases))
     for k, m in enumerate(live.tolist()):
         t = project(X, columns, unit(columns, m))
         smoother.add_rows(t, *bounds(columns, m), w, w * r, band[k], moment[k])
-    fit = smoother.fit(band, moment, float(w @ r**2), float(w.sum()))
-    k = int(fit.cost.argmin())
-    start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
-    slopes = np.zeros(len(columns.scale))
-    add_slopes(slopes, X, columns, pull(project(X, columns, start.alpha), r, start, smoother) * w)
-    return (start,), slopes
+    n = float(w.sum())
+    fit = smoother.fit(band, moment, float(w @ r**2), n, search_gamma(n))
+    best = None
+    for k in np.argsort(fit.cost, kind="stable")[:N_STARTS].tolist():
+        start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
+        slopes = np.zeros(len(columns.scale))
+        q = pull(project(X, columns, start.alpha), r, start, smoother) * w
+        add_slopes(slopes, X, columns, q)
+        cost = sample_cost(settings, terms, tau, sample, start, slopes) if len(live) > 1 else 0.0
+        if best is None or cost < best[0]:
+            best = cost, start, slopes
+    return best[1:]
+
+
+def sample_cost(
+    settings: Settings,
+    terms: tuple[Term, ...],
+    tau: float,
+    sample: Chunk,
+    start: Trial,
+    slopes: np.ndarray,
+) -> float:
+    """The cost on a sample after the first move from a column, as tables of it say."""
+    asking = _Asking(settings._replace(share=1.0), terms, tau, SAMPLE_TABLES)
+    ask = asking((start,), None, slopes)
+    (answer,) = run_fold(ridge_fold(settings.columns, (ask,)), [sample])
+    cost = float(answer.costs[0]) + answer.strength.at(start.alpha, settings.penalty)
+    return cost + min((trial.predicted for trial in answer.moves), default=0.0)

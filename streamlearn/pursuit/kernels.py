@@ -9,6 +9,8 @@ from ..numeric.simd import add_pair
 
 N_CELLS = 64
 """Cells along a side of a table."""
+RUN = 1024
+"""Rows that follow each other go into tables together, or not; most rows of a run."""
 
 
 @inlined
@@ -104,6 +106,24 @@ def add_bins(t, low, high, pair, part, sums):
 
 
 @kernel
+def weigh_rows(F, plus, w, half, offset, pair, squares, largest):
+    """Write rows' weights w v, v = exp(-y F - offset), to their class's place of pair (m, 2).
+
+    Adds w v^2 to squares (2, 2) by half and class, and raises largest (2,) to -y F by class, both
+    in place.  `plus` is 1 for the class, else 0.
+    """
+    for i in range(len(F)):
+        c = plus[i]
+        cost = F[i] if c == 0 else -F[i]
+        if w[i] > 0.0 and cost > largest[c]:
+            largest[c] = cost
+        v = np.exp(min(cost - offset[c], 0.0))
+        pair[i, c] = w[i] * v
+        pair[i, 1 - c] = 0.0
+        squares[half[i], c] += w[i] * v * v
+
+
+@kernel
 def step_values(t, low, high, heights, out):
     """Add the histogram function with these heights at t to `out`, in place."""
     n = len(heights)
@@ -120,19 +140,47 @@ def project_column(x, low, high, center, factor, out):
 
 
 @kernel
-def add_table(x, low, scale, row, values, at, table):
-    """Add each row's two numbers of `values` (2m,) to its cell of `table` (flat), in place.
+def place_rows(t, pair, mass, runs, low, scale, kept, row, values, first, places):
+    """Write the rows of `runs` (k, 2) that have mass, for `add_table`; return their number.
 
-    The cell of row i begins at row[i] plus 2 times the bin of x[i]; `row` says the place along the
-    first side, N_CELLS bins a line.  Values outside the bins count in the outer ones; `at` (m,)
-    int32 is scratch.
+    kept (place in its run), row (of the table, by t) and values (2 a row) follow each other;
+    first[r] is where run r begins.  `places` (N_CELLS, 2) sums mass and mass t by row of the table,
+    in place.
+    """
+    n = 0
+    for r in range(len(runs)):
+        first[r] = n
+        for i in range(runs[r, 0], runs[r, 1]):
+            if mass[i] == 0.0:
+                continue
+            b = int(min(max((t[i] - low) * scale, 0.0), N_CELLS - 1.0))
+            places[b, 0] += mass[i]
+            places[b, 1] += mass[i] * t[i]
+            kept[n] = i - runs[r, 0]
+            row[n] = 2 * N_CELLS * b
+            values[2 * n] = pair[i, 0]
+            values[2 * n + 1] = pair[i, 1]
+            n += 1
+    first[len(runs)] = n
+    return n
+
+
+@kernel
+def add_table(x, low, scale, runs, first, kept, row, values, table):
+    """Add the two numbers of each placed row to its cell of `table` (flat), in place.
+
+    `x` is the column; values outside [low, low + N_CELLS / scale] count in the outer cells.
     """
     kind = x.dtype.type
-    first, factor, zero, last = kind(low), kind(scale), kind(0), kind(N_CELLS - 1)
-    for i in range(len(row)):
-        at[i] = row[i] + 2 * np.int32(min(max((x[i] - first) * factor, zero), last))
-    for i in range(len(row)):
-        add_pair(table, np.intp(at[i]), values, 2 * i)
+    least, factor, zero, last = kind(low), kind(scale), kind(0), kind(N_CELLS - 1)
+    at = np.empty(RUN, np.int32)
+    for r in range(len(runs)):
+        part = x[runs[r, 0] : runs[r, 1]]
+        for i in range(len(part)):
+            at[i] = 2 * np.int32(min(max((part[i] - least) * factor, zero), last))
+        # unsigned places: a signed one is asked each time whether it counts from the end
+        for q in range(np.uintp(first[r]), np.uintp(first[r + 1])):
+            add_pair(table, np.intp(row[q] + at[np.uintp(kept[q])]), values, np.intp(2 * q))
 
 
 @kernel

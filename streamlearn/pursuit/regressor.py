@@ -36,10 +36,12 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
 
         cost(alpha) + lambda_j ||alpha||_1 / ||alpha||_2,    lambda_j = sum w r^2 / tau
 
-    where the cost is the GCV cost of a smooth function of alpha'z through the residuals r.  (The
-    paper's ||alpha||_1 is defeated by shrinking alpha, which the smoother undoes.)  Each read
-    measures the best steps exactly and scores all steps of all columns for the next (by a million
-    of the rows, where there are more): a term takes at most 2 + moves reads, and its cost falls
+    where the cost is the GCV cost of a smooth function of alpha'z through the residuals r, with
+    log(n)/2 for each degree of freedom, as many directions are compared.  (The paper's ||alpha||_1
+    is defeated by shrinking alpha, which the smoother undoes.)  Of the penalty a column more has at
+    least what the extended BIC charges for it (Chen & Chen 2008; at most lambda_j).  Each read
+    measures the best steps exactly and scores all steps of all columns for the next (by half a
+    million rows, where there are more): a term takes at most 2 + moves reads, and its cost falls
     with every move.
 
     Parameters

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import Columns, blocks, project
+from .columns import TURNED, Columns, blocks, project, span_rows
 from .kernels import spread
-from .search import CHARGE, Cells, Strength, Trial, score_moves
-from .smoothers import PSpline
+from .search import Cells, Strength, Trial, make_strength, score_moves
+from .smoothers import PSpline, search_gamma
 from .supsmu import SuperSmoother
-from .tables import add_slopes, add_tables, cells_of, empty_tables, rows_for_tables
+from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
 
 
 class Term(NamedTuple):
@@ -111,11 +111,18 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
 def _step(
     columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
-    for part, X in blocks(chunk.X):
-        y = chunk.y[part]
-        w = np.ones(len(y)) if chunk.weight is None else chunk.weight[part]
+    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    most = span_rows(asks[0].share)
+    filling = Filling(min(most, chunk.n_rows))
+    turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
+    for span, X in blocks(chunk.X, most, turned):
+        y, v, rows = chunk.y[span], w[span], chunk.rows[span]
         for ask, sums in zip(asks, state, strict=True):
-            _add_block(columns, ask, sums, X, y, w, chunk.rows[part])
+            for part, block in blocks(X, turned=turned):
+                _add_block(
+                    columns, ask, sums, block, y[part], v[part], rows[part], filling, part.start
+                )
+            filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
 
@@ -127,6 +134,8 @@ def _add_block(
     y: np.ndarray,
     w: np.ndarray,
     rows: Any,
+    filling: Filling,
+    start: int,
 ) -> None:
     r = y - ask.intercept
     places = []
@@ -146,9 +155,10 @@ def _add_block(
             for term, old, cross in zip(ask.terms, places, sums["cross"], strict=True):
                 ask.smoother.add_cross(old, term.low, term.high, *place, w, cross)
             pair = np.column_stack([w, wr])
-            use = rows_for_tables(rows, ask.share)
-            sums["table"] += wr[use] @ r[use], w[use].sum()
-            add_tables(sums["tables"], X, columns, ask.chosen, trial, t, pair, w, use)
+            runs = runs_for_tables(rows, ask.share)
+            for a, b in runs.tolist():
+                sums["table"] += wr[a:b] @ r[a:b], w[a:b].sum()
+            filling.add(sums["tables"], trial, t, pair, w, runs, start)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, pull(t, r, trial, ask.smoother) * w)
 
@@ -182,18 +192,14 @@ def _finish(
 
 def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
     rr, n = sums["rr"], sums["n"]
-    costs = ask.smoother.fit(sums["band"], sums["moment"], rr, n).cost
+    costs = ask.smoother.fit(sums["band"], sums["moment"], rr, n, search_gamma(n)).cost
     strength = ask.strength
     if strength is None:
-        weight = rr / ask.tau
-        charge = np.log(max(n, 2.0)) * float(costs[0]) / max(n, 1.0)  # as BIC has it
-        strength = Strength(weight, min(CHARGE * weight, charge))
+        noise = float(costs[0]) / max(n, 1.0)
+        strength = make_strength(rr / ask.tau, n, len(columns.live), noise)
     part_rr, part_n = sums["table"]
     scale = n / part_n if part_n > 0 else 1.0  # the tables' rows stand for all
-    cells = [
-        (m, c._replace(pair=scale * c.pair))
-        for m, c in cells_of(sums["tables"], columns, ask.chosen, ask.trials[0])
-    ]
+    cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], scale)
     cost_of = partial(score_steps, ask.smoother, scale * part_rr, n)
     return RidgeAnswer(
         costs,
@@ -216,7 +222,7 @@ def score_steps(
     band = np.zeros((len(shifts), smoother.n_bases, smoother.band))
     moment = np.zeros((len(shifts), smoother.n_bases))
     smoother.add_cells(cells, shifts, low, high, band, moment)
-    fit = smoother.fit(band, moment, rr, n)
+    fit = smoother.fit(band, moment, rr, n, search_gamma(n))
     return fit.cost, low, high, fit.theta
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 COARSE = np.arange(-10, 11) / 10
 FINE = np.arange(-10, 11) / 100
-CHARGE = 0.25
 N_TRIALS = 3
 """Directions measured in one read."""
 N_FINE = 8
@@ -36,24 +35,44 @@ class Trial(NamedTuple):
 
 
 class Strength(NamedTuple):
-    """Of the penalty on a direction: weight ||alpha||_1 / ||alpha||_2 + charge ||alpha||_0."""
+    """Of the penalty weight ||alpha||_1 / ||alpha||_2, of which each column has its part.
+
+    What is above `weight`, the least, is shared by all columns but the largest, by their size; a
+    column's part is the charge at least.
+    """
 
     weight: float
     """lambda_j."""
     charge: float
-    """What a column more must gain at least: it keeps out what fits noise only, which a penalty of
-    size alone lets in with a small coefficient.  At most `CHARGE` of the weight."""
+    """What a column more must gain at least.  A penalty of size alone lets columns that fit noise
+    only in with a small coefficient, and pulls directions between columns towards one of them."""
 
-    def of(self, size: Any, squares: Any, count: Any, penalty: str) -> Any:
-        """The penalty, from ||alpha||_1, ||alpha||_2^2 and ||alpha||_0."""
+    def of(self, alphas: np.ndarray, penalty: str) -> np.ndarray:
+        """(k,) penalties on directions (k, c), of which zeros may be left out."""
+        size = np.abs(alphas)
+        total = size.sum(1)
         if penalty == "paper":
-            return self.weight * size
-        return self.weight * size / np.sqrt(squares) + self.charge * count
+            return self.weight * total
+        more = self.weight * (total / np.sqrt((size**2).sum(1)) - 1.0)
+        others = total - size.max(1)
+        share = more / np.where(others > 0, others, 1.0)
+        parts = np.where(size > 0, np.maximum(share[:, None] * size, self.charge), 0.0)
+        parts[np.arange(len(size)), size.argmax(1)] = 0.0
+        return self.weight + parts.sum(1)
 
     def at(self, alpha: np.ndarray, penalty: str) -> float:
         """The penalty on a direction."""
-        size = float(np.abs(alpha).sum())
-        return float(self.of(size, float(alpha @ alpha), np.count_nonzero(alpha), penalty))
+        return float(self.of(alpha[None, alpha != 0], penalty)[0])
+
+
+def make_strength(weight: float, n: float, n_columns: int, noise: float) -> Strength:
+    """The strength for n rows, of which one parameter more lowers the cost by `noise` on average.
+
+    A column more is charged as the extended BIC of Chen & Chen (2008) has it, which knows that it
+    is the best of many; at most the weight, which tau has made as small as is wanted.
+    """
+    charge = (np.log(max(n, 2.0)) + 2.0 * np.log(max(n_columns, 1))) * noise
+    return Strength(weight, min(weight, float(charge)))
 
 
 class Found(NamedTuple):
@@ -131,27 +150,28 @@ class Cells(NamedTuple):
 
 def score_moves(
     alpha: np.ndarray,
-    tables: list[tuple[int, Cells]],
+    tables: list[tuple[int, Cells, Cells]],
     cost_of: Any,
     strength: Strength,
     penalty: str,
 ) -> tuple[Trial, ...]:
     """The best step of each column that has a table, the most promising column first.
 
+    A table is its cells, and fewer ones for coarse steps.
+
     ``cost_of(cells, shifts) -> (cost, low, high, fits)``, (k,) and fits (k, n), scores steps of one
     column.
     `predicted` is the change of the penalised cost from that of no step, by the same table.
     """
-    coarse = [
-        (*_best_step(alpha, m, cells, COARSE, cost_of, strength, penalty), m, cells)
-        for m, cells in tables
+    found = [
+        (*_best_step(alpha, m, coarse, COARSE, cost_of, strength, penalty), m, cells)
+        for m, cells, coarse in tables
     ]
-    coarse.sort(key=lambda found: (found[0].predicted, found[2]))
-    fine = []
-    for trial, shift, m, cells in coarse[:N_FINE]:
-        steps = shift + FINE
-        finer, _ = _best_step(alpha, m, cells, steps, cost_of, strength, penalty)
-        fine.append(min(finer, trial, key=lambda t: t.predicted))
+    found.sort(key=lambda f: (f[0].predicted, f[2]))
+    fine = [
+        _best_step(alpha, m, cells, shift + FINE, cost_of, strength, penalty)[0]
+        for _, shift, m, cells in found[:N_FINE]
+    ]
     fine.sort(key=lambda t: t.predicted)
     return tuple(t for t in fine[: 2 * N_TRIALS] if t.predicted < 0)
 
@@ -173,9 +193,8 @@ def _best_step(
     if not others.any():
         shifts, values = shifts[values != 0], values[values != 0]
     cost, low, high, fits = cost_of(cells, shifts)
-    size, squares = np.abs(others).sum() + np.abs(values), others @ others + values**2
-    count = np.count_nonzero(others) + (values != 0)
-    total = cost + strength.of(size, squares, count, penalty)
+    rest = np.broadcast_to(others[others != 0], (len(values), np.count_nonzero(others)))
+    total = cost + strength.of(np.column_stack([rest, values]), penalty)
     k = int(total.argmin())
     new = alpha.copy()
     new[m] = round(float(values[k]), 10)

@@ -58,13 +58,21 @@ def penalty(n: int) -> np.ndarray:
     return D.T @ D
 
 
-def fit_splines(G: np.ndarray, b: np.ndarray, rr: float, n: float) -> Fit:
+def search_gamma(n: float) -> float:
+    """What a degree of freedom counts where directions are compared: as in BIC, log(n) / 2.
+
+    Of many directions, that which lets a function bend to the noise would be chosen otherwise.
+    """
+    return max(GAMMA, 0.5 * float(np.log(max(n, 1.0))))
+
+
+def fit_splines(G: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float = GAMMA) -> Fit:
     """Fits of k directions at once: G (k, B, B), b (k, B)."""
     P = penalty(b.shape[1])
     trace = np.trace(G, axis1=1, axis2=2)
     trace = np.where(trace > 0, trace, 1.0)
     unit = trace / np.trace(P)
-    return fit_penalised(G, b, rr, n, unit[:, None, None] * P, GRID, unit)
+    return fit_penalised(G, b, rr, n, unit[:, None, None] * P, GRID, unit, gamma=gamma)
 
 
 def fit_penalised(
@@ -76,6 +84,7 @@ def fit_penalised(
     grid: np.ndarray,
     unit: np.ndarray,
     extra_df: float = 0.0,
+    gamma: float = GAMMA,
 ) -> Fit:
     """The fit of least GCV cost among the penalties ``grid * P``; reports mu = grid * unit.
 
@@ -99,7 +108,7 @@ def fit_penalised(
     df = ((1.0 - d) / shrink).sum(2)
     rss = rr - (c**2 * (2.0 / shrink - (1.0 - d) / shrink**2)).sum(2)
     rss = np.maximum(rss, 0.0)
-    left = np.maximum(1.0 - (GAMMA * df + extra_df) / max(n, 1.0), LEAST)
+    left = np.maximum(1.0 - (gamma * df + extra_df) / max(n, 1.0), LEAST)
     cost = rss / left**2
     best = cost.argmin(0)
     at = np.arange(k)
@@ -139,9 +148,11 @@ class PSpline(NamedTuple):
         """Add the function with coefficients `theta` to `out`, in place."""
         spline_values(t, low, high, theta, out)
 
-    def fit(self, band: np.ndarray, b: np.ndarray, rr: float, n: float) -> Fit:
+    def fit(
+        self, band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float = GAMMA
+    ) -> Fit:
         """Fits of k directions from their sums: band (k, n, 4), b (k, n)."""
-        return fit_splines(full_gram(band), b, rr, n)
+        return fit_splines(full_gram(band), b, rr, n, gamma)
 
     def fit_together(
         self, grams: Any, moments: Any, mus: Any, rr: float, n: float, extra_df: float

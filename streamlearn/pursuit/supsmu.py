@@ -51,13 +51,15 @@ class SuperSmoother(NamedTuple):
         """Add the steps of heights `theta` to `out`, in place."""
         step_values(t, low, high, theta, out)
 
-    def fit(self, band: np.ndarray, b: np.ndarray, rr: float, n: float) -> Fit:
+    def fit(
+        self, band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float = GAMMA
+    ) -> Fit:
         """Fits of k directions from their sums: counts band (k, n, 1), b (k, n)."""
         counts = np.ascontiguousarray(band[..., 0])
         theta, df = np.empty_like(b), np.empty(len(b))
         super_smooth(counts, b, theta, df)
         rss = np.maximum(rr + (theta * (theta * counts - 2 * b)).sum(1), 0.0)
-        left = np.maximum(1.0 - GAMMA * df / max(n, 1.0), LEAST)
+        left = np.maximum(1.0 - gamma * df / max(n, 1.0), LEAST)
         return Fit(rss / left**2, rss, df, np.zeros(len(b)), theta)
 
     def fit_together(

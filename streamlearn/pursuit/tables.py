@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .columns import Columns
-from .kernels import N_CELLS, add_table, dot_column
+from .kernels import N_CELLS, RUN, add_table, dot_column, place_rows
 from .search import Cells, Trial
 
 MOST_TABLES = 128
@@ -15,10 +15,8 @@ MOST_TABLES = 128
 ALL_COLUMNS = 64
 """Up to so many columns each has a table in every read; of more, those of steepest slope."""
 SCREENED = 32
-TABLE_ROWS = 1 << 20
+TABLE_ROWS = 1 << 19
 """Of more rows, about so many go into tables: what these promise is measured on all rows anyway."""
-RUN = 1024
-"""Rows that follow each other go into tables together, or not."""
 
 
 def table_room(n_columns: int, n_models: int) -> int:
@@ -32,69 +30,143 @@ def table_share(n_rows: int) -> float:
     return min(1.0, TABLE_ROWS / max(n_rows, 1))
 
 
-def rows_for_tables(rows: Any, share: float) -> Any:
-    """Places of the rows that go into tables: runs drawn by a hash of the row number."""
-    if share >= 1:
-        return slice(None)
-    h = np.asarray(rows, dtype=np.uint64) // np.uint64(RUN)
+def runs_for_tables(rows: Any, share: float) -> np.ndarray:
+    """(k, 2) first and last + 1 of the runs that go into tables, drawn by a hash of row numbers."""
+    n = len(rows)
+    if share >= 1 or n == 0:
+        starts = np.arange(0, n, RUN)
+        return np.column_stack([starts, np.minimum(starts + RUN, n)])
+    if isinstance(rows, range):
+        number = np.arange(rows[0] // RUN, rows[-1] // RUN + 1)
+        edges = np.clip(np.append(number, number[-1] + 1) * RUN - rows[0], 0, n)
+    else:
+        every = np.asarray(rows) // RUN
+        edges = np.concatenate([[0], np.flatnonzero(np.diff(every)) + 1, [n]])
+        number = every[edges[:-1]]
+    h = number.astype(np.uint64)
     for shift, factor in ((30, 0x9E3779B97F4A7C15), (27, 0xBF58476D1CE4E5B9)):
         h = (h + np.uint64(0x7461626C)) * np.uint64(factor)
         h ^= h >> np.uint64(shift)
-    return np.flatnonzero((h >> np.uint64(11)) < np.uint64(share * 2**53))
+    return np.column_stack([edges[:-1], edges[1:]])[(h >> np.uint64(11)) < share * 2**53]
 
 
 def empty_tables(n_columns: int) -> dict[str, np.ndarray]:
-    """Sums of a pair of numbers by cell, and of the projection by its bin."""
+    """Sums of a pair of numbers by cell; of mass and projection by bin of the projection."""
     return {
         "cells": np.zeros((n_columns, N_CELLS, N_CELLS, 2)),
-        "mass": np.zeros(N_CELLS),
-        "place": np.zeros(N_CELLS),
+        "places": np.zeros((N_CELLS, 2)),
     }
 
 
-def add_tables(
-    state: dict[str, np.ndarray],
-    X: np.ndarray,
-    columns: Columns,
-    chosen: np.ndarray,
-    trial: Trial,
-    t: np.ndarray,
-    pair: np.ndarray,
-    mass: np.ndarray,
-    use: Any,
-) -> None:
-    """Add the rows at `use` to the tables of the chosen columns, in place.
+class Filling:
+    """The rows of a span that go into the tables of one model, collected block by block.
 
-    `t` (m,) is the projection, `mass` (m,) what it is averaged with in a bin.
+    Then each column goes through them in one stretch: a table is 64 KiB, and the tables together
+    are more than the cache holds.
     """
-    if not isinstance(use, slice):
-        X, t, pair, mass = np.asfortranarray(X[use]), t[use], pair[use], mass[use]
-    row = (t - trial.low) * (N_CELLS / (trial.high - trial.low))
-    row = np.clip(row, 0, N_CELLS - 1).astype(np.int32)
-    state["mass"] += np.bincount(row, mass, N_CELLS)
-    state["place"] += np.bincount(row, mass * t, N_CELLS)
-    row *= 2 * N_CELLS
-    values, at = pair.ravel(), np.empty(len(row), np.int32)
-    for table, m in zip(state["cells"], chosen.tolist(), strict=True):
-        scale = N_CELLS / (columns.high[m] - columns.low[m])
-        add_table(X[:, m], columns.low[m], scale, row, values, at, table.reshape(-1))
+
+    def __init__(self, n_rows: int) -> None:
+        self._kept, self._row = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+        self._values = np.empty(2 * n_rows)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._n, self._runs, self._first = 0, [], []
+
+    def add(
+        self,
+        state: dict[str, np.ndarray],
+        trial: Trial,
+        t: np.ndarray,
+        pair: np.ndarray,
+        mass: np.ndarray,
+        runs: np.ndarray,
+        start: int,
+    ) -> None:
+        """Add the rows of `runs` of a block that begins at `start`.
+
+        `t` (m,) is the projection, `mass` (m,) what it is averaged with in a bin; rows without
+        mass have no place in a table.
+        """
+        n, first = self._n, np.empty(len(runs) + 1, np.int64)
+        scale = N_CELLS / (trial.high - trial.low)
+        self._n += place_rows(
+            t,
+            pair,
+            mass,
+            runs,
+            trial.low,
+            scale,
+            self._kept[n:],
+            self._row[n:],
+            self._values[2 * n :],
+            first,
+            state["places"],
+        )
+        self._runs.append(runs + start)
+        self._first.append(first[:-1] + n)
+
+    def pour(
+        self, state: dict[str, np.ndarray], X: np.ndarray, columns: Columns, chosen: np.ndarray
+    ) -> None:
+        """Add the collected rows of a span to the chosen columns' tables, and forget them."""
+        if self._n:
+            runs = np.concatenate(self._runs)
+            if X.flags.c_contiguous:  # rows, not columns: those drawn are turned
+                X = np.asfortranarray(np.concatenate([X[a:b] for a, b in runs.tolist()]))
+                ends = np.cumsum(runs[:, 1] - runs[:, 0])
+                runs = np.column_stack([ends - (runs[:, 1] - runs[:, 0]), ends])
+            first = np.concatenate([*self._first, [self._n]])
+            for table, m in zip(state["cells"], chosen.tolist(), strict=True):
+                scale = N_CELLS / (columns.high[m] - columns.low[m])
+                add_table(
+                    X[:, m],
+                    columns.low[m],
+                    scale,
+                    runs,
+                    first,
+                    self._kept,
+                    self._row,
+                    self._values,
+                    table.reshape(-1),
+                )
+        self.clear()
 
 
 def cells_of(
-    state: dict[str, np.ndarray], columns: Columns, chosen: np.ndarray, trial: Trial
-) -> list[tuple[int, Cells]]:
-    """The occupied cells of each table, at the mean of their bins."""
-    width = (trial.high - trial.low) / N_CELLS
-    middle = trial.low + width * (np.arange(N_CELLS) + 0.5)
-    s = np.where(state["mass"] > 0, state["place"] / np.maximum(state["mass"], 1e-300), middle)
+    state: dict[str, np.ndarray], columns: Columns, chosen: np.ndarray, trial: Trial, scale: float
+) -> list[tuple[int, Cells, Cells]]:
+    """The occupied cells of each column's table times `scale`, and cells to scan coarse steps with.
+
+    Cells lie at the mean of their bins.  Where most are occupied, coarse ones are four of them.
+    """
+    reach = (columns.high[chosen] - columns.low[chosen]) / columns.scale[chosen]
+    reach = np.column_stack([np.full(len(chosen), trial.high - trial.low), reach]) / (2 * N_CELLS)
+    s = _places(state["places"], trial)
+    s2 = _places(state["places"].reshape(N_CELLS // 2, 2, 2).sum(1), trial)
     found = []
-    for table, m in zip(state["cells"], chosen.tolist(), strict=True):
-        i, j = np.nonzero(table.any(2))
-        reach = (columns.high[m] - columns.low[m]) / columns.scale[m] / N_CELLS
-        found.append(
-            (m, Cells(s[i], columns.means[m, j], table[i, j], np.array([width, reach]) / 2))
-        )
+    for k, m in enumerate(chosen.tolist()):
+        table, z = state["cells"][k], columns.means[m]
+        cells = coarse = _occupied(s, z, table, scale, reach[k])
+        if len(cells.s) > N_CELLS**2 // 4:
+            fours = table.reshape(N_CELLS // 2, 2, N_CELLS // 2, 2, 2).sum((1, 3))
+            coarse = _occupied(s2, z.reshape(-1, 2).mean(1), fours, scale, 2 * reach[k])
+        found.append((m, cells, coarse))
     return found
+
+
+def _places(places: np.ndarray, trial: Trial) -> np.ndarray:
+    """Mean projection of the bins along a table's first side; the middle of an empty one."""
+    n = len(places)
+    middle = trial.low + (trial.high - trial.low) / n * (np.arange(n) + 0.5)
+    mass, place = places.T
+    return np.where(mass > 0, place / np.maximum(mass, 1e-300), middle)
+
+
+def _occupied(s: Any, z: Any, table: np.ndarray, scale: float, reach: np.ndarray) -> Cells:
+    i, j = np.nonzero(table.any(2))
+    return Cells(s[i], z[j], scale * table[i, j], reach)
 
 
 def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: Columns, q: np.ndarray) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.interpolate import BSpline
 
-from streamlearn.pursuit.smoothers import GAMMA, GRID, LEAST
+from streamlearn.pursuit.smoothers import GRID, LEAST
 
 
 def product(seed, sd, n=300):
@@ -34,7 +34,11 @@ def design(t, low, high, n):
 
 
 def cost_of(t, r, w, low, high, n):
-    """The least GCV cost over the grid, by one dense solve for each penalty."""
+    """The least GCV cost over the grid, by one dense solve for each penalty.
+
+    A degree of freedom counts log(n) / 2, and 1.4 at least.
+    """
+    gamma = max(1.4, 0.5 * np.log(w.sum()))
     Phi = design(t, low, high, n)
     G, b = Phi.T @ (w[:, None] * Phi), Phi.T @ (w * r)
     D = np.diff(np.eye(n), 2, axis=0)
@@ -43,7 +47,7 @@ def cost_of(t, r, w, low, high, n):
     for mu in GRID * np.trace(G) / np.trace(P):
         inverse = np.linalg.pinv(G + mu * P, hermitian=True)
         rss = float(w @ (r - Phi @ (inverse @ b)) ** 2)
-        left = 1 - GAMMA * np.trace(inverse @ G) / w.sum()
+        left = 1 - gamma * np.trace(inverse @ G) / w.sum()
         costs.append(rss / max(left, LEAST) ** 2)
     return min(costs)
 

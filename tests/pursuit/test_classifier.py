@@ -12,12 +12,17 @@ from streamlearn.data.open import dataset_of
 from streamlearn.data.source import Chunk
 from streamlearn.passes.summary import summarise
 from streamlearn.pursuit.answers import margin_rows
-from streamlearn.pursuit.boost_reads import BoostAsk, Halves, Learner, boost_fold, half_of
+from streamlearn.pursuit.boost_reads import (
+    BoostAsk,
+    Halves,
+    Learner,
+    boost_fold,
+    half_of,
+)
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.histograms import (
     blurred,
     divergence,
-    fit_logistic,
     learner,
     significance,
     smoothed,
@@ -148,16 +153,6 @@ def test_without_rows_of_a_class_nothing_is_significant(sums, squares):
     assert significance(sums, squares) == 1.0
 
 
-def test_logistic_curve():
-    F = np.linspace(-3, 3, 200)
-    p = 1 / (1 + np.exp(-(1.7 * F - 0.4)))
-    a, b = fit_logistic(F, 1000 * np.column_stack([1 - p, p]))
-    assert (a, b) == (pytest.approx(1.7, rel=1e-3), pytest.approx(-0.4, abs=1e-3))
-    assert fit_logistic(F, np.column_stack([p, 1 - p]))[0] == 0.0  # never upside down
-    a, b = fit_logistic(np.zeros(1), np.array([[30.0, 10.0]]))
-    assert b == pytest.approx(np.log(1 / 3), abs=0.05)
-
-
 @pytest.fixture(scope="module")
 def fitted():
     X, y = circle(0)
@@ -169,15 +164,6 @@ def test_the_cost_falls_with_every_move_and_reads_are_few(fitted):
         assert (np.diff(record["costs"]) < 0).all()
         assert record["n_reads"] <= 2 + len(record["costs"]) - 1
     assert fitted.n_passes_ == 1 + sum(record["n_reads"] for record in fitted.history_)
-
-
-def test_probabilities_are_calibrated(fitted):
-    """Weighted by rows: a logistic curve has no plateaus at 5 and 95 %, as flipped labels make
-    them, so that the few rows between the classes may be off by 0.2.  20 draws: 0.05 to 0.08."""
-    X, y = circle(7, 20_000)
-    p = fitted.predict_proba(X)[:, 1]
-    off = np.bincount((10 * p).astype(int), y - p, 11)
-    assert np.abs(off).sum() / len(y) < 0.08
 
 
 def test_bins_grow_with_the_rows(fitted):

@@ -9,7 +9,7 @@ from pursuit.direct import product
 from sklearn.exceptions import ConvergenceWarning
 
 from streamlearn import JensenShannonBoostClassifier, ProjectionPursuitRegressor
-from streamlearn.pursuit.tables import rows_for_tables
+from streamlearn.pursuit.tables import runs_for_tables
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -148,11 +148,18 @@ def test_many_columns_are_screened(tmp_path):
 
 def test_tables_of_a_share_of_the_rows():
     """The rows drawn do not depend on how they are cut; all rows measure what these promise."""
-    rows = rows_for_tables(range(200_000), 0.3)
+
+    def drawn(rows):
+        runs = runs_for_tables(rows, 0.3)
+        assert (np.diff(runs) > 0).all()
+        return np.concatenate([np.asarray(rows)[a:b] for a, b in runs])
+
+    rows = drawn(range(200_000))
     assert len(rows) / 200_000 == pytest.approx(0.3, abs=0.1)
-    later = rows_for_tables(range(3000, 200_000), 0.3) + 3000
-    np.testing.assert_array_equal(later, rows[rows >= 3000])
-    assert rows_for_tables(range(5), 1.0) == slice(None)
+    np.testing.assert_array_equal(drawn(range(3000, 200_000)), rows[rows >= 3000])
+    some = np.flatnonzero(np.random.default_rng(0).random(200_000) < 0.01)
+    np.testing.assert_array_equal(drawn(some), np.intersect1d(some, rows))
+    assert runs_for_tables(range(5, 10), 1.0).tolist() == [[0, 5]]
 
 
 @pytest.mark.parametrize("smoother", ["pspline", "supsmu"])
@@ -164,6 +171,8 @@ def test_a_share_of_the_rows_finds_the_same(monkeypatch, smoother):
     assert np.mean((model.predict(X) - X[:, 0] * X[:, 1]) ** 2) < 1e-4
     for record in model.history_:
         assert (np.diff(record["costs"]) < 0).all()
+    by_columns = model.__class__(**model.get_params()).fit(np.asfortranarray(X), y)
+    np.testing.assert_array_equal(by_columns.predict(X), model.predict(X))
     weights = model.history_[0]["weight"]
     assert weights == pytest.approx(np.sum((y - y.mean()) ** 2) / 20, rel=1e-6)
     boosted = JensenShannonBoostClassifier(n_learners=3).fit(X, y > 0.25)

@@ -13,7 +13,7 @@ from streamlearn.passes.fold import run_fold
 from streamlearn.passes.summary import summarise
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.ridge_reads import RidgeAsk, Term, ridge_fold
-from streamlearn.pursuit.search import COARSE, Trial, seek
+from streamlearn.pursuit.search import COARSE, Strength, Trial, make_strength, seek
 from streamlearn.pursuit.smoothers import PSpline, full_gram
 
 
@@ -158,9 +158,8 @@ def test_no_coarse_step_lowers_the_cost_by_much(fitted):
             alpha = term.alpha.copy()
             alpha[m] += shift
             t = Z @ alpha
-            size = np.abs(alpha).sum() / np.linalg.norm(alpha)
             cost = cost_of(t, r, w, t.min() - 0.05, t.max() + 0.05, 16)
-            cost += found["weight"] * size + found["charge"] * np.count_nonzero(alpha)
+            cost += Strength(found["weight"], found["charge"]).at(alpha, "scale-free")
             assert cost > found["costs"][-1] - 2e-3 * (r @ r)
 
 
@@ -196,8 +195,6 @@ def test_search_ends_when_the_favourite_fails():
         scale, slopes, measured = 1.0, None, ["a", "b"]
 
         def __init__(self, costs, moves):
-            from streamlearn.pursuit.search import Strength
-
             self.costs, self.moves, self.strength = np.array(costs), moves, Strength(0.0, 0.0)
 
     def trial(a, predicted):
@@ -213,3 +210,18 @@ def test_search_ends_when_the_favourite_fails():
         search.send(Answer([4.9], moves))
     found = end.value.value
     assert (found.cost, found.n_reads, found.costs, found.measured) == (4.9, 3, [5.0, 4.9], "a")
+
+
+def test_the_penalty_has_a_least_part_for_each_column():
+    """By hand; it knows no scale, and without a charge it is the ratio of norms."""
+    plain, charged = Strength(2.0, 0.0), Strength(2.0, 0.5)
+    alpha = np.array([0.0, 3.0, -4.0])
+    assert plain.at(alpha, "scale-free") == pytest.approx(2 * 7 / 5)
+    assert plain.at(alpha, "paper") == 14
+    assert charged.at(alpha, "scale-free") == pytest.approx(2.8)  # 0.8 for the second is enough
+    assert charged.at(np.array([1.0, 0.0, 0.01]), "scale-free") == pytest.approx(2.5)
+    three = np.array([1.0, -1.0, 1e-3])
+    assert charged.at(7 * three, "scale-free") == pytest.approx(charged.at(three, "scale-free"))
+    assert charged.at(three, "scale-free") == pytest.approx(2 * np.sqrt(2) + 0.5, abs=1e-2)
+    assert make_strength(1.0, 100.0, 10, 1e-2).charge == pytest.approx(0.04 * np.log(10))
+    assert make_strength(0.0, 100.0, 10, 1.0) == Strength(0.0, 0.0)  # tau = inf
