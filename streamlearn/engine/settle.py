@@ -89,7 +89,10 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> S
     folder = str(scratch.subfolder("collection"))
     engine = open_engine(scheduler, _partitions_in_flight(dataset))
     try:
-        parts = _map_partitions(engine, store.partitions, _write_partition, store, ask, folder)
+        origin = [column.name for column in store.columns], store.known
+        parts = map_partitions(
+            engine, store.partitions, "write-partition", _write_partition, origin, ask, folder
+        )
     finally:
         engine.close()
     written = ScratchStore(store, ask, folder, parts)
@@ -127,29 +130,26 @@ def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str
     return write_rows(store, 0, store.n_rows, ask, folder)
 
 
-def _map_partitions(
-    engine: Engine,
-    partitions: Sequence[Any],
-    task: Callable[..., list[Block]],
-    store: Any,
-    ask: Ask,
-    folder: str,
-) -> list[list[Block]]:
-    """Results of a task per partition, in order; at most as many at once as there are slots."""
-    origin = [column.name for column in store.columns], store.known
+def map_partitions(
+    engine: Engine, partitions: Sequence[Any], name: str, task: Callable[..., Any], *args: Any
+) -> list[Any]:
+    """Results of ``task(block, number, *args)`` for each partition, in order.
+
+    A block is the partition computed where it lies, a dependency of the task; at most as many at
+    once as there are slots.
+    """
     queue = deque(enumerate(partitions))
     running: dict[Any, int] = {}
-    results: dict[int, list[Block]] = {}
+    results: dict[int, Any] = {}
     try:
         while queue or running:
             while queue and len(running) < engine.n_slots:
                 number, partition = queue.popleft()
                 block = engine.compute(partition)
-                args = (block, number, origin, ask, folder)
-                running[engine.submit("write-partition", task, *args)] = number
+                running[engine.submit(name, task, block, number, *args)] = number
                 del block
             for future in engine.wait(list(running)):
-                results[running.pop(future)] = future.result()
+                results[running.pop(future)] = engine.result(future, f"in {name!r}")
     except BaseException:
         engine.cancel(running)
         raise

@@ -8,9 +8,11 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
+from ..config import get_config
 from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..engine.settle import settled
+from ..engine.stopping import orderly_end
 from ..errors import SourceError
 from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
@@ -30,6 +32,7 @@ def fit(
     """Train `model` in place."""
     model._validate_params()
     with ExitStack() as stack:
+        stack.enter_context(orderly_end())
         dataset = stack.enter_context(settled(open_training(model, X, y, sample_weight)))
         dataset, held_out = hold_out(model, dataset, validation)
         if held_out is not None:
@@ -41,6 +44,7 @@ def fit(
                 name=type(model).__name__,
                 identity=identity(model, dataset, held_out),
                 checkpoint=checkpoint,
+                max_seconds=get_config().max_seconds,
             )
         )
         fitted = run.finished
