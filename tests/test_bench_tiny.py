@@ -86,6 +86,19 @@ def test_supersparse_tables(tmp_path):
     assert {row["table"] for row in record["rows"]} == {"faces", "regression", "compress", "scale"}
 
 
+@pytest.mark.slow
+def test_scaling(tmp_path):
+    record, printed = bench(tmp_path, "scaling")
+    assert not record["failed"]
+    assert sum("empty lanes" in row["what"] for row in record["rows"]) == 4
+    model = [row for row in record["rows"] if row["what"].startswith("model")]
+    assert len(model) == 16
+    newton = [row["seconds a read"] for row in model if "Newton" in row["what"]]
+    assert newton[2] < newton[1] < newton[0]
+    assert all(row["limit"].startswith("one lane") for row in model if "dual CD" in row["what"])
+    assert "two single-threaded workers against one" in printed
+
+
 def test_the_generated_task_does_not_depend_on_the_blocks():
     """And is the published one: X is one call of `default_rng(0).random`."""
     whole = [np.concatenate(parts) for parts in columns_of(data.generate(1000, 9, block=1000))]
