@@ -57,6 +57,8 @@ class Run:
         Default as configured.
     max_seconds : float, optional
         A read that begins or goes on later than this is given up with `TimeLimitError`.
+    on_record : callable, optional
+        Called with each record of the history.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Run:
         scheduler: Any = None,
         progress: bool | None = None,
         max_seconds: float | None = None,
+        on_record: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         config = get_config()
         self.name = name
@@ -81,6 +84,7 @@ class Run:
         self._progress = config.progress if progress is None else progress
         self._token = secrets.token_hex(4)
         self._worker_peak = 0
+        self._on_record = on_record
         self._time = TimeLimit(name, max_seconds, checkpoint)
 
     def __enter__(self) -> Run:
@@ -165,6 +169,8 @@ class Run:
     def record(self, **fields: Any) -> None:
         """Append one record to `history`, and to the checkpoint's."""
         self._log.record(fields)
+        if self._on_record is not None:
+            self._on_record(fields)
 
     def restore(self, key: str, default: Any = None) -> Any:
         """The loop state last committed under `key`, or `default`.  Call once, before the loop."""

@@ -16,6 +16,7 @@ from ..engine.stopping import orderly_end
 from ..errors import SourceError
 from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
+from .callbacks import Tasks
 from .certificate import warn_unless_converged
 from .inputs import open_scored, open_training
 from .persistence import fitted_tree, restore_fitted
@@ -33,6 +34,7 @@ def fit(
     model._validate_params()
     with ExitStack() as stack:
         stack.enter_context(orderly_end())
+        tasks = Tasks(model)
         dataset = stack.enter_context(settled(open_training(model, X, y, sample_weight)))
         dataset, held_out = hold_out(model, dataset, validation)
         if held_out is not None:
@@ -45,6 +47,7 @@ def fit(
                 identity=identity(model, dataset, held_out),
                 checkpoint=checkpoint,
                 max_seconds=get_config().max_seconds,
+                on_record=tasks.record,
             )
         )
         fitted = run.finished
@@ -53,6 +56,7 @@ def fit(
             run.finish(fitted_tree(model))
         else:
             restore_fitted(model, fitted)
+        tasks.end()
     warn_unless_converged(type(model).__name__, model.certificate_)
 
 

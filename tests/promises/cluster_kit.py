@@ -195,7 +195,7 @@ def run_scheduler(pipe):
     from distributed import Scheduler
 
     async def main():
-        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        async with Scheduler(host="127.0.0.1", port=0, dashboard_address=":0") as scheduler:
             pipe.send(scheduler.address)
             await scheduler.finished()
 
@@ -215,13 +215,11 @@ def run_worker(address, folder, orders, config):
             nthreads=1,
             local_directory=folder,
             memory_limit="4 GiB",
-            dashboard=False,
             death_timeout=LONGEST_S,
         ) as worker:
             await worker.finished()
 
     end_with_the_tests()
-    os.environ["STREAMLEARN_MEMORY_BUDGET"] = "256MiB"
     obey(orders)
     dask.config.set(config)
     asyncio.run(main())
@@ -255,6 +253,7 @@ class Cluster:
         mine, others = CONTEXT.Pipe()
         self.scheduler = CONTEXT.Process(target=run_scheduler, args=(others,), daemon=True)
         self.scheduler.start()
+        others.close()
         self.address = mine.recv()
         self.n_wanted = n_workers
         self._keeper = threading.Thread(target=self._keep, daemon=True)
