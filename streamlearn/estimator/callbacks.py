@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks (experimental there, since 1.9): a task for the fit, one for each record.
+"""scikit-learn's callbacks (experimental there, since 1.9): tasks for the fit and each record.
 
 With an older scikit-learn estimators have no `set_callbacks`, and nothing else changes.
 """

@@ -1,12 +1,10 @@
 """scikit-learn's callbacks are told of the fit and of each record, where there are any."""
 
-import io
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-
 from estimator.ridge import RidgeRegressor
+from sklearn.base import clone
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since 1.9")
 
