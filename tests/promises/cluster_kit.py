@@ -23,7 +23,7 @@ CONTEXT.set_forkserver_preload(
     + [f"streamlearn.{room}" for room in ("pursuit.classifier", "pursuit.regressor")]
     + [f"streamlearn.{room}" for room in ("shareboost.estimator", "supersparse.selection")]
 )
-LONGEST_S = 120
+LONGEST_S = 600
 """A bound on waits that end by an event; reached only when a test fails."""
 SPILLING = {
     "distributed.worker.memory.target": 1e-6,
