@@ -111,7 +111,7 @@ class Cluster:
     def result(self, future: Any, place: str = "") -> Any:
         from distributed import KilledWorker
 
-        with self._reaching():
+        with self._reaching(from_task=True):
             try:
                 return future.result()
             except KilledWorker as error:
@@ -128,15 +128,18 @@ class Cluster:
             self.client.cancel(list(futures))
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        """A lost scheduler is one error, wherever it is noticed."""
+    def _reaching(self, *, from_task: bool = False) -> Iterator[None]:
+        """A lost scheduler is one error, wherever and however it is noticed."""
         from distributed import CancelledError
         from distributed.client import ClosedClientError
         from distributed.comm import CommClosedError
 
         try:
             yield
-        except (CancelledError, CommClosedError, ClosedClientError) as error:
+        except (CancelledError, OSError, ClosedClientError) as error:
+            is_ours = isinstance(error, OSError) and not isinstance(error, CommClosedError)
+            if from_task and is_ours:
+                raise
             raise ClusterError(
                 f"the scheduler of the dask cluster at {self._address} is gone, or its client was "
                 f"closed ({type(error).__name__}); {_REMEDY}"
