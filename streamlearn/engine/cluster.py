@@ -91,7 +91,8 @@ class Cluster:
         from distributed import wait
 
         while True:
-            with self._reaching(), contextlib.suppress(TimeoutError):
+            # `wait` asks the current client, which a client passed as scheduler= need not be
+            with self._reaching(), contextlib.suppress(TimeoutError), self.client.as_current():
                 return list(wait(futures, timeout=_LOOK_S, return_when="FIRST_COMPLETED").done)
             self._require_workers()
 
