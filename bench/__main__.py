@@ -15,6 +15,7 @@ NAMES = {
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
     "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
+    "additive-tables": "the tables of the additive-spline paper, its numbers beside ours",
 }
 
 
@@ -39,6 +40,9 @@ def main(argv=None):
     )
     parser.add_argument(
         "--network-gb-s", type=float, default=1.0, help="between two workers (scaling)"
+    )
+    parser.add_argument(
+        "--rivals", action="store_true", help="also pyGAM, gamfit, rustystats, ... (speed)"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

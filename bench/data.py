@@ -150,6 +150,11 @@ def write_zarr(path, blocks, n_rows, n_columns):
     draft.rename(path)
 
 
+def shared_folder():
+    """Where the real data sets lie."""
+    return Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+
+
 def real(folder, name):
     """One of ``covtype2 covtype7 kdd99 mnist`` as training and test parquet files in `folder`."""
     shared = shared_folder()
@@ -177,11 +182,6 @@ def real(folder, name):
         stored_nbytes=size_on_disk(paths[0]),
         kind="parquet",
     )
-
-
-def shared_folder():
-    """Where the real data sets lie, if they do."""
-    return Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
 
 
 def covtype(shared, recode):

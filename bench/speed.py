@@ -2,15 +2,26 @@
 theirs from arrays in memory, the same number of threads each.
 """
 
-from . import data
+import subprocess
 
+from . import data, pixels
+
+RIVALS = (
+    "rustystats_bs",
+    "lightgbm_stumps",
+    "sgd_splines",
+    "vowpal_bins",
+    "pygam_logistic",
+    "gamfit_reml",
+)
+"""Measured with ``--rivals``, each held to ``--rival-seconds``; no limit is set for them."""
 BUDGET = "256MiB"
 KINDS = ("fold", "spool")
 
 
 def run(session):
     session.measure("startup", label="compile", what="warm")  # so that no fit below pays for it
-    for section in (covtype, million, gradient_pass, start):
+    for section in (covtype, million, gradient_pass, sparse_hinge, dense_epoch, start):
         if session.wants(section.__name__):
             section(session)
 
@@ -30,6 +41,7 @@ def covtype(session):
     against(session, label, ours, fit(session, "spline_linear", task), 0.5)
     against(session, label, ours, sparse(session, task), None)
     against(session, label, ours, fit(session, "ebm", task), 0.05)
+    more_rivals(session, label, task, ours)
     null(session, task, ours)
 
 
@@ -42,6 +54,7 @@ def million(session):
     label = f"fit to a gap of 1e-6, {task.name}"
     against(session, label, ours, theirs, 0.25)
     against(session, label, ours, sparse(session, task), None)
+    more_rivals(session, label, task, ours)
     null(session, task, ours)
     if "error" not in ours:
         session.note(
@@ -97,6 +110,38 @@ def passes(session, label, task, *, scratch):
     return {**report, "fit_s": min(gradient), "write_s": min(seconds["spool"], default=None)}
 
 
+def sparse_hinge(session):
+    """Additive hinge on CSR pixels in memory, to within 1 % of the optimum, reading included."""
+    try:
+        task = pixels.pixel_task(session.options)
+    except data.Absent as reason:
+        return session.note(f"sparse pixels left out: {reason}")
+    linear = session.best("hinge_linear", label="linear SVM, sparse pixels", task=task)
+    fits = {
+        name: session.best("hinge_ours", label=f"additive hinge, {name}", task=task, **options)
+        for name, options in {
+            "order 0": {"penalty_order": 0},
+            "order 1": {"penalty_order": 1},
+            "order 1, ten classes": {"penalty_order": 1, "classes": 10},
+        }.items()
+    }
+    zero, one, ten = fits.values()
+    against(session, "additive hinge, order 0, to 1 %", zero, linear, 0.7)
+    against(session, "order 1 against order 0", one, zero, 1.5, theirs_is="order 0")
+    against(session, "ten classes against one", ten, one, 4.0, theirs_is="one class")
+
+
+def dense_epoch(session):
+    """One epoch of dual coordinate descent on dense float32."""
+    rows, columns = (500, 20) if session.options.tiny else (20_000, 656)
+    size = {"rows": rows, "columns": columns}
+    theirs = session.best("epoch_linear", label="linear epoch, dense", **size)
+    for order, limit in ((0, 0.7), (1, None)):
+        label = f"epoch, dense {rows:,} x {columns}, order {order}"
+        ours = session.best("epoch_ours", label=label, penalty_order=order, **size)
+        against(session, label, ours, theirs, limit, theirs_is="LIBLINEAR, linear")
+
+
 def start(session):
     """Import, warm, first fit."""
     runs = {
@@ -132,6 +177,22 @@ def sparse(session, task):
     """The rival with `sparse_output=True`; no limit is set for it, it stands beside the default."""
     report = fit(session, "spline_linear", task, sparse=True)
     return {**report, "peer": "spline_linear, sparse_output=True"}
+
+
+def more_rivals(session, label, task, ours):
+    """The rivals that are asked for; some are given fewer rows, which their row says."""
+    if not session.options.rivals:
+        return
+    for peer in RIVALS:
+        options = {"label": task.name, "task": task.asdict(), "n_bases": 20}
+        try:
+            report = session.measure(peer, timeout=session.options.rival_seconds, **options)
+        except subprocess.TimeoutExpired:
+            session.note(f"{peer}: not done after {session.options.rival_seconds:.0f} s")
+            continue
+        rows = report.get("rows", task.n_rows)
+        of = "" if rows == task.n_rows else f", {rows:,} rows"
+        against(session, label, ours, report, None, theirs_is=peer + of)
 
 
 def against(session, label, ours, theirs, limit, *, theirs_is=None):

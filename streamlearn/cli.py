@@ -1,4 +1,4 @@
-"""The command line: describe data, plan, fit, predict, evaluate, and a demonstration.
+"""The command line: describe data, plan, fit, predict, evaluate, plot, and a demonstration.
 
 Exit codes: 0 done; 1 the data, a parameter or the system stood in the way; 2 wrong usage; 3 the
 memory budget is too small; 4 the model is saved, but the fit stopped short of its tolerance; 5 the
@@ -20,6 +20,7 @@ import click
 
 import streamlearn as sl
 
+WHAT = ("prediction", "decision", "probability", "explanation")
 DONE, FAILED, USAGE, OVER_BUDGET, NOT_CONVERGED, OUT_OF_TIME, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
@@ -238,7 +239,7 @@ def status(run, json_output) -> None:
 @DATA
 @click.option("--output", "-o", required=True, help="Folder for the parts (*.zarr: a zarr group).")
 @click.option("--what", default="prediction", show_default=True,
-              type=click.Choice(["prediction", "decision", "probability"]))  # fmt: skip
+              type=click.Choice(WHAT))  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace an existing output.")
 @BUDGET
 @JSON
@@ -271,6 +272,31 @@ def evaluate(model_file, data, target, weight, memory_budget, json_output) -> No
     width = max(map(len, scores))
     lines = [f"{name:<{width}}  {value:.6g}" for name, value in scores.items()]
     report(scores, "\n".join(lines), json_output=json_output)
+
+
+@main.command()
+@click.argument("model_file")
+@click.option("--output", "-o", default=".", show_default=True, help="Folder for the pictures.")
+@click.option(
+    "--features", help="Columns to draw, separated by commas; default the 12 that matter most."
+)
+@click.option("--data", help="Rows to hold predicted probabilities against; with --target.")
+@TARGET
+@BUDGET
+@JSON
+def plot(model_file, output, features, data, target, memory_budget, json_output) -> None:
+    """Draw MODEL_FILE: its terms, how its fit converged, and with --data its calibration."""
+    from .plotting import draw_model
+
+    if (data is None) != (target is None):
+        raise click.UsageError("--data and --target go together")
+    model = sl.load(model_file)
+    names = None if features is None else [name.strip() for name in features.split(",")]
+    with settings_of(memory_budget):
+        paths = draw_model(model, output, names, data, target)
+    report(
+        {"plots": paths}, "\n".join(f"written to {path}" for path in paths), json_output=json_output
+    )
 
 
 @main.command()

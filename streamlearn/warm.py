@@ -45,11 +45,12 @@ def _warm_additive() -> None:
     import numpy as np
     import scipy.sparse
 
-    from .additive.estimators import AdditiveClassifier, AdditiveRegressor
+    from .additive.classifier import AdditiveClassifier
     from .additive.kernels import NONE, empty_sums, gradient_rows, make_point, margins_rows
+    from .additive.regressor import AdditiveRegressor
     from .data.open import open_dataset
     from .numeric.bsplines import Coordinates
-    from .numeric.losses import LogLoss
+    from .numeric.losses import Force, LogLoss
     from .passes.summary import summary_fold
 
     rng = np.random.default_rng(0)
@@ -72,15 +73,19 @@ def _warm_additive() -> None:
             point = make_point(model.coef_.astype(np.float32), model.intercept_)
             sums = empty_sums(*point.W.shape)
             gradient_rows(chunk.X, model.bases_, LogLoss(), point, 2.0 * y - 1.0, NONE, sums)
+            point, forces = make_point(model.coef_, np.zeros(1)), np.ones((N_ROWS, 1))
+            gradient_rows(chunk.X, model.bases_, Force(), point, forces, NONE, sums)
+            point = make_point(model.coef_.astype(np.float32), model.intercept_)
             margins_rows(chunk.X, model.bases_, point.W, np.empty((N_ROWS, 1)))
     for table in (single, double):  # what a reader of columns does while it decodes them
         columns = [np.ascontiguousarray(column) for column in table.T]
         for column in columns:
             column.flags.writeable = False
         Coordinates(model.bases_)(columns, range(3), np.empty((3, N_ROWS), np.float32), 0)
-    for table in (single, tables[2]):  # sweeps take coordinates, of one dtype
-        for loss in ("log_loss", "squared_hinge", "hinge"):
-            AdditiveClassifier(loss=loss, solver="dual-cd", n_bases=4, max_passes=3).fit(table, y)
+    for table in (single, tables[2]):  # epochs take coordinates of one dtype, whatever the loss
+        for order in (0, 1, 2):
+            model = AdditiveClassifier("hinge", solver="dual-cd", n_bases=4, penalty_order=order)
+            model.set_params(max_passes=3).fit(table, y)
 
 
 def _warm_pursuit() -> None:

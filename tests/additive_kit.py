@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamlearn.additive.embeddings import fit_bases, reference_vector
 from streamlearn.additive.objective import LOSSES, Problem
+from streamlearn.additive.shape import Shape, fit_bases, reference_vector
 from streamlearn.estimator.inputs import open_pair
 from streamlearn.numeric.roughness import make_reference, make_roughness
 
@@ -23,10 +23,12 @@ def table(n=400, seed=0, n_classes=2):
     )
 
 
-def make_problem(dataset, loss, *, n_bases=6, degree=1, order=1, C=0.5, B=1.0, **changes):
+def make_problem(
+    dataset, loss, *, n_bases=6, degree=1, order=1, C=0.5, B=1.0, basis="bspline", **changes
+):
     """A `Problem` and its summary."""
     summary = dataset.summary()
-    bases = fit_bases(summary, n_bases, degree, "quantile", dataset.dtype)
+    bases = fit_bases(summary, Shape(n_bases, degree, "quantile", basis), dataset.dtype)
     roughness = make_roughness(bases, order)
     c = reference_vector(summary, bases, dataset.sparse)
     reference = make_reference(roughness, c)

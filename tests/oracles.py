@@ -3,12 +3,21 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import xlogy
 
+EPSILON = 0.1
 LOSS = {
     "log_loss": lambda y, f: np.logaddexp(0, -y * f),
     "squared_hinge": lambda y, f: np.maximum(0, 1 - y * f) ** 2,
     "hinge": lambda y, f: np.maximum(0, 1 - y * f),
     "squared_error": lambda y, f: (y - f) ** 2,
+    "epsilon_insensitive": lambda y, f: np.maximum(0, abs(y - f) - EPSILON),
+    "squared_epsilon_insensitive": lambda y, f: np.maximum(0, abs(y - f) - EPSILON) ** 2,
+    "huber": lambda y, f: np.where(
+        abs(y - f) <= EPSILON, 0.5 * (y - f) ** 2, EPSILON * (abs(y - f) - 0.5 * EPSILON)
+    ),
+    "poisson": lambda y, f: xlogy(y, y) - y * f - y + np.exp(f),
+    "gamma": lambda y, f: y * np.exp(-f) - 1 - np.log(y) + f,
 }
 """y is +1 / -1, or a number."""
 
@@ -16,6 +25,12 @@ SLOPE = {
     "log_loss": lambda y, f: -y / (1 + np.exp(y * f)),
     "squared_hinge": lambda y, f: -2 * y * np.maximum(0, 1 - y * f),
     "squared_error": lambda y, f: 2 * (f - y),
+    "squared_epsilon_insensitive": lambda y, f: (
+        2 * np.sign(f - y) * np.maximum(0, abs(f - y) - EPSILON)
+    ),
+    "huber": lambda y, f: np.clip(f - y, -EPSILON, EPSILON),
+    "poisson": lambda y, f: np.exp(f) - y,
+    "gamma": lambda y, f: 1 - y * np.exp(-f),
 }
 
 
@@ -72,6 +87,37 @@ def least_squares(problem):
     A, s = problem.A, 2 * problem.C * problem.weight
     v = np.linalg.solve(np.eye(A.shape[1]) + A.T @ (s[:, None] * A), A.T @ (s * problem.y))
     return v, problem.objective(v)
+
+
+def smooth_optimum(problem):
+    """The optimum of a smooth loss by scipy, (v, objective)."""
+    from scipy.optimize import minimize
+
+    v = np.zeros(problem.A.shape[1])
+    for _ in range(3):  # restarts, as its tolerance is on the change of the value
+        found = minimize(
+            problem.objective, v, jac=problem.gradient, method="L-BFGS-B",
+            options={
+                "maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50,
+            },
+        )  # fmt: skip
+        v = found.x
+    return v, float(found.fun)
+
+
+def multinomial_problem(embedding, X, y, weight, C):
+    """(objective, probabilities) of scikit-learn's multinomial log-loss on the features."""
+    from scipy.special import logsumexp
+    from sklearn.linear_model import LogisticRegression
+
+    Psi = embedding.transform(X).toarray()
+    A = np.column_stack([Psi, np.ones(len(Psi))])
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    model.fit(A, y, sample_weight=weight)
+    F = A @ model.coef_.T
+    losses = logsumexp(F, axis=1) - F[np.arange(len(y)), y]
+    objective = 0.5 * (model.coef_**2).sum() + C * weight @ losses
+    return objective, model.predict_proba(A)
 
 
 def gradient_by_differences(f, x, h=1e-4):

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from bench import data
+from bench import data, phog
 
 
 def bench(tmp_path, name, *arguments):
@@ -42,7 +42,7 @@ def test_speed(tmp_path):
     pytest.importorskip("interpret", reason="the EBM rival needs the bench extra")
     record, printed = bench(tmp_path, "speed")
     assert not record["failed"]
-    assert len(record["rows"]) == 12
+    assert len(record["rows"]) == 17
     assert "| ratio |" in printed
 
 
@@ -97,6 +97,29 @@ def test_scaling(tmp_path):
     assert newton[2] < newton[1] < newton[0]
     assert all(row["limit"].startswith("one lane") for row in model if "dual CD" in row["what"])
     assert "two single-threaded workers against one" in printed
+
+
+@pytest.mark.slow
+def test_additive_tables(tmp_path):
+    record, printed = bench(tmp_path, "additive-tables")
+    assert not record["failed"]
+    tables = {row["table"] for row in record["rows"]}
+    assert {"2", "4", "5"} <= tables
+    for row in record["rows"]:
+        assert row["measured"] is not None, row
+    assert "at most 0.95 %" in printed
+
+
+def test_phog_of_a_straight_edge_points_across_it():
+    image = np.zeros((1, 28, 28))
+    image[:, :, 14:] = 255
+    features = phog.phog(image.reshape(1, 784))
+    assert features.shape == (1, phog.N_COLUMNS) == (1, 2172)
+    whole = features[0, -12:]  # the cell of the whole image: it grows brighter along x
+    assert whole.argmax() == 0
+    turned = phog.phog(image.transpose(0, 2, 1).reshape(1, 784))
+    assert turned[0, -12:].argmax() == 3
+    assert not phog.phog(np.zeros((2, 784))).any()
 
 
 def test_the_generated_task_does_not_depend_on_the_blocks():

@@ -76,6 +76,26 @@ def test_fit_evaluate_predict(data, tmp_path):
     assert table.num_rows == 300
 
 
+def test_plot(data, tmp_path):
+    pytest.importorskip("matplotlib")
+    model, plots = tmp_path / "m.slm", tmp_path / "plots"
+    options = ("--target", "y", "--set", "n_bases=4", "--features", "a,b")
+    run("fit", data, *options, "--output", model)
+    out = json.loads(run("plot", model, "-o", plots, "--data", data, "-t", "y", "--json").stdout)
+    names = [f"{name}.png" for name in ("terms", "convergence", "calibration")]
+    assert out["plots"] == [str(plots / name) for name in names]
+    assert all((plots / name).stat().st_size > 5000 for name in names)
+    assert "no column 'z'" in run("plot", model, "--features", "z", code=1).stderr
+    assert "go together" in run("plot", model, "--data", data, code=2).stderr
+    fit(data, model)  # of another family: no terms
+    assert "terms" not in run("plot", model, "-o", tmp_path / "other").output
+    assert "no sum of terms" in run("plot", model, "--features", "a", code=1).stderr
+    options = ("--target", "y", "--set", "n_bases=4", "--set", "loss=hinge", "--features", "a,b")
+    run("fit", data, *options, "--set", "tol=0.1", "--output", model)
+    failed = run("plot", model, "-o", plots, "--data", data, "-t", "y", code=1)
+    assert "no probabilities" in failed.stderr
+
+
 def test_checkpoint_and_validation(data, tmp_path):
     for _ in range(2):
         fit(data, tmp_path / "m.slm", "--checkpoint", tmp_path / "run", "--validation", "0.2")
@@ -134,7 +154,7 @@ def test_interrupt(data, tmp_path, monkeypatch):
 
 def test_help_names_every_command():
     text = run("--help").output
-    for command in ("demo", "describe", "plan", "fit", "predict", "evaluate"):
+    for command in ("demo", "describe", "plan", "fit", "predict", "evaluate", "plot"):
         assert command in text
 
 

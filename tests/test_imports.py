@@ -1,6 +1,7 @@
 """Imports go down only, families do not know one another, a store library lives in its own file.
 
-    cli -> demo -> warm -> families -> estimator -> solvers -> engine -> passes -> data, numeric
+    cli -> plotting -> demo -> warm -> families -> estimator -> solvers -> engine -> passes ->
+                                                            data, numeric
                                                                             -> errors, config
 
 Walks the source by ast, so imports inside functions and under TYPE_CHECKING count too; those two
@@ -15,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "streamlearn"
 
 FAMILIES = ("additive", "mixture", "shareboost", "pursuit", "supersparse")
-PROGRAMS = ("warm", "demo", "cli")
+PROGRAMS = ("warm", "demo", "plotting", "cli")
 LEVEL = {
     "errors": 0,
     "config": 0,

@@ -6,16 +6,25 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dger
+from scipy.linalg.blas import dger, dsymv
 
 from ..data.order import row_share
 from ..data.select import keep_rows
 from ..data.source import Chunk
 from ..numeric.linalg import solve_spd
-from ..numeric.losses import LogLoss, SquaredError, SquaredHinge
+from ..numeric.losses import (
+    Gamma,
+    Huber,
+    LogLoss,
+    Poisson,
+    SquaredEpsilonInsensitive,
+    SquaredError,
+    SquaredHinge,
+)
 from ..passes.fold import Fold
-from .kernels import NONE, GramSums, gram_rows, margins_rows
-from .objective import Problem, add_sums, point_at, spline_sums
+from ..solvers.newton import Evaluation
+from .kernels import NONE, GramSums, gram_rows
+from .objective import Problem, add_sums, decisions, spline_sums
 
 SHRINK = 4.0
 """Rows at which a correlation counts half."""
@@ -52,12 +61,10 @@ def row_curvatures(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(m,) C s l'' and targets of output k."""
     y = problem.targets(chunk)
-    F = np.empty((chunk.n_rows, 1))
-    point = point_at(problem, theta[k : k + 1])
-    margins_rows(chunk.X, problem.bases, point.W, F)
+    f = decisions(problem, theta[k : k + 1], chunk)[:, 0]
     if problem.n_outputs > 1:
         y = np.where(y == k, 1.0, -1.0)
-    h = curvatures(problem.loss, y, F[:, 0] + point.b[0])
+    h = curvatures(problem.loss, y, f)
     h *= problem.C
     if chunk.weight is not None:
         h *= chunk.weight
@@ -87,17 +94,30 @@ def _add_mass(problem: Problem, theta: np.ndarray, state: Any, chunk: Chunk) -> 
 
 
 def curvatures(loss: Any, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """(m,) d2l/df2, the losses' own `curvature` for many rows."""
+    """(m,) d2l/df2, the losses' own `curvature` for many rows, in a new array."""
     if isinstance(loss, LogLoss):
         e = np.exp(-np.abs(f))
         return e / (1.0 + e) ** 2
     if isinstance(loss, SquaredHinge):
         return np.where(y * f < 1.0, 2.0, 0.0)
+    if isinstance(loss, SquaredEpsilonInsensitive):
+        return np.where(np.abs(y - f) > loss.epsilon, 2.0, 0.0)
+    if isinstance(loss, Huber):
+        return np.where(np.abs(y - f) <= loss.delta, 1.0, 0.0)
+    if isinstance(loss, Poisson):
+        return np.exp(np.clip(f, -700.0, 700.0))
+    if isinstance(loss, Gamma):
+        return y * np.exp(np.clip(-f, -700.0, 700.0))
     return np.full(len(y), 2.0)
 
 
 def calibrate(
-    gram: GramSums, total: float, count: np.ndarray, mass: np.ndarray, full: float
+    gram: GramSums,
+    total: float,
+    count: np.ndarray,
+    mass: np.ndarray,
+    full: float,
+    everywhere: np.ndarray,
 ) -> GramSums:
     """A sample's curvature with every spline's share of it made that of all rows, in place.
 
@@ -105,10 +125,13 @@ def calibrate(
     at each spline.  A value that is rare in all rows is met by chance, or not at all, in a sample,
     and its coefficient would be sent too far.  The covariance of the splines is scaled to the right
     masses, with correlations of splines seen in few rows shrunk; it stays positive semi-definite.
+    Functions that are `everywhere` (dim,) bool have no mass of their own: all rows' it is.
     """
     H, seen = gram.H, gram.g > 0
     dger(-1.0 / total, gram.g, gram.g, a=H.T, overwrite_a=1)
     ratio = np.where(seen, mass / np.where(seen, gram.g, 1.0), 0.0)
+    seen = seen | everywhere
+    ratio = np.where(everywhere, full / total, ratio)
     diagonal = np.where(seen, H.diagonal() * ratio, mass)
     scale = np.sqrt(ratio * (count / (count + SHRINK)))
     H *= scale
@@ -169,6 +192,23 @@ def solve_assembled(
     u, corner, last = back
     x = solve_spd(H, rhs) if len(rhs) else rhs
     return np.append(x, (last - u @ x) / corner)
+
+
+def gram_optimum(problem: Problem, gram: GramSums, total: float, at: Evaluation) -> Evaluation:
+    """Squared error: a Newton step from `at` (zero) with the curvature of all rows is exact.
+
+    Overwrites ``gram.H``; the bound is that of the residual of the step.
+    """
+    H, rhs, back = assemble(problem, gram, total, -at.gradient[0])
+    diagonal = H.diagonal().copy()
+    for i in range(len(H)):  # the factor takes the upper triangle, the lower one keeps the matrix
+        H[i + 1 :, i] = H[i, i + 1 :]
+    step = solve_assembled(H, rhs, back)
+    np.fill_diagonal(H, diagonal)
+    residual = dsymv(1.0, H.T, step[:-1]) - rhs if problem.dim else rhs
+    value = at.value + 0.5 * at.gradient @ step
+    bound = value - problem.half_norm(residual[None], np.zeros(1))
+    return Evaluation(step[None], value, np.empty((1, 0)), bound)
 
 
 def add_penalty(problem: Problem, H: np.ndarray) -> None:

@@ -9,6 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 MOST_PANELS = 12
+MOST_TICKS = 8
+MOST_LETTERS = 32
+"""Of all tick labels of a panel that are drawn level."""
+MISSING, OTHER = "missing", "other"
 GRID_POINTS = 200
 _PANEL_INCHES = (3.2, 2.4)
 
@@ -16,17 +20,21 @@ _PANEL_INCHES = (3.2, 2.4)
 class AdditiveDisplay:
     """The learned shape functions of an `AdditiveClassifier` or `AdditiveRegressor`.
 
-    Made by `from_estimator`.  A column with one coefficient for each of its values is drawn as
-    dots, any other as a line between its first and last knot; ticks below are the knots, which lie
-    dense where the training rows do.  All panels share the vertical axis, so heights compare.
+    Made by `from_estimator`.  A column with a coefficient for each of its values, or categories, is
+    drawn as bars, any other as a line between its first and last knot.  The level of missing values
+    (of categories: and of all other words) is the last bar, or a dot beside the line.  Grey below:
+    how many training rows lie there, each panel by itself.  All panels share the vertical axis, so
+    heights compare.
 
     Attributes
     ----------
     names : list of str
     grids : list of (m,) arrays
-        Where each curve is evaluated.
+        Where each curve is evaluated; last NaN, if missing values have a level.
     curves : list of (m,) or (m, K) arrays
         Its values; K classes with more than two of them.
+    densities : list of Density
+        Where the training rows lie.
     axes_ : array of Axes
     figure_ : Figure
     """
@@ -37,12 +45,14 @@ class AdditiveDisplay:
         grids: Sequence[np.ndarray],
         curves: Sequence[np.ndarray],
         *,
-        knots: Sequence[np.ndarray],
+        densities: Sequence[Any],
         by_value: Sequence[bool],
+        levels: Sequence[Sequence[str] | None],
         classes: Sequence[Any] | None = None,
     ) -> None:
         self.names, self.grids, self.curves = list(names), list(grids), list(curves)
-        self.knots, self.by_value, self.classes = list(knots), list(by_value), classes
+        self.densities, self.by_value = list(densities), list(by_value)
+        self.levels, self.classes = list(levels), classes
 
     @classmethod
     def from_estimator(
@@ -54,7 +64,7 @@ class AdditiveDisplay:
         ----------
         estimator : fitted AdditiveClassifier or AdditiveRegressor
         features : sequence of int or str, optional
-            Columns to draw; default the 12 whose curves rise and fall most.
+            Columns to draw; default the 12 of largest importance.
         ax : array of Axes, optional
             One for each column; default a new figure.
         """
@@ -63,11 +73,11 @@ class AdditiveDisplay:
         if all_names is None:
             all_names = [f"x{d}" for d in range(estimator.n_features_in_)]
         knots = estimator.knots_
-        by_value = _by_value(estimator)
+        by_value = [len(density.at) == len(density.share) for density in estimator.densities_]
         if features is None:
             drawn = [d for d in range(len(knots)) if len(knots[d])]
-            heights = {d: np.ptp(_curve(estimator, d, knots[d]), axis=0).max() for d in drawn}
-            columns = sorted(sorted(drawn, key=lambda d: -heights[d])[:MOST_PANELS])
+            by_rank = sorted(drawn, key=lambda d: -estimator.term_importances_[d])
+            columns = sorted(by_rank[:MOST_PANELS])
         else:
             columns = [estimator._column(feature) for feature in features]
         constant = [str(all_names[d]) for d in columns if not len(knots[d])]
@@ -77,17 +87,19 @@ class AdditiveDisplay:
                 if constant
                 else "every column was constant in training: there is no curve to draw"
             )
-        grids = [
-            knots[d] if by_value[d] else np.linspace(knots[d][0], knots[d][-1], GRID_POINTS)
-            for d in columns
-        ]
+        grids = []
+        for d in columns:
+            few = by_value[d]
+            grid = knots[d] if few else np.linspace(knots[d][0], knots[d][-1], GRID_POINTS)
+            grids.append(np.append(grid, np.nan) if estimator.bases_.has_missing[d] else grid)
         classes = getattr(estimator, "classes_", None)
         display = cls(
             [str(all_names[d]) for d in columns],
             grids,
-            [_curve(estimator, d, grid) for d, grid in zip(columns, grids, strict=True)],
-            knots=[knots[d] for d in columns],
-            by_value=[bool(by_value[d]) for d in columns],
+            [estimator._curve(d, grid) for d, grid in zip(columns, grids, strict=True)],
+            densities=[estimator.densities_[d] for d in columns],
+            by_value=[by_value[d] for d in columns],
+            levels=[estimator.levels_.get(str(all_names[d])) for d in columns],
             classes=None if classes is None or len(classes) == 2 else list(classes),
         )
         return display.plot(ax=ax)
@@ -100,35 +112,84 @@ class AdditiveDisplay:
         if len(axes) != len(self.names):
             raise ValueError(f"got {len(axes)} axes for {len(self.names)} columns")
         self.axes_, self.figure_ = axes, axes[0].figure
-        panels = zip(axes, self.names, self.grids, self.curves, self.by_value, strict=True)
-        for panel, name, grid, curve, by_value in panels:
-            style = {"marker": "o", "linestyle": ":"} if by_value else {"linestyle": "-"}
-            lines = panel.plot(grid, curve, linewidth=1.5, markersize=4, **style)
-            panel.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
-            panel.set_title(name, fontsize="medium")
         low = min(float(curve.min()) for curve in self.curves)
         high = max(float(curve.max()) for curve in self.curves)
         margin = 0.06 * (high - low) or 1.0
-        for panel, knots in zip(axes, self.knots, strict=True):
-            panel.set_ylim(low - 2 * margin, high + margin)
-            rug = np.full(len(knots), low - 1.5 * margin)
-            panel.plot(knots, rug, "|", color="0.4", markersize=5)
+        floor, ceiling = low - 4 * margin, high + margin
+        for d, (panel, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=True)):
+            if self.by_value[d]:
+                handles = _draw_bars(panel, _tick_labels(grid, self.levels[d]), self.curves[d])
+            else:
+                handles = _draw_lines(panel, grid, self.curves[d])
+            _draw_density(panel, self.densities[d], floor, 3 * margin, grid, self.by_value[d])
+            panel.axhline(0.0, color="0.6", linewidth=0.8, zorder=0.5)
+            panel.set_title(name, fontsize="medium")
+            panel.set_ylim(floor, ceiling)
         if self.classes is not None:
             labels = [str(label) for label in self.classes]
-            axes[0].legend(lines, labels, fontsize="x-small", ncols=2)
+            axes[0].legend(handles, labels, fontsize="x-small", ncols=2)
         return self
 
 
-def _curve(estimator: Any, column: int, grid: np.ndarray) -> np.ndarray:
-    return estimator.shape_function(column, grid)
+def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[Any]:
+    there = np.isfinite(grid)
+    handles = panel.plot(grid[there], curve[there], linewidth=1.5)
+    if not there.all():
+        at = _missing_place(grid)
+        for handle, f in zip(handles, np.atleast_1d(curve[-1]), strict=True):
+            panel.plot([at], [f], "o", markersize=4, color=handle.get_color())
+        panel.axvline(0.5 * (at + grid[-2]), color="0.8", linewidth=0.8, linestyle=":", zorder=0.5)
+        panel.text(at, 0.98, MISSING, rotation=90, fontsize="x-small", ha="center", va="top",
+                   transform=panel.get_xaxis_transform())  # fmt: skip
+    return handles
 
 
-def _by_value(estimator: Any) -> np.ndarray:
-    """Columns whose few values have a coefficient each."""
-    bases = estimator.bases_
-    if estimator.degree > 1:
-        return bases.degree == 1
-    return np.diff(bases.first_knot) < estimator.n_bases
+def _missing_place(grid: np.ndarray) -> float:
+    """Where beside the line the missing values are drawn."""
+    return float(grid[-2] + 0.1 * (grid[-2] - grid[0]))
+
+
+def _tick_labels(grid: np.ndarray, words: Sequence[str] | None) -> list[str]:
+    """A name for each bar."""
+    if words is None:
+        return [MISSING if np.isnan(value) else f"{value:.4g}" for value in grid]
+    return [*words, OTHER][: len(grid)]
+
+
+def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[Any]:
+    """One bar a value, evenly spaced; side by side for several classes."""
+    n = len(labels)
+    columns = curve.reshape(n, -1)
+    width = 0.8 / columns.shape[1]
+    places = np.arange(n) - 0.4 + width / 2
+    handles = [panel.bar(places + k * width, f, width) for k, f in enumerate(columns.T)]
+    shown = np.unique(np.linspace(0, n - 1, min(n, MOST_TICKS)).astype(int))
+    panel.set_xticks(shown, [_short(labels[at]) for at in shown])
+    if max(len(_short(labels[at])) for at in shown) * len(shown) > MOST_LETTERS:
+        panel.tick_params(axis="x", labelrotation=90)
+    return handles
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= MOST_LETTERS // 2 else label[: MOST_LETTERS // 2 - 3] + "..."
+
+
+def _draw_density(
+    panel: Any, density: Any, floor: float, height: float, grid: np.ndarray, by_value: bool
+) -> None:
+    """Grey bars on the panel's floor, the fullest of this height."""
+    share = density.share
+    if by_value:
+        left, width = np.arange(len(share)) - 0.4, np.full(len(share), 0.8)
+    else:
+        left, width = density.at[:-1], np.diff(density.at)
+    if np.isnan(grid[-1]):
+        share = np.append(share, density.missing)
+        wide = 0.8 if by_value else width[0]
+        at = len(left) if by_value else _missing_place(grid)
+        left, width = np.append(left, at - wide / 2), np.append(width, wide)
+    tall = height * share / (share.max() or 1.0)
+    panel.bar(left, tall, width, bottom=floor, align="edge", color="0.85", zorder=0)
 
 
 def _new_axes(n_panels: int) -> np.ndarray:

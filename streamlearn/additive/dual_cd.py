@@ -2,6 +2,8 @@
 
     maximise D(alpha) = C sum_i s_i dual_value(alpha_i) - 1/2 |w|^2,   w = sum_i alpha_i y_i Psi_i
 
+(regression: alpha_i is the force itself, of either sign, and y_i is left out of w: Ho & Lin 2012).
+
 1. A group of refs, drawn so that its mix of classes is that of all rows, is read into memory.
 2. Its dual variables are minimised one at a time, in random order, a few epochs; w follows.
 3. After all groups the dual value is exact; the primal one is estimated as the rows were left.
@@ -22,7 +24,9 @@ from ..data.source import Chunk
 from ..numeric.losses import LogLoss
 from ..passes.fold import Fold, RowState
 from ..solvers.newton import Evaluation
-from .kernels import DualProblem, DualState, coordinates_rows, dual_epoch_rows, dual_sum_rows
+from .dual_epochs import DualEpochs, DualState
+from .kernels import DualProblem, coordinates_rows, dual_sum_rows
+from .kernels_dual_step import dual_rule
 from .objective import Problem, add_sums, losses, spline_sums, weights
 
 ALPHA = "alpha"
@@ -94,12 +98,11 @@ def _sweep_group(
     chunk, prepared = _by_rows(problem, chunk)
     y, s, alpha = problem.targets(chunk), weights(chunk), chunk.state[ALPHA]
     dual = DualProblem(problem.roughness, problem.reference, problem.C, problem.intercept_scaling)
-    model = DualState(alpha, state["W"], state["b"], np.zeros((problem.n_outputs, 2)))
-    order = chunk.order
-    for epoch in range(n_epochs):
-        if epoch:
-            order = shuffled(chunk.n_rows, (*key, int(chunk.rows[0]), epoch))
-        dual_epoch_rows(chunk.X, prepared.bases, problem.loss, dual, y, s, order, model)
+    model = DualState(alpha, state["W"], state["b"])
+    place = (*key, int(chunk.rows[0]))
+    orders = [shuffled(chunk.n_rows, (*place, epoch)) for epoch in range(1, n_epochs)]
+    orders = [chunk.order, *orders]
+    DualEpochs(chunk.X, prepared.bases, problem.loss, dual, y, s, model).visit(orders)
     dual_sum_rows(problem.loss, problem.C, y, s, alpha, state["dual"])
     state["loss"] += losses(prepared, np.column_stack([model.W, model.b]), chunk)
     return state
@@ -159,11 +162,13 @@ def _add_certificate(
     y, s, alpha = problem.targets(chunk), weights(chunk), chunk.state[ALPHA]
     loss += losses(problem, theta, chunk)
     dual_sum_rows(problem.loss, problem.C, y, s, alpha, dual)
-    for k in range(problem.n_outputs):
-        sign = y if problem.n_outputs == 1 else np.where(y == k, 1.0, -1.0)
-        pull = alpha[:, k] * sign
-        force[k] += spline_sums(problem, pull, chunk)
-        total[k] += pull.sum()
+    forces = alpha[:, : problem.n_outputs].astype(np.float64)
+    if problem.n_outputs > 1:
+        forces *= np.where(y[:, None] == np.arange(problem.n_outputs), 1.0, -1.0)
+    elif not dual_rule(problem.loss).both_signs:
+        forces *= y[:, None]
+    force += spline_sums(problem, forces, chunk)
+    total += forces.sum(axis=0)
     return state
 
 

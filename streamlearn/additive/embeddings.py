@@ -1,14 +1,14 @@
-"""Spline bases from a summary, and the same features written out for any linear solver."""
+"""The features in which an additive model is linear, written out for any linear solver."""
 
 from __future__ import annotations
 
-from numbers import Integral
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from ..data.dataset import Dataset
@@ -24,124 +24,29 @@ from ..estimator.inputs import (
     open_pair,
 )
 from ..estimator.predicting import check_finite
-from ..numeric.breakpoints import quantile_breakpoints, uniform_breakpoints, value_breakpoints
-from ..numeric.bsplines import Bases, make_bases, mean_basis
-from ..numeric.roughness import Reference, make_reference, make_roughness, reference_at_zero
-from ..passes.summary import ColumnSummary, Summary, collect_summary, state_nbytes
+from ..numeric.roughness import Reference, make_reference, make_roughness
+from ..passes.summary import collect_summary, state_nbytes
 from .kernels import embed_rows
-
-BASIS_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_bases": [Interval(Integral, 2, 256, closed="both")],
-    "degree": [Interval(Integral, 1, 3, closed="both")],
-    "penalty_order": [Interval(Integral, 0, 2, closed="both")],
-    "penalty_scale": [StrOptions({"integral", "paper"})],
-    "knots": [StrOptions({"quantile", "uniform"})],
-}
+from .shape import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 
 
-def check_basis(n_bases: int, degree: int) -> None:
-    """Refuse fewer splines than one interval of this degree has."""
-    if n_bases <= degree:
-        raise ValueError(
-            f"n_bases={n_bases} splines of degree {degree} leave no interval; "
-            f"raise n_bases to at least {degree + 1}"
-        )
-
-
-def fit_bases(summary: Summary, n_bases: int, degree: int, knots: str, dtype: np.dtype) -> Bases:
-    """Every column's splines: at its values if they are few, else on intervals."""
-    check_basis(n_bases, degree)
-    breakpoints, degrees = [], []
-    for column in summary.columns:
-        values = _present(column)
-        few = values is not None and len(values) <= n_bases
-        if few:
-            points = value_breakpoints(values, dtype)
-        elif knots == "uniform":
-            points = uniform_breakpoints(column.min, column.max, n_bases - degree, dtype)
-        else:
-            points = quantile_breakpoints(*column.cdf(), n_bases - degree, dtype)
-        breakpoints.append(points if len(points) > 1 else np.empty(0))
-        degrees.append(1 if few else degree)
-    return make_bases(breakpoints, degrees)
-
-
-def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
-    """(dim,) mean of every spline over the rows, from the summary's counts."""
-    parts = [
-        mean_basis(bases, d, *column.cdf())
-        for d, column in enumerate(summary.columns)
-        if bases.first[d] < bases.first[d + 1]
-    ]
-    return np.concatenate([np.empty(0), *parts])
-
-
-def reference_vector(summary: Summary, bases: Bases, sparse: bool) -> np.ndarray:
-    """c of Phi - c: the mean, which centres every term; Phi(0) keeps sparse rows sparse."""
-    return reference_at_zero(bases) if sparse else mean_splines(summary, bases)
-
-
-def _present(column: ColumnSummary) -> np.ndarray | None:
-    """The distinct values with weight, if they are known."""
-    if column.values is None or column.value_counts is None:
-        return None
-    return column.values[column.value_counts > 0]
-
-
-class SplineEmbedding(TransformerMixin, BaseEstimator):
-    """The features in which an additive model is a linear one, as a sparse matrix.
-
-    Psi = R^-T (Phi - c) with P = R'R: the penalty of the additive models is 1/2 |w|^2 in it, so any
-    linear solver with that penalty reaches their optimum.  Reads 1 pass to fit.
-
-    Parameters
-    ----------
-    n_bases : int, default=20
-        Splines per column; columns with no more distinct values than this get one per value.
-    degree : {1, 2, 3}, default=1
-    penalty_order : {0, 1, 2}, default=1
-        Derivative that the penalty takes.
-    penalty_scale : {"integral", "paper"}, default="integral"
-    knots : {"quantile", "uniform"}, default="quantile"
-    output : {"psi", "phi"}, default="psi"
-        "phi" gives the B-splines themselves, degree + 1 values a column.
-
-    Attributes
-    ----------
-    bases_ : Bases
-    n_features_out_ : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from streamlearn import SplineEmbedding
-    >>> X = np.linspace(0, 1, 5)[:, None]
-    >>> SplineEmbedding(n_bases=3, output="phi").fit_transform(np.repeat(X, 2, axis=1)).shape
-    (5, 6)
-    """
+class _Embedding(TransformerMixin, BaseEstimator):
+    """What explicit features of every basis share: fit and transform."""
 
     _parameter_constraints: dict[str, list[Any]] = {
         **BASIS_CONSTRAINTS,
         "output": [StrOptions({"psi", "phi"})],
     }
     _accepts_sparse = True
+    _suffix = "_sp_"
 
-    def __init__(
-        self,
-        n_bases=20,
-        *,
-        degree=1,
-        penalty_order=1,
-        penalty_scale="integral",
-        knots="quantile",
-        output="psi",
-    ):
-        self.n_bases = n_bases
-        self.degree = degree
-        self.penalty_order = penalty_order
-        self.penalty_scale = penalty_scale
-        self.knots = knots
-        self.output = output
+    @property
+    def _accepts_missing(self) -> bool:
+        return self.missing == "level"
+
+    @property
+    def _has_level(self) -> np.ndarray:
+        return self.bases_.has_missing
 
     def fit(self, X, y=None, sample_weight=None):
         """Learn the knots and the reference from one read.
@@ -155,14 +60,16 @@ class SplineEmbedding(TransformerMixin, BaseEstimator):
             0 means the row is absent, k means k copies of it.
         """
         self._validate_params()
+        shape = Shape.of(self)
         dataset = self._open(X, sample_weight)
         needs = Needs("summary", state_bytes=state_nbytes(dataset))
         with Run(
             dataset, make_plan(dataset, [needs]), name=type(self).__name__, identity={}
         ) as run:
             summary = collect_summary(run.fold, dataset)
-        summary.require_finite(lambda row: dataset.store.place(row, row + 1))
-        self.bases_ = fit_bases(summary, self.n_bases, self.degree, self.knots, dataset.dtype)
+        place = partial(_place, dataset)
+        summary.require_finite(place, missing=self.missing == "level")
+        self.bases_ = fit_bases(summary, shape, dataset.dtype)
         c = reference_vector(summary, self.bases_, dataset.sparse)
         self._roughness = make_roughness(self.bases_, self.penalty_order, self.penalty_scale)
         self._reference: Reference = make_reference(self._roughness, c)
@@ -203,16 +110,142 @@ class SplineEmbedding(TransformerMixin, BaseEstimator):
         return dataset
 
     def get_feature_names_out(self, input_features=None):
-        """``<column>_sp_<number>``, as scikit-learn's splines are called."""
+        """``<column>_sp_<number>``, as scikit-learn's splines are called; ``_fn_`` for others."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         width = np.diff(self.bases_.first)
         return np.array(
-            [f"{name}_sp_{j}" for name, n in zip(names, width, strict=True) for j in range(n)],
+            [
+                f"{name}{self._suffix}{j}"
+                for name, n in zip(names, width, strict=True)
+                for j in range(n)
+            ],
             dtype=object,
         )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "level"
         return tags
+
+
+def _place(dataset: Dataset, row: int) -> str:
+    return dataset.store.place(row, row + 1)
+
+
+class SplineEmbedding(_Embedding):
+    """The features in which an additive model is a linear one, as a sparse matrix.
+
+    Psi = R^-T (Phi - c) with P = R'R: the penalty of the additive models is 1/2 |w|^2 in it, so any
+    linear solver with that penalty reaches their optimum.  Reads 1 pass to fit.
+
+    Parameters
+    ----------
+    n_bases : int, default=20
+        Splines per column; columns with no more distinct values than this get one per value.
+    degree : {1, 2, 3}, default=1
+    penalty_order : {0, 1, 2}, default=1
+        Derivative that the penalty takes.
+    penalty_scale : {"integral", "paper"}, default="integral"
+    knots : {"quantile", "uniform"}, default="quantile"
+    output : {"psi", "phi"}, default="psi"
+        "phi" gives the B-splines themselves, degree + 1 values a column.
+    missing : {"level", "error"}, default="level"
+        NaN is a level of its own in columns that have some in training, or refused.
+
+    Attributes
+    ----------
+    bases_ : Bases
+    n_features_out_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import SplineEmbedding
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> SplineEmbedding(n_bases=3, output="phi").fit_transform(np.repeat(X, 2, axis=1)).shape
+    (5, 6)
+    """
+
+    basis, _suffix = "bspline", "_sp_"
+
+    def __init__(
+        self,
+        n_bases=20,
+        *,
+        degree=1,
+        penalty_order=1,
+        penalty_scale="integral",
+        knots="quantile",
+        output="psi",
+        missing="level",
+    ):
+        self.n_bases = n_bases
+        self.degree = degree
+        self.penalty_order = penalty_order
+        self.penalty_scale = penalty_scale
+        self.knots = knots
+        self.output = output
+        self.missing = missing
+
+
+class FourierEmbedding(_Embedding):
+    """The features of an additive model with a basis of cosines or Hermite polynomials.
+
+    Psi_k = phi_k / sqrt(P_kk) less their mean (sparse input: less their value at 0), as
+    `SplineEmbedding` gives them for splines: Maji 2012, Table 1.  Columns with few values are
+    embedded with a function for each value.  Reads 1 pass to fit.
+
+    Parameters
+    ----------
+    n_bases : int, default=20
+        Functions per column.
+    basis : {"cosine", "trigonometric", "hermite"}, default="cosine"
+        "cosine": half-range, forces no period on the curve; "trigonometric": as many sines as
+        cosines, of curves that end where they begin; "hermite": polynomials of the standardised
+        column, or, with knots="quantile", of its normal scores.
+    penalty_order : {1, 2}, default=1
+    penalty_scale : {"integral", "paper"}, default="integral"
+        "paper": features cos(k pi z) / k^order.
+    knots : {"quantile", "uniform"}, default="quantile"
+        Whether the column is mapped to its ranks, or to its range.
+    output : {"psi", "phi"}, default="psi"
+        "phi" gives the functions themselves.
+    missing : {"level", "error"}, default="level"
+
+    Attributes
+    ----------
+    bases_ : Bases
+    n_features_out_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import FourierEmbedding
+    >>> X = np.linspace(0, 1, 9)[:, None]
+    >>> phi = FourierEmbedding(2, output="phi", knots="uniform").fit_transform(X)
+    >>> bool(np.allclose(phi.toarray(), np.cos(np.pi * X * [1, 2])))
+    True
+    """
+
+    degree, _suffix = 1, "_fn_"
+
+    def __init__(
+        self,
+        n_bases=20,
+        *,
+        basis="cosine",
+        penalty_order=1,
+        penalty_scale="integral",
+        knots="quantile",
+        output="psi",
+        missing="level",
+    ):
+        self.n_bases = n_bases
+        self.basis = basis
+        self.penalty_order = penalty_order
+        self.penalty_scale = penalty_scale
+        self.knots = knots
+        self.output = output
+        self.missing = missing

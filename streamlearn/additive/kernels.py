@@ -1,9 +1,10 @@
-"""Passes of the additive models over the rows of a chunk, splines computed on the fly.
+"""Passes of the additive models over the rows of a chunk, bases computed on the fly.
 
 f_k(x) = b_k + sum_d Phi_d(x)'w_dk.  `X` is (m, p) float32 or float64 in any order, or `Csr`, or
-(``bases.prepared``) the coordinates u of `coordinates_rows`; NaN never gets here.  `y` (m,) float64
-holds +1/-1 or targets when there is one class, and the codes 0..K-1 when there are K > 1 (one
-against the rest).  `weight` (m,) float64, empty = every weight is 1.  Coefficients are (K, dim).
+(``bases.prepared``) the coordinates u of `coordinates_rows`; NaN only in columns that have a level
+for missing values.  `y` (m,) float64 holds +1/-1 or targets when there is one class, and the codes
+0..K-1 when there are K > 1 (one against the rest).  `weight` (m,) float64, empty = every weight is
+1.  Coefficients are (K, dim).
 
 Arithmetic is done in the dtype of the coefficients given: float32 is the fast path (relative error
 about 1e-7 a row), float64 the exact one.  Sums are always float64 and are added to.
@@ -19,7 +20,8 @@ from ..data.source import Csr
 from ..numeric.bsplines import Bases, as_columns
 from ..numeric.roughness import Reference, Roughness
 from ..numeric.rows import flat_rows
-from . import kernels_csr, kernels_dense, kernels_dual, kernels_dual_linear, kernels_gram
+from . import explicit, kernels_csr, kernels_dense, kernels_dual_step, kernels_gram, kernels_loss
+from .kernels_dual_step import dual_rule
 from .kernels_loss import loss_code
 
 Matrix = np.ndarray | Csr
@@ -80,18 +82,17 @@ class DualProblem(NamedTuple):
     """B."""
 
 
-class DualState(NamedTuple):
-    """What `dual_epoch_rows` changes in place."""
-
-    alpha: np.ndarray
-    """(m, K) float32 dual variables 0 <= alpha <= C s (no upper bound: squared hinge); log-loss
-    (m, 2K): alpha, then C s - alpha; both 0 = not yet visited."""
-    W: np.ndarray
-    """(K, dim) float64 = sum_i alpha_i y_i L (Phi_i - c)."""
-    b: np.ndarray
-    """(K,) float64 = B^2 sum_i alpha_i y_i; the model is f = b + (Phi - c)'W."""
-    progress: np.ndarray
-    """(K, 2) float64, overwritten: largest projected gradient met, number of variables changed."""
+def present(X: Matrix, bases: Bases) -> Matrix:
+    """X with missing values as kernels take them, +inf; a copy if there are any."""
+    if bases.prepared or not bases.has_missing.any():
+        return X
+    values = X.data if isinstance(X, Csr) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isnan(values.sum(dtype=np.float64)):  # quick: a NaN makes the sum one
+            return X
+    filled = values.copy(order="K")
+    filled[np.isnan(filled)] = np.inf
+    return X._replace(data=filled) if isinstance(X, Csr) else filled
 
 
 def coordinates_rows(X: Matrix, bases: Bases, order: str = "F") -> Matrix:
@@ -99,6 +100,7 @@ def coordinates_rows(X: Matrix, bases: Bases, order: str = "F") -> Matrix:
 
     `order`: "F" (columns) for passes, "C" (rows) for dual epochs; Csr keeps its pattern.
     """
+    X = present(X, bases)
     if isinstance(X, Csr):
         data = np.empty(len(X.data), np.float32)
         kernels_csr.coordinates(X.data, X.indices, as_columns(bases, X.data.dtype), data)
@@ -114,8 +116,10 @@ def coordinates_rows(X: Matrix, bases: Bases, order: str = "F") -> Matrix:
 
 def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
     """Write Phi W into `F` (m, K) float64 in place."""
-    W = np.ascontiguousarray(W)
-    if isinstance(X, Csr):
+    W, X = np.ascontiguousarray(W), present(X, bases)
+    if bases.dense:
+        explicit.margins(X, bases, W, F)
+    elif isinstance(X, Csr):
         kernels_csr.margins(*_sparse(X, bases), W, F)
     else:
         kernels_dense.margins(flat_rows(X), as_columns(bases, X.dtype), W, F)
@@ -125,7 +129,10 @@ def gradient_rows(
     X: Matrix, bases: Bases, loss: Any, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
 ) -> None:
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
-    if isinstance(X, Csr):
+    X = present(X, bases)
+    if bases.dense:
+        explicit.gradient(X, bases, loss, point, y, weight, sums)
+    elif isinstance(X, Csr):
         kernels_csr.gradient(*_sparse(X, bases), loss_code(loss), point, y, weight, sums)
     else:
         columns = as_columns(bases, X.dtype)
@@ -139,38 +146,18 @@ def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramS
 
     `h` (m,) weights, `r` (m,) right-hand side (weighted target) or empty; all in float64.
     """
-    if isinstance(X, Csr):
-        X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
+    X = present(X, bases)
+    if bases.dense or isinstance(X, Csr):
+        explicit.gram(X, bases, h, r, sums)
+        return
     kernels_gram.gram(flat_rows(X), as_columns(bases, X.dtype), h, r, sums)
 
 
-def dual_epoch_rows(
-    X: Matrix,
-    bases: Bases,
-    loss: Any,
-    problem: DualProblem,
-    y: np.ndarray,
-    weight: np.ndarray,
-    order: np.ndarray,
-    state: DualState,
+def loss_sum_rows(
+    loss: Any, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
 ) -> None:
-    """Visit the rows in this order, each class's dual variable exactly minimised; `state` in place.
-
-    `order` (intp row numbers of this chunk) may leave rows out or repeat them.  Dense rows are
-    copied to row-major coordinates (4 p bytes a row) unless X already is
-    ``coordinates_rows(X, bases, "C")``: do that once when a chunk is visited several times.
-    """
-    linear = bool((bases.degree[bases.n_intervals > 0] == 1).all())
-    if isinstance(X, Csr):
-        columns = as_columns(bases, X.data.dtype)
-        epoch = kernels_dual_linear.epoch_csr_linear if linear else kernels_dual.epoch_csr
-        epoch(*_csr(X), columns, loss, problem, y, weight, order, state)
-    else:
-        if not bases.prepared or X.strides[1] != X.itemsize:
-            X, bases = coordinates_rows(X, bases, "C"), bases._replace(prepared=True)
-        columns = as_columns(bases, X.dtype)
-        epoch = kernels_dual_linear.epoch_linear if linear else kernels_dual.epoch
-        epoch(flat_rows(X), columns, loss, problem, y, weight, order, state)
+    """Add the rows' weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
+    kernels_loss.loss_sum(loss_code(loss), F, y, weight, out)
 
 
 def dual_sum_rows(
@@ -178,9 +165,9 @@ def dual_sum_rows(
 ) -> None:
     """Add C sum_i s_i dual_value(alpha_i) of each class to `out` (K,) in place.
 
-    The dual objective of `dual_epoch_rows` is this less 1/2 |w|^2 = 1/2 W'PW + 1/2 b^2/B^2.
+    The dual objective of `dual_epochs_rows` is this less 1/2 |w|^2 = 1/2 W'PW + 1/2 b^2/B^2.
     """
-    kernels_dual.dual_sum(loss, C, y, weight, alpha, out)
+    kernels_dual_step.dual_sum(dual_rule(loss), C, y, weight, alpha, out)
 
 
 def embed_rows(
@@ -191,6 +178,12 @@ def embed_rows(
     Without `psi`: Phi, degree + 1 values a column.  With it: Psi = R^-T (Phi - c), the features in
     which the penalty is 1/2 |w|^2; for Csr rows c must be Phi(0), then absent values stay absent.
     """
+    X = present(X, bases)
+    if bases.dense:
+        if psi is None and isinstance(X, Csr):
+            X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
+        A = explicit.embed(X, bases, psi)
+        return A.data, A.indices, A.indptr, bases.dim
     if isinstance(X, Csr):
         if psi is not None:
             return kernels_csr.embed_stored(X, bases, *psi)

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..numeric.bsplines import basis_values, coordinate
 from ..numeric.jit import inlined, kernel
-from ..numeric.losses import dual_value
 from ..numeric.simd import add_two_rows
-from .kernels_dual_step import dual_step
+from .kernels_dual_step import class_target, dual_step
 from .kernels_dual_tables import pad_rows, restore_constants
 
 # Below, arrays come whole with unsigned offsets: a slice costs two atomic reference counts, a
@@ -147,7 +146,7 @@ def step_row(visit, n, delta, table, w, begin):
 
 
 @kernel
-def epoch(rows, columns, loss, problem, y, weight, order, state):
+def epoch(rows, columns, rule, problem, y, weight, order, state):
     """One visit of every row of `order`, dense coordinates; `state` in place."""
     n_classes, reference = len(state.W), problem.reference
     padded = pad_rows(columns, problem.roughness, reference.c, True, state.W)
@@ -164,7 +163,6 @@ def epoch(rows, columns, loss, problem, y, weight, order, state):
     row_step, column_step = np.uintp(rows.row_step), np.uintp(rows.column_step)
     shift, steps = np.zeros(n_classes), np.zeros(n_classes)
     for k in range(n_classes):
-        state.progress[k, 0], state.progress[k, 1] = 0.0, 0.0
         for j in range(len(reference.c)):
             shift[k] += reference.c[j] * state.W[k, j]
     for v in range(n):
@@ -180,16 +178,11 @@ def epoch(rows, columns, loss, problem, y, weight, order, state):
         along = row_margin(visit, n, t, np.uintp(0))
         norm -= 2.0 * along
         for k in range(n_classes):
-            sign = class_sign(y[i], k, n_classes)
             f = state.b[k] - shift[k] - steps[k] * (along - s_all)
             f += row_margin(visit, n, w, np.uintp(k * room))
-            delta, violation = dual_step(
-                loss, problem.C * s, state.alpha, i, k, n_classes, sign * f, norm
-            )
-            state.progress[k, 0] = max(state.progress[k, 0], violation)
+            target = class_target(y[i], k, n_classes)
+            delta = dual_step(rule, problem.C * s, state.alpha, i, k, n_classes, target, f, norm)
             if delta != 0.0:
-                delta *= sign
-                state.progress[k, 1] += 1.0
                 state.b[k] += delta * bias
                 shift[k] += delta * along
                 steps[k] += delta
@@ -201,23 +194,13 @@ def epoch(rows, columns, loss, problem, y, weight, order, state):
                 state.W[k, first[d] + j] = w[k * room + at_w] - steps[k] * t[at_w]
 
 
-@inlined
-def class_sign(y, k, n_classes):
-    """Return the target of class k: y itself if there is one class, else whether y is k."""
-    if n_classes == 1:
-        return y
-    return 1.0 if y == k else -1.0
-
-
 @kernel
-def epoch_csr(data, indices, indptr, columns, loss, problem, y, weight, order, state):
+def epoch_csr(data, indices, indptr, columns, rule, problem, y, weight, order, state):
     """One visit of every row of `order`, sparse with c = Phi(0); `state` in place."""
     n_classes = len(state.W)
     padded = pad_rows(columns, problem.roughness, problem.reference.c, False, state.W)
     w, room = padded.w, padded.room
     bias, longest = problem.intercept_scaling**2, 1
-    for k in range(n_classes):
-        state.progress[k, 0], state.progress[k, 1] = 0.0, 0.0
     for i in range(len(indptr) - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     visit = make_visit(longest)
@@ -234,28 +217,10 @@ def epoch_csr(data, indices, indptr, columns, loss, problem, y, weight, order, s
                 norm += set_value(visit, n, u, padded.table)
                 n += ONE
         for k in range(n_classes):
-            sign = class_sign(y[i], k, n_classes)
             f = state.b[k] + row_margin(visit, n, w, np.uintp(k * room))
-            delta, violation = dual_step(
-                loss, problem.C * s, state.alpha, i, k, n_classes, sign * f, norm
-            )
-            state.progress[k, 0] = max(state.progress[k, 0], violation)
+            target = class_target(y[i], k, n_classes)
+            delta = dual_step(rule, problem.C * s, state.alpha, i, k, n_classes, target, f, norm)
             if delta != 0.0:
-                delta *= sign
-                state.progress[k, 1] += 1.0
                 state.b[k] += delta * bias
                 step_row(visit, n, delta, padded.table, w, np.uintp(k * room))
     restore_constants(columns, problem.roughness, w, room, padded.at, state.W)
-
-
-@kernel
-def dual_sum(loss, C, y, weight, alpha, out):
-    """Add C sum s dual_value of each class to `out` in place."""
-    n_classes = len(out)
-    for i in range(len(alpha)):
-        s = weight[i] if len(weight) > 0 else 1.0
-        if s == 0:
-            continue
-        for k in range(n_classes):
-            sign = class_sign(y[i], k, n_classes)
-            out[k] += C * s * dual_value(loss, sign, sign * np.float64(alpha[i, k]) / (C * s))

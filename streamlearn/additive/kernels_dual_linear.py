@@ -1,35 +1,111 @@
 """Dual epochs when every column is of degree 1, the default: look-ups instead of products.
 
-In an interval |Psi|^2 is a quadratic in f and t'Phi is linear, so a value costs a look-up of five
-numbers and one of two coefficients; same steps as `kernels_dual`, which serves every degree.
+What a step adds to a column's w depends on the penalty only through L on vectors that sum to 0, as
+Phi - c does, for w matters up to a constant.  So a shape of L serves for all penalties of an order:
+
+    POINTS  L = s I             order 0      the two active coefficients (dense rows)
+    RAMPS   L = s min(i, j)     order 1      w_i += delta s min(i, u), u the coordinate
+    TABLES  any                 order 2      two rows of a table (sparse rows: order 0 too)
+
+|Psi|^2 and t'Phi of a row are found once for all epochs.  Same steps as `kernels_dual`, which
+serves every degree.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..numeric.bsplines import coordinate
 from ..numeric.jit import inlined, kernel
+from ..numeric.ramps import add_ramp
 from ..numeric.simd import add_two_rows
-from .kernels_dual import class_sign
-from .kernels_dual_step import dual_step
-from .kernels_dual_tables import pad_rows, restore_constants
+from .kernels_dual_step import class_target, dual_step
+from .kernels_dual_tables import restore_constants
 
-ONE, FOUR, NODE = np.uintp(1), np.uintp(4), np.uintp(8)
+POINTS, RAMPS, TABLES = 0, 1, 2
+ONE, TWO, FOUR, NODE = np.uintp(1), np.uintp(2), np.uintp(4), np.uintp(8)
+
+
+class LinearRows(NamedTuple):
+    """Coordinates of a chunk's rows, dense and row-major or sparse."""
+
+    u: np.ndarray
+    """(m p,) or (nnz,) float32."""
+    indices: np.ndarray
+    """(nnz,) int32; dense: empty."""
+    indptr: np.ndarray
+    """(m + 1,) int64; dense: empty."""
+    row_step: int
+
+
+class Shape(NamedTuple):
+    """The tables of a penalty, up to what no row sees."""
+
+    kind: int
+    scale: np.ndarray
+    """(p,) s of every column."""
+    t: np.ndarray
+    """(dim,) L c and"""
+    s: np.ndarray
+    """(p,) c'L c of the centred columns; zeros for sparse rows, whose c is the value at 0."""
+
+
+class Layout(NamedTuple):
+    """Where columns lie in the padded coefficients and tables, unsigned."""
+
+    first: np.ndarray
+    """(p,) where column d begins in w."""
+    stride: np.ndarray
+    """(p,) length of its part of w, and of a row of its table."""
+    begin: np.ndarray
+    """(p,) where its table begins."""
+    column: np.ndarray
+    """(n,) the columns that are not constant."""
+    used: np.ndarray
+    """(p,) whether it is one of them."""
 
 
 @kernel
-def interval_nodes(columns, padded, t, s):
+def make_layout(columns, padded):
+    """Return the `Layout`."""
+    p = len(columns.degree)
+    first, stride, begin = np.zeros(p, np.uintp), np.zeros(p, np.uintp), np.zeros(p, np.uintp)
+    column, used, n = np.zeros(p, np.uintp), np.zeros(p, np.bool_), 0
+    for d in range(p):
+        first[d], begin[d] = padded.at[d], padded.begin[d]
+        stride[d] = padded.at[d + 1] - padded.at[d]
+        if columns.n_intervals[d] > 0:
+            column[n], used[d] = d, True
+            n += 1
+    return Layout(first, stride, begin, column[:n], used)
+
+
+@kernel
+def interval_nodes(columns, padded, shape):
     """Return NODE numbers an interval: 0 to 2 give |Psi|^2 in powers of f, 3 and 4 give t'Phi."""
     nodes = np.zeros(8 * padded.room)
     for d in range(len(columns.degree)):
         stride, first = padded.at[d + 1] - padded.at[d], columns.first[d]
-        for j in range(columns.n_intervals[d]):
+        for j in range(columns.n_intervals[d] + 1 if columns.n_intervals[d] > 0 else 0):
             at, place = 8 * (padded.at[d] + j), padded.begin[d] + j * (stride + 1)
-            a, b = padded.table[place], padded.table[place + 1]
-            c = padded.table[place + stride + 1]
-            low, high = t[first + j], t[first + j + 1]
-            nodes[at] = a - 2.0 * low + s[d]
+            if j == columns.n_intervals[d]:  # the column's largest value: f is 0
+                if shape.kind == TABLES:
+                    a = padded.table[place]
+                else:
+                    a = shape.scale[d] * (j if shape.kind == RAMPS else 1)
+                nodes[at] = a - 2.0 * shape.t[first + j] + shape.s[d]
+                nodes[at + 3] = shape.t[first + j]
+                continue
+            if shape.kind == TABLES:
+                a, b = padded.table[place], padded.table[place + 1]
+                c = padded.table[place + stride + 1]
+            elif shape.kind == RAMPS:
+                a, b, c = shape.scale[d] * j, shape.scale[d] * j, shape.scale[d] * (j + 1)
+            else:
+                a, b, c = shape.scale[d], 0.0, shape.scale[d]
+            low, high = shape.t[first + j], shape.t[first + j + 1]
+            nodes[at] = a - 2.0 * low + shape.s[d]
             nodes[at + 1] = 2.0 * (b - a) - 2.0 * (high - low)
             nodes[at + 2] = a - 2.0 * b + c
             nodes[at + 3] = low
@@ -38,151 +114,151 @@ def interval_nodes(columns, padded, t, s):
 
 
 @inlined
-def look_up(nodes, here, f, n):
-    """Return the sums of |Psi|^2 and of t'Phi over the row's n values."""
-    norm, along = 0.0, 0.0
+def load_row(rows, layout, i, here, f, column):
+    """Write the row's intervals, fractions and columns in place; return how many values count."""
+    u, n = rows.u, np.uintp(0)
+    if len(rows.indptr) > 0:
+        for at in range(np.uintp(rows.indptr[i]), np.uintp(rows.indptr[i + ONE])):
+            d = np.uintp(rows.indices[at])
+            if layout.used[d]:
+                j = np.int32(u[at])
+                f[n] = u[at] - np.float32(j)
+                here[n], column[n] = layout.first[d] + np.uintp(j), d
+                n += ONE
+        return n
+    n, begin = np.uintp(len(layout.column)), i * np.uintp(rows.row_step)
     for v in range(n):
-        at, x = NODE * here[v], f[v]
-        norm += nodes[at] + x * (nodes[at + ONE] + x * nodes[at + ONE + ONE])
-        along += nodes[at + FOUR - ONE] + x * nodes[at + FOUR]
-    return norm, along
+        d = layout.column[v]
+        j = np.int32(u[begin + d])
+        f[v] = u[begin + d] - np.float32(j)
+        here[v] = layout.first[d] + np.uintp(j)
+    return n
+
+
+@kernel
+def row_norms(rows, columns, padded, shape, out):
+    """Write |Psi|^2 and t'Phi of every row into `out` (m, 2) in place, the intercept left out."""
+    layout, nodes = make_layout(columns, padded), interval_nodes(columns, padded, shape)
+    most = most_values(rows, layout)
+    here, f, column = np.zeros(most, np.uintp), np.zeros(most), np.zeros(most, np.uintp)
+    for i in range(np.uintp(len(out))):
+        norm, along = 0.0, 0.0
+        for v in range(load_row(rows, layout, i, here, f, column)):
+            at, x = NODE * here[v], f[v]
+            norm += nodes[at] + x * (nodes[at + ONE] + x * nodes[at + TWO])
+            along += nodes[at + FOUR - ONE] + x * nodes[at + FOUR]
+        out[i, 0], out[i, 1] = norm, along
+
+
+@kernel
+def most_values(rows, layout):
+    """Return the most values a row has."""
+    most = len(layout.column) if len(rows.indptr) == 0 else 1
+    for i in range(len(rows.indptr) - 1):
+        most = max(most, rows.indptr[i + 1] - rows.indptr[i])
+    return most
 
 
 @inlined
 def look_up_margin(w, begin, here, f, n):
     """Return the row's Phi'w; two sums, so that one addition does not wait for the last."""
     total, other = 0.0, 0.0
-    for v in range(np.uintp(0), n - n % (ONE + ONE), ONE + ONE):
+    for v in range(np.uintp(0), n - n % TWO, TWO):
         at, to = begin + here[v], begin + here[v + ONE]
         total += w[at] + f[v] * (w[at + ONE] - w[at])
         other += w[to] + f[v + ONE] * (w[to + ONE] - w[to])
-    if n % (ONE + ONE) > 0:
+    if n % TWO > 0:
         at = begin + here[n - ONE]
         total += w[at] + f[n - ONE] * (w[at + ONE] - w[at])
     return total + other
 
 
 @inlined
-def step_columns(delta, table, first, strides, begins, column, here, f, n, w, begin):
-    """Add delta L Phi of every value's column to the class's coefficients in place."""
-    for v in range(n):
-        d = column[v]
-        at, stride, x = first[d], strides[d], f[v]
-        place = begins[d] + (here[v] - at) * stride
-        add_two_rows(
-            w, np.intp(begin + at), table, np.intp(place), np.intp(stride),
-            delta * (1.0 - x), delta * x,
-        )  # fmt: skip
+def step_columns(delta, shape, table, layout, column, here, f, n, w, begin):
+    """Add delta L (Phi - c) of every value's column to the class's coefficients in place."""
+    if shape.kind == POINTS:
+        for v in range(n):
+            d, at = column[v], begin + here[v]
+            whole = delta * shape.scale[d]
+            part = whole * f[v]
+            w[at] += whole - part
+            w[at + ONE] += part
+    elif shape.kind == RAMPS:
+        for v in range(n):
+            d = column[v]
+            at = layout.first[d]
+            u = np.float64(here[v] - at) + f[v]
+            add_ramp(w, np.intp(begin + at), np.intp(layout.stride[d]), delta * shape.scale[d], u)
+    else:
+        for v in range(n):
+            d = column[v]
+            at, stride, x = layout.first[d], layout.stride[d], f[v]
+            place = layout.begin[d] + (here[v] - at) * stride
+            add_two_rows(
+                w, np.intp(begin + at), table, np.intp(place), np.intp(stride),
+                delta * (1.0 - x), delta * x,
+            )  # fmt: skip
 
 
 @kernel
-def unsigned_layout(padded):
-    """Return where columns begin in w, their row lengths and where their matrices begin."""
-    p = len(padded.begin)
-    first, strides = np.zeros(p, np.uintp), np.zeros(p, np.uintp)
-    begins = np.zeros(p, np.uintp)
+def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, order, state):
+    """One visit of every row of `order`; `state` in place, its coefficients only in `padded.w`."""
+    n_classes, p = len(state.W), len(columns.degree)
+    layout, w, room, table = make_layout(columns, padded), padded.w, padded.room, padded.table
+    most = most_values(rows, layout)
+    here, f, column = np.zeros(most, np.uintp), np.zeros(most), np.zeros(most, np.uintp)
+    column[: len(layout.column)] = layout.column[:most]
+    bias, s_all = problem.intercept_scaling**2, 0.0
     for d in range(p):
-        first[d], begins[d] = padded.at[d], padded.begin[d]
-        strides[d] = padded.at[d + 1] - padded.at[d]
-    return first, strides, begins
-
-
-@kernel
-def epoch_linear(rows, columns, loss, problem, y, weight, order, state):
-    """One visit of every row of `order`, dense coordinates; `state` in place."""
-    n_classes, p, reference = len(state.W), rows.n_columns, problem.reference
-    padded = pad_rows(columns, problem.roughness, reference.c, True, state.W)
-    nodes = interval_nodes(columns, padded, reference.t, reference.s)
-    first, strides, begins = unsigned_layout(padded)
-    w, table, room, flat = padded.w, padded.table, padded.room, rows.flat
-    here, f, last = np.zeros(p, np.uintp), np.zeros(p), np.zeros(p, np.int32)
-    column, n, s_all = np.zeros(p, np.uintp), np.uintp(0), 0.0
-    for d in range(p):
-        s_all += reference.s[d]
-        if columns.n_intervals[d] > 0:
-            column[n], last[n] = d, columns.n_intervals[d] - 1
-            n += ONE
-    bias, row_step = problem.intercept_scaling**2, np.uintp(rows.row_step)
-    column_step = np.uintp(rows.column_step)
-    shift, steps = np.zeros(n_classes), np.zeros(n_classes)
-    for k in range(n_classes):
-        state.progress[k, 0], state.progress[k, 1] = 0.0, 0.0
-        for j in range(len(reference.c)):
-            shift[k] += reference.c[j] * state.W[k, j]
-    for i in order:
+        s_all += shape.s[d]
+    shift, steps, C = padded.shift, padded.steps, problem.C
+    for row in order:
+        i = np.uintp(row)
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
             continue
-        begin = np.uintp(i) * row_step
-        for v in range(n):
-            u = flat[begin + column[v] * column_step]
-            j = min(np.int32(u), last[v])
-            f[v] = u - np.float32(j)
-            here[v] = first[column[v]] + np.uintp(j)
-        norm, along = look_up(nodes, here, f, n)
-        for k in range(n_classes):
-            sign = class_sign(y[i], k, n_classes)
-            z = state.b[k] - shift[k] - steps[k] * (along - s_all)
-            z = sign * (z + look_up_margin(w, np.uintp(k * room), here, f, n))
-            delta, violation = dual_step(
-                loss, problem.C * s, state.alpha, i, k, n_classes, z, norm + bias
-            )
-            state.progress[k, 0] = max(state.progress[k, 0], violation)
+        n = load_row(rows, layout, i, here, f, column)
+        norm, along = norms[i, 0] + bias, norms[i, 1]
+        for k in range(np.uintp(n_classes)):
+            begin = k * np.uintp(room)
+            z = look_up_margin(w, begin, here, f, n)
+            z += state.b[k] - shift[k] - steps[k] * (along - s_all)
+            target = class_target(y[i], k, n_classes)
+            delta = dual_step(rule, C * s, state.alpha, i, k, n_classes, target, z, norm)
             if delta != 0.0:
-                delta *= sign
-                state.progress[k, 1] += 1.0
                 state.b[k] += delta * bias
                 shift[k] += delta * along
                 steps[k] += delta
-                at_w = np.uintp(k * room)
-                step_columns(delta, table, first, strides, begins, column, here, f, n, w, at_w)
-    for k in range(n_classes):
-        for d in range(p):
-            a, at_w = columns.first[d], k * room + padded.at[d]
-            for j in range(columns.first[d + 1] - a):
-                state.W[k, a + j] = w[at_w + j] - steps[k] * reference.t[a + j]
+                step_columns(delta, shape, table, layout, column, here, f, n, w, begin)
 
 
 @kernel
-def epoch_csr_linear(data, indices, indptr, columns, loss, problem, y, weight, order, state):
-    """One visit of every row of `order`, sparse with c = Phi(0); `state` in place."""
-    n_classes, p = len(state.W), len(columns.degree)
-    padded = pad_rows(columns, problem.roughness, problem.reference.c, False, state.W)
-    nodes = interval_nodes(columns, padded, np.zeros(columns.first[p]), np.zeros(p))
-    first, strides, begins = unsigned_layout(padded)
-    w, table, room = padded.w, padded.table, padded.room
-    bias, longest = problem.intercept_scaling**2, 1
-    for i in range(len(indptr) - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    here, f, column = np.zeros(longest, np.uintp), np.zeros(longest), np.zeros(longest, np.uintp)
-    for k in range(n_classes):
-        state.progress[k, 0], state.progress[k, 1] = 0.0, 0.0
-    for i in order:
-        s = weight[i] if len(weight) > 0 else 1.0
-        if s == 0:
-            continue
-        n = np.uintp(0)
-        for at in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
-            d = np.uintp(indices[at])
-            m = columns.n_intervals[d]
-            if m > 0:
-                u = coordinate(data[at], columns, d)
-                j = min(np.int32(u), np.int32(m - 1))
-                f[n] = u - np.float32(j)
-                here[n], column[n] = first[d] + np.uintp(j), d
-                n += ONE
-        norm = bias + look_up(nodes, here, f, n)[0]
-        for k in range(n_classes):
-            sign = class_sign(y[i], k, n_classes)
-            z = state.b[k] + look_up_margin(w, np.uintp(k * room), here, f, n)
-            delta, violation = dual_step(
-                loss, problem.C * s, state.alpha, i, k, n_classes, sign * z, norm
-            )
-            state.progress[k, 0] = max(state.progress[k, 0], violation)
-            if delta != 0.0:
-                delta *= sign
-                state.progress[k, 1] += 1.0
-                state.b[k] += delta * bias
-                at_w = np.uintp(k * room)
-                step_columns(delta, table, first, strides, begins, column, here, f, n, w, at_w)
-    restore_constants(columns, problem.roughness, w, room, padded.at, state.W)
+def decisions_linear(rows, columns, shape, padded, norms, b, F):
+    """Write f of every row and class into `F` in place."""
+    layout = make_layout(columns, padded)
+    most = most_values(rows, layout)
+    here, f, column = np.zeros(most, np.uintp), np.zeros(most), np.zeros(most, np.uintp)
+    column[: len(layout.column)] = layout.column[:most]
+    s_all = 0.0
+    for d in range(len(shape.s)):
+        s_all += shape.s[d]
+    for i in range(np.uintp(len(F))):
+        n = load_row(rows, layout, i, here, f, column)
+        for k in range(np.uintp(len(b))):
+            begin = k * np.uintp(padded.room)
+            z = look_up_margin(padded.w, begin, here, f, n)
+            along = norms[i, 1] - s_all
+            F[i, k] = z + b[k] - padded.shift[k] - padded.steps[k] * along
+
+
+@kernel
+def finish_linear(columns, roughness, shape, padded, W):
+    """Write the padded coefficients into `W` in place."""
+    for k in range(len(W)):
+        for d in range(len(columns.degree)):
+            a, at_w = columns.first[d], k * padded.room + padded.at[d]
+            for j in range(columns.first[d + 1] - a):
+                padded.w[at_w + j] -= padded.steps[k] * shape.t[a + j]
+            padded.shift[k] -= padded.steps[k] * shape.s[d]
+        padded.steps[k] = 0.0
+    restore_constants(columns, roughness, padded.w, padded.room, padded.at, W)

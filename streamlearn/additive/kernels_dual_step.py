@@ -1,46 +1,89 @@
-"""The exact step of one dual variable: Hsieh et al. 2008 (hinges), Yu et al. 2010 (log-loss)."""
+"""The exact step of one dual variable.
+
+Hsieh et al. 2008 (hinges), Ho & Lin 2012 (regression), Yu et al. 2010 (log-loss).  All duals but
+the log-loss's are C [t v - epsilon |v| - q/2 v^2] within |v| <= bound: one rule, one step.  The
+formulas are LIBLINEAR's, where the header comment of its regression has both linear signs turned;
+its code minimises 1/2 beta'Q beta + epsilon |beta| - y beta, as this does.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from ..numeric.jit import kernel
-from ..numeric.losses import Hinge, LogLoss, SquaredHinge
+from ..numeric.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    LogLoss,
+    SquaredEpsilonInsensitive,
+    SquaredError,
+    SquaredHinge,
+)
 
 
-def dual_step(loss, C, alpha, i, k, n_classes, z, norm):
-    """Minimise class k's dual variable of one row, in place; return (delta, |projected gradient|).
+class Rule(NamedTuple):
+    """A loss as its dual variables see it."""
 
-    alpha[i] is the row's state, z = y f its margin, norm = |Psi|^2, C its weight C s.
+    logistic: bool
+    both_signs: bool
+    """A regression: the variable is the row's force times C s; else that force times y, >= 0."""
+    epsilon: float
+    quadratic: float
+    """q."""
+    bound: float
+
+
+INFINITE = np.inf
+
+
+def dual_rule(loss: Any) -> Rule:
+    """The rule of a loss; its type must have one."""
+    return {
+        LogLoss: lambda: Rule(True, False, 0.0, 0.0, 1.0),
+        Hinge: lambda: Rule(False, False, 0.0, 0.0, 1.0),
+        SquaredHinge: lambda: Rule(False, False, 0.0, 0.5, INFINITE),
+        EpsilonInsensitive: lambda: Rule(False, True, loss.epsilon, 0.0, 1.0),
+        SquaredEpsilonInsensitive: lambda: Rule(False, True, loss.epsilon, 0.5, INFINITE),
+        SquaredError: lambda: Rule(False, True, 0.0, 0.5, INFINITE),
+        Huber: lambda: Rule(False, True, 0.0, 1.0, loss.delta),
+    }[type(loss)]()
+
+
+@kernel
+def dual_step(rule, C, alpha, i, k, n_classes, y, f, norm):
+    """Minimise class k's dual variable of one row, in place; return the change of its force.
+
+    alpha[i] is the row's state, y its target (+1/-1 of class k, or a number), f its decision,
+    norm = |Psi|^2, C its weight C s.
     """
-    return STEPS[type(loss)](C, alpha, i, k, n_classes, z, norm)
-
-
-def hinge_step(C, alpha, i, k, n_classes, z, norm):
+    if rule.logistic:
+        return y * logistic_step(C, alpha, i, k, n_classes, y * f, norm)
     old = np.float64(alpha[i, k])
-    gradient = z - 1.0
-    new = np.float32(min(max(old - gradient / norm, 0.0), C))
-    if np.float64(new) > C:  # rounded up
+    most = C * rule.bound
+    target, z, least = (y, f, -most) if rule.both_signs else (1.0, y * f, 0.0)
+    diagonal = rule.quadratic / C
+    gradient, curvature = z - target + diagonal * old, norm + diagonal
+    if gradient + rule.epsilon < curvature * old:
+        step = -(gradient + rule.epsilon) / curvature
+    elif gradient - rule.epsilon > curvature * old:
+        step = -(gradient - rule.epsilon) / curvature
+    else:
+        step = -old
+    new = np.float32(min(max(old + step, least), most))
+    if abs(np.float64(new)) > most:  # rounded up
         new = np.nextafter(new, np.float32(0))
-    violation = abs(min(max(old - gradient, 0.0), C) - old)
     alpha[i, k] = new
-    return np.float64(new) - old, violation
+    delta = np.float64(new) - old
+    return delta if rule.both_signs else y * delta
 
 
-def squared_hinge_step(C, alpha, i, k, n_classes, z, norm):
-    old = np.float64(alpha[i, k])
-    diagonal = 0.5 / C
-    gradient = z - 1.0 + diagonal * old
-    new = np.float32(max(old - gradient / (norm + diagonal), 0.0))
-    violation = abs(max(old - gradient, 0.0) - old)
-    alpha[i, k] = new
-    return np.float64(new) - old, violation
-
-
-def log_loss_step(C, alpha, i, k, n_classes, z, norm):
+@kernel
+def logistic_step(C, alpha, i, k, n_classes, z, norm):
+    """`dual_step` of the log-loss at the margin z; returns the change of alpha."""
     old, other = np.float64(alpha[i, k]), np.float64(alpha[i, n_classes + k])
     start, rest = old, other
     if start + rest == 0.0:
@@ -53,7 +96,6 @@ def log_loss_step(C, alpha, i, k, n_classes, z, norm):
     t0 = start
     if 0.5 * norm * (rest - start) + b < 0.0:
         t0, sign, b = rest, -1.0, -b
-    violation = abs(b + math.log(t0 / (C - t0)))
     t = t0
     if C - t0 < 0.5 * (C - t0):
         t = 0.1 * t0
@@ -77,13 +119,32 @@ def log_loss_step(C, alpha, i, k, n_classes, z, norm):
         alpha[i, k], alpha[i, n_classes + k] = small, large
     else:
         alpha[i, k], alpha[i, n_classes + k] = large, small
-    return np.float64(alpha[i, k]) - old, violation
+    return np.float64(alpha[i, k]) - old
 
 
-STEPS = {Hinge: hinge_step, SquaredHinge: squared_hinge_step, LogLoss: log_loss_step}
+@kernel
+def dual_sum(rule, C, y, weight, alpha, out):
+    """Add each class's dual values C s [...] to `out` in place."""
+    n_classes = len(out)
+    for i in range(len(alpha)):
+        s = weight[i] if len(weight) > 0 else 1.0
+        if s == 0:
+            continue
+        for k in range(n_classes):
+            v = np.float64(alpha[i, k]) / (C * s)
+            if rule.logistic:
+                rest = 1.0 - v
+                total = -v * math.log(v) if v > 0 else 0.0
+                total -= rest * math.log(rest) if rest > 0 else 0.0
+            else:
+                target = y[i] if rule.both_signs else 1.0
+                total = target * v - rule.epsilon * abs(v) - 0.5 * rule.quadratic * v * v
+            out[k] += C * s * total
 
 
-@overload(dual_step)
-def _dual_step(loss, C, alpha, i, k, n_classes, z, norm):
-    step = kernel(STEPS[loss.instance_class])
-    return lambda loss, C, alpha, i, k, n_classes, z, norm: step(C, alpha, i, k, n_classes, z, norm)
+@kernel
+def class_target(y, k, n_classes):
+    """Return the target of class k: y itself if there is one class, else whether y is k."""
+    if n_classes == 1:
+        return y
+    return 1.0 if y == k else -1.0

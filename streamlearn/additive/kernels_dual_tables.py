@@ -14,7 +14,7 @@ class Padded(NamedTuple):
     """Coefficients and tables with rows padded for `add_two_rows`."""
 
     w: np.ndarray
-    """(K room,) float64."""
+    """(K room + ROW,) float64; a value at its column's end looks one place too far."""
     room: int
     at: np.ndarray
     """(p + 1,) where each column begins in w."""
@@ -22,6 +22,29 @@ class Padded(NamedTuple):
     """Stacked matrices, row length ``at[d + 1] - at[d]``, one row of zeros after each."""
     begin: np.ndarray
     """(p,) where column d's matrix begins; columns with equal ones share it."""
+    shift: np.ndarray
+    """(K,) c'w of centred columns, all together."""
+    steps: np.ndarray
+    """(K,) sum of the steps, which w still lacks t times."""
+
+
+@kernel
+def pad_coefficients(columns, c, centred, W):
+    """Return `Padded` without tables; sparse rows: w of each column less that of its first."""
+    p, K = len(columns.degree), len(W)
+    at = np.zeros(p + 1, np.intp)
+    for d in range(p):
+        n = columns.first[d + 1] - columns.first[d]
+        at[d + 1] = at[d] + (n + ROW - 1) // ROW * ROW
+    w, shift = np.zeros(K * at[p] + ROW), np.zeros(K)
+    for k in range(K):
+        for d in range(p):
+            first, n = columns.first[d], columns.first[d + 1] - columns.first[d]
+            low = W[k, first] if n > 0 and not centred else 0.0
+            for j in range(n):
+                w[k * at[p] + at[d] + j] = W[k, first + j] - low
+                shift[k] += c[first + j] * W[k, first + j] if centred else 0.0
+    return Padded(w, at[p], at, np.zeros(0), np.zeros(p, np.intp), shift, np.zeros(K))
 
 
 @kernel
@@ -39,7 +62,8 @@ def pad_rows(columns, roughness, c, centred, W):
         if begin[d] < 0:
             begin[d] = size
             size += (n + 1) * (at[d + 1] - at[d])
-    w, table, t = np.zeros(len(W) * at[p]), np.zeros(size), np.zeros(at[p])
+    w, table, t = np.zeros(len(W) * at[p] + ROW), np.zeros(size), np.zeros(at[p])
+    all_shifts = np.zeros(len(W))
     for d in range(p):
         first, stride, L = columns.first[d], at[d + 1] - at[d], roughness.table[d]
         n, s = columns.first[d + 1] - first, 0.0
@@ -56,9 +80,11 @@ def pad_rows(columns, roughness, c, centred, W):
             shift = 0.0
             for j in range(0 if centred else n):
                 shift += c[first + j] * W[k, first + j]
+            for j in range(n if centred else 0):
+                all_shifts[k] += c[first + j] * W[k, first + j]
             for j in range(n):
                 w[k * at[p] + at[d] + j] = W[k, first + j] - shift
-    return Padded(w, at[p], at, table, begin)
+    return Padded(w, at[p], at, table, begin, all_shifts, np.zeros(len(W)))
 
 
 @kernel

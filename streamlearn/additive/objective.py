@@ -3,7 +3,8 @@
     F_k(w, b) = 1/2 w'Pw + 1/2 b^2 / B^2 + C sum_i s_i l(y_ik, f_i),    f_i = b + (Phi_i - c)'w,
 
 one independent problem for each of K outputs (one, or one class against the rest).  A point is
-theta (K, dim + 1): the coefficients w, last the intercept b.
+theta (K, dim + 1): the coefficients w, last the intercept b.  The multinomial loss of K classes,
+log sum_k e^f_k - f_y, is one problem of all outputs: theta (1, K (dim + 1)), penalties summed.
 
 The forces v = -l'(f) of any point are a dual point, and its gap is half the squared gradient in the
 metric of the penalty, 1/2 g'P^-1 g + 1/2 B^2 g_b^2: at least 0 and free of cancellation.
@@ -18,7 +19,18 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..numeric.bsplines import Bases
-from ..numeric.losses import Hinge, LogLoss, SquaredError, SquaredHinge
+from ..numeric.losses import (
+    EpsilonInsensitive,
+    Force,
+    Gamma,
+    Hinge,
+    Huber,
+    LogLoss,
+    Poisson,
+    SquaredEpsilonInsensitive,
+    SquaredError,
+    SquaredHinge,
+)
 from ..numeric.roughness import Reference, Roughness, times
 from ..passes.fold import Fold
 from ..solvers.newton import Evaluation
@@ -28,6 +40,7 @@ from .kernels import (
     empty_sums,
     gradient_rows,
     make_point,
+    margins_rows,
 )
 
 LOSSES: dict[str, Any] = {
@@ -35,7 +48,20 @@ LOSSES: dict[str, Any] = {
     "squared_hinge": SquaredHinge(),
     "hinge": Hinge(),
     "squared_error": SquaredError(),
+    "epsilon_insensitive": EpsilonInsensitive(0.1),
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive(0.1),
+    "huber": Huber(0.1),
+    "poisson": Poisson(),
+    "gamma": Gamma(),
 }
+CENTRED = (SquaredError, EpsilonInsensitive, SquaredEpsilonInsensitive, Huber)
+"""Losses of the residual: targets are taken less their mean."""
+
+
+def make_loss(name: str, epsilon: float = 0.1) -> Any:
+    """The loss of this name; `epsilon` is the parameter of those that have one."""
+    loss = LOSSES[name]
+    return loss._make([float(epsilon)] * len(loss))
 
 
 class Problem(NamedTuple):
@@ -54,22 +80,44 @@ class Problem(NamedTuple):
     """Taken off the targets of a regression."""
     single: bool
     """Passes compute in float32; points are rounded to it: what is measured is what is kept."""
+    joint: bool = False
+    """The multinomial loss: one problem of all outputs."""
 
     @property
     def dim(self) -> int:
         return self.bases.dim
 
+    @property
+    def n_problems(self) -> int:
+        return 1 if self.joint else self.n_outputs
+
+    def by_output(self, theta: np.ndarray) -> np.ndarray:
+        """(K, dim + 1) of a point or gradient."""
+        return theta.reshape(self.n_outputs, self.dim + 1)
+
+    def by_problem(self, theta: np.ndarray) -> np.ndarray:
+        """The inverse of `by_output`."""
+        return theta.reshape(self.n_problems, -1)
+
+    def in_all(self, x: np.ndarray) -> np.ndarray:
+        """(n_problems,) sums of (K,) numbers of the outputs."""
+        return x.sum(keepdims=True) if self.joint else x
+
     def targets(self, chunk: Chunk) -> np.ndarray:
-        """The chunk's targets as the kernels take them: +1/-1, codes, or centred numbers."""
-        if isinstance(self.loss, SquaredError):
+        """The chunk's targets as the kernels take them: +1/-1, codes, or numbers."""
+        if isinstance(self.loss, CENTRED):
             return chunk.y - self.target_mean
-        return 2.0 * chunk.y - 1.0 if self.n_outputs == 1 else chunk.y
+        if self.n_outputs > 1 or isinstance(self.loss, Poisson | Gamma):
+            return chunk.y
+        return 2.0 * chunk.y - 1.0
 
     def rounded(self, theta: np.ndarray) -> np.ndarray:
         """The point that a pass can be made at."""
         if not self.single:
             return theta
-        return np.column_stack([theta[:, :-1].astype(np.float32).astype(np.float64), theta[:, -1]])
+        w = self.by_output(theta)
+        near = np.column_stack([w[:, :-1].astype(np.float32).astype(np.float64), w[:, -1]])
+        return self.by_problem(near)
 
     def penalty(self, theta: np.ndarray) -> np.ndarray:
         """(K,) 1/2 w'Pw + 1/2 b^2 / B^2."""
@@ -94,11 +142,22 @@ def point_at(problem: Problem, theta: np.ndarray) -> Any:
 
 
 def spline_sums(problem: Problem, a: np.ndarray, chunk: Chunk) -> np.ndarray:
-    """(dim,) sum a Phi: the slope of the squared error of 0 against -a/2."""
-    sums = empty_sums(1, problem.dim)
-    zero = make_point(np.zeros((1, problem.dim)), np.zeros(1))
-    gradient_rows(chunk.X, problem.bases, SquaredError(), zero, -0.5 * a, NONE, sums)
-    return sums.gradient[0]
+    """(dim,) sum a Phi; (K, dim) of `a` (m, K)."""
+    forces = a if a.ndim == 2 else a[:, None]
+    K = forces.shape[1]
+    sums = empty_sums(K, problem.dim)
+    zero = make_point(np.zeros((K, problem.dim)), np.zeros(K))
+    gradient_rows(chunk.X, problem.bases, Force(), zero, forces, NONE, sums)
+    return sums.gradient if a.ndim == 2 else sums.gradient[0]
+
+
+def decisions(problem: Problem, theta: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """(m, K) float64 f of the rows at theta (K, dim + 1)."""
+    F = np.empty((chunk.n_rows, len(theta)))
+    point = point_at(problem, theta)
+    margins_rows(chunk.X, problem.bases, point.W, F)
+    F += point.b
+    return F
 
 
 # A read at one point.
@@ -116,10 +175,34 @@ def evaluation_fold(problem: Problem, theta: np.ndarray) -> Fold[Sums, Evaluatio
 
 def add_evaluation(problem: Problem, theta: np.ndarray, sums: Sums, chunk: Chunk) -> Sums:
     """The sums with the chunk's losses and gradients at `theta`."""
-    if chunk.n_rows:
-        y, s = problem.targets(chunk), weights(chunk)
+    if not chunk.n_rows:
+        return sums
+    y, s = problem.targets(chunk), weights(chunk)
+    theta = problem.by_output(theta)
+    if not problem.joint:
         gradient_rows(chunk.X, problem.bases, problem.loss, point_at(problem, theta), y, s, sums)
+        return sums
+    F = decisions(problem, theta, chunk)
+    losses, forces = softmax_losses(F, y)
+    sums.value[0] += losses @ s if len(s) else losses.sum()
+    if len(sums.gradient):
+        zero = make_point(np.zeros((problem.n_outputs, problem.dim)), np.zeros(problem.n_outputs))
+        gradient_rows(chunk.X, problem.bases, Force(), zero, forces, s, sums)
     return sums
+
+
+def softmax_losses(F: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) log sum_k e^f_k - f_y and (m, K) its slopes; `F` becomes the probabilities."""
+    of_class = np.arange(len(F)), codes.astype(np.intp)
+    own = F[of_class]
+    top = F.max(axis=1)
+    F -= top[:, None]
+    np.exp(F, out=F)
+    total = F.sum(axis=1)
+    F /= total[:, None]
+    slopes = F.copy()
+    slopes[of_class] -= 1.0
+    return np.log(total) + top - own, slopes
 
 
 def add_sums(a: Any, b: Any) -> Any:
@@ -131,19 +214,23 @@ def add_sums(a: Any, b: Any) -> Any:
 
 def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evaluation:
     """Value, gradient and dual bound from the sums over all rows."""
-    w, b = theta[:, :-1], theta[:, -1]
+    outputs = problem.by_output(theta)
+    w, b = outputs[:, :-1], outputs[:, -1]
     g = times(problem.roughness.P, problem.roughness, w)
     g += problem.C * (sums.gradient - sums.slope[:, None] * problem.reference.c)
     g_b = b / problem.intercept_scaling**2 + problem.C * sums.slope
-    value = problem.penalty(theta) + problem.C * sums.value
-    return Evaluation(theta, value, np.column_stack([g, g_b]), value - problem.half_norm(g, g_b))
+    value = problem.in_all(problem.penalty(outputs) + problem.C * sums.value)
+    bound = value - problem.in_all(problem.half_norm(g, g_b))
+    return Evaluation(theta, value, problem.by_problem(np.column_stack([g, g_b])), bound)
 
 
-def loss_fold(problem: Problem, theta: np.ndarray) -> Fold[tuple[np.ndarray, ...], float]:
-    """Fold: mean loss of rows at `theta`, summed over the outputs."""
+def loss_fold(
+    problem: Problem, theta: np.ndarray, check: Any = None
+) -> Fold[tuple[np.ndarray, ...], float]:
+    """Fold: mean loss of rows at `theta`, summed over the outputs; `check(chunk)` comes first."""
     return Fold(
         partial(_start_loss, problem.n_outputs),
-        partial(_add_loss, problem, theta),
+        partial(_add_loss, problem, theta, check),
         add_sums,
         _finish_loss,
     )
@@ -154,8 +241,10 @@ def _start_loss(n_outputs: int) -> tuple[np.ndarray, ...]:
 
 
 def _add_loss(
-    problem: Problem, theta: np.ndarray, state: tuple[np.ndarray, ...], chunk: Chunk
+    problem: Problem, theta: np.ndarray, check: Any, state: tuple[np.ndarray, ...], chunk: Chunk
 ) -> tuple[np.ndarray, ...]:
+    if check is not None:
+        check(chunk)
     state[0][:] += losses(problem, theta, chunk)
     state[1][:] += chunk.n_rows if chunk.weight is None else chunk.weight.sum()
     return state

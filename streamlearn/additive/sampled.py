@@ -21,6 +21,7 @@ from .curvature import (
     row_curvatures,
     solve,
 )
+from .curvature_products import SampledCurvature
 from .kernels import GramSums, coordinates_rows, empty_sums
 from .objective import (
     Problem,
@@ -42,14 +43,17 @@ FEW = 5
 class SampleObjective:
     """The objective as a sample of the rows estimates it; no reads.
 
-    Directions take their curvature from every `stride`-th row; if the sample is all rows, until
-    that is too slow.
+    `share` is that of the rows, by weight, that the sample holds.  Directions take their curvature
+    from every `stride`-th row; if the sample is all rows, until that is too slow.  `matrix_free`
+    ones are found by conjugate gradients from products with the sample: no matrix is held.
     """
 
-    def __init__(self, problem: Problem, rows: Chunk, total_weight: float, share: float) -> None:
-        weight = len(rows.y) if rows.weight is None else rows.weight.sum()
+    def __init__(
+        self, problem: Problem, rows: Chunk, share: float, *, matrix_free: bool = False
+    ) -> None:
         # C is that of all rows, spread over these: the sample's optimum is then near the full one.
-        self.problem = problem._replace(C=problem.C * total_weight / weight)
+        self.problem = problem._replace(C=problem.C / share)
+        self.matrix_free = matrix_free
         self.rounding = ROUNDING[problem.single]
         self.rows, self.share = rows, share
         self._known_counts: dict[int, np.ndarray] = {}
@@ -64,7 +68,7 @@ class SampleObjective:
         )
 
     def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
-        if self._stride == 1:
+        if self._stride == 1 or self.matrix_free:
             return self.solve_at(at.theta, k, g)
         h, _ = row_curvatures(self.problem, at.theta, k, self.rows)
         mass = spline_sums(self.problem, h, self.rows), float(h.sum())
@@ -81,12 +85,20 @@ class SampleObjective:
 
         `mass` (sum h Phi, sum h) of the rows it stands for corrects it.
         """
+        if self.matrix_free:
+            return SampledCurvature(self.problem, theta, k, self.rows).solve(g)
         problem = self.problem._replace(C=self.problem.C * stride)
         gram = empty_gram(problem.dim)
         total = add_gram(problem, theta, k, gram, _every(self.rows, stride))
         if mass is not None and total > 0:
-            gram, total = calibrate(gram, total, self._counts(stride), *mass), mass[1]
+            gram, total = self._calibrated(gram, total, stride, *mass), mass[1]
         return solve(problem, gram, total, g)
+
+    def _calibrated(
+        self, gram: GramSums, total: float, stride: int, mass: np.ndarray, full: float
+    ) -> GramSums:
+        everywhere = self.problem.bases.nowhere_zero
+        return calibrate(gram, total, self._counts(stride), mass, full, everywhere)
 
     @property
     def misses_values(self) -> bool:
@@ -97,7 +109,9 @@ class SampleObjective:
         """(dim,) rows at each spline."""
         if stride not in self._known_counts:
             rows = _every(self.rows, stride)
-            self._known_counts[stride] = spline_sums(self.problem, np.ones(rows.n_rows), rows)
+            counts = spline_sums(self.problem, np.ones(rows.n_rows), rows)
+            counts[self.problem.bases.nowhere_zero] = rows.n_rows
+            self._known_counts[stride] = counts
         return self._known_counts[stride]
 
 
@@ -123,7 +137,9 @@ class StreamedObjective:
         self.problem, self.rounding = problem, sample.rounding
         self._run, self._source, self._sample = run, source, sample
         self._share, self._seed, self._may_grow = sample.share, seed, may_grow
-        self._extra = "mass" if sample.share < 1.0 and sample.misses_values else ""
+        self._extra = ""
+        if sample.share < 1.0 and not sample.matrix_free and sample.misses_values:
+            self._extra = "mass"
         self._curvature: tuple[str, Any] = "", None
         self._n_reads = self._n_slow = 0
         self._spools = spools
@@ -180,7 +196,7 @@ class StreamedObjective:
         return self._sample.solve_at(at.theta, k, g, mass)
 
     def refine(self, at: Evaluation) -> None:
-        if self._share == 1.0:
+        if self._share == 1.0 or self._sample.matrix_free:
             return
         if not self._extra:
             self._extra = "mass"

@@ -1,4 +1,4 @@
-"""The three ways to the optimum: one Gram, streamed Newton, dual coordinate descent."""
+"""The ways to the optimum: one Gram, streamed Newton or L-BFGS, dual coordinate descent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsymv
 
 from ..config import get_config
 from ..data.order import Order, derive_seed
@@ -15,7 +14,7 @@ from ..data.source import Chunk
 from ..engine.scratch import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
-from .curvature import assemble, gram_fold, solve_assembled
+from .curvature import gram_fold, gram_optimum
 from .dual_cd import (
     EPOCHS,
     EPOCHS_OF_ALL,
@@ -53,9 +52,12 @@ class Outcome(NamedTuple):
 class Watch:
     """Keeps one record per read of the solver, and the loss of held-out rows."""
 
-    def __init__(self, run: Any, problem: Problem, validation: Any, early_stopping: bool) -> None:
+    def __init__(
+        self, run: Any, problem: Problem, validation: Any, early_stopping: bool, check: Any = None
+    ) -> None:
+        """`check`: refuses held-out rows that the problem cannot take, a chunk at a time."""
         self._run, self._problem, self._validation = run, problem, validation
-        self._early_stopping = early_stopping
+        self._early_stopping, self._check = early_stopping, check
         self.state: dict[str, Any] = {"read": 0, "best_loss": np.inf, "best_read": 0, "best": None}
 
     def __call__(self, at: Evaluation, gap: np.ndarray) -> str:
@@ -68,6 +70,11 @@ class Watch:
         fields = {"estimated_objective": plain(sweep.primal), "dual": plain(sweep.dual)}
         return self._look(at, **fields, estimated_gap=gap)
 
+    def passed(self, theta: np.ndarray, bound: np.ndarray) -> str:
+        """Record an epoch whose point was not measured; a reason to stop, or empty."""
+        at = Evaluation(theta, np.full(len(bound), np.nan), np.empty((len(bound), 0)), bound)
+        return self._look(at, dual=plain(bound))
+
     def certified(self, at: Evaluation, gap: np.ndarray) -> None:
         """Record a certificate of the last sweep."""
         self._run.record(read=self.state["read"], **_measured(at, gap))
@@ -79,7 +86,7 @@ class Watch:
         if self._validation is None:
             self._run.record(**fields)
             return ""
-        fold = loss_fold(self._problem, at.theta)
+        fold = loss_fold(self._problem, at.theta, self._check)
         loss = self._run.fold(fold, self._validation, name=f"validation-{state['read']}")
         self._run.record(**fields, validation_loss=loss)
         if loss < state["best_loss"]:
@@ -117,17 +124,8 @@ def fit_gram(run: Any, source: Any, problem: Problem, watch: Watch, tol: float) 
     zero = np.zeros((1, problem.dim + 1))
     fold = both(evaluation_fold(problem, zero), gram_fold(problem, zero))
     at, [[gram, total]] = run.fold(fold, source, name="gram")
-    H, rhs, back = assemble(problem, gram, total, -at.gradient[0])
-    diagonal = H.diagonal().copy()
-    for i in range(len(H)):  # the factor takes the upper triangle, the lower one keeps the matrix
-        H[i + 1 :, i] = H[i, i + 1 :]
-    step = solve_assembled(H, rhs, back)
-    np.fill_diagonal(H, diagonal)
-    residual = dsymv(1.0, H.T, step[:-1]) - rhs if problem.dim else rhs
-    value = at.value + 0.5 * at.gradient @ step
-    bound = value - problem.half_norm(residual[None], np.zeros(1))
-    at = Evaluation(step[None], value, np.empty((1, 0)), bound)
-    watch(at, relative_gap(value, bound))
+    at = gram_optimum(problem, gram, total, at)
+    watch(at, relative_gap(at.value, at.bound))
     return watch.outcome(at, max(tol, 1e-8), "")
 
 
@@ -136,23 +134,29 @@ def fit_newton(
     source: Any,
     problem: Problem,
     sample: Chunk,
-    total_weight: float,
     watch: Watch,
     *,
+    start: np.ndarray | None,
     tol: float,
     max_reads: int,
     share: float,
     seed: int,
     may_grow: bool,
+    matrix_free: bool = False,
 ) -> Outcome:
-    """The sample's optimum, then reads of all rows with directions from the sample."""
+    """The sample's optimum, then reads of all rows with directions from the sample.
+
+    `matrix_free`: directions by conjugate gradients, and every step corrects the next (L-BFGS).
+    """
     if share >= 1.0:  # the sample is all rows: to rounding, at no read but the one that proves it
         problem, goal = problem._replace(single=False), {"tol": EXACT}
     else:
         goal = {"tol": 0.0, "decrement": DECREMENT}
-    rows = SampleObjective(problem, sample, total_weight, share)
-    start = np.zeros((problem.n_outputs, problem.dim + 1))
-    own = newton(rows, start, max_reads=SAMPLE_ITERATIONS, **goal)
+    rows = SampleObjective(problem, sample, share, matrix_free=matrix_free)
+    if start is None:
+        start = np.zeros((problem.n_outputs, problem.dim + 1))
+    options = {"max_reads": SAMPLE_ITERATIONS, "learns_always": matrix_free}
+    own = newton(rows, problem.by_problem(start), **options, **goal)
     streamed = StreamedObjective(
         run,
         source,
@@ -162,7 +166,14 @@ def fit_newton(
         may_grow=may_grow,
         spools=share < 1.0 and newton_spools(source),
     )
-    solution = newton(streamed, own.at.theta, tol=tol, max_reads=max_reads, watch=watch)
+    solution = newton(
+        streamed,
+        own.at.theta,
+        tol=tol,
+        max_reads=max_reads,
+        watch=watch,
+        learns_always=matrix_free,
+    )
     return watch.outcome(solution.at, tol, solution.reason)
 
 

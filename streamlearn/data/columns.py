@@ -66,8 +66,9 @@ def find_columns(columns: Sequence[Column], names: Sequence[str], what: str) -> 
     for j in found:
         if not is_number(columns[j].dtype):
             raise SourceError(
-                f"{what}: column {columns[j].name!r} holds {columns[j].dtype} values, features "
-                "must be numbers; leave it out with features=, or encode it as numbers first"
+                f"{what}: column {columns[j].name!r} holds {columns[j].dtype} values, which are "
+                "read as numbers only once their levels are known (Dataset.with_levels); leave it "
+                "out with features=, or encode it as numbers first"
             )
     return found
 

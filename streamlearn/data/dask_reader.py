@@ -48,7 +48,8 @@ class DaskReader:
             from .from_dask import partition_store
 
             block = self.store.partitions[i].compute()
-            store = partition_store(block, [c.name for c in self.store.columns])
+            names = [c.name for c in self.store.columns]
+            store = partition_store(block, names, self.store.levels)
             if store.n_rows != self.store._lengths()[i]:
                 raise SourceError(
                     f"{self.store.kind}, partition {i} has {store.n_rows} rows, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import SourceError
+from .dataset_reader import DatasetReader
+from .levels import Coder
 from .order import HashShare, derive_seed, exact_share, kept_rows
-from .roles import SINGLE, check_columns, refuse_duplicates, some
+from .roles import CATEGORIES, SINGLE, check_columns, refuse_duplicates, some
 from .runs import cut_runs, largest_slice
-from .select import keep_rows
-from .source import Chunk, Convert, Csr, Ref, Store
+from .source import Chunk, Convert, Ref, Store
 
 if TYPE_CHECKING:
     from ..passes.summary import Summary
@@ -77,8 +78,14 @@ class Dataset:
     @cached_property
     def dtype(self) -> np.dtype:
         types = {column.name: column.dtype for column in self.store.columns}
-        single = all(types[name] in SINGLE for name in self.columns)
+        single = all(types[name] in (*SINGLE, *CATEGORIES) for name in self.columns)
         return np.dtype(np.float32 if single else np.float64)
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Feature columns of strings or dictionaries whose levels are not known yet."""
+        types = {column.name: column.dtype for column in self.store.columns}
+        return tuple(name for name in self.columns if types[name] in CATEGORIES)
 
     @property
     def sparse(self) -> bool:
@@ -192,13 +199,37 @@ class Dataset:
     def summary(self) -> Summary:
         """Ranges, missing values, quantiles, class counts of the columns; reads one pass."""
         # The pass rooms are above this one: the method is a door to them, no more.
+        from ..passes.levels import learn_levels
         from ..passes.summary import summarise
 
-        summary = summarise(self)
+        summary = summarise(learn_levels(self))
         self._counted[:] = [summary.n_rows]
         return summary
 
     # Other choices of the same rows.
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of the feature columns that are read as their codes."""
+        if self.mapped_names is not None:
+            return {}
+        coders = self.store.levels
+        return {name: coders[name].words for name in self.columns if name in coders}
+
+    def with_levels(self, levels: Mapping[str, Sequence[str]]) -> Dataset:
+        """The string columns named read as codes of these levels; other words are NaN."""
+        if levels and self.maps:
+            raise SourceError(
+                f"Dataset.map was given a table with the string columns {some(list(levels))}, "
+                "whose codes a function of numbers would take for numbers; select the others first"
+            )
+        unknown = [name for name in levels if name not in self.categorical]
+        if unknown:
+            raise SourceError(
+                f"{some(unknown)} are no columns of strings; there are {some(self.categorical)}"
+            )
+        coders = {name: Coder(name, words) for name, words in levels.items()}
+        return self._with(store=self.store.coded(coders)) if coders else self
 
     def _with(self, **changes: Any) -> Dataset:
         if "shares" not in changes:
@@ -291,58 +322,6 @@ class Dataset:
         from .export import write_zarr
 
         write_zarr(self, path, overwrite=overwrite)
-
-
-class DatasetReader:
-    """An open dataset: one task's files and buffers; a context manager."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        data = dataset
-        more = {} if data.convert is None else {"convert": data.convert}
-        self._reader = data.store.open(data.columns, data.target, data.weight, data.dtype, **more)
-
-    def __enter__(self) -> DatasetReader:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._reader.close()
-
-    def read(self, ref: Ref) -> Chunk:
-        """The chunk of `ref`; its arrays are valid until the next read."""
-        data = self._dataset
-        chunk = self._reader.read(ref.start, ref.stop)
-        if chunk.X.shape[1] != len(data.columns):
-            raise SourceError(
-                f"{data.place(ref)} has {chunk.X.shape[1]} columns, expected {len(data.columns)}"
-            )
-        if data.shares:
-            keep = data.shares[0].keeps(chunk.rows)
-            for share in data.shares[1:]:
-                keep &= share.keeps(chunk.rows)
-            # Rows of an array in memory are the user's own, rows read are the reader's.
-            chunk = keep_rows(chunk, keep, in_place=not data.store.in_memory)
-        for f in data.maps:
-            chunk.X = _apply(f, chunk.X)
-        if data.maps:
-            _check_mapped(data, chunk, ref)
-        return chunk
-
-
-def _apply(f: Callable[[Any], Any], X: np.ndarray | Csr) -> np.ndarray | Csr:
-    out = f(X)
-    return out if isinstance(out, Csr) else np.asarray(out)
-
-
-def _check_mapped(data: Dataset, chunk: Chunk, ref: Ref) -> None:
-    wanted = (chunk.n_rows, data.n_features)
-    if chunk.X.shape != wanted:
-        raise SourceError(
-            f"map gave an array of shape {chunk.X.shape} for {data.place(ref)}, expected {wanted}; "
-            "pass feature_names= if the function changes the columns"
-        )
-    if isinstance(chunk.X, np.ndarray) and chunk.X.dtype != data.dtype:
-        chunk.X = chunk.X.astype(data.dtype)
 
 
 def _pick(index: list[int], X: np.ndarray) -> np.ndarray:

@@ -32,6 +32,11 @@ class ArrayStore(Store):
         self.sparse = isinstance(part, SparsePart)
         self.in_memory = part.in_memory or bool(extra.columns)
 
+    def coded(self, coders: Mapping[str, Any]) -> Store:
+        store: Any = super().coded(coders)
+        store.part = self.part.coded(coders)  # type: ignore[attr-defined]
+        return store
+
     def boundaries(self) -> np.ndarray:
         return np.array([0, self.n_rows] if self.n_rows else [0], dtype=np.int64)
 
@@ -43,7 +48,8 @@ class ArrayStore(Store):
         return nnz * (dtype.itemsize + self.part.indices.itemsize) + 8
 
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
-        which = find_columns(self.part.columns, names, self.what)
+        places = {column.name: j for j, column in enumerate(self.part.columns)}
+        which = [places[name] for name in names]
         return self.part.overhead(which, min(slice_rows, self.n_rows))
 
     def stored_nbytes(self, names: Sequence[str]) -> int:

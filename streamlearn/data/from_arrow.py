@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,19 @@ def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     return np.frombuffer(values, dtype)[first : first + n], valid
 
 
+def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
+    """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
+    import pyarrow.types as t
+
+    if not t.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    indices, valid = numbers_of(array.indices, str(array.indices.type))
+    indices = indices.astype(np.intp)
+    if valid is not None:
+        indices[~valid] = -1
+    return indices, array.dictionary.to_pylist()
+
+
 class ArrowVector:
     """A column of a pyarrow Table; nulls of numbers become NaN."""
 
@@ -70,6 +84,11 @@ class ArrowVector:
             copy_numbers(piece, values, f"column {self.column.name!r}, rows {start} to {stop}")
             if valid is not None:
                 piece[~valid] = np.nan
+
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+        """The rows' strings as (indices, words), a run at a time."""
+        for run in self.array.slice(start, stop - start).chunks:
+            yield encode_arrow(run)
 
     def values(self, start: int, stop: int) -> np.ndarray:
         run = self.array.slice(start, stop - start)

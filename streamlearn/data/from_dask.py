@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,7 +112,11 @@ class DaskStore(Store):
         }
 
 
-def partition_store(block: Block, names: Sequence[str] | None = None) -> ArrayStore:
+def partition_store(
+    block: Block,
+    names: Sequence[str] | None = None,
+    levels: Mapping[str, Any] = MappingProxyType({}),
+) -> ArrayStore:
     """A computed partition as an in-memory store, which may be empty.
 
     Parameters
@@ -119,6 +124,8 @@ def partition_store(block: Block, names: Sequence[str] | None = None) -> ArraySt
     block : Block
     names : sequence of str, optional
         Names of the DaskStore's columns (features first): the partition's must be the same.
+    levels : mapping
+        The DaskStore's.
     """
     X = block.X
     if isinstance(X, list):
@@ -131,7 +138,7 @@ def partition_store(block: Block, names: Sequence[str] | None = None) -> ArraySt
             f"a partition has the {len(found)} columns {found[:10]}, "
             f"the collection has {len(names)}: {list(names)[:10]}; partitions must agree"
         )
-    return store
+    return store.coded(levels) if levels else store
 
 
 def partition_chunk(

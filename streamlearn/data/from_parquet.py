@@ -153,6 +153,14 @@ class ParquetStore(Store):
     def boundaries(self) -> np.ndarray:
         return self._starts
 
+    def coded(self, coders: Mapping[str, Any]) -> Store:
+        store: Any = super().coded(coders)
+        store.partitions = {
+            key: coders[key].of_values(values) if key in coders else values
+            for key, values in self.partitions.items()
+        }
+        return store
+
     def live(self) -> np.ndarray:
         return self._live
 

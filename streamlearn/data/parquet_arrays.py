@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import SourceError
+from .from_arrow import encode_arrow
 
 if TYPE_CHECKING:
     from .from_parquet import ParquetStore
@@ -18,8 +19,14 @@ _EXACT = 2**53
 def decode_numbers(
     pieces: list[pa.Array], out: np.ndarray, name: str, store: ParquetStore, start: int
 ) -> None:
-    """Arrow numbers into `out`, nulls as NaN."""
-    at = 0
+    """Arrow numbers into `out`, nulls as NaN; strings as the codes of their levels."""
+    coder, at = store.levels.get(name), 0
+    if coder is not None:
+        for array in pieces:
+            indices, words = encode_arrow(array)
+            out[at : at + len(array)] = coder.of_words(words)[indices]
+            at += len(array)
+        return
     for array in pieces:
         n = len(array)
         values, valid = _buffers(array)
@@ -43,9 +50,10 @@ def ready_numbers(
     pieces: list[pa.Array], dtype: np.dtype, name: str, store: ParquetStore, start: int
 ) -> np.ndarray:
     """Arrow numbers as one read-only array of `dtype`: Arrow's own buffer where it is just that."""
-    if len(pieces) == 1:
+    as_is = len(pieces) == 1 and name not in store.levels
+    if as_is:
         values, valid = _buffers(pieces[0])
-    if len(pieces) != 1 or valid is not None or values.dtype != dtype:
+    if not as_is or valid is not None or values.dtype != dtype:
         values = np.empty(sum(map(len, pieces)), dtype)
         decode_numbers(pieces, values, name, store, start)
     values.flags.writeable = False

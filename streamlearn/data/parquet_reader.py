@@ -183,9 +183,9 @@ class ParquetReader:
             return
         if self._group is None or self._group.unit != unit or self._group.at > start:
             self._group = None
+            # the pool would keep the row group just dropped beside the one to come
+            pa.default_memory_pool().release_unused()
             if store.held_nbytes(self._read, n_rows):
-                # the pool would keep the row group just dropped beside the one to come
-                pa.default_memory_pool().release_unused()
                 opened, group = self._open(file, group, streamed=False)
                 held = []
                 for batch in self._batches(n_rows):

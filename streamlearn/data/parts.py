@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from .columns import (
     is_number,
     select_csr,
 )
+from .levels import CodedVector, Coder
 from .source import Column, Csr
 from .vectors import Vector
 
@@ -153,6 +154,16 @@ class VectorsPart:
     def __init__(self, vectors: Sequence[Vector], n_rows: int) -> None:
         self.vectors, self.n_rows = tuple(vectors), n_rows
         self.columns = tuple(vector.column for vector in vectors)
+
+    def coded(self, coders: Mapping[str, Coder]) -> VectorsPart:
+        """The part with these columns as numbers."""
+        vectors = [
+            CodedVector(vector, coders[vector.column.name])
+            if vector.column.name in coders
+            else vector
+            for vector in self.vectors
+        ]
+        return VectorsPart(vectors, self.n_rows)
 
     def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
         return None

@@ -9,6 +9,7 @@ from .source import Store
 
 SINGLE = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
 """Number types that float32 holds exactly."""
+CATEGORIES = ("string", "dictionary")
 NUMBERS = (*SINGLE, "int32", "uint32", "int64", "uint64", "float64")
 
 
@@ -30,12 +31,14 @@ def check_columns(
             raise SourceError(f"no {role} column {name!r}; the columns are {some(list(types))}")
         if name is not None and name in columns:
             raise SourceError(f"the {role} {name!r} is among the features; leave it out of them")
-    bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in NUMBERS]
+    allowed = (*NUMBERS, *CATEGORIES) if store.takes_levels else NUMBERS
+    bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in allowed]
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise SourceError(
-            f"features must be numbers, but these columns are not: {', '.join(bad[:10])}{more}; "
-            "name the numeric columns with features=[...], or encode them"
+            "features must be numbers or categories (strings, dictionaries), but these columns "
+            f"are not: {', '.join(bad[:10])}{more}; leave them out with features=[...], or make "
+            "numbers of them first (of a timestamp: seconds since a date, the hour, the weekday)"
         )
     if target is not None and types[target] not in (*NUMBERS, "string", "dictionary"):
         raise SourceError(

@@ -16,13 +16,20 @@ def keep_rows(chunk: Chunk, keep: np.ndarray, *, in_place: bool) -> Chunk:
     """
     if keep.all():
         return chunk
-    index = np.flatnonzero(keep)
-    rows = np.asarray(chunk.rows, np.int64)[index]
+    return _chunk_of(chunk, np.flatnonzero(keep), in_place)
+
+
+def take_rows(chunk: Chunk, index: np.ndarray) -> Chunk:
+    """Copies of the chunk's rows at these places, in this order."""
+    return _chunk_of(chunk, index, False)
+
+
+def _chunk_of(chunk: Chunk, index: np.ndarray, in_place: bool) -> Chunk:
     return Chunk(
         X=_take(chunk.X, index, in_place),
         y=None if chunk.y is None else chunk.y[index],
         weight=None if chunk.weight is None else chunk.weight[index],
-        rows=rows,
+        rows=np.asarray(chunk.rows, np.int64)[index],
     )
 
 

@@ -8,7 +8,9 @@ choice of columns and rows.  Nothing here knows a format, an engine or an algori
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -119,6 +121,12 @@ class Store:
     """True if readers leave rows out: how many stay is known only after a pass."""
     shared_nbytes: int = 0
     """Bytes of metadata (file footers) that a process holds once for all its readers."""
+    passes_before: int = 0
+    """Reads of the rows that making this store took."""
+    takes_levels: bool = True
+    """False if string columns can not be read as codes."""
+    levels: Mapping[str, Any] = MappingProxyType({})
+    """`data.levels.Coder` of the string columns that are read as codes."""
     default_target: str | None = None
     """The target if no other is named: ``y`` of a zarr group, or a `y` given apart."""
     default_weight: str | None = None
@@ -136,6 +144,16 @@ class Store:
 
     def check(self, names: Sequence[str]) -> None:
         """Raise SourceError if these columns do not mean the same in every file."""
+
+    def coded(self, coders: Mapping[str, Any]) -> Store:
+        """The store with these string columns read as codes of their levels, float32."""
+        store = copy(self)
+        store.levels = {**self.levels, **coders}
+        store.columns = tuple(
+            Column(column.name, "float32") if column.name in coders else column
+            for column in self.columns
+        )
+        return store
 
     def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
         """Decoded bytes of one row (mean over rows for sparse stores)."""

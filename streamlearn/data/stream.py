@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from ..errors import SourceError
 from .columns import is_number
 from .from_arrays import ArrayStore
+from .levels import Coder
 from .memory_map import read_exactly
 from .parts import VectorsPart
 from .source import Column, Reader, Store
@@ -91,6 +93,17 @@ class SpooledPart:
         self.folder, self.columns, self.n_rows = folder, columns, n_rows
         self.block_rows, self.categories, self.with_nulls = block_rows, categories, with_nulls
         self.homes = spool_homes(columns)
+        self.coders: Mapping[str, Coder] = {}
+
+    def coded(self, coders: Mapping[str, Coder]) -> SpooledPart:
+        """The part with these columns' codes numbered by their levels."""
+        part = copy(self)
+        part.coders = {**self.coders, **coders}
+        part.columns = tuple(
+            Column(column.name, "float32") if column.name in coders else column
+            for column in self.columns
+        )
+        return part
 
     def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
         return None
@@ -102,6 +115,10 @@ class SpooledPart:
         try:
             for k, j in enumerate(which):
                 self._fill_column(files[self.homes[j][0]], start, stop, j, out[:, k])
+                coder = self.coders.get(self.columns[j].name)
+                if coder is not None:
+                    codes = coder.of_words(self.categories[j])
+                    out[:, k] = codes[out[:, k].astype(np.intp)]
         finally:
             for file in files.values():
                 os.close(file)
@@ -129,6 +146,8 @@ class SpooledPart:
     def values(self, start: int, stop: int, j: int) -> np.ndarray:
         self.fill(start, stop, [j], out := np.empty((stop - start, 1)))
         values, dtype = out[:, 0], self.columns[j].dtype
+        if self.columns[j].name in self.coders:
+            return values
         if j in self.categories:
             names = np.array([*self.categories[j], None], dtype=object)
             return names[values.astype(np.intp)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -99,6 +100,16 @@ class SeriesVector:
             out[run.isna().to_numpy()] = np.nan
         else:
             out[...] = run.to_numpy(dtype=out.dtype, na_value=np.nan)
+
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+        """The rows' categories as (indices, words)."""
+        run = self.series.iloc[start:stop]
+        if self.column.dtype == "dictionary":
+            yield run.cat.codes.to_numpy().astype(np.intp), run.cat.categories.tolist()
+            return
+        seen: dict[Any, int] = {}
+        values = self.values(start, stop).tolist()
+        yield np.array([seen.setdefault(v, len(seen)) for v in values], np.intp), list(seen)
 
     def values(self, start: int, stop: int) -> np.ndarray:
         run = self.series.iloc[start:stop]

@@ -25,6 +25,7 @@ class ZarrStore(Store):
     """A 2-D array or a CSR group, and columns beside it."""
 
     kind = "zarr"
+    takes_levels = False
 
     def __init__(
         self,

@@ -58,8 +58,8 @@ class ScratchStore(Store):
         self.n_rows = int(self.starts[-1])
         self._units = np.cumsum([0, *(sum(b.n_rows for b in part) for part in parts)])
         self._fingerprint = dict(origin.fingerprint())
-        self.passes_before = 1
-        """Reads of the origin that writing this took."""
+        self.passes_before = 1 + origin.passes_before
+        self.levels = origin.levels
 
     def boundaries(self) -> np.ndarray:
         return np.unique(self._units).astype(np.int64)

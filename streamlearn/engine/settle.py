@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..config import format_bytes, get_config
 from ..data.from_dask import DaskStore, partition_store
 from ..data.source import Store
@@ -79,7 +81,7 @@ def _write_table(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
 def _write_stream(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
     """Batches that come once."""
     written = spool_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
-    written.passes_before = 1  # type: ignore[attr-defined]
+    written.passes_before = 1
     return written
 
 
@@ -89,9 +91,14 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> S
     folder = str(scratch.subfolder("collection"))
     engine = open_engine(scheduler, _partitions_in_flight(dataset))
     try:
-        origin = [column.name for column in store.columns], store.known
         parts = map_partitions(
-            engine, store.partitions, "write-partition", _write_partition, origin, ask, folder
+            engine,
+            store.partitions,
+            "write-partition",
+            _write_partition,
+            _origin(store),
+            ask,
+            folder,
         )
     finally:
         engine.close()
@@ -99,6 +106,11 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> S
     if written.n_rows == 0:
         raise SourceError(f"the {store.kind} has no rows in its {len(store.partitions)} partitions")
     return written
+
+
+def _origin(store: Any) -> tuple[Any, ...]:
+    """What a task must know of the collection: names, lengths and levels of its columns."""
+    return [column.name for column in store.columns], store.known, store.levels
 
 
 def _partitions_in_flight(dataset: Any) -> int:
@@ -121,13 +133,44 @@ def _partitions_in_flight(dataset: Any) -> int:
 
 def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str) -> list[Block]:
     """Task: one partition, which arrives computed, to one file."""
-    names, n_known = origin
-    store = partition_store(block, names)
+    names, n_known, levels = origin
+    store = partition_store(block, names, levels)
     if n_known is not None and store.n_rows != n_known[number]:
         raise SourceError(
             f"partition {number} has {store.n_rows} rows, {n_known[number]} were announced"
         )
     return write_rows(store, 0, store.n_rows, ask, folder)
+
+
+def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
+    """One read of a collection that is not settled: a task a partition, merged in their order.
+
+    `source` is a dataset, or a column of one, over a `DaskStore`; `fold` is mergeable.
+    """
+    dataset = source.dataset
+    store = dataset.store
+    engine = open_engine(get_config().scheduler, _partitions_in_flight(dataset))
+    try:
+        how = engine.share((fold, source.name, dataset.weight))
+        origin = _origin(store)
+        states = map_partitions(engine, store.partitions, name, _fold_partition, origin, how)
+    finally:
+        engine.close()
+    merged = states[0]
+    for state in states[1:]:
+        merged = fold.merge(merged, state)
+    return fold.finish(merged)
+
+
+def _fold_partition(block: Any, number: int, origin: Any, how: Any) -> Any:
+    """Task: the state of one partition."""
+    fold, name, weight = how
+    store = partition_store(block, origin[0])
+    state = fold.start()
+    if store.n_rows:
+        reader = store.open((), name, weight, np.dtype(np.float32))
+        state = fold.step(state, reader.read(0, store.n_rows))
+    return state
 
 
 def map_partitions(

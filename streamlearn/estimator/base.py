@@ -32,6 +32,11 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         _state() -> tree                    what `_decision_chunk` needs, as a plain tree
         _restore(tree) -> None              the inverse, on an estimator with the same parameters
 
+    A family that is a sum of terms also has ``_explain_chunk(chunk) -> (m, p)`` or (m, p, K): what
+    each adds to the decision.  One with a parameter `calibration` (None, "sigmoid" or "isotonic")
+    has its decisions calibrated on held-out rows: `calibration_` is there when probabilities are
+    asked for.
+
     Everything else is here: parameters, inputs, names, labels, plan, checkpoint, certificate,
     prediction over arrays, datasets and dask collections, scores, saving.
     """
@@ -39,6 +44,10 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {}
     _accepts_sparse = False
     """True in families whose kernels take Csr chunks."""
+    _accepts_missing = False
+    """True if NaN may be among the features; `_has_level` (p,) bool then says where it may be."""
+    _accepts_levels = False
+    """True in families that take columns of categories, as the numbers of their levels."""
 
     def _sample_rows(self, dataset) -> int:
         """Rows of a seeded sample that `_fit` wants as a fifth argument, a coded `Chunk`; 0 = none.
@@ -97,7 +106,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         path : path or URL
             ``*.zarr`` gives zarr, anything else a folder of parquet files; complete when it holds
             ``_SUCCESS``.
-        what : {"prediction", "decision", "probability"}
+        what : {"prediction", "decision", "probability", "explanation"}
         overwrite : bool
             An existing target is refused unless this is True.
         """
@@ -117,6 +126,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = self._accepts_sparse
+        tags.input_tags.allow_nan = self._accepts_missing
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -153,9 +163,13 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
         raise AttributeError(f"{type(self).__name__} has no probabilities; use decision_function")
 
     def _label(self, decision: np.ndarray) -> np.ndarray:
-        if decision.ndim == 1:
-            return self.classes_[(decision > 0).astype(np.intp)]
-        return self.classes_[decision.argmax(axis=1)]
+        return self.classes_[self._top(decision)]
+
+    def _top(self, decision: np.ndarray) -> np.ndarray:
+        """(m,) codes of the classes predicted; by the probabilities if they were calibrated."""
+        if getattr(self, "calibration_", None) is not None:
+            return self.calibration_.probability(decision).argmax(axis=1)
+        return (decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)
 
     score = StreamEstimator.score  # the mixin's would predict all rows at once
 

@@ -11,13 +11,11 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
-from ..data.order import HashShare, derive_seed
+from ..data.order import HashShare
 from ..engine.settle import settled
+from ..solvers.folds import fold_edges, folds_seed
 from .inputs import open_training
 from .scoring import check_metric, evaluate_models
-
-FOLDS = 0x666F6C6473
-"""Makes the folds' seed unrelated to that of a split the user drew with the same small number."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,8 @@ def cross_validate(
 
     A row's fold is a hash of its number and the seed, so folds need no copy and no index.  Each
     candidate is trained on each fold with its own reads, within the memory budget; all candidates
-    of a fold are scored in one shared read.
+    of a fold are scored in one shared read.  `AdditiveClassifierCV` and `AdditiveRegressorCV` train
+    all candidates on all folds in the same reads, on the same folds for ``random_state=seed``.
 
     Parameters
     ----------
@@ -122,8 +121,7 @@ def cross_validate(
         raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
     started = time.perf_counter()
     opened = open_training(clone(model), dataset, y, sample_weight)
-    edges = np.linspace(0, 1, cv + 1)
-    seed = derive_seed(seed, FOLDS)
+    edges, seed = fold_edges(cv), folds_seed(seed)
     scores, n_passes = np.empty((len(candidates), cv)), 0
     with settled(opened) as rows:
         for fold in range(cv):

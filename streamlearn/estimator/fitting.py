@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sklearn.base import is_classifier
@@ -16,15 +17,21 @@ from ..engine.stopping import orderly_end
 from ..errors import SourceError
 from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
+from ..solvers.calibration import calibrate, score_fold
 from .callbacks import Tasks
 from .certificate import warn_unless_converged
 from .inputs import open_scored, open_training
+from .levels import settle_training
 from .persistence import fitted_tree, restore_fitted
-from .planning import plan_fit, summary_state_bytes
+from .planning import all_needs, plan_fit, summary_state_bytes
+from .predicting import decide
 from .targets import CodedSource
 
 VALIDATION_SEED = 0x76616C6964617465
 """Makes a held-out fraction unrelated to the splits and folds a user draws with small seeds."""
+CALIBRATION_SEED = 0x63616C6962726174
+CALIBRATION_SHARE = 0.1
+"""Of the rows, held out by hash where probabilities come from calibrated decisions."""
 
 
 def fit(
@@ -35,10 +42,11 @@ def fit(
     with ExitStack() as stack:
         stack.enter_context(orderly_end())
         tasks = Tasks(model)
-        dataset = stack.enter_context(settled(open_training(model, X, y, sample_weight)))
+        dataset = settle_training(model, open_training(model, X, y, sample_weight), stack)
         dataset, held_out = hold_out(model, dataset, validation)
         if held_out is not None:
             held_out = stack.enter_context(settled(held_out))
+        dataset, calibration_rows = hold_out_calibration(model, dataset)
         run = stack.enter_context(
             Run(
                 dataset,
@@ -52,7 +60,7 @@ def fit(
         )
         fitted = run.finished
         if fitted is None:
-            train(model, run, dataset, held_out)
+            train(model, run, dataset, held_out, calibration_rows)
             run.finish(fitted_tree(model))
         else:
             restore_fitted(model, fitted)
@@ -60,12 +68,13 @@ def fit(
     warn_unless_converged(type(model).__name__, model.certificate_)
 
 
-def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
+def train(model: Any, run: Any, dataset: Any, held_out: Any, calibration_rows: Any = None) -> None:
     """Summary, checks, the family's own fit, and the certificate with what it cost."""
+    vars(model).pop("calibration_", None)  # of an earlier fit
     wanted = model._sample_rows(dataset)
     read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
     summary = collect_summary(read, dataset, summary_state_bytes(run.plan))
-    check_summary(dataset, summary)
+    check_summary(dataset, summary, missing=model._accepts_missing)
     if is_classifier(model):
         model.classes_ = find_classes(summary.labels)
     elif summary.labels.kind == "string":
@@ -74,11 +83,16 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any) -> None:
             "choose a numeric column, or a classifier"
         )
     classes = getattr(model, "classes_", None)
-    replan(run, model._needs(dataset, summary))
+    replan(run, all_needs(model, dataset, summary))
     validation = None if held_out is None else CodedSource(held_out, classes)
     coded = CodedSource(dataset, classes)
     sample = (coded.code(read.sample().chunk(), dataset.refs()[0]),) if wanted else ()
-    conclude(model, run, model._fit(run, coded, summary, validation, *sample))
+    outcome = model._fit(run, coded, summary, validation, *sample)
+    if calibration_rows is not None:
+        fold = score_fold(partial(decide, model), 1 if len(classes) == 2 else len(classes))
+        histograms = run.fold(fold, CodedSource(calibration_rows, classes), name="calibration")
+        model.calibration_ = calibrate(model.calibration, histograms)
+    conclude(model, run, outcome)
 
 
 def conclude(model: Any, run: Any, outcome: Any) -> None:
@@ -104,7 +118,15 @@ def replan(run: Any, needs: Any) -> None:
         run.replan(plan)
 
 
-def check_summary(dataset: Any, summary: Any) -> None:
+def hold_out_calibration(model: Any, dataset: Any) -> tuple[Any, Any]:
+    """Rows to train on, and those for calibration (None if there is none)."""
+    if getattr(model, "calibration", None) is None:
+        return dataset, None
+    seed, share = CALIBRATION_SEED, CALIBRATION_SHARE
+    return dataset.where_hash(share, 1.0, seed), dataset.where_hash(0.0, share, seed)
+
+
+def check_summary(dataset: Any, summary: Any, *, missing: bool = False) -> None:
     """Refuse data without rows, or with features or targets that are missing or not finite."""
     if summary.n_rows == 0:
         raise SourceError(
@@ -119,7 +141,7 @@ def check_summary(dataset: Any, summary: Any) -> None:
     def place(row: int) -> str:
         return dataset.store.place(row, row + 1)
 
-    summary.require_finite(place)
+    summary.require_finite(place, missing=missing)
     labels = summary.labels
     if labels.first_bad is not None:
         row = labels.first_bad

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from ..data.dataset import Dataset
 from ..data.from_arrays import open_arrays
 from ..data.open import dataset_of, open_dataset
+from .levels import as_trained
 
 UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
 """Kinds of stores whose columns are called x0, x1, ... for want of a name."""
@@ -178,9 +179,11 @@ def match_features(model: Any, dataset: Dataset) -> Dataset:
     trained = getattr(model, "feature_names_in_", None)
     if trained is None or not is_named(dataset):
         check_count(model, dataset.n_features)
-        return dataset
+        return as_trained(model, dataset)
     names = match_names(model, dataset.feature_names)
-    return dataset if list(dataset.feature_names) == names else dataset.select(names)
+    if list(dataset.feature_names) != names:
+        dataset = dataset.select(names)
+    return as_trained(model, dataset)
 
 
 def match_names(model: Any, offered: Sequence[str]) -> list[str]:

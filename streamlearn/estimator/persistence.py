@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.archive import read_archive, write_archive
 from ..errors import ArchiveError
+from ..solvers.calibration import Calibration
 
 FORMAT = 1
 KIND = "streamlearn model"
@@ -102,10 +103,12 @@ def fitted_tree(model: Any) -> dict[str, Any]:
         "classes": getattr(model, "classes_", None),
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
+        "levels": model.levels_,
         "certificate": model.certificate_,
         "history": model.history_,
         "n_passes": model.n_passes_,
         "plan": model.plan_,
+        "calibration": getattr(model, "calibration_", None),
         "state": model._state(),
     }
 
@@ -117,8 +120,11 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
     if tree["feature_names"] is not None:
         model.feature_names_in_ = np.array(tree["feature_names"], dtype=object)
     model.n_features_in_ = tree["n_features"]
+    model.levels_ = {name: list(words) for name, words in tree["levels"].items()}
     model.certificate_ = tree["certificate"]
     model.history_ = tree["history"]
     model.n_passes_ = tree["n_passes"]
     model.plan_ = tree["plan"]
+    if tree.get("calibration") is not None:
+        model.calibration_ = Calibration(*tree["calibration"])
     model._restore(tree["state"])

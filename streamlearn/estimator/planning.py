@@ -11,6 +11,7 @@ from ..engine.plan import Needs, Plan, make_plan
 from ..errors import MemoryBudgetError
 from ..passes.sample import sample_nbytes
 from ..passes.summary import MAX_STATE_BYTES, column_blocks, state_nbytes, step_nbytes_per_row
+from ..solvers.calibration import N_BINS
 from .inputs import open_data
 
 SUMMARY = "summary"
@@ -50,7 +51,7 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
     The summary's state is cut into blocks of columns until it does not keep lanes from running.
     Blocks read only their own columns, so they cost little; lanes would cost every later read.
     """
-    own = model._needs(dataset)
+    own = all_needs(model, dataset)
     lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
     limit, plan = MAX_STATE_BYTES, None
     while plan is None or plan.lanes_in_flight < lanes:
@@ -72,6 +73,19 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
             break
         limit = summary.state_bytes // 2
     return plan
+
+
+def all_needs(model: Any, dataset: Any, summary: Any = None) -> list[Needs]:
+    """What the family's phases cost, and the read that calibrates its decisions."""
+    needs = model._needs(dataset, summary)
+    if getattr(model, "calibration", None) is None:
+        return needs
+    classes = () if summary is None else model.classes_
+    outputs = 1 if len(classes) <= 2 else len(classes)
+    state = 3 * 8 * N_BINS * outputs
+    # decisions, one output's place, bin and weights of each row
+    step = 2 * 8.0 * outputs + 64
+    return [*needs, Needs("calibration", state, step, state)]
 
 
 def summary_state_bytes(plan: Plan) -> int:

@@ -6,6 +6,7 @@ Every way goes through `answer_chunk`, so all give the same numbers.
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold, run_fold
 from .inputs import is_dask, open_features
 
-WHAT = ("prediction", "decision", "probability")
+WHAT = ("prediction", "decision", "probability", "explanation")
 
 
 def decide(model: Any, chunk: Chunk) -> np.ndarray:
@@ -33,6 +34,9 @@ def decide(model: Any, chunk: Chunk) -> np.ndarray:
 
 def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
     """One answer for each row of a chunk."""
+    if what == "explanation":
+        check_finite(model, chunk)
+        return model._explain_chunk(chunk)
     decision = decide(model, chunk)
     if what == "decision":
         return decision
@@ -40,12 +44,16 @@ def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
 
 
 def check_finite(model: Any, chunk: Chunk) -> None:
-    """Refuse NaN and infinity in the features, by column and row."""
+    """Refuse infinity in the features, and NaN where it has no level, by column and row."""
     values = chunk.X.data if isinstance(chunk.X, Csr) else chunk.X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):  # quick: a NaN or an infinity makes the sum one
             return
     bad = ~np.isfinite(values)
+    may_miss = getattr(model, "_has_level", None) if model._accepts_missing else None
+    if may_miss is not None:
+        allowed = may_miss[chunk.X.indices] if isinstance(chunk.X, Csr) else may_miss
+        bad &= ~(np.isnan(values) & allowed)
     if not bad.any():  # the sum itself was too large
         return
     if isinstance(chunk.X, Csr):
@@ -59,8 +67,15 @@ def check_finite(model: Any, chunk: Chunk) -> None:
     if values.ndim == 2 and values.shape[1] < model.n_features_in_:
         column = model._used_columns()[column]  # only these were read
     kind = "NaN" if np.isnan(value) else "infinity"
+    name, where = column_name(model, column), chunk.rows[row]
+    if may_miss is not None and np.isnan(value):
+        raise SourceError(
+            f"Input X contains NaN in column {name}, row {where}, a column that had no missing "
+            "values in training, so what they mean was not learned; fill them in, or train with "
+            "such rows"
+        )
     raise SourceError(
-        f"Input X contains {kind} in column {column_name(model, column)}, row {chunk.rows[row]}; "
+        f"Input X contains {kind} in column {name}, row {where}; "
         "fill or drop such rows first, for example with Dataset.map or sklearn.impute"
     )
 
@@ -79,6 +94,8 @@ def check_what(model: Any, what: str) -> None:
         if not hasattr(model, "_check_probability"):
             raise AttributeError(f"{type(model).__name__} predicts numbers, not probabilities")
         model._check_probability()
+    if what == "explanation" and not hasattr(model, "_explain_chunk"):
+        raise AttributeError(f"{type(model).__name__} is no sum of terms that could be told apart")
 
 
 def answer(model: Any, X: Any, what: str) -> Any:
@@ -94,7 +111,8 @@ def answer(model: Any, X: Any, what: str) -> Any:
     limit = None if dataset.store.in_memory else get_config().memory_budget
     check_size(dataset.n_rows or 0, like, limit)
     fold = Fold(list, partial(_append_answer, model, what, limit), partial(_join, limit))
-    parts = run(model, dataset, fold, name="predict", driver_bytes_per_row=row_bytes(like))
+    size = {"driver_bytes_per_row": row_bytes(like), "row_width": prod(like.shape[1:])}
+    parts = run(model, dataset, fold, name="predict", **size)
     out = np.empty((sum(map(len, parts)), *like.shape[1:]), like.dtype)
     at = 0
     parts.reverse()
@@ -130,6 +148,10 @@ def _join(limit: int | None, a: list, b: list) -> list:
 def empty_answer(model: Any, what: str) -> np.ndarray:
     """An answer without rows: its dtype and width."""
     classes = getattr(model, "classes_", None)
+    if what == "explanation":
+        n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
+        shape = (0, model.n_features_in_)
+        return np.empty(shape if n_outputs == 1 else (*shape, n_outputs))
     if classes is None:
         return np.empty(0)
     if what == "prediction":
@@ -141,7 +163,7 @@ def empty_answer(model: Any, what: str) -> np.ndarray:
 
 def row_bytes(like: np.ndarray) -> int:
     """Bytes of one row of an answer."""
-    return like.dtype.itemsize * (like.shape[1] if like.ndim == 2 else 1)
+    return like.dtype.itemsize * prod(like.shape[1:])
 
 
 def run(
@@ -152,12 +174,14 @@ def run(
     name: str,
     n_models: int = 1,
     driver_bytes_per_row: int = 0,
+    row_width: int = 1,
 ) -> Any:
     """One read of a dataset: here if its rows are in memory, else by the engine."""
     if dataset.store.in_memory and not isinstance(dataset.store, StreamStore):
         return run_fold(fold, dataset.iter_chunks())
     width = len(getattr(model, "classes_", (0, 0)))
     label = f"{type(model).__name__}-{name}"
+    width = max(width, row_width)
     with settled(dataset) as dataset:
         n_rows = dataset.n_rows if dataset.n_rows is not None else 0
         needs = Needs(
@@ -211,7 +235,8 @@ def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) 
                 n_rows = write_blocks(model, X, what, sink, names)
             else:
                 fold = Fold(int, partial(_write_part, model, what, sink, names), _add)
-                n_rows = run(model, X, fold, name="predict_to")
+                width = prod(like.shape[1:])
+                n_rows = run(model, X, fold, name="predict_to", row_width=width)
             sink.commit(n_rows)
         except BaseException:
             sink.abort()
@@ -222,6 +247,12 @@ def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
     """``prediction``, ``decision``; or one column for each class: ``probability_a``, ..."""
     if like.ndim == 1:
         return [what]
+    if what == "explanation":
+        names = getattr(model, "feature_names_in_", None)
+        terms = [f"x{d}" for d in range(model.n_features_in_)] if names is None else names
+        if like.ndim == 2:
+            return [f"{what}_{term}" for term in terms]
+        return [f"{what}_{term}_{label}" for term in terms for label in model.classes_]
     return [f"{what}_{label}" for label in model.classes_]
 
 
@@ -237,7 +268,7 @@ def _write_part(
 
 def write_values(sink: Any, number: int, names: list[str], values: np.ndarray) -> None:
     """One part of answers, a column for each name."""
-    columns = values[:, None] if values.ndim == 1 else values
+    columns = values.reshape(len(values), -1)
     sink.write(number, 0, {name: columns[:, j] for j, name in enumerate(names)})
 
 

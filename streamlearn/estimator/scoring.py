@@ -30,8 +30,8 @@ class Metric:
 
 
 def _correct(model: Any, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    top = decision > 0 if decision.ndim == 1 else decision.argmax(axis=1)
-    return np.array([weight[encode(chunk.y, model.classes_) == top].sum(), weight.sum()])
+    right = encode(chunk.y, model.classes_) == model._top(decision)
+    return np.array([weight[right].sum(), weight.sum()])
 
 
 def _log_loss(model: Any, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..solvers.newton import Evaluation, Lesson, direction
+from ..solvers.lbfgs import Lesson, direction
 from . import selection
 from .objective import Parameters, Point, Problem
 
@@ -150,9 +150,12 @@ def _advance(state: State, trial: Point, tol: float) -> State:
 def _direction(curvature: Any, point: Point, lessons: list[Lesson]) -> tuple[np.ndarray, float]:
     """A direction of ascent (R, p + 1) and its slope."""
     shape = point.at.rows.shape
-    bends = _Flat(curvature, shape, lessons)
-    at = Evaluation(*[x.ravel()[None] for x in (point.at.rows, np.zeros(1), -point.gradient)], None)
-    step = direction(bends, at, 0, lessons).reshape(shape)
+    scale = _scale(curvature, shape, lessons)
+
+    def solve(g: np.ndarray) -> np.ndarray:
+        return scale * curvature.solve(g.reshape(shape)).ravel()
+
+    step = direction(solve, -point.gradient.ravel(), lessons).reshape(shape)
     slope = float((point.gradient * step).sum())
     if slope > 0:
         return step, slope
@@ -161,19 +164,13 @@ def _direction(curvature: Any, point: Point, lessons: list[Lesson]) -> tuple[np.
     return step, float((point.gradient * step).sum())
 
 
-class _Flat:
-    """A curvature as `solvers.newton.direction` asks for it, scaled to the last lesson."""
-
-    def __init__(self, curvature: Any, shape: tuple[int, ...], lessons: list[Lesson]) -> None:
-        self._curvature, self._shape = curvature, shape
-        self._scale = 1.0
-        if lessons:
-            last = lessons[-1]
-            bent = float(last.change @ self.solve(None, 0, last.change))
-            self._scale = last.curvature / bent if bent > 0 else 1.0
-
-    def solve(self, at: Any, k: int, g: np.ndarray) -> np.ndarray:
-        return self._scale * self._curvature.solve(g.reshape(self._shape)).ravel()
+def _scale(curvature: Any, shape: tuple[int, ...], lessons: list[Lesson]) -> float:
+    """What makes the curvature agree with the last lesson in size."""
+    if not lessons:
+        return 1.0
+    last = lessons[-1]
+    bent = float(last.change @ curvature.solve(last.change.reshape(shape)).ravel())
+    return last.curvature / bent if bent > 0 else 1.0
 
 
 def _less(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:

@@ -21,9 +21,14 @@ def value_breakpoints(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def quantile_breakpoints(
-    lo: np.ndarray, hi: np.ndarray, mass: np.ndarray, n_intervals: int, dtype: np.dtype
+    lo: np.ndarray,
+    hi: np.ndarray,
+    mass: np.ndarray,
+    n_intervals: int,
+    dtype: np.dtype,
+    levels: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Breakpoints at equal steps of a histogram's distribution function.
+    """Breakpoints at equal steps of a histogram's distribution function, or at `levels` of it.
 
     Bin i spreads `mass[i]` evenly over [lo[i], hi[i]]; bins ascend and do not overlap.  A bin with
     lo == hi is one value: its mass is capped at 1 / n_intervals of what the caps leave, and its
@@ -42,7 +47,8 @@ def quantile_breakpoints(
     middle = 0.5 * (bottom + top)
     x = np.column_stack([lo, hi]).ravel()
     height = np.column_stack([np.where(single, middle, bottom), np.where(single, middle, top)])
-    t = np.arange(n_intervals + 1) / n_intervals * top[-1]
+    t = np.arange(n_intervals + 1) / n_intervals if levels is None else levels
+    t = t * top[-1]
     k = np.interp(t, np.maximum.accumulate(height.ravel()), x)
     k[0], k[-1] = lo[0], hi[-1]
     return distinct(k, dtype)

@@ -9,6 +9,13 @@ embedding, predictions, the scratch cache) computes from the rounded u, so all a
     j = min(floor u, M - 1),  f = u - j,  g = 1 - f;  the degree + 1 splines from number j on are
     degree 1: g, f      2: g^2/2, (1 + 2f - 2f^2)/2, f^2/2
     degree 3: g^3/6, (3f^3 - 6f^2 + 4)/6, (-3f^3 + 3f^2 + 3f + 1)/6, f^3/6
+
+A missing value has a level of its own: `degree` more breakpoints at +inf, past the last one.  What
+is finite never gets beyond u = M, and a missing value, handed over as +inf, is at u = M + degree:
+none of the splines there is met by any finite value, and they sum to 1 like the others, so every
+pass over splines serves missing values as it is.
+
+Columns of another `kind` map to the same u; `numeric.fourier` makes their functions of it.
 """
 
 from __future__ import annotations
@@ -32,8 +39,12 @@ ENDS = POLYNOMIALS.sum(2)
 """[p, a]: the a-th active spline of degree p at f = 1."""
 
 
+SPLINE, LEVELS, COSINE, TRIGONOMETRIC, HERMITE = range(5)
+"""Kinds of columns.  LEVELS: categories, a breakpoint at each code, penalised one by one."""
+
+
 class Bases(NamedTuple):
-    """The spline basis of every column."""
+    """The basis of every column: splines, or functions that are nowhere 0."""
 
     knots: np.ndarray
     """(sum_d (M_d + 1),) float64 breakpoints, strictly ascending within a column."""
@@ -45,6 +56,29 @@ class Bases(NamedTuple):
     """(p + 1,) intp: column d's coefficients are ``first[d]:first[d + 1]``; none if constant."""
     prepared: bool
     """True: X already holds the coordinates u (float32)."""
+    kind: np.ndarray
+    """(p,) intp, `SPLINE` to `HERMITE`."""
+
+    @property
+    def dense(self) -> bool:
+        """Whether some columns have functions that are not splines."""
+        return bool((self.kind >= COSINE).any())
+
+    @property
+    def nowhere_zero(self) -> np.ndarray:
+        """(dim,) bool: coefficients of functions that every row meets."""
+        width = np.diff(self.first)
+        dense = np.repeat(self.kind >= COSINE, width)
+        last = self.first[1:][self.has_missing & (width > 0)] - 1
+        dense[last] = False
+        return dense
+
+    @property
+    def has_missing(self) -> np.ndarray:
+        """(p,) bool: the columns with a level for missing values."""
+        last = np.maximum(self.first_knot[1:] - 1, 0)
+        some = np.diff(self.first_knot) > 1
+        return some & np.isposinf(self.knots[last] if len(self.knots) else np.zeros(len(last)))
 
     @property
     def dim(self) -> int:
@@ -61,7 +95,8 @@ class Columns(NamedTuple):
     """`Bases` as the kernels take them: the map in the arithmetic of X, padded for `simd`."""
 
     knots: np.ndarray
-    """Column d's breakpoints from ``at[d]`` on, then +inf up to ``at[d + 1]``."""
+    """Column d's breakpoints from ``at[d]`` on, then +inf up to ``at[d + 1]``; NaN, which no value
+    reaches, if +inf is a breakpoint of its own."""
     inverse: np.ndarray
     """1 / (k_{j+1} - k_j) at the same places; 0 at the last breakpoint and after it."""
     at: np.ndarray
@@ -71,24 +106,44 @@ class Columns(NamedTuple):
     prepared: bool
 
 
-def make_bases(breakpoints: Sequence[np.ndarray], degrees: np.ndarray | Sequence[int]) -> Bases:
-    """Bases from each column's strictly ascending breakpoints; fewer than two mean: constant."""
+def make_bases(
+    breakpoints: Sequence[np.ndarray],
+    degrees: np.ndarray | Sequence[int],
+    kinds: np.ndarray | Sequence[int] | None = None,
+    n_functions: int = 0,
+) -> Bases:
+    """Bases from each column's strictly ascending breakpoints; fewer than two mean: constant.
+
+    `kinds` default to splines; columns of other bases have `n_functions` and a degree of 1.
+    Breakpoints that end in `with_missing`'s +inf give a level for missing values.
+    """
     degree = np.asarray(degrees, dtype=np.intp)
+    kind = np.zeros(len(degree), np.intp) if kinds is None else np.asarray(kinds, np.intp)
     knots = [np.asarray(k, dtype=np.float64) for k in breakpoints]
     for d, k in enumerate(knots):
-        if len(k) > 1 and not (np.isfinite(k).all() and (np.diff(k) > 0).all()):
+        finite = k[np.isfinite(k)]
+        rest = k[len(finite) :]
+        if len(k) > 1 and not ((np.diff(finite) > 0).all() and np.isposinf(rest).all()):
             raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {k}")
     if len(degree) != len(knots) or ((degree < 1) | (degree > 3)).any():
         raise ValueError(f"{len(knots)} columns need degrees between 1 and 3, got {degrees}")
     size = np.array([len(k) for k in knots], dtype=np.intp)
-    n_bases = np.where(size > 1, size - 1 + degree, 0)
+    missing = np.array([len(k) > 1 and bool(np.isposinf(k[-1])) for k in knots], bool)
+    n_bases = np.where(kind >= COSINE, n_functions + missing, size - 1 + degree)
+    n_bases = np.where(size > 1, n_bases, 0)
     return Bases(
         np.concatenate([np.empty(0), *knots]),
         np.concatenate([[0], np.cumsum(size)]).astype(np.intp),
         degree,
         np.concatenate([[0], np.cumsum(n_bases)]).astype(np.intp),
         False,
+        kind,
     )
+
+
+def with_missing(breakpoints: np.ndarray, degree: int) -> np.ndarray:
+    """Breakpoints of a column that has a level for missing values too."""
+    return np.append(breakpoints, np.full(degree, np.inf))
 
 
 def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
@@ -98,7 +153,8 @@ def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
     at = np.concatenate([[0], np.cumsum(room)])
     column = np.repeat(np.arange(len(size)), size)
     place = at[column] + np.arange(len(bases.knots)) - bases.first_knot[column]
-    knots, inverse = np.full(at[-1], np.inf, dtype), np.zeros(at[-1], dtype)
+    rest = np.where(bases.has_missing, np.nan, np.inf).astype(dtype)
+    knots, inverse = np.repeat(rest, room), np.zeros(at[-1], dtype)
     knots[place] = bases.knots
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         gap = knots[place + 1 - (place + 1 == at[-1])] - knots[place]
@@ -142,7 +198,7 @@ class Coordinates:
     """The map of all columns as a `Convert`: a reader then gives chunks of coordinates."""
 
     def __init__(self, bases: Bases) -> None:
-        self.bases = bases
+        self.bases, self._may_miss = bases, bases.has_missing
         self._columns: dict[np.dtype, Columns] = {}
 
     def __reduce__(self) -> tuple:
@@ -152,6 +208,7 @@ class Coordinates:
         self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int
     ) -> None:
         dtype = columns[0].dtype
+        columns = [self._present(x, d) for x, d in zip(columns, which, strict=True)]
         if dtype not in self._columns:
             self._columns[dtype] = as_columns(self.bases, dtype)
         for i in range(0, len(which), AT_ONCE):
@@ -159,6 +216,14 @@ class Coordinates:
             d[: len(values)] = which[i : i + AT_ONCE]
             values += (AT_ONCE - len(values)) * values[:1]
             map_columns(values, d, self._columns[dtype], out, at)
+
+    def _present(self, values: np.ndarray, d: int) -> np.ndarray:
+        """The values, missing ones as +inf where column d has a level for them."""
+        if not self._may_miss[d] or not np.isnan(values).any():
+            return values
+        values = np.where(np.isnan(values), values.dtype.type(np.inf), values)
+        values.flags.writeable = False  # as all values come here: one specialisation
+        return values
 
 
 @kernel
@@ -171,8 +236,9 @@ def coordinate(x, columns, d):
     while 2 * step <= m:
         step *= 2
     while step > 0:
-        trial = j + step
-        j = trial if trial <= m and x >= columns.knots[a + np.uintp(trial)] else j
+        # no branch: which half it is cannot be predicted
+        trial = min(j + step, m)
+        j = trial if x >= columns.knots[a + np.uintp(trial)] else j
         step //= 2
     place = a + np.uintp(j)
     kind = columns.knots.dtype.type
@@ -204,22 +270,20 @@ def basis_values(u, n_intervals, degree, phi):
 
 
 def evaluate(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
-    """All splines of column d at the values x, in the dtype of x: (len(x), n_d) float64.
+    """All functions of column d at the values x, in the dtype of x: (len(x), n_d) float64.
 
-    The reference the kernels are tested against; meant for plots and tables, not for rows.
+    NaN is missing.  The reference the kernels are tested against; for plots and tables, not rows.
     """
     x = np.ascontiguousarray(x, np.float32 if np.asarray(x).dtype == np.float32 else np.float64)
     n = int(bases.first[d + 1] - bases.first[d])
     out = np.zeros((len(x), n))
     if n == 0:
         return out
-    u = np.empty(len(x), np.float32)
-    if bases.prepared:
-        u[:] = x
-    else:
-        columns = as_columns(select_columns(bases, [d]), x.dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
-            coordinate_column(x, len(x), columns, 0, u)
+    u = coordinates_of(bases, d, x)
+    if bases.kind[d] >= COSINE:
+        from .fourier import functions_at
+
+        return functions_at(bases, d, u)
     degree = int(bases.degree[d])
     j = np.minimum(u.astype(np.intp), bases.n_intervals[d] - 1)
     powers = (u.astype(np.float64) - j)[:, None] ** np.arange(degree + 1)
@@ -228,23 +292,26 @@ def evaluate(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
     return out
 
 
+def coordinates_of(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
+    """(len(x),) float32 coordinates of values of column d, which has breakpoints."""
+    u = np.empty(len(x), np.float32)
+    if bases.prepared:
+        u[:] = x
+    else:
+        x = np.where(np.isnan(x), x.dtype.type(np.inf), x)
+        columns = as_columns(select_columns(bases, [d]), x.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            coordinate_column(x, len(x), columns, 0, u)
+    return u
+
+
 def select_columns(bases: Bases, chosen: Sequence[int]) -> Bases:
     """The bases of some columns, in this order."""
     knots = [bases.knots[slice(*bases.first_knot[d : d + 2])] for d in chosen]
-    return make_bases(knots, bases.degree[chosen])._replace(prepared=bases.prepared)
-
-
-def mean_basis(
-    bases: Bases, d: int, lo: np.ndarray, hi: np.ndarray, mass: np.ndarray
-) -> np.ndarray:
-    """Mean of column d's splines over a histogram: `mass[i]` spread evenly over [lo[i], hi[i]].
-
-    A value with a mass of its own has lo == hi.  Eight points a bin: the error is below that of the
-    histogram itself.
-    """
-    points = (np.arange(8) + 0.5) / 8
-    lo, hi, mass = (np.asarray(a, dtype=np.float64)[:, None] for a in (lo, hi, mass))
-    x = lo * (1 - points) + hi * points
-    phi = evaluate(bases, d, x.ravel())
-    share = np.broadcast_to(mass / (8 * mass.sum()), x.shape).ravel()
-    return share @ phi
+    n_functions = [
+        int(bases.first[d + 1] - bases.first[d] - bases.has_missing[d])
+        for d in chosen
+        if bases.kind[d] >= COSINE and bases.first[d + 1] > bases.first[d]
+    ]
+    made = make_bases(knots, bases.degree[chosen], bases.kind[chosen], max(n_functions, default=0))
+    return made._replace(prepared=bases.prepared)

@@ -55,10 +55,16 @@ def _split(x):
 @register_jitable
 def decay(a):
     """exp(-a) for a >= 0; exp(-700) beyond a = 700."""
-    a = min(a, 700.0)
-    t = -a * INVERSE_LN2 + MAGIC
+    return exponential(-a)
+
+
+@register_jitable
+def exponential(x):
+    """exp(x); that of -700 or 700 beyond them."""
+    x = max(min(x, 700.0), -700.0)
+    t = x * INVERSE_LN2 + MAGIC
     k = t - MAGIC
-    r = (-a - k * LN2_HIGH) - k * LN2_LOW
+    r = (x - k * LN2_HIGH) - k * LN2_LOW
     p = 1.0 / 479001600.0
     p = p * r + 1.0 / 39916800.0
     p = p * r + 1.0 / 3628800.0
@@ -100,7 +106,7 @@ def log1p_unit(e):
 
 
 @register_jitable
-def log_unit(u):
-    """log(u) for 0 <= u <= 1; the smallest normal number stands for 0."""
+def log_of(u):
+    """log(u) for u >= 0; the smallest normal number stands for 0."""
     m, k = split(max(u, TINY))
     return twice_artanh((m - 1.0) / (m + 1.0)) + k * (LN2_HIGH + LN2_LOW)

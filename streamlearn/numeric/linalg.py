@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
@@ -15,3 +17,33 @@ def solve_spd(upper: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     # LAPACK wants columns: the transposed view of a C-ordered upper triangle is a lower one.
     factor = cho_factor(upper.T, lower=True, overwrite_a=True, check_finite=False)
     return cho_solve(factor, rhs, check_finite=False)
+
+
+def conjugate_gradients(
+    times: Callable[[np.ndarray], np.ndarray],
+    precondition: Callable[[np.ndarray], np.ndarray],
+    rhs: np.ndarray,
+    *,
+    tol: float,
+    most: int,
+) -> np.ndarray:
+    """x with A x near rhs, A positive definite and known by its products.
+
+    Stops after `most` products, or when the residual in the metric of the preconditioner, an
+    approximate inverse of A, is `tol` of what it was (Nocedal & Wright 2006, algorithm 5.3).
+    """
+    x, r = np.zeros_like(rhs), rhs.copy()
+    z = precondition(r)
+    d, rho = z.copy(), float(r @ z)
+    goal = tol**2 * rho
+    for _ in range(most):
+        if not rho > goal:
+            break
+        q = times(d)
+        size = rho / float(d @ q)
+        x += size * d
+        r -= size * q
+        z = precondition(r)
+        before, rho = rho, float(r @ z)
+        d = z + (rho / before) * d
+    return x

@@ -11,6 +11,10 @@ Few-valued columns are degree 1 with a breakpoint a value, so the same formula i
 penalty on ranks.  A binary column is always of order 1: with any reference that sums to 1 its
 penalty is 1/2 (w_1 - w_0)^2, the half square of its one free coefficient.
 
+Categories have no order: P = I, which shrinks the rare ones most.  Functions that are not splines
+have a diagonal P (`fourier.derivative_weights`).  A level for missing values has no neighbours
+either: its penalty is half its square, beside that of the others.
+
 P is positive definite, so L = P^-1 exists and a dual step of delta changes w by delta L (Phi - c).
 With P = R'R the explicit features are Psi = R^-T (Phi - c).
 """
@@ -21,7 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bsplines import Bases, evaluate
+from .bsplines import COSINE, ENDS, LEVELS, SPLINE, Bases
+from .fourier import derivative_weights
+from .means import mean_functions
 
 
 class Roughness(NamedTuple):
@@ -54,16 +60,17 @@ def make_roughness(bases: Bases, order: int, scale: str = "integral") -> Roughne
     """Penalties of this order (0 to 2) and scale ("integral" or "paper") for every column."""
     stacks: dict[str, list[np.ndarray]] = {"P": [], "L": [], "R": []}
     table = np.zeros(len(bases.degree), dtype=np.intp)
-    seen: dict[tuple[int, int], int] = {}
+    seen: dict[tuple[int, ...], int] = {}
     size = 0
-    n_bases = np.diff(bases.first)
+    n_bases, missing = np.diff(bases.first), bases.has_missing
     for d, n_intervals in enumerate(bases.n_intervals):
         n = int(n_bases[d])
         if n == 0:
             continue
-        key = (n, int(n_intervals))
+        kind, degree = int(bases.kind[d]), int(bases.degree[d])
+        key = (n, int(n_intervals), kind, degree * int(missing[d]))
         if key not in seen:
-            R = psi_factor(n, int(n_intervals), order, scale)
+            R = column_factor(*key, order, scale)
             inverse = np.linalg.inv(R)
             for name, matrix in (("P", R.T @ R), ("L", inverse @ inverse.T), ("R", R)):
                 stacks[name].append(np.ascontiguousarray(matrix).ravel())
@@ -74,8 +81,34 @@ def make_roughness(bases: Bases, order: int, scale: str = "integral") -> Roughne
     return Roughness(P, L, R, table, np.array(bases.first, dtype=np.intp))
 
 
+def column_factor(
+    n: int, n_intervals: int, kind: int, missing: int, order: int, scale: str
+) -> np.ndarray:
+    """The square R of a column of any kind; `missing`: the last so many are the missing level's."""
+    own = n - missing
+    if kind == SPLINE:
+        block = psi_factor(own, n_intervals - missing, order, scale)
+    elif kind == LEVELS:
+        block = np.eye(own)
+    else:
+        if order == 0:
+            raise ValueError(
+                "penalty_order=0 is for splines; a basis of cosines or Hermite polynomials needs "
+                "1 or 2, without which its curves are not smooth"
+            )
+        block = np.diag(np.sqrt(derivative_weights(kind, own, order, scale)))
+    R = np.zeros((n, n))
+    R[:own, :own] = block
+    # the level is phi'w of the splines there: this charges half its square, for any degree
+    phi = ENDS[missing][1 : missing + 1] if kind < COSINE and missing else np.ones(1)
+    R[range(own, n), range(own, n)] = np.linalg.norm(phi)
+    return R
+
+
 def psi_factor(n: int, n_intervals: int, order: int, scale: str = "integral") -> np.ndarray:
     """The square R with P = R'R of one column; "integral": its last r rows are polynomials."""
+    if n == 1:  # one value, beside a level for missing ones
+        return np.eye(1)
     binary = n == 2
     r = 1 if binary else min(order, n - 1)
     if scale == "paper":
@@ -91,11 +124,7 @@ def psi_factor(n: int, n_intervals: int, order: int, scale: str = "integral") ->
 
 def reference_at_zero(bases: Bases) -> np.ndarray:
     """Phi(0), (dim,): the reference of sparse columns."""
-    zero = np.zeros(1)
-    raw = bases._replace(prepared=False)
-    return np.concatenate(
-        [np.empty(0), *(evaluate(raw, d, zero)[0] for d in range(len(bases.degree)))]
-    )
+    return mean_functions(bases, [(np.zeros(1), np.zeros(1), np.ones(1))] * len(bases.degree))
 
 
 def make_reference(roughness: Roughness, c: np.ndarray) -> Reference:

@@ -53,6 +53,8 @@ class ColumnSummary:
     bin_counts: np.ndarray
     first_bad: int | None
     """First physical row with NaN or infinity."""
+    levels: tuple[str, ...] | None = None
+    """Of categories: their names; `values` are their numbers, rare and unknown ones are missing."""
 
     def cdf(self) -> Cdf:
         """The distribution in pieces (lo, hi, mass), as `numeric.breakpoints` takes it."""
@@ -111,9 +113,17 @@ class Summary:
         """Whether the rows are sorted by target."""
         return OrderBias(False, 0.0, "") if self.labels is None else self.labels.order_bias
 
-    def require_finite(self, place: Callable[[int], str]) -> None:
-        """Raise `SourceError` if a feature holds NaN or infinity; `place(row)` says where."""
-        bad = [column for column in self.columns if column.first_bad is not None]
+    def require_finite(self, place: Callable[[int], str], *, missing: bool = False) -> None:
+        """Raise `SourceError` if a feature holds NaN or infinity; `place(row)` says where.
+
+        With `missing` NaN is let pass; in categories it always is.
+        """
+        bad = [
+            column
+            for column in self.columns
+            if column.infinite or (column.first_bad is not None and not missing)
+            if column.levels is None
+        ]
         if not bad:
             return
         first = bad[0]
@@ -141,7 +151,7 @@ def _block_fold(dataset: Any, names: tuple[str, ...], target: str | None) -> Fol
         partial(_start, len(names), dataset.weight is not None, target is not None),
         partial(_step, starts, target),
         _merge,
-        partial(_finish, names, len(starts), target),
+        partial(_finish, names, len(starts), target, getattr(dataset, "levels", {})),
     )
 
 
@@ -238,17 +248,23 @@ def _merge(a: State, b: State) -> State:
     return a
 
 
-def _finish(names: tuple[str, ...], n_refs: int, target: str | None, state: State) -> Summary:
+def _finish(
+    names: tuple[str, ...],
+    n_refs: int,
+    target: str | None,
+    levels: dict[str, tuple[str, ...]],
+    state: State,
+) -> Summary:
     columns = state["columns"]
     return Summary(
         n_rows=state["n_rows"],
         total_weight=state["total_weight"],
-        columns=tuple(_column(columns, j, name) for j, name in enumerate(names)),
+        columns=tuple(_column(columns, j, name, levels.get(name)) for j, name in enumerate(names)),
         labels=None if target is None else finish_labels(state["labels"], target, n_refs),
     )
 
 
-def _column(state: State, j: int, name: str) -> ColumnSummary:
+def _column(state: State, j: int, name: str, levels: tuple[str, ...] | None) -> ColumnSummary:
     count = state["weight"][j]
     number = int if state["bins"].dtype.kind == "i" else float
     values = value_counts = None
@@ -275,4 +291,5 @@ def _column(state: State, j: int, name: str) -> ColumnSummary:
         bins=bins,
         bin_counts=bin_counts,
         first_bad=None if state["bad_row"][j] == NO_ROW else int(state["bad_row"][j]),
+        levels=levels,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 MAX_COLUMNS = 40
 MAX_CLASSES = 12
+MAX_LEVELS = 6
 _HEADER = (
     *("column", "missing", "distinct", "zeros"),
     *("min", "25 %", "median", "75 %", "max", "mean", "std"),
@@ -23,6 +24,7 @@ def format_summary(summary: Any) -> str:
     lines = [f"{summary.n_rows:,} rows{weights}, {len(summary.columns)} columns", ""]
     lines += _column_table(summary.columns)
     lines += _missing_lines(summary)
+    lines += [_levels_line(column) for column in summary.columns if column.levels is not None]
     if any(column.values is None for column in summary.columns):
         lines.append("Quantiles are within 1/32 of the value; min and max are exact.")
     if summary.labels is not None:
@@ -60,7 +62,7 @@ def _row(column: Any) -> tuple[str, ...]:
     distinct = "> 256" if column.values is None else str(len(column.values))
     total = column.count + column.missing + column.infinite
     numbers: list[str] = []
-    if column.count:
+    if column.count and column.levels is None:
         q = column.quantile([0.25, 0.5, 0.75])
         spread = column.variance**0.5
         numbers = [_number(x) for x in (column.min, *q, column.max, column.mean, spread)]
@@ -68,7 +70,7 @@ def _row(column: Any) -> tuple[str, ...]:
         name,
         _share(column.missing + column.infinite, total),
         distinct,
-        _share(column.zeros, total),
+        _share(column.zeros if column.levels is None else 0, total),
         *(numbers or ["-"] * 7),
     )
 
@@ -86,6 +88,19 @@ def _missing_lines(summary: Any) -> list[str]:
                 f"{what} values in {_plural(len(columns), 'column')}: {_worst(columns, count)}."
             )
     return lines or ["No missing or infinite values."]
+
+
+def _levels_line(column: Any) -> str:
+    """The most frequent levels of a column of categories."""
+    counts = dict(zip(column.values.tolist(), column.value_counts.tolist(), strict=True))
+    total = column.count + column.missing
+    shown = [
+        f"{word} {_share(counts.get(float(code), 0), total)}"
+        for code, word in enumerate(column.levels[:MAX_LEVELS])
+    ]
+    more = ", ..." if len(column.levels) > MAX_LEVELS else ""
+    what = _plural(len(column.levels), "level")
+    return f"{column.name!r} has {what}: {', '.join(shown)}{more}; missing: all others."
 
 
 def _worst(columns: list[Any], count: Callable[[Any], float]) -> str:

@@ -17,9 +17,12 @@ directions, as in L-BFGS with H^-1 to start from (Nocedal & Wright 2006, algorit
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from .lbfgs import Lesson, direction, learn
 
 SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises, which a step must bring (Armijo)."""
@@ -27,8 +30,6 @@ SHORTEST = 1e-6
 """A problem whose step had to be cut below this stands still: rounding is in the way.  So does one
 whose gap is at the level of rounding and falls no more."""
 SLOW = 0.1
-PAIRS = 10
-"""Steps of slow progress that correct a direction."""
 NEAR = 1.0
 """Relative gap above which the curvature still changes too much for a step to teach anything."""
 
@@ -87,11 +88,13 @@ def newton(
     max_reads: int,
     watch: Callable[[Evaluation, np.ndarray], str] | None = None,
     decrement: float = 0.0,
+    learns_always: bool = False,
 ) -> Solution:
     """Minimise from `theta` until every relative gap is at most `tol`.
 
     `watch(at, gap)` is called after each read and may give a reason to stop.  With `decrement` > 0
     a problem is also done when the next step promises to lower its value by less than that share.
+    With `learns_always` every step corrects the next directions: L-BFGS from the curvature given.
     """
     at = objective.evaluate(theta)
     n_problems, n_reads = len(theta), 1
@@ -109,7 +112,8 @@ def newton(
             reason = f"max_passes={max_reads} reads were made"
             break
         for k in np.flatnonzero(moved & ~done):
-            step[k] = direction(objective, at, k, lessons[k])
+            solve = partial(objective.solve, at, k)
+            step[k] = direction(solve, at.gradient[k], lessons[k])
             slope[k] = at.gradient[k] @ step[k]
             size[k] = 1.0 if slope[k] < 0 else 0.0
             done[k] |= 0 <= -0.5 * slope[k] < decrement * abs(at.value[k])
@@ -127,42 +131,14 @@ def newton(
         level = moved & (gap <= 10 * objective.rounding) & (gap > 0.5 * last)
         slow = ~done & (gap > np.maximum(SLOW * last, tol))
         for k in np.flatnonzero(moved):
-            near = slow[k] and gap[k] < NEAR
-            lessons[k] = _learn(lessons[k], before, at, k) if near else []
+            if learns_always or (slow[k] and gap[k] < NEAR):
+                taught = at.theta[k] - before.theta[k], at.gradient[k] - before.gradient[k]
+                lessons[k] = learn(lessons[k], *taught)
+            else:
+                lessons[k] = []
         if slow.any():
             objective.refine(at)
     return Solution(at, gap, n_reads, reason)
-
-
-class Lesson(NamedTuple):
-    """What a step taught: it changed the gradient by `change`."""
-
-    step: np.ndarray
-    change: np.ndarray
-    curvature: float
-    """step . change."""
-
-
-def _learn(lessons: list[Lesson], before: Evaluation, at: Evaluation, k: int) -> list[Lesson]:
-    """The last lessons with the step just made, if it saw curvature at all."""
-    step, change = at.theta[k] - before.theta[k], at.gradient[k] - before.gradient[k]
-    curvature = float(step @ change)
-    if not curvature > 1e-14 * np.linalg.norm(step) * np.linalg.norm(change):
-        return lessons
-    return [*lessons[1 - PAIRS :], Lesson(step, change, curvature)]
-
-
-def direction(objective: Objective, at: Evaluation, k: int, lessons: list[Lesson]) -> np.ndarray:
-    """-H^-1 g of problem k, H corrected by the lessons so that it agrees with the last one."""
-    g = at.gradient[k].copy()
-    shares = []
-    for lesson in reversed(lessons):
-        shares.append(lesson.step @ g / lesson.curvature)
-        g -= shares[-1] * lesson.change
-    d = objective.solve(at, k, g)
-    for lesson, share in zip(lessons, reversed(shares), strict=True):
-        d += (share - lesson.change @ d / lesson.curvature) * lesson.step
-    return -d
 
 
 def _shorter(before: np.ndarray, after: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -5,20 +5,25 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from streamlearn.additive import kernels as ker
 from streamlearn.additive import (
+    dual_epochs,
     kernels_csr,
     kernels_dense,
     kernels_dual,
     kernels_dual_linear,
-    kernels_dual_step,
     kernels_gram,
 )
+from streamlearn.additive import kernels as ker
+from streamlearn.additive.dual_epochs import DualEpochs, DualState, find_shape
+from streamlearn.additive.kernels_dual_linear import POINTS, RAMPS, TABLES
+from streamlearn.additive.kernels_dual_step import dual_rule, dual_step
 from streamlearn.additive.kernels_loss import loss_code
 from streamlearn.data.source import Csr
 from streamlearn.numeric.bsplines import as_columns, evaluate, make_bases
 from streamlearn.numeric.losses import (
+    EpsilonInsensitive,
     Hinge,
+    Huber,
     LogLoss,
     SquaredError,
     SquaredHinge,
@@ -31,7 +36,7 @@ from streamlearn.numeric.rows import flat_rows
 RNG = np.random.default_rng(0)
 M = 301
 LOSSES = [LogLoss(), SquaredHinge(), Hinge(), SquaredError()]
-DUALS = [Hinge(), SquaredHinge(), LogLoss()]
+DUALS = [Hinge(), SquaredHinge(), LogLoss(), EpsilonInsensitive(0.2), Huber(0.4)]
 
 
 def name(loss):
@@ -54,9 +59,9 @@ def phi_of(X, bases):
     return np.hstack([evaluate(bases, d, X[:, d]) for d in range(X.shape[1])])
 
 
-def sparse_data(degrees=(1, 2, 3, 1, 1)):
+def sparse_data(degrees=(1, 2, 3, 1, 1), low=-0.2):
     X = sp.random(M, 5, density=0.4, random_state=1, format="csr")
-    bases = make_bases([np.linspace(-0.2, 1, 8)] * 4 + [[0.0]], degrees)
+    bases = make_bases([np.linspace(low, 1, 8)] * 4 + [[0.0]], degrees)
     return Csr(X.data, X.indices, X.indptr.astype(np.int64), 5), X.toarray(), bases
 
 
@@ -222,11 +227,10 @@ def test_gram_adds_up_over_chunks_and_right_hand_side_is_optional():
 
 def new_state(loss, n_classes, dim, m=M):
     width = n_classes * (2 if isinstance(loss, LogLoss) else 1)
-    return ker.DualState(
+    return DualState(
         np.zeros((m, width), np.float32),
         np.zeros((n_classes, dim)),
         np.zeros(n_classes),
-        np.zeros((n_classes, 2)),
     )
 
 
@@ -237,33 +241,74 @@ def plain_epoch(A, loss, problem, y, weight, order, state):
         if weight[i] == 0:
             continue
         psi = times(rough.L, rough, A[i : i + 1])[0]
-        z = y[i] * (state.b[0] + A[i] @ state.W[0])
+        f = state.b[0] + A[i] @ state.W[0]
         norm = problem.intercept_scaling**2 + A[i] @ psi
-        step = kernels_dual_step.STEPS[type(loss)]
-        delta, _ = step(problem.C * weight[i], state.alpha, i, 0, 1, z, norm)
-        state.W[0] += delta * y[i] * psi
-        state.b[0] += delta * y[i] * problem.intercept_scaling**2
+        C = problem.C * weight[i]
+        delta = dual_step(dual_rule(loss), C, state.alpha, i, 0, 1, y[i], f, norm)
+        state.W[0] += delta * psi
+        state.b[0] += delta * problem.intercept_scaling**2
+
+
+def visit(X, bases, loss, problem, y, weight, order, state):
+    """One epoch over rows in any form."""
+    if not bases.prepared:
+        X, bases = ker.coordinates_rows(X, bases, "C"), bases._replace(prepared=True)
+    DualEpochs(X, bases, loss, problem, y, weight, state).visit([order])
+
+
+@pytest.mark.parametrize(("order", "scale", "kind"), [
+    (0, "integral", POINTS), (0, "paper", POINTS), (1, "integral", RAMPS), (1, "paper", RAMPS),
+    (2, "integral", TABLES),
+])  # fmt: skip
+@pytest.mark.parametrize("sparse", [False, True])
+def test_shapes_of_tables_are_found(order, scale, kind, sparse):
+    knots = [np.linspace(0, 1, 9), np.arange(2.0), np.arange(5.0), [4.0]]
+    bases = make_bases([np.asarray(k) for k in knots], [1] * 4)
+    rough = make_roughness(bases, order, scale)
+    reference = make_reference(rough, reference_at_zero(bases))
+    problem = ker.DualProblem(rough, reference, 1.0, 1.0)
+    shape = find_shape(bases, problem, sparse)
+    kind = TABLES if sparse and kind == POINTS else kind
+    assert shape.kind == kind
+    if kind != TABLES:
+        block = slice(*bases.first[:2])
+        L = shape.scale[0] * (np.eye(9) if kind == POINTS else np.minimum.outer(range(9), range(9)))
+        a, c = RNG.random(9), reference.c[block]
+        a -= a.mean()
+        exact = rough.L[rough.table[0] :][:81].reshape(9, 9)
+        assert a @ L @ a == pytest.approx(a @ exact @ a, rel=1e-12)
+        if not sparse:
+            np.testing.assert_allclose(shape.t[block], L @ c, atol=1e-12)
+    shifted = make_bases([np.linspace(-1, 1, 8)], [1])
+    rough = make_roughness(shifted, order, scale)
+    reference = make_reference(rough, reference_at_zero(shifted))
+    problem = ker.DualProblem(rough, reference, 1.0, 1.0)
+    assert find_shape(shifted, problem, True).kind == TABLES  # 0 is in the middle
 
 
 @pytest.mark.parametrize("loss", DUALS, ids=name)
-@pytest.mark.parametrize("degrees", [(1,) * 6, (1, 3, 1, 1, 2, 1)], ids=["linear", "mixed"])
-def test_dual_epoch_is_the_plain_one(loss, degrees):
+@pytest.mark.parametrize(
+    ("degrees", "penalty_order"),
+    [((1,) * 6, 0), ((1,) * 6, 1), ((1,) * 6, 2), ((1, 3, 1, 1, 2, 1), 1)],
+    ids=["points", "ramps", "tables", "mixed"],
+)
+def test_dual_epoch_is_the_plain_one(loss, degrees, penalty_order):
     X, bases = data(degrees=degrees)
     Phi = phi_of(X, bases)
-    rough = make_roughness(bases, 1)
+    rough = make_roughness(bases, penalty_order)
     problem = ker.DualProblem(rough, make_reference(rough, Phi.mean(0)), 0.7, 1.5)
     y, weight = np.sign(RNG.normal(size=M)), RNG.integers(0, 3, M) * 1.0
     state, plain = new_state(loss, 1, bases.dim), new_state(loss, 1, bases.dim)
     A = Phi - problem.reference.c
     for _ in range(3):
         order = RNG.permutation(M)
-        ker.dual_epoch_rows(X, bases, loss, problem, y, weight, order, state)
+        visit(X, bases, loss, problem, y, weight, order, state)
         plain_epoch(A, loss, problem, y, weight, order, plain)
     # alpha are rounded to float32, so rounding of w may move one by a unit in the last place
     np.testing.assert_allclose(state.alpha, plain.alpha, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(state.W, plain.W, atol=1e-4)
     # w is exactly what the stored alpha say
-    forces = y * state.alpha[:, 0]
+    forces = state.alpha[:, 0].astype(float) * (1.0 if dual_rule(loss).both_signs else y)
     np.testing.assert_allclose(state.W[0], times(rough.L, rough, (forces @ A)[None])[0], atol=1e-12)
     assert state.b[0] == pytest.approx(1.5**2 * forces.sum(), abs=1e-12)
 
@@ -280,7 +325,7 @@ def test_dual_objective_never_falls_and_the_gap_closes(loss, order):
     state, before = new_state(loss, 1, bases.dim), 0.0
     U, prepared = ker.coordinates_rows(X, bases, "C"), bases._replace(prepared=True)
     for _ in range(60):
-        ker.dual_epoch_rows(U, prepared, loss, problem, y, ker.NONE, RNG.permutation(M), state)
+        visit(U, prepared, loss, problem, y, ker.NONE, RNG.permutation(M), state)
         half = 0.5 * (times(rough.P, rough, state.W) * state.W).sum() + 0.5 * state.b[0] ** 2
         total = np.zeros(1)
         ker.dual_sum_rows(loss, 0.05, y, ker.NONE, state.alpha, total)
@@ -299,11 +344,11 @@ def test_classes_in_one_sweep_are_the_classes_one_by_one():
     y, order = RNG.integers(0, 3, M) * 1.0, RNG.permutation(M)
     for loss in (Hinge(), LogLoss()):
         together = new_state(loss, 3, bases.dim)
-        ker.dual_epoch_rows(X, bases, loss, problem, y, ker.NONE, order, together)
+        visit(X, bases, loss, problem, y, ker.NONE, order, together)
         for k in range(3):
             alone = new_state(loss, 1, bases.dim)
             sign = np.where(y == k, 1.0, -1.0)
-            ker.dual_epoch_rows(X, bases, loss, problem, sign, ker.NONE, order, alone)
+            visit(X, bases, loss, problem, sign, ker.NONE, order, alone)
             np.testing.assert_array_equal(together.alpha[:, k], alone.alpha[:, 0])
             np.testing.assert_array_equal(together.W[k], alone.W[0])
 
@@ -325,10 +370,14 @@ def test_sparse_is_dense(n_classes):
 
 
 @pytest.mark.parametrize("loss", DUALS, ids=name)
-@pytest.mark.parametrize("degrees", [(1,) * 5, (1, 2, 3, 1, 1)], ids=["linear", "mixed"])
-def test_sparse_dual_is_dense_dual(loss, degrees):
-    rows, X, bases = sparse_data(degrees)
-    rough = make_roughness(bases, 1)
+@pytest.mark.parametrize(
+    ("degrees", "penalty_order"),
+    [((1,) * 5, 0), ((1,) * 5, 1), ((1,) * 5, 2), ((1, 2, 3, 1, 1), 1)],
+    ids=["points", "ramps", "tables", "mixed"],
+)
+def test_sparse_dual_is_dense_dual(loss, degrees, penalty_order):
+    rows, X, bases = sparse_data(degrees, 0.0 if penalty_order < 2 else -0.2)
+    rough = make_roughness(bases, penalty_order)
     reference = make_reference(rough, reference_at_zero(bases))
     problem = ker.DualProblem(rough, reference, 0.5, 1.0)
     y, order = np.sign(RNG.normal(size=M)), RNG.permutation(M)
@@ -336,7 +385,7 @@ def test_sparse_dual_is_dense_dual(loss, degrees):
     prepared = ker.coordinates_rows(rows, bases), bases._replace(prepared=True)
     for _ in range(2):
         for form, state in zip([(X, bases), (rows, bases), prepared], states, strict=True):
-            ker.dual_epoch_rows(*form, loss, problem, y, ker.NONE, order, state)
+            visit(*form, loss, problem, y, ker.NONE, order, state)
     for state in states[1:]:
         np.testing.assert_allclose(state.alpha, states[0].alpha, atol=1e-5)
         np.testing.assert_allclose(state.W, states[0].W, atol=1e-5)
@@ -400,18 +449,27 @@ class TestPythonIsCompiled:
             results.append(sums)
         np.testing.assert_allclose(results[0].H, results[1].H, atol=1e-12)
 
-    @pytest.mark.parametrize("linear", [False, True])
-    def test_epoch(self, linear):
-        X, bases = data(degrees=(1,) * 6)
-        kernel = kernels_dual_linear.epoch_linear if linear else kernels_dual.epoch
-        U = ker.coordinates_rows(X, bases, "C")
-        columns = as_columns(bases._replace(prepared=True), np.float32)
-        rough = make_roughness(bases, 1)
-        ref = make_reference(rough, phi_of(X, bases).mean(0))
+    @pytest.mark.parametrize("order", [0, 1, 2, None])
+    @pytest.mark.parametrize("form", ["dense", "csr"])
+    def test_epoch(self, order, form, monkeypatch):
+        """`order` None: the kernels that serve every degree."""
+        rows, X, bases = sparse_data((1,) * 5 if order is not None else (1, 2, 1, 1, 1), 0.0)
+        U = ker.coordinates_rows(rows if form == "csr" else X, bases, "C")
+        rough = make_roughness(bases, 1 if order is None else order)
+        ref = make_reference(rough, reference_at_zero(bases))
         problem, results = ker.DualProblem(rough, ref, 1.0, 1.0), []
-        y = np.sign(X[:, 0] - 0.5)
-        for function in (kernel, kernel.py_func):
-            state = new_state(Hinge(), 1, bases.dim, 40)
-            function(flat_rows(U), columns, Hinge(), problem, y, ker.NONE, np.arange(40), state)
+        y, prepared = np.sign(X[:, 0] - 0.5), bases._replace(prepared=True)
+        for plain in (False, True):
+            if plain:
+                for name in ("epoch_linear", "row_norms", "finish_linear"):
+                    function = getattr(kernels_dual_linear, name).py_func
+                    monkeypatch.setattr(kernels_dual_linear, name, function)
+                for name in ("epoch", "epoch_csr"):
+                    monkeypatch.setattr(kernels_dual, name, getattr(kernels_dual, name).py_func)
+                for name in ("pad_rows", "pad_coefficients"):
+                    monkeypatch.setattr(dual_epochs, name, getattr(dual_epochs, name).py_func)
+            state = new_state(Hinge(), 1, bases.dim)
+            visit(U, prepared, Hinge(), problem, y, ker.NONE, np.arange(40), state)
             results.append(state)
         np.testing.assert_allclose(results[0].W, results[1].W, atol=1e-12)
+        assert results[0].W.any()

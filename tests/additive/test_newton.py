@@ -84,9 +84,9 @@ def test_relative_gap_of_zero_values():
 def test_a_sample_of_all_rows_has_the_full_optimum_and_honest_gaps(loss):
     X, y = table(300)
     dataset = as_dataset(X, y)
-    problem, summary = make_problem(dataset, loss)
+    problem, _ = make_problem(dataset, loss)
     [rows] = read_all(dataset)
-    sample = SampleObjective(problem, rows, summary.total_weight, 1.0)
+    sample = SampleObjective(problem, rows, 1.0)
     seen = []
     newton(
         sample,
@@ -107,10 +107,10 @@ def test_a_sample_of_all_rows_has_the_full_optimum_and_honest_gaps(loss):
 def test_a_part_of_the_rows_estimates_the_objective_of_all():
     X, y = table(4000)
     dataset = as_dataset(X, y)
-    problem, summary = make_problem(dataset, "log_loss")
+    problem, _ = make_problem(dataset, "log_loss")
     theta = 0.1 * np.ones((1, problem.dim + 1))
     [chunk] = read_all(dataset)
-    whole = SampleObjective(problem, chunk, summary.total_weight, 1.0).evaluate(theta)
+    whole = SampleObjective(problem, chunk, 1.0).evaluate(theta)
     [part] = read_all(as_dataset(X[::4], y[::4]))
-    estimate = SampleObjective(problem, part, summary.total_weight, 0.25).evaluate(theta)
+    estimate = SampleObjective(problem, part, 0.25).evaluate(theta)
     assert estimate.value == pytest.approx(whole.value, rel=0.05)

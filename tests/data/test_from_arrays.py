@@ -143,7 +143,7 @@ def test_frames(kind):
     assert (chunk.weight.dtype, chunk.weight.tolist()) == (np.float64, [1, 2, 3, 4])
     assert read(store, ["f"], 2, 5, "n").y.dtype == np.int64
     assert np.isnan(read(store, ["f"], 0, 3, "n").y[1])
-    with pytest.raises(SourceError, match=r"column 's' holds string values, features must be num"):
+    with pytest.raises(SourceError, match=r"column 's' holds string values, which are"):
         store.open(["f", "s"], None, None, np.dtype("f4"))
 
 

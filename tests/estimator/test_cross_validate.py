@@ -7,8 +7,8 @@ from estimator.ridge import RidgeClassifier, RidgeRegressor
 from sklearn.metrics import r2_score
 
 import streamlearn as sl
-from streamlearn.data.order import derive_seed, row_share
-from streamlearn.estimator.cross_validate import FOLDS
+from streamlearn.data.order import row_share
+from streamlearn.solvers.folds import folds_seed
 
 NAMES = ["a", "b", "c"]
 
@@ -18,7 +18,7 @@ def test_scores_as_by_hand(table, parquet):
     data = sl.open_dataset(parquet, target="z", features=NAMES)
     grid = {"C": [1e-4, 1.0]}
     result = sl.cross_validate(RidgeRegressor(), data, cv=3, param_grid=grid, seed=4)
-    share = row_share(range(500), derive_seed(4, FOLDS))
+    share = row_share(range(500), folds_seed(4))
     for fold in range(3):
         test = (share >= fold / 3) & (share < (fold + 1) / 3)
         for k, C in enumerate(grid["C"]):

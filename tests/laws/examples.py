@@ -167,6 +167,7 @@ NO_EXAMPLE = {"StreamStore": "has no rows before it is spooled; the spooled one 
 def fold_examples(dataset: Any) -> dict[str, Any]:
     """Name of a fold's constructor (a second one after a colon) -> the fold for this dataset."""
     from streamlearn.passes.fold import both
+    from streamlearn.passes.levels import levels_fold
     from streamlearn.passes.sample import sample_fold
     from streamlearn.passes.summary import summary_fold
     from streamlearn.solvers.kmeans import lloyd_fold
@@ -175,6 +176,7 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
         "passes.summary.summary_fold": summary_fold(dataset),
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
+    folds["passes.levels.levels_fold"] = levels_fold("y")
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
@@ -218,6 +220,8 @@ def additive_folds():
         from streamlearn.additive.dual_cd import certificate_fold
 
         folds["additive.dual_cd.certificate_fold"] = certificate_fold(problem, theta)
+    if has("additive.choosing"):
+        folds |= folds_of_candidates(problem, theta)
     return folds
 
 
@@ -235,9 +239,7 @@ def pursuit_folds():
     trials = tuple(Trial(alpha, -3.5, 4.0, np.linspace(-1, 1, 16)) for alpha in alphas)
     term = ridge_reads.Term(alphas[1], -3.0, 3.0, np.linspace(0, 1, 16))
     chosen = np.array([0, 1, 3])
-    ask = ridge_reads.RidgeAsk(
-        (term,), 0.3, trials, chosen, None, 10.0, "scale-free", 16, True
-    )
+    ask = ridge_reads.RidgeAsk((term,), 0.3, trials, chosen, None, 10.0, "scale-free", 16, True)
     new = boost_reads.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
     halves = boost_reads.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
@@ -343,6 +345,30 @@ def supersparse_folds():
     }
 
 
+def folds_of_candidates(problem, theta):
+    """Of cross-validation and calibration; one fold, as folds are by row number."""
+    from streamlearn.additive import fold_gram, fold_newton, judging
+    from streamlearn.additive.classifier import AdditiveClassifier
+    from streamlearn.numeric.losses import SquaredError
+    from streamlearn.solvers.calibration import score_fold
+
+    split = fold_newton.Split(1, 0)
+    models = [fold_newton.FoldModel(problem, fold_newton.NO_FOLD)] * 2
+    model = AdditiveClassifier()
+    model.n_features_in_ = P
+    model.classes_ = np.arange(3.0)
+    model._keep(problem, theta, np.zeros(problem.dim))
+    squared = problem._replace(loss=SquaredError(), n_outputs=1)
+    return {
+        "additive.fold_newton.evaluations_fold": fold_newton.evaluations_fold(
+            models, [theta, theta / 2], split
+        ),
+        "additive.fold_gram.moments_fold": fold_gram.moments_fold([squared], split),
+        "additive.judging.scores_fold": judging.scores_fold([[model, model]], split, "accuracy"),
+        "solvers.calibration.score_fold": score_fold(model._decision_chunk, 3),
+    }
+
+
 def has(module):
     """Whether the package has the module; one that has landed is never left out."""
     return find_spec(f"streamlearn.{module}") is not None
@@ -376,5 +402,6 @@ NO_FOLD_EXAMPLE = {
     "additive.dual_cd.sweep_fold": "order-sensitive; tests/additive has its tests",
     "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.online.online_fold": "order-sensitive; tests/mixture has its tests",
+    "additive.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

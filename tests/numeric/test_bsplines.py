@@ -10,7 +10,6 @@ from streamlearn.numeric.bsplines import (
     coordinate_column,
     evaluate,
     make_bases,
-    mean_basis,
 )
 
 RNG = np.random.default_rng(0)
@@ -110,17 +109,6 @@ def test_breakpoints_ascend_in_the_rounded_arithmetic(values, dtype):
         assert (np.diff(k.astype(dtype)) > 0).all()
         bases = make_bases([k], [1])
         assert bases.dim == (len(k) if len(k) > 1 else 0)
-
-
-def test_mean_basis_of_a_histogram():
-    bases = make_bases([np.linspace(0, 1, 6)], [2])
-    x = RNG.random(4000)
-    edges = np.linspace(0, 1, 257)
-    mass = np.histogram(x, edges)[0]
-    mean = mean_basis(bases, 0, edges[:-1], edges[1:], mass)
-    np.testing.assert_allclose(mean, evaluate(bases, 0, x).mean(0), atol=1e-3)
-    exact = mean_basis(bases, 0, x, x, np.ones(4000))
-    np.testing.assert_allclose(exact, evaluate(bases, 0, x).mean(0), atol=1e-12)
 
 
 def test_bad_breakpoints_are_named():

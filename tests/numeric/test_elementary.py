@@ -4,12 +4,16 @@ import numba
 import numpy as np
 import pytest
 
-from streamlearn.numeric.elementary import decay, log1p_unit, log_unit
+from streamlearn.numeric.elementary import decay, exponential, log1p_unit, log_of
 
 CASES = {
     decay: (lambda x: np.exp(-x), np.concatenate([np.linspace(0, 50, 997), [0.0, 300.0, 699.0]])),
     log1p_unit: (np.log1p, np.concatenate([np.linspace(0, 1, 997), 10.0 ** -np.arange(1, 300)])),
-    log_unit: (np.log, np.concatenate([np.linspace(1e-6, 1, 997), 10.0 ** -np.arange(1, 300)])),
+    exponential: (np.exp, np.linspace(-699, 699, 997)),
+    log_of: (
+        np.log,
+        np.concatenate([np.linspace(1e-6, 1, 997), 10.0 ** np.arange(-300.0, 300.0)]),
+    ),
 }
 
 
@@ -32,4 +36,4 @@ def test_ends():
     assert decay(0.0) == 1.0
     assert 0.0 < decay(1e300) < 1e-300
     assert log1p_unit(1.0) == pytest.approx(math.log(2), abs=1e-16)
-    assert math.isfinite(log_unit(0.0))
+    assert math.isfinite(log_of(0.0))

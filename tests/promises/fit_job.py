@@ -93,6 +93,10 @@ def digest(model):
     h = hashlib.sha256()
     certificate = model.certificate_
     parts = [model._state(), certificate.primal, certificate.dual, certificate.objective]
+    if hasattr(model, "calibration_"):
+        parts += [*model.calibration_.scores, *model.calibration_.values]
+    if hasattr(model, "cv_results_"):
+        parts.append(model.cv_results_["mean_test_score"])
     while parts:
         part = parts.pop(0)
         if isinstance(part, dict | list | tuple):

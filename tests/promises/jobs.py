@@ -25,8 +25,11 @@ def run(**job):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def write_rows(path, n_rows, n_columns, *, row_group=2_000, n_classes=2, seed=0):
-    """A table on which an additive model is right; column x1 has five values."""
+def write_rows(path, n_rows, n_columns, *, row_group=2_000, n_classes=2, seed=0, levels=False):
+    """A table on which an additive model is right; column x1 has five values.
+
+    `levels`: x1 is one of 5,000 words, a few of them frequent, and x3 has missing values.
+    """
     rng = np.random.default_rng(seed)
     writer = None
     for first in range(0, n_rows, row_group):
@@ -36,7 +39,11 @@ def write_rows(path, n_rows, n_columns, *, row_group=2_000, n_classes=2, seed=0)
         f = np.sin(6 * X[:, 0]) + 0.3 * X[:, 1] + (X[:, 2] - 0.5) ** 2
         score = f + 0.5 * rng.standard_normal(m)
         y = np.digitize(score, np.linspace(0.3, 1.4, n_classes - 1)).astype(np.int8)
-        table = pa.table({**{f"x{j}": X[:, j] for j in range(n_columns)}, "y": y})
+        columns = {f"x{j}": X[:, j] for j in range(n_columns)}
+        if levels:
+            columns["x1"] = [f"word {k}" for k in np.minimum(rng.zipf(1.4, m), 5_000)]
+            columns["x3"] = np.where(rng.random(m) < 0.1, np.float32("nan"), X[:, 3])
+        table = pa.table({**columns, "y": y})
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table, row_group_size=row_group)
     writer.close()

@@ -66,7 +66,7 @@ def test_features_that_are_not_finite_are_named_by_column(tmp_path, value):
     columns["x1"][450] = value
     path = write(tmp_path / "a.parquet", columns)
     with pytest.raises(ValueError, match="x1"):
-        fit(path)
+        fit(path, missing="error")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -78,10 +78,43 @@ def test_target_that_is_not_finite(tmp_path, value):
         sl.AdditiveRegressor(n_bases=6).fit(sl.open_dataset(path, target="y"))
 
 
-def test_string_column_where_numbers_are_needed(tmp_path):
-    path = write(tmp_path / "a.parquet", frame(x1=["a"] * N))
-    with pytest.raises(SourceError, match="x1.*string"):
+def test_timestamps_are_no_features(tmp_path):
+    path = write(tmp_path / "a.parquet", frame(x1=pa.array(np.arange(N), pa.timestamp("s"))))
+    with pytest.raises(SourceError, match="'x1' .timestamp.*weekday"):
         fit(path)
+
+
+def test_text_is_no_category(tmp_path):
+    path = write(tmp_path / "a.parquet", frame(x1=["word " * 300] * N))
+    with pytest.raises(SourceError, match="'x1' holds a string of 1,500 characters.*features="):
+        fit(path)
+
+
+@pytest.mark.parametrize(
+    ("later", "said"),
+    [
+        ({"x1": np.ones(N)}, "'x1' holds no strings, but categories"),
+        ({"x0": ["a"] * N}, "'x0' holds strings, but numbers"),
+        ({"x2": np.full(N, np.nan)}, "NaN in column 'x2', row 0, a column that had no missing"),
+    ],
+)
+def test_columns_that_have_changed_since_the_training(tmp_path, later, said):
+    words = {"x1": np.array(["a", "b"])[np.arange(N) % 2]}
+    trained = fit(write(tmp_path / "a.parquet", frame(**words)))
+    with pytest.raises(ValueError, match=said):
+        trained.predict(write(tmp_path / "b.parquet", frame(**(words | later))))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"basis": "cosine", "penalty_order": 0}, "penalty_order=0 is for splines.*needs 1 or 2"),
+        ({"basis": "hermite", "degree": 2}, "degree=2 is the degree of splines.*bspline"),
+    ],
+)
+def test_bases_without_the_splines_options(tmp_path, parameters, said):
+    with pytest.raises(ValueError, match=said):
+        fit(write(tmp_path / "a.parquet", frame()), **parameters)
 
 
 def test_nested_column(tmp_path):

@@ -61,6 +61,39 @@ def test_every_other_family_stays_within_its_budget(tables, estimator, parameter
     assert over[1] <= over[0] + 32 * MIB
 
 
+@pytest.fixture(scope="module")
+def table_of_levels(tmp_path_factory):
+    """120 MiB decoded: 20 columns, one of words and one with missing values."""
+    path = tmp_path_factory.mktemp("levels") / "rows.parquet"
+    return write_rows(path, 1_500_000, 20, row_group=32_768, levels=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parameters", [{"solver": "newton"}, {"basis": "cosine"}])
+def test_levels_and_other_bases_stay_within_the_budget(table_of_levels, parameters):
+    report = run(
+        path=table_of_levels,
+        measure=True,
+        config={"memory_budget": "96MiB"},
+        parameters={"max_passes": 3, "tol": 0.5, "max_levels": 50} | parameters,
+    )
+    assert report["over_baseline"] <= 96 * MIB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["AdditiveClassifierCV", "AdditiveRegressorCV"])
+def test_choosing_stays_within_the_budget(tables, estimator):
+    """Two values of C, two of n_bases and three folds; the Grams of one are read at a time."""
+    done = run(
+        path=tables[0],
+        measure=True,
+        estimator=estimator,
+        config={"memory_budget": "128MiB"},
+        parameters={"Cs": [0.1, 10.0], "n_bases": [6, 10], "cv": 3, "max_passes": 6},
+    )
+    assert done["over_baseline"] <= 128 * MIB
+
+
 def test_a_budget_that_is_too_small_is_refused_before_the_first_read(tmp_path):
     path = write_rows(tmp_path / "a.parquet", 4_000, 8)
     done = start(path=path, config={"memory_budget": "2MiB"})

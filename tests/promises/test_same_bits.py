@@ -9,10 +9,19 @@ FITS = {
     "newton": {"loss": "log_loss", "solver": "newton", "tol": 1e-6},
     "newton-3-classes": {"loss": "squared_hinge", "solver": "newton", "tol": 1e-5},
     "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
+    "multinomial-3-classes": {"multi_class": "multinomial", "tol": 1e-6},
+    "levels": {"tol": 1e-6, "max_levels": 20},
+    "cosine-dual-cd": {"basis": "cosine", "loss": "hinge", "solver": "dual-cd", "tol": 1e-2},
+    "cosine": {"basis": "cosine", "tol": 1e-6},
+    "pegasos": {"loss": "hinge", "solver": "pegasos", "tol": 1e-2, "max_passes": 12},
+    "calibrated": {"loss": "squared_hinge", "solver": "newton", "calibration": "isotonic"},
     "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
 }
+CHOICE = {"Cs": [0.1, 10.0], "n_bases": [4, 8], "cv": 3}
 MIXTURE = {"n_components": 4, "max_passes": 8, "nu": 5.0}
 FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items()} | {
+    "classifier-cv": {"estimator": "AdditiveClassifierCV", "parameters": CHOICE},
+    "regressor-cv": {"estimator": "AdditiveRegressorCV", "parameters": CHOICE},
     "mixture-linear-3-classes": {
         "estimator": "SVMMixtureClassifier",
         "parameters": {**MIXTURE, "gate": "linear", "expert_loss": "log_loss"},
@@ -56,7 +65,8 @@ FITS = {name: {"parameters": {"n_bases": 8, **fit}} for name, fit in FITS.items(
 def job(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     n_classes = 3 if "classes" in request.param else 2
-    path = write_rows(folder / "rows.parquet", 24_000, 6, n_classes=n_classes)
+    levels = request.param == "levels"
+    path = write_rows(folder / "rows.parquet", 24_000, 6, n_classes=n_classes, levels=levels)
     return {
         "path": path,
         "chunk_rows": 1_024,

@@ -27,6 +27,10 @@ data = sl.open_dataset(sys.argv[1], target="y", chunk_rows=8192)
 for parameters in ({}, {"solver": "dual-cd", "max_passes": 4}, {"tol": 1e-9}):
     model = sl.AdditiveClassifier(**parameters).fit(data)
     model.score(data)
+model.explain(data)
+options = {"Cs": 2, "n_bases": [4, 6], "cv": 2}
+sl.AdditiveClassifierCV(**options, calibration="sigmoid").fit(data)
+sl.AdditiveRegressorCV(**options).fit(data)
 print(json.dumps(sorted(kernels() - before)))
 """
 

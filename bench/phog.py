@@ -1,0 +1,75 @@
+"""A spatial pyramid of oriented-gradient histograms: 181 cells of 12 directions, 2,172 columns.
+
+The image is smoothed by a Gaussian; each pixel's gradient votes, by its length, for the two
+directions nearest to its own and, by triangular weights, for the overlapping cells it lies in
+(12 x 12, 6 x 6 and one for the whole image).  Every cell is divided by the length of its histogram
+plus a floor, so that strong strokes count alike and empty cells stay empty (Bosch, Zisserman &
+Munoz 2007; Maji & Malik 2009).  The constants were chosen on training rows alone: 6,000 to fit,
+15,000 others to judge.
+"""
+
+import numpy as np
+
+SIDE = 28
+DIRECTIONS = 12
+GRIDS = (12, 6, 1)
+SIGMA = 1.0
+"""Of the Gaussian, in pixels."""
+OVERLAP = 1.5
+"""Half the width of a cell's triangular weight, in steps between cells."""
+FLOOR = 1.0
+"""In units of the grey scale 0 to 1."""
+MARGIN = 2
+"""Pixels on each side that hold no cell's middle."""
+N_COLUMNS = DIRECTIONS * sum(n * n for n in GRIDS)
+BATCH = 500
+
+
+def phog_blocks(images, labels, rows=4_000):
+    """Yield (features, labels) of blocks of images (n, 784)."""
+    for start in range(0, len(images), rows):
+        block = images[start : start + rows]
+        parts = [phog(block[i : i + BATCH]) for i in range(0, len(block), BATCH)]
+        yield np.concatenate(parts), labels[start : start + rows]
+
+
+def phog(images, *, sigma=SIGMA, overlap=OVERLAP, floor=FLOOR):
+    """(m, 784) grey values 0 to 255 -> (m, 2172) float32."""
+    m = len(images)
+    grey = np.asarray(images, np.float32).reshape(m, SIDE, SIDE) / 255
+    smooth, slope = gaussian(sigma)
+    dx, dy = smooth @ grey @ slope.T, slope @ grey @ smooth.T
+    length = np.hypot(dx, dy)
+    angle = np.arctan2(dy, dx) * (DIRECTIONS / (2 * np.pi)) % DIRECTIONS
+    low = np.floor(angle)
+    share = angle - low
+    low = low.astype(np.intp) % DIRECTIONS
+    votes = np.zeros((m, SIDE, SIDE, DIRECTIONS), np.float32)
+    for direction, vote in ((low, length * (1 - share)), ((low + 1) % DIRECTIONS, length * share)):
+        np.put_along_axis(votes, direction[..., None], vote[..., None], axis=-1)
+    parts = []
+    for n in GRIDS:
+        pool = tents(n, overlap)
+        pooled = np.tensordot(votes, pool, axes=(1, 1))  # (m, 28, directions, n)
+        cells = np.tensordot(pooled, pool, axes=(1, 1)).transpose(0, 2, 3, 1)
+        norm = np.sqrt((cells**2).sum(axis=-1, keepdims=True)) + np.float32(floor)
+        parts.append((cells / norm).reshape(m, -1))
+    return np.concatenate(parts, axis=1)
+
+
+def gaussian(sigma):
+    """(28, 28) matrices that smooth a line of pixels, and that smooth and differentiate it."""
+    at = np.arange(SIDE)
+    d = at[:, None] - at
+    bell = np.exp(-0.5 * (d / sigma) ** 2) / (sigma * np.sqrt(2 * np.pi))
+    return bell.astype(np.float32), (bell * -d / sigma**2).astype(np.float32)
+
+
+def tents(n, overlap):
+    """(n, 28) triangular weights of the pixels in n cells along a line; one cell takes all."""
+    if n == 1:
+        return np.ones((1, SIDE), np.float32)
+    step = (SIDE - 2 * MARGIN) / n
+    middle = MARGIN - 0.5 + step * (np.arange(n) + 0.5)
+    distance = np.abs(np.arange(SIDE) - middle[:, None])
+    return np.maximum(1 - distance / (overlap * step), 0).astype(np.float32)

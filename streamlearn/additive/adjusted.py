@@ -1,0 +1,157 @@
+"""Targets and weights as the loss takes them: class weights, exposure and offset.
+
+A row of exposure e under the log link, mean e e^f, has the half-deviance of the target y / e at the
+mean e^f, times e for counts; an offset o of the decision, f + o, is the target y - o of a loss of
+the residual.  So neither reaches a solver: they are changes of the target and of the weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.source import Chunk, Csr, Ref
+from ..estimator.targets import CodedSource
+
+COUNTS, AMOUNTS = "poisson", "gamma"
+LOG_LINK = (COUNTS, AMOUNTS)
+
+
+class Adjustment(NamedTuple):
+    """What is done to the rows of a fit."""
+
+    class_weight: np.ndarray | None = None
+    """(K,) factors of the rows' weights."""
+    loss: str = ""
+    column: int = -1
+    """Holds exposures or offsets; -1: there is none."""
+    exposure: bool = False
+    mean: float = 0.0
+    """Under the log link, what a mean of 1 stands for."""
+
+
+@dataclass(frozen=True)
+class AdjustedSource(CodedSource):
+    """A coded source whose chunks carry adjusted targets and weights."""
+
+    adjustment: Adjustment = Adjustment()
+
+    def code(self, chunk: Chunk, ref: Ref) -> Chunk:
+        return adjust(self.adjustment, super().code(chunk, ref))
+
+
+def adjusted(source: CodedSource | None, adjustment: Adjustment) -> CodedSource | None:
+    """The source with its rows adjusted; itself if there is nothing to do."""
+    changes = adjustment.class_weight is not None or adjustment.column >= 0
+    if source is None or not (changes or adjustment.loss in LOG_LINK):
+        return source
+    return AdjustedSource(source.dataset, source.classes, adjustment)
+
+
+def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:
+    """The chunk with new targets and weights; its features are left alone."""
+    y, weight = chunk.y, chunk.weight
+    factor = None
+    if adjustment.class_weight is not None:
+        factor = adjustment.class_weight[y.astype(np.intp)]
+    if adjustment.loss in LOG_LINK:
+        scale = adjustment.mean * exposures(adjustment, chunk)
+        y = y / scale
+        factor = scale if adjustment.loss == COUNTS else None
+    elif adjustment.column >= 0:
+        y = y - column_of(chunk, adjustment.column)
+    if factor is not None:
+        factor = np.broadcast_to(factor, len(y))
+        weight = np.array(factor) if weight is None else weight * factor
+    return Chunk(chunk.X, y, weight, chunk.rows, chunk.state, chunk.order)
+
+
+def exposures(adjustment: Adjustment, chunk: Chunk) -> np.ndarray | float:
+    """What multiplies the mean of every row."""
+    if adjustment.column < 0:
+        return 1.0
+    values = column_of(chunk, adjustment.column)
+    return values if adjustment.exposure else np.exp(values)
+
+
+def column_of(chunk: Chunk, column: int) -> np.ndarray:
+    """(m,) float64 values of one column."""
+    X = chunk.X
+    if not isinstance(X, Csr):
+        return np.asarray(X[:, column], np.float64)
+    values = np.zeros(len(X.indptr) - 1)
+    stored = np.flatnonzero(X.indices == column)
+    values[np.searchsorted(X.indptr, stored, "right") - 1] = X.data[stored]
+    return values
+
+
+def find_column(name: str, column: Any, dataset: Any) -> int:
+    """The number of the column that parameter `name` gives by name or number."""
+    names = [str(feature) for feature in dataset.feature_names]
+    if isinstance(column, str):
+        if column not in names:
+            raise ValueError(
+                f"{name}={column!r} is none of the columns {names[:10]}; name a column of X"
+            )
+        return names.index(column)
+    if not 0 <= column < len(names):
+        raise ValueError(f"{name}={column} is none of the {len(names)} columns of X")
+    return int(column)
+
+
+def without_column(summary: Any, column: int) -> Any:
+    """The summary with a column that has no say: as if it were constant."""
+    if column < 0:
+        return summary
+    columns = list(summary.columns)
+    found = columns[column]
+    if found.missing or found.levels is not None:
+        what = "categories" if found.levels is not None else f"{found.missing:g} missing values"
+        raise ValueError(
+            f"column {found.name!r} holds {what} and cannot be an exposure or offset; fill them in"
+        )
+    flat = np.zeros(1), np.array([columns[column].count])
+    columns[column] = replace(columns[column], values=flat[0], value_counts=flat[1])
+    return replace(summary, columns=tuple(columns))
+
+
+def weigh_classes(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
+    """(K,) weights of the classes; "balanced": inversely as their counts, 1 on average."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        return counts.sum() / (len(classes) * counts)
+    known = classes.tolist()
+    unknown = [label for label in class_weight if label not in known]
+    if unknown:
+        raise ValueError(
+            f"class_weight names {unknown[:5]}, which are none of the classes {known[:10]}; "
+            "leave them out"
+        )
+    weights = np.array([float(class_weight.get(label, 1.0)) for label in known])
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise ValueError(f"class_weight must be finite and above 0, got {class_weight}")
+    return weights
+
+
+def check_exposures(name: str, summary: Any) -> None:
+    """Refuse exposures that are not above 0."""
+    if not summary.min > 0:
+        raise ValueError(
+            f"exposure={name!r} must be above 0 in every row, its smallest value is "
+            f"{summary.min:.6g}; leave such rows out with filters, or give them weight 0"
+        )
+
+
+def check_targets(loss: str, labels: Any) -> None:
+    """Refuse targets that no mean under the log link can have."""
+    good = labels.min > 0 if loss == AMOUNTS else labels.min >= 0 and labels.max > 0
+    if loss in LOG_LINK and not good:
+        wanted = "amounts above 0" if loss == AMOUNTS else "counts of at least 0, not all of them 0"
+        raise ValueError(
+            f"loss={loss!r} takes {wanted}; the target {labels.name!r} lies between "
+            f"{labels.min:.6g} and {labels.max:.6g}; use loss='squared_error', or leave such rows "
+            "out with filters"
+        )

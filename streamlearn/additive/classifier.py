@@ -1,0 +1,216 @@
+"""The additive classifier: a smooth curve a column, to a proved optimum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from ..estimator.base import StreamClassifier
+from ..solvers.calibration import METHODS
+from .adjusted import Adjustment, weigh_classes
+from .model import AdditiveModel
+from .partial_fit import go_on
+
+
+class AdditiveClassifier(AdditiveModel, StreamClassifier):
+    """Classifier whose decision is a sum of one smooth curve a column.
+
+        minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i f(x_i)),   f(x) = b + sum_d f_d(x_d)
+
+    (Maji 2012, with penalties scaled to the curves and terms centred).  More than two classes: one
+    against the rest, all in the same reads, or one multinomial problem.  Reads 4 to 8 passes with
+    ``solver="newton"``, tens with ``"dual-cd"``.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "squared_hinge", "hinge"}, default="log_loss"
+        log(1 + e^-z), max(0, 1-z)^2 and max(0, 1-z) of the margin z = y f.
+    C : float, default=1.0
+        Weight of the losses against the penalty.
+    n_bases : int, default=20
+        Splines per column; columns with no more distinct values than this get one per value.
+    basis : {"bspline", "cosine", "trigonometric", "hermite"}, default="bspline"
+        Of columns with more values than that.  The others (Maji 2012, Table 1) meet every row with
+        every function, at `n_bases` products a value, and smooth where splines follow: "cosine" is
+        half-range, "trigonometric" has a period, "hermite" takes the standardised column (with
+        knots="quantile" its normal scores).  They need ``penalty_order`` 1 or 2.
+    degree : {1, 2, 3}, default=1
+        Of the splines: 1 gives broken lines.
+    penalty_order : {0, 1, 2}, default=1
+        Derivative that the penalty takes.
+    penalty_scale : {"integral", "paper"}, default="integral"
+        "integral": the penalty is close to the integral of the squared derivative over the
+        column's range taken as [0, 1], so C means the same for any n_bases.  "paper": unscaled
+        differences.
+    knots : {"quantile", "uniform"}, default="quantile"
+    missing : {"level", "error"}, default="level"
+        NaN in a column is a level of its own, learned like the curve beside it; a column that has
+        none in training takes none later.  "error": refused.
+    max_levels : int, default=255
+        Most categories of a column of strings, dictionaries or pandas categories: the most
+        frequent ones.  All others, those not seen in training, and missing ones share a level.
+    solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
+        "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
+        and holds no matrix.  "dual-cd" holds 8 dim bytes and 4 to 8 a row on disk.  "pegasos"
+        (hinge and log_loss) is averaged mini-batch descent: near the optimum after a pass or two
+        if C is small, far from a small `tol` after many.  "auto" takes Newton where it fits, else
+        "dual-cd".
+    multi_class : {"ovr", "multinomial"}, default="ovr"
+        Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of
+        their softmax.  Two classes are one curve either way.
+    class_weight : None, "balanced" or dict, default=None
+        Factors of the rows' weights in the losses, by class; "balanced": inversely as their counts.
+        Classes that a dict does not name count 1.
+    intercept_scaling : float, default=1.0
+        B; the larger, the less the intercept is held to 0.
+    tol : float, default=1e-4
+        On the relative duality gap.
+    max_passes : int, default=100
+        Most reads of the data, the summary included.
+    early_stopping : bool, default=False
+        Stop, and go back, when the loss on `validation` falls no more.
+    warm_start : bool, default=False
+        Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs").
+    calibration : {None, "sigmoid", "isotonic"}, default=None
+        Hold out a tenth of the rows by hash and fit curves to their decisions, in one more read:
+        Platt's sigmoid or an isotonic one.  Any loss then has probabilities, and `predict` goes by
+        them.  None: probabilities with ``loss="log_loss"`` only.
+    random_state : int, default=0
+        Of the sample of rows and the order of visits.
+
+    Attributes
+    ----------
+    coef_ : (K, dim) float64
+        Coefficients of the splines of all columns; K = 1 for two classes.
+    intercept_ : (K,) float64
+    bases_ : Bases
+        ``first`` says which coefficients are whose; `knots_` lists the breakpoints by column.
+    calibration_ : Calibration
+        With `calibration` only.
+    classes_, n_features_in_, feature_names_in_
+    certificate_ : Certificate
+    history_ : list of dict
+        One record per measurement: objective, dual, relative_gap.
+    n_passes_ : int
+        Reads of the data, the summary included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveClassifier
+    >>> X = np.linspace(-1, 1, 200)[:, None]
+    >>> AdditiveClassifier().fit(X, abs(X[:, 0]) > 0.5).predict([[-0.9], [0.0], [0.9]])
+    array([ True, False,  True])
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **AdditiveModel._parameter_constraints,
+        "loss": [StrOptions({"log_loss", "squared_hinge", "hinge"})],
+        "multi_class": [StrOptions({"ovr", "multinomial"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "calibration": [None, StrOptions(set(METHODS))],
+    }
+
+    def __init__(
+        self,
+        loss="log_loss",
+        *,
+        C=1.0,
+        n_bases=20,
+        basis="bspline",
+        degree=1,
+        penalty_order=1,
+        penalty_scale="integral",
+        knots="quantile",
+        missing="level",
+        max_levels=255,
+        solver="auto",
+        multi_class="ovr",
+        class_weight=None,
+        intercept_scaling=1.0,
+        tol=1e-4,
+        max_passes=100,
+        early_stopping=False,
+        warm_start=False,
+        calibration=None,
+        random_state=0,
+    ):
+        self.loss = loss
+        self.C = C
+        self.n_bases = n_bases
+        self.basis = basis
+        self.degree = degree
+        self.penalty_order = penalty_order
+        self.penalty_scale = penalty_scale
+        self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
+        self.solver = solver
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_passes = max_passes
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.calibration = calibration
+        self.random_state = random_state
+
+    @property
+    def _is_joint(self) -> bool:
+        if self.multi_class == "ovr":
+            return False
+        if self.loss != "log_loss":
+            raise ValueError(
+                f"multi_class='multinomial' needs loss='log_loss', got loss={self.loss!r}; use "
+                "multi_class='ovr'"
+            )
+        return True
+
+    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
+        counts = summary.labels.counts
+        return Adjustment(self._class_weights(counts[counts > 0]), self.loss)
+
+    def _class_weights(self, counts: np.ndarray) -> np.ndarray | None:
+        return weigh_classes(self.class_weight, self.classes_, counts)
+
+    def partial_fit(self, X, y=None, sample_weight=None, *, classes=None, n_rows=None):
+        """Go on learning from rows that are looked at once: averaged mini-batch PEGASOS.
+
+        Only for ``loss="hinge"`` or ``"log_loss"``.  The first call fixes knots and centres.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        classes : array-like, needed in the first call
+            All labels that will come.
+        n_rows : float, optional
+            Rows, by weight, that C counts on: those of the whole stream.  Default: those of the
+            first call.  Later calls do not change it.
+
+        Returns
+        -------
+        self
+        """
+        go_on(self, X, y, sample_weight, classes, n_rows)
+        return self
+
+    def _check_probability(self) -> None:
+        if self.loss != "log_loss" and self.calibration is None:
+            raise AttributeError(
+                f"loss={self.loss!r} gives no probabilities; use loss='log_loss', "
+                "calibration='sigmoid' or decision_function"
+            )
+
+    def _probability(self, decision: np.ndarray) -> np.ndarray:
+        if hasattr(self, "calibration_"):
+            return self.calibration_.probability(decision)
+        if self._is_joint and decision.ndim == 2:
+            p = np.exp(decision - decision.max(axis=1, keepdims=True))
+            return p / p.sum(axis=1, keepdims=True)
+        p = 0.5 * (1.0 + np.tanh(0.5 * decision))
+        if decision.ndim == 1:
+            return np.column_stack([1.0 - p, p])
+        return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)

@@ -1,0 +1,209 @@
+"""The additive regressor: numbers, counts and amounts."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..estimator.base import StreamRegressor
+from .adjusted import (
+    LOG_LINK,
+    Adjustment,
+    check_exposures,
+    check_targets,
+    column_of,
+    exposures,
+    find_column,
+)
+from .model import AdditiveModel
+from .partial_fit import go_on
+
+
+class AdditiveRegressor(AdditiveModel, StreamRegressor):
+    """Regressor whose prediction is a sum of one smooth curve a column.
+
+        minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i, f(x_i)),   f(x) = b + sum_d f_d(x_d)
+
+    for targets less their weighted mean; counts and amounts have the mean m e^f, m their mean.  The
+    squared error takes two reads, the summary and one Gram of all rows, to the exact optimum; where
+    the Gram is too large for every lane to have one, Newton reads a few more.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", \
+"poisson", "gamma"}, default="squared_error"
+        r^2, max(0, |r| - epsilon), its square, and r^2/2 inside epsilon and linear beyond, of the
+        residual r; half the deviance of counts ("poisson") and of amounts above 0 ("gamma"), whose
+        logarithm f models.
+    epsilon : float, default=0.1
+        Of the losses that have one.
+    solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
+        As in `AdditiveClassifier`.  "dual-cd": losses of the residual; "pegasos":
+        epsilon_insensitive and huber.
+    exposure : str or int, default=None
+        Column of X whose values multiply the mean of counts or amounts; it has no curve.
+    offset : str or int, default=None
+        Column of X whose values are added to f (under the log link: to the mean's logarithm); it
+        has no curve.
+    C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
+intercept_scaling, tol, max_passes, \
+early_stopping, warm_start, random_state
+        As in `AdditiveClassifier`.
+
+    Attributes
+    ----------
+    coef_ : (1, dim) float64
+    intercept_ : (1,) float64
+    bases_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
+        As in `AdditiveClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveRegressor
+    >>> X = np.linspace(0, 1, 500)[:, None]
+    >>> model = AdditiveRegressor(C=100).fit(X, np.sin(6 * X[:, 0]))
+    >>> bool(abs(model.predict([[0.25]])[0] - np.sin(1.5)) < 0.01)
+    True
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **AdditiveModel._parameter_constraints,
+        "loss": [
+            StrOptions(
+                {
+                    "squared_error",
+                    "epsilon_insensitive",
+                    "squared_epsilon_insensitive",
+                    "huber",
+                    "poisson",
+                    "gamma",
+                }
+            )
+        ],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "exposure": [str, Interval(Integral, 0, None, closed="left"), None],
+        "offset": [str, Interval(Integral, 0, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        loss="squared_error",
+        *,
+        C=1.0,
+        n_bases=20,
+        basis="bspline",
+        degree=1,
+        penalty_order=1,
+        penalty_scale="integral",
+        knots="quantile",
+        missing="level",
+        max_levels=255,
+        epsilon=0.1,
+        solver="auto",
+        exposure=None,
+        offset=None,
+        intercept_scaling=1.0,
+        tol=1e-4,
+        max_passes=100,
+        early_stopping=False,
+        warm_start=False,
+        random_state=0,
+    ):
+        self.loss = loss
+        self.C = C
+        self.n_bases = n_bases
+        self.basis = basis
+        self.degree = degree
+        self.penalty_order = penalty_order
+        self.penalty_scale = penalty_scale
+        self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
+        self.epsilon = epsilon
+        self.solver = solver
+        self.exposure = exposure
+        self.offset = offset
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_passes = max_passes
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    _column_of_mean = -1
+    """Of exposures or offsets; none."""
+
+    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
+        check_targets(self.loss, summary.labels)
+        column = -1
+        if self.exposure is not None:
+            if self.loss not in LOG_LINK:
+                raise ValueError(
+                    f"exposure={self.exposure!r} goes with loss='poisson' or 'gamma', got "
+                    f"loss={self.loss!r}; use offset, which is added to the prediction"
+                )
+            if self.offset is not None:
+                raise ValueError(
+                    "exposure and offset were both given; add the exposure's logarithm to the "
+                    "offset"
+                )
+            column = find_column("exposure", self.exposure, dataset)
+            check_exposures(self.exposure, summary.columns[column])
+        elif self.offset is not None:
+            column = find_column("offset", self.offset, dataset)
+        self._column_of_mean = column
+        known = Adjustment(None, self.loss, column, self.exposure is not None)
+        return known._replace(mean=float(np.exp(self._target_mean(summary, known))))
+
+    def _target_mean(self, summary: Any, adjustment: Adjustment) -> float:
+        mean, column = float(summary.labels.mean), adjustment.column
+        given = float(summary.columns[column].mean) if column >= 0 else 0.0
+        if self.loss not in LOG_LINK:
+            return mean - given
+        return float(np.log(mean / given if adjustment.exposure else mean * np.exp(-given)))
+
+    def _decision_chunk(self, chunk):
+        f = super()._decision_chunk(chunk)
+        known = Adjustment(None, self.loss, self._column_of_mean, self.exposure is not None)
+        if self.loss in LOG_LINK:
+            return np.exp(f) * exposures(known, chunk)
+        return f if known.column < 0 else f + column_of(chunk, known.column)
+
+    def _explain_chunk(self, chunk):
+        terms = super()._explain_chunk(chunk)
+        d = self._column_of_mean
+        if d >= 0:
+            terms[:, d] = column_of(chunk, d)
+            if self.exposure is not None:
+                with np.errstate(divide="ignore"):  # no exposure, no counts
+                    terms[:, d] = np.log(terms[:, d])
+        return terms
+
+    def partial_fit(self, X, y=None, sample_weight=None, *, n_rows=None):
+        """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
+
+        Only for ``loss="epsilon_insensitive"`` or ``"huber"``.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+        n_rows : float, optional
+            Rows, by weight, that C counts on; default: those of the first call.
+
+        Returns
+        -------
+        self
+        """
+        go_on(self, X, y, sample_weight, None, n_rows)
+        return self
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"column_of_mean": self._column_of_mean}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        super()._restore(tree)
+        self._column_of_mean = int(tree["column_of_mean"])

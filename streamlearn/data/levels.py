@@ -1,0 +1,78 @@
+"""Categories as numbers: a column of strings read as the codes of its levels.
+
+Which levels a column has is learned first (`passes.levels`); a store then reads the column as
+float32 codes 0, 1, ..., by the words themselves, whatever a file's own dictionary numbers them.
+Missing values and words that are no level are NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import SourceError
+from .source import Column
+
+MAX_LENGTH = 1024
+"""Characters of a word at most: longer ones are text, not categories."""
+
+
+def word_of(value: Any, name: str) -> str | None:
+    """A category's name: strings as they are, 1 and 1.0 as "1"; None if missing."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, str):
+        if len(value) > MAX_LENGTH:
+            raise SourceError(
+                f"column {name!r} holds a string of {len(value):,} characters "
+                f"({value[:40]!r}...), a category has at most {MAX_LENGTH}; text is no category: "
+                "leave the column out with features="
+            )
+        return str(value)
+    number = float(value)
+    return str(int(number)) if number == int(number) else repr(number)
+
+
+class Coder:
+    """The levels of one column and their codes; picklable."""
+
+    def __init__(self, name: str, words: Sequence[str]) -> None:
+        self.name, self.words = name, tuple(words)
+        self._codes = {word: float(code) for code, word in enumerate(self.words)}
+
+    def of_words(self, words: Iterable[Any]) -> np.ndarray:
+        """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
+        nan = float("nan")
+        codes = [self._codes.get(word_of(word, self.name), nan) for word in words]  # type: ignore[arg-type]
+        return np.array([*codes, nan], np.float32)
+
+    def of_values(self, values: np.ndarray) -> np.ndarray:
+        """Codes of str objects, numbers or None, one by one."""
+        return self.of_words(values.tolist())[:-1]
+
+
+class CodedVector:
+    """A column of strings as a column of numbers."""
+
+    def __init__(self, vector: Any, coder: Coder) -> None:
+        self.vector, self.coder = vector, coder
+        self.column = Column(vector.column.name, "float32")
+
+    def __len__(self) -> int:
+        return len(self.vector)
+
+    def fill(self, start: int, stop: int, out: np.ndarray) -> None:
+        encoded = getattr(self.vector, "encoded", None)
+        if encoded is None:
+            out[:] = self.coder.of_values(self.vector.values(start, stop))
+            return
+        at = 0
+        for indices, words in encoded(start, stop):
+            out[at : at + len(indices)] = self.coder.of_words(words)[indices]
+            at += len(indices)
+
+    def values(self, start: int, stop: int) -> np.ndarray:
+        self.fill(start, stop, out := np.empty(stop - start, np.float32))
+        return out

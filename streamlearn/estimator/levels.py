@@ -1,0 +1,73 @@
+"""String columns of a fit and of what a fitted model is shown: codes of the same levels."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..data.from_dask import DaskStore
+from ..data.stream import StreamStore
+from ..engine.plan import Needs, make_plan
+from ..engine.run import Run
+from ..engine.settle import fold_partitions, settled
+from ..passes.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
+
+
+def settle_training(model: Any, dataset: Any, stack: Any) -> Any:
+    """The dataset over scratch if need be, its string columns as codes; sets ``levels_``."""
+    enter = stack.enter_context
+    if isinstance(dataset.store, StreamStore):  # its rows come once: written first, strings too
+        dataset = _coded(model, _settle(dataset, enter))
+    else:
+        dataset = _settle(_coded(model, dataset), enter)
+    model.levels_ = {name: list(words) for name, words in dataset.levels.items()}
+    return dataset
+
+
+def _settle(dataset: Any, enter: Any) -> Any:
+    context: AbstractContextManager[Any] = settled(dataset)
+    return enter(context)
+
+
+def _coded(model: Any, dataset: Any) -> Any:
+    """One read of each string column, and no other: its levels."""
+    if not dataset.categorical:
+        return dataset
+    if not model._accepts_levels:
+        listed = ", ".join(map(repr, dataset.categorical[:5]))
+        raise ValueError(
+            f"could not convert string to float: columns {listed} hold strings, "
+            f"{type(model).__name__} takes numbers; leave them out with features=, or encode them"
+        )
+    if getattr(model, "warm_start", False) and hasattr(model, "levels_"):
+        return as_trained(model, dataset)
+    most = model.max_levels
+    if isinstance(dataset.store, DaskStore):
+        coded = learn_levels(dataset, most, fold_partitions)
+    elif dataset.store.in_memory:
+        coded = learn_levels(dataset, most)
+    else:
+        needs = Needs("levels", STATE_NBYTES, STEP_NBYTES_PER_ROW)
+        name = f"{type(model).__name__}-levels"
+        with Run(dataset, make_plan(dataset, [needs]), name=name, identity={}) as run:
+            coded = learn_levels(dataset, most, run.fold)
+    coded.store.passes_before = dataset.store.passes_before + 1  # a copy of the store: its own
+    return coded
+
+
+def as_trained(model: Any, dataset: Any) -> Any:
+    """The dataset with its string columns as codes of the model's levels."""
+    levels = getattr(model, "levels_", {})
+    new = [name for name in dataset.categorical if name not in levels]
+    if new:
+        raise ValueError(
+            f"column {new[0]!r} holds strings, but numbers when {type(model).__name__} was "
+            "trained; convert it to the type it had"
+        )
+    plain = [name for name in levels if name not in dataset.categorical]
+    if plain:
+        raise ValueError(
+            f"column {plain[0]!r} holds no strings, but categories when {type(model).__name__} was "
+            "trained; convert it (astype(str), or a frame with that column)"
+        )
+    return dataset.with_levels({name: levels[name] for name in dataset.categorical})

@@ -1,0 +1,307 @@
+"""Every loss with every solver offered for it, against other people's solvers."""
+
+import numpy as np
+import pytest
+from additive_kit import as_dataset, table
+from oracles import EPSILON, LinearProblem, linear_problem, multinomial_problem, smooth_optimum
+from scipy import sparse
+from sklearn.svm import LinearSVR
+
+import streamlearn as sl
+from streamlearn.additive import needs
+
+BASES = dict(n_bases=6)
+REGRESSIONS = [
+    (loss, solver)
+    for loss, solvers in needs.OFFERED.items()
+    for solver in solvers
+    if solver != "pegasos" and ("epsilon" in loss or loss in ("squared_error", "huber"))
+]
+LOG_LINK = [(loss, solver) for loss in ("poisson", "gamma") for solver in ("newton", "lbfgs")]
+
+
+def numbers(n=300, seed=0, loss="squared_error"):
+    X, _ = table(n, seed)
+    rng = np.random.default_rng(seed)
+    f = np.sin(6 * X[:, 0]) + X[:, 2] - 0.5
+    if loss == "poisson":
+        return X, rng.poisson(np.exp(f)).astype(float)
+    if loss == "gamma":
+        return X, rng.gamma(2.0, np.exp(f) / 2) + 1e-3
+    return X, f + 0.3 * rng.standard_normal(n) + 5
+
+
+def optimum(problem):
+    """(v, objective) by LIBLINEAR for the kinked loss, by scipy for the others."""
+    if problem.loss != "epsilon_insensitive":
+        return smooth_optimum(problem)
+    solver = LinearSVR(
+        C=problem.C, epsilon=EPSILON, loss=problem.loss, fit_intercept=False, tol=1e-8,
+        max_iter=1_000_000,
+    )  # fmt: skip
+    v = solver.fit(problem.A, problem.y, sample_weight=problem.weight).coef_
+    return v, problem.objective(v)
+
+
+def embedding_of(basis, **shape):
+    if basis == "bspline":
+        return sl.SplineEmbedding(6, **shape)
+    return sl.FourierEmbedding(6, basis=basis, **shape)
+
+
+def regress(X, y, loss, solver, **kw):
+    tol = 2e-7 if solver == "dual-cd" else 1e-8
+    kw = BASES | dict(solver=solver, epsilon=EPSILON, tol=tol, max_passes=3000) | kw
+    return sl.AdditiveRegressor(loss, **kw)
+
+
+@pytest.mark.parametrize(("loss", "solver"), REGRESSIONS)
+@pytest.mark.parametrize(("order", "form"), [(0, "dense"), (1, "csr"), (2, "dense"), (1, "cosine")])
+def test_regression_optimum_is_that_of_the_explicit_features(loss, solver, order, form):
+    X, y = numbers()
+    basis = "cosine" if form == "cosine" else "bspline"
+    rows = sparse.csr_array(X) if form == "csr" else X
+    weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    mean = weight @ y / weight.sum()
+    C = 0.1 if loss == "epsilon_insensitive" else 0.7  # not smooth: epochs grow with C
+    embedding = embedding_of(basis, penalty_order=order).fit(rows, sample_weight=weight)
+    problem = linear_problem(embedding, rows, y - mean, loss, C=C, weight=weight)
+    v, best = optimum(problem)
+    model = regress(X, y, loss, solver, C=C, penalty_order=order, basis=basis)
+    model.fit(rows, y, weight)
+    assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
+    assert model.certificate_.converged
+    assert model.certificate_.solver in (solver, "gram")
+    np.testing.assert_allclose(model.predict(rows), problem.A @ v + mean, atol=0.01)
+
+
+@pytest.mark.parametrize(("loss", "solver"), LOG_LINK)
+@pytest.mark.parametrize("form", ["dense", "csr", "cosine"])
+def test_counts_and_amounts(loss, solver, form):
+    X, y = numbers(loss=loss)
+    rows = sparse.csr_array(X) if form == "csr" else X
+    basis = "cosine" if form == "cosine" else "bspline"
+    problem = linear_problem(embedding_of(basis).fit(rows), rows, y / y.mean(), loss, C=0.7)
+    if loss == "poisson":
+        problem = LinearProblem(problem.A, problem.y, loss, 0.7 * y.mean(), problem.weight)
+    v, best = smooth_optimum(problem)
+    model = regress(X, y, loss, solver, C=0.7, basis=basis).fit(rows, y)
+    assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
+    np.testing.assert_allclose(model.predict(rows), y.mean() * np.exp(problem.A @ v), rtol=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+@pytest.mark.parametrize("kind", ["exposure", "offset"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_exposure_is_a_column_without_a_curve(loss, kind, form):
+    X, y = numbers(loss=loss)
+    exposure = np.random.default_rng(2).uniform(0.5, 3, len(y))
+    y = np.ceil(y * exposure) + (loss == "gamma")
+    column = exposure if kind == "exposure" else np.log(exposure)
+    both = np.column_stack([X, column])
+    form = sparse.csr_array if form == "csr" else np.asarray
+    model = regress(X, y, loss, "newton", **{kind: 5}).fit(form(both), y)
+    assert len(model.knots_[5]) == 0
+    mean = y.mean() / (exposure.mean() if kind == "exposure" else np.exp(column.mean()))
+    problem = linear_problem(
+        sl.SplineEmbedding(6).fit(form(X)), form(X), y / exposure / mean, loss,
+        weight=exposure * mean if loss == "poisson" else None,
+    )  # fmt: skip
+    v, best = smooth_optimum(problem)
+    assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
+    np.testing.assert_allclose(
+        model.predict(form(both)), exposure * mean * np.exp(problem.A @ v), rtol=2e-3
+    )
+
+
+def test_offset_is_added_to_the_prediction():
+    X, y = numbers()
+    offset = 3 * np.random.default_rng(3).standard_normal(len(y))
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(known=offset)
+    model = regress(X, y, "huber", "newton", offset="known").fit(frame, y + offset)
+    alone = regress(X, y, "huber", "newton").fit(X, y)
+    assert model.certificate_.primal == pytest.approx(alone.certificate_.primal, rel=1e-7)
+    np.testing.assert_allclose(model.predict(frame), alone.predict(X) + offset, atol=1e-3)
+
+
+def test_saved_model_keeps_its_exposure(tmp_path):
+    X, y = numbers(loss="poisson")
+    X[:, 1] += 0.5
+    model = sl.AdditiveRegressor("poisson", exposure=1, **BASES).fit(X, y)
+    sl.save(model, tmp_path / "m.slm")
+    np.testing.assert_array_equal(sl.load(tmp_path / "m.slm").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (dict(loss="poisson"), "counts of at least 0"),
+        (dict(loss="gamma"), "amounts above 0"),
+        (dict(exposure=0), "loss='poisson' or 'gamma'"),
+        (dict(loss="poisson", exposure=1, offset=2), "both given"),
+        (dict(loss="poisson", solver="dual-cd"), "needs a loss whose dual.*'newton' or 'lbfgs'"),
+        (dict(loss="epsilon_insensitive", solver="newton"), "needs a smooth loss"),
+        (dict(loss="squared_error", solver="pegasos"), "bounded slope"),
+        (dict(offset="z"), "none of the columns"),
+        (dict(offset=9), "none of the 5 columns"),
+        (dict(warm_start=True, solver="dual-cd"), "warm_start=True goes with"),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(parameters, message):
+    X, y = numbers(50)
+    y = y - 6 if parameters.get("loss") in ("poisson", "gamma") and len(parameters) == 1 else y
+    with pytest.raises(ValueError, match=message):
+        sl.AdditiveRegressor(**parameters).fit(X, y)
+
+
+def test_exposures_must_be_above_0():
+    X, y = numbers(50, loss="poisson")
+    with pytest.raises(ValueError, match="exposure=2 must be above 0"):
+        sl.AdditiveRegressor("poisson", exposure=2).fit(X, y)
+
+
+# Classification beyond one curve.
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_lbfgs_reaches_the_optimum_that_newton_proves(loss, form):
+    X, y = table(300, n_classes=3)
+    rows = sparse.csr_array(X) if form == "csr" else X
+    kw = dict(tol=1e-8, max_passes=500, C=2.0, **BASES)
+    a = sl.AdditiveClassifier(loss, solver="lbfgs", **kw).fit(rows, y)
+    b = sl.AdditiveClassifier(loss, solver="newton", **kw).fit(rows, y)
+    np.testing.assert_allclose(a.certificate_.primal, b.certificate_.primal, rtol=1e-8)
+    assert a.certificate_.solver == "lbfgs"
+
+
+def test_lbfgs_reads_many_rows_few_times(monkeypatch):
+    monkeypatch.setattr(needs, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    X, y = table(4000)
+    model = sl.AdditiveClassifier(solver="lbfgs", tol=1e-7, **BASES).fit(X, y)
+    best = sl.AdditiveClassifier(solver="dual-cd", tol=1e-6, **BASES).fit(X, y)
+    assert model.certificate_.primal == pytest.approx(best.certificate_.primal, rel=1e-6)
+    assert 3 < model.n_passes_ < 25
+
+
+@pytest.mark.parametrize(
+    ("small", "basis"), [(False, "bspline"), (True, "bspline"), (False, "cosine")]
+)
+def test_multinomial_optimum_is_scikit_learns(small, basis, monkeypatch):
+    if small:
+        monkeypatch.setattr(needs, "SAMPLE_ROWS", 300)
+        monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    X, y = table(1500 if small else 300, n_classes=3)
+    weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    embedding = embedding_of(basis).fit(X, sample_weight=weight)
+    best, probability = multinomial_problem(embedding, X, y, weight, C=0.8)
+    model = sl.AdditiveClassifier(
+        multi_class="multinomial", C=0.8, tol=1e-8, max_passes=500, basis=basis, **BASES
+    ).fit(as_dataset(X, y, weight, rows=100))
+    assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
+    assert model.certificate_.solver == "lbfgs"
+    np.testing.assert_allclose(model.predict_proba(X), probability, atol=2e-3)
+    assert 0 <= model.certificate_.relative_gap <= 1e-8
+
+
+def test_multinomial_of_two_classes_is_the_one_curve():
+    X, y = table(200)
+    a = sl.AdditiveClassifier(multi_class="multinomial", **BASES).fit(X, y)
+    b = sl.AdditiveClassifier(solver="lbfgs", **BASES).fit(X, y)
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+def test_multinomial_belongs_to_the_log_loss_and_lbfgs():
+    X, y = table(60, n_classes=3)
+    with pytest.raises(ValueError, match="needs loss='log_loss'"):
+        sl.AdditiveClassifier("hinge", multi_class="multinomial").fit(X, y)
+    with pytest.raises(ValueError, match=r"multinomial.*use solver='lbfgs'"):
+        sl.AdditiveClassifier(multi_class="multinomial", solver="newton").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "solver"), [("log_loss", "newton"), ("hinge", "dual-cd"), ("squared_hinge", "lbfgs")]
+)
+@pytest.mark.parametrize("given", ["balanced", "dict"])
+def test_class_weights_multiply_sample_weights(loss, solver, given):
+    X, y = table(200)
+    weight = np.random.default_rng(1).integers(1, 3, 200).astype(float)
+    counts = np.bincount(y, weight)
+    factors = counts.sum() / (2 * counts) if given == "balanced" else np.array([1.0, 2.5])
+    kw = dict(solver=solver, tol=1e-7, max_passes=2000, **BASES)
+    a = sl.AdditiveClassifier(
+        loss, class_weight="balanced" if given == "balanced" else {1: 2.5}, **kw
+    ).fit(X, y, weight)
+    problem = linear_problem(
+        sl.SplineEmbedding(6).fit(X, sample_weight=weight), X, 2 * y - 1, loss,
+        weight=weight * factors[y],
+    )  # fmt: skip
+    from oracles import liblinear
+
+    assert a.certificate_.primal == pytest.approx(liblinear(problem)[1], rel=1e-6)
+
+
+def test_bad_class_weights_are_named():
+    X, y = table(60)
+    with pytest.raises(ValueError, match="none of the classes"):
+        sl.AdditiveClassifier(class_weight={7: 1.0}).fit(X, y)
+    with pytest.raises(ValueError, match="above 0"):
+        sl.AdditiveClassifier(class_weight={0: -1.0}).fit(X, y)
+
+
+# Warm start.
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_warm_start_begins_where_the_last_fit_ended(solver, monkeypatch):
+    monkeypatch.setattr(needs, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    X, y = table(3000)
+    model = sl.AdditiveClassifier(solver=solver, tol=1e-6, warm_start=True, **BASES).fit(X, y)
+    cold, first = model.certificate_.primal, model.history_[0]["objective"]
+    model.fit(X, y)
+    assert model.certificate_.primal <= cold * (1 + 1e-9)
+    assert model.history_[0]["objective"] <= first
+    assert model.history_[0]["objective"] == pytest.approx(cold, rel=1e-4)
+    model.set_params(C=3.0).fit(X, y)
+    again = sl.AdditiveClassifier(solver=solver, C=3.0, tol=1e-6, **BASES).fit(X, y)
+    assert model.certificate_.primal == pytest.approx(again.certificate_.primal, rel=2e-6)
+    with pytest.raises(ValueError, match="fit a new estimator"):
+        model.fit(X[:, :3], y)
+    with pytest.raises(ValueError, match="fit a new estimator"):
+        model.fit(X, y + (X[:, 0] > 0.5))
+
+
+def test_warm_start_of_a_regression_and_of_a_checkpoint(tmp_path):
+    X, y = numbers(loss="poisson")
+    model = sl.AdditiveRegressor("poisson", warm_start=True, **BASES).fit(X, y)
+    before = model.certificate_.primal
+    model.fit(X, y, checkpoint=tmp_path / "run")
+    assert model.certificate_.primal <= before * (1 + 1e-9)
+    fresh = sl.AdditiveRegressor("poisson", warm_start=True, **BASES)
+    fresh.fit(X, y, checkpoint=tmp_path / "run")
+    np.testing.assert_array_equal(fresh.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "dual-cd", "pegasos"])
+def test_early_stopping_for_every_solver(solver, monkeypatch):
+    monkeypatch.setattr(needs, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    X, y = table(2000)
+    model = sl.AdditiveClassifier(
+        solver=solver, C=100.0, tol=1e-12, early_stopping=True, max_passes=40, **BASES
+    )
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, validation=table(300, seed=1))
+    losses = [r["validation_loss"] for r in model.history_ if "validation_loss" in r]
+    assert len(losses) >= 3
+    if model.certificate_.criterion == "validation loss":
+        f = (2 * table(300, seed=1)[1] - 1) * model.decision_function(table(300, seed=1)[0])
+        assert np.logaddexp(0, -f).mean() == pytest.approx(min(losses), rel=1e-5)
