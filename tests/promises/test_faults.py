@@ -15,6 +15,7 @@ from promises.jobs import write_rows
 from promises.test_same_bits import FITS
 
 import streamlearn as sl
+from streamlearn.engine import lanes
 from streamlearn.engine.status import read_status
 
 pytestmark = pytest.mark.fault
@@ -47,25 +48,28 @@ def name(request):
     return request.param
 
 
-@pytest.fixture
-def job(name, tmp_path):
+def make_job(name, path):
     n_classes = 3 if "classes" in name else 2
-    path = write_rows(tmp_path / "rows.parquet", ROWS, 6, row_group=GROUP, n_classes=n_classes)
+    levels = name == "levels"
+    path = write_rows(path, ROWS, 6, row_group=GROUP, n_classes=n_classes, levels=levels)
     return {"path": path, "chunk_rows": GROUP, **FITS[name]}
 
 
+@pytest.fixture
+def job(name, tmp_path):
+    return make_job(name, tmp_path / "rows.parquet")
+
+
 @pytest.fixture(scope="module")
-def quiet(name, cluster, tmp_path_factory):
-    """Digest and number of reads of a fit that nothing disturbs, on threads and on the cluster."""
-    path = tmp_path_factory.mktemp("quiet") / "rows.parquet"
-    n_classes = 3 if "classes" in name else 2
-    write_rows(path, ROWS, 6, row_group=GROUP, n_classes=n_classes)
-    job = {"path": str(path), "chunk_rows": GROUP, **FITS[name]}
-    with sl.config_context(scheduler="threads"):
-        expected = fitted(job)
-    cluster.orders.give()
-    assert on(cluster, job) == expected
-    return expected, cluster.orders.n_reads
+def quiet(name, tmp_path_factory):
+    """Digest and number of reads of a fit on threads that nothing disturbs."""
+    job = make_job(name, tmp_path_factory.mktemp("quiet") / "rows.parquet")
+    reads, read = [], lanes.RetryingReader.read
+    with pytest.MonkeyPatch.context() as patch, sl.config_context(scheduler="threads"):
+        patch.setattr(
+            lanes.RetryingReader, "read", lambda self, ref: reads.append(ref) or read(self, ref)
+        )
+        return fitted(job), len(reads)
 
 
 def fitted(job):
@@ -79,12 +83,6 @@ def on(cluster, job):
         return fitted(job)
 
 
-def test_a_worker_killed_once(cluster, job, quiet):
-    expected, n_reads = quiet
-    cluster.orders.give(kill=[n_reads // 2])
-    assert on(cluster, job) == expected
-
-
 def test_workers_killed_in_one_pass_after_another(cluster, job, quiet):
     """Both at once, one twice in a row, in the first read and in the last."""
     expected, n = quiet
@@ -92,9 +90,9 @@ def test_workers_killed_in_one_pass_after_another(cluster, job, quiet):
     assert on(cluster, job) == expected
 
 
-def test_a_worker_comes_and_another_goes(cluster, job, quiet):
+def test_a_worker_comes_one_is_killed_and_one_goes(cluster, job, quiet):
     expected, n = quiet
-    cluster.orders.give(ask={"add": n // 3, "retire": 2 * n // 3})
+    cluster.orders.give(ask={"add": n // 3, "retire": 2 * n // 3}, kill=[n // 2])
     assert on(cluster, job) == expected
 
 
