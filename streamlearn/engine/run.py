@@ -23,7 +23,7 @@ from .dask_engine import Engine, open_engine
 from .driver import run_read
 from .groups import VisitOrder, cut_segments, fold_segment
 from .keeping import KeptLanes, KeptSegments
-from .lanes import Job, cut_lanes, fold_lane
+from .lanes import Job, RetryingReader, cut_lanes, fold_lane
 from .log import Log
 from .memory import MemorySampler
 from .plan import Plan, plan_of_resume
@@ -328,7 +328,7 @@ class Run:
 
 
 def _hold_lane(source: Source, convert: Callable[[Chunk], Chunk], lane: Any) -> list[Chunk]:
-    with source.reader() as reader:
+    with RetryingReader(source) as reader:
         return [convert(reader.read(ref)) for ref in lane]
 
 

@@ -15,7 +15,6 @@ from promises.jobs import write_rows
 from promises.test_same_bits import FITS
 
 import streamlearn as sl
-from streamlearn.engine import lanes
 from streamlearn.engine.status import read_status
 
 pytestmark = pytest.mark.fault
@@ -61,15 +60,14 @@ def job(name, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def quiet(name, tmp_path_factory):
-    """Digest and number of reads of a fit on threads that nothing disturbs."""
+def quiet(name, cluster, tmp_path_factory):
+    """Digest of a fit that nothing disturbs, and the reads its workers did."""
     job = make_job(name, tmp_path_factory.mktemp("quiet") / "rows.parquet")
-    reads, read = [], lanes.RetryingReader.read
-    with pytest.MonkeyPatch.context() as patch, sl.config_context(scheduler="threads"):
-        patch.setattr(
-            lanes.RetryingReader, "read", lambda self, ref: reads.append(ref) or read(self, ref)
-        )
-        return fitted(job), len(reads)
+    with sl.config_context(scheduler="threads"):
+        expected = fitted(job)
+    cluster.orders.give()
+    assert on(cluster, job) == expected
+    return expected, cluster.orders.n_reads
 
 
 def fitted(job):
