@@ -16,12 +16,14 @@ import threading
 import time
 from pathlib import Path
 
+from streamlearn import _HOME
+
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["distributed", "pyarrow.parquet", "streamlearn.warm", "streamlearn.estimator.fitting"]
-    + [f"streamlearn.{room}" for room in ("additive.estimators", "mixture.estimator")]
-    + [f"streamlearn.{room}" for room in ("pursuit.classifier", "pursuit.regressor")]
-    + [f"streamlearn.{room}" for room in ("shareboost.estimator", "supersparse.selection")]
+    ["distributed", "pyarrow.parquet", "streamlearn.warm"]
+    + sorted(
+        {f"streamlearn.{home}" for name, home in _HOME.items() if name.endswith(("er", "or", "CV"))}
+    )
 )
 LONGEST_S = 600
 """A bound on waits that end by an event; reached only when a test fails."""
