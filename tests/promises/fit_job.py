@@ -33,12 +33,8 @@ def main(job):
     lanes.RetryingReader.read = counted
     reset_peak()
     baseline = resident_bytes()
-    data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
-    additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
-    kind = getattr(sl, job.get("estimator", additive))
-    model = kind(**job.get("parameters", {}))
-    with settings(job), sl.config_context(**job.get("config", {})):
-        model.fit(data, checkpoint=job.get("checkpoint"))
+    with settings(job):
+        model, data = fit(job)
     return {
         "digest": digest(model),
         "reads": reads[0],
@@ -46,6 +42,19 @@ def main(job):
         "over_baseline": peak_resident_bytes() - baseline,
         "score": float(model.score(data)) if job.get("score") else None,
     }
+
+
+def fit(job):
+    """The fitted model and its data."""
+    import streamlearn as sl
+
+    data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
+    additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
+    kind = getattr(sl, job.get("estimator", additive))
+    model = kind(**job.get("parameters", {}))
+    with sl.config_context(**job.get("config", {})):
+        model.fit(data, checkpoint=job.get("checkpoint"))
+    return model, data
 
 
 def settings(job):
