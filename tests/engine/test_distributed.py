@@ -103,7 +103,7 @@ def test_a_folder_that_workers_cannot_reach_is_refused_by_name(client, tmp_path,
     def elsewhere(folder, mark):
         yield
 
-    monkeypatch.setattr("streamlearn.engine.dask_engine.probe_file", elsewhere)
+    monkeypatch.setattr("streamlearn.engine.cluster.probe_file", elsewhere)
     text = "must be shared by all workers of the cluster, but [12] of [12] cannot use it"
     with config_context(scratch=folder), open_run(Rows(), None) as run:
         with pytest.raises(ScratchError, match=text):
