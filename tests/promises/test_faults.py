@@ -4,26 +4,28 @@ Every estimator of the same-bits promise; one cluster of forked processes for al
 one where every result is spilled to disk, and a small one for each scheduler that is to die.
 """
 
+import re
 import signal
-import warnings
 
 import dask
 import pytest
-from promises.cluster_kit import SPILLING, Cluster, repair
-from promises.fit_job import digest, fit
-from promises.jobs import write_rows
-from promises.test_same_bits import FITS
+from promises.cluster_kit import SPILLING, Cluster
+from promises.fits import FITS, make_job
+from promises.forks import report_of
+from promises.orders import repair
 
 import streamlearn as sl
 from streamlearn.engine.status import read_status
 
 pytestmark = pytest.mark.fault
-ROWS, GROUP = 6_000, 500
+ROWS, GROUP, SAMPLE = 5_000, 500, 1_000
 
 
 @pytest.fixture(scope="module", autouse=True)
 def short_waits():
     """A client need not try for half a minute to find a scheduler that was killed."""
+    import distributed.config  # noqa: F401  its defaults come first: they would be removed again
+
     with dask.config.set({"distributed.comm.timeouts.connect": "10s"}):
         yield
 
@@ -47,69 +49,65 @@ def name(request):
     return request.param
 
 
-def make_job(name, path):
-    n_classes = 3 if "classes" in name else 2
-    levels = name == "levels"
-    path = write_rows(path, ROWS, 6, row_group=GROUP, n_classes=n_classes, levels=levels)
-    return {"path": path, "chunk_rows": GROUP, **FITS[name]}
+def job_of(name, folder):
+    return make_job(name, folder / "rows.parquet", ROWS, GROUP) | {"sample_rows": SAMPLE}
 
 
 @pytest.fixture
 def job(name, tmp_path):
-    return make_job(name, tmp_path / "rows.parquet")
+    return job_of(name, tmp_path)
 
 
 @pytest.fixture(scope="module")
 def quiet(name, cluster, tmp_path_factory):
-    """Digest of a fit that nothing disturbs, and the reads its workers did."""
-    job = make_job(name, tmp_path_factory.mktemp("quiet") / "rows.parquet")
-    with sl.config_context(scheduler="threads"):
-        expected = fitted(job)
+    """Digest of a fit that nothing disturbs, the reads its workers did, and those of each pass."""
+    job = job_of(name, tmp_path_factory.mktemp("quiet"))
+    expected = report_of(**job)["digest"]
     cluster.orders.give()
-    assert on(cluster, job) == expected
-    return expected, cluster.orders.n_reads
+    assert cluster.fit(job) == expected
+    return expected, cluster.orders.n_reads, cluster.orders.passes
 
 
-def fitted(job):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # these fits are short
-        return digest(fit(job)[0])
-
-
-def on(cluster, job):
-    with cluster.client() as client, sl.config_context(scheduler=client):
-        return fitted(job)
-
-
-def test_workers_killed_in_one_pass_after_another(cluster, job, quiet):
-    """Both at once, one twice in a row, in the first read and in the last."""
-    expected, n = quiet
-    cluster.orders.give(kill=[2, n // 4, n // 4 + 1, n // 2 + 3, 3 * n // 4, n])
-    assert on(cluster, job) == expected
+def test_workers_killed_in_every_kind_of_pass(cluster, job, quiet):
+    """In the first and in the last read of each kind; in one of them the next worker too."""
+    expected, _, passes = quiet
+    kinds = {}
+    for number, name in enumerate(passes):
+        kinds.setdefault(re.sub(r"\d+", "", name), []).append((number, name))
+    kills = {
+        name: [1 + 3 * number % passes[name]]
+        for numbered in kinds.values()
+        for number, name in (numbered[0], numbered[-1])
+    }
+    again = list(kills)[len(kills) // 2]
+    kills[again].append(kills[again][0] + 1)
+    cluster.orders.give(kill_in=kills)
+    assert cluster.fit(job) == expected
 
 
 def test_a_worker_comes_one_is_killed_and_one_goes(cluster, job, quiet):
-    expected, n = quiet
+    expected, n, _ = quiet
     cluster.orders.give(ask={"add": n // 3, "retire": 2 * n // 3}, kill=[n // 2])
-    assert on(cluster, job) == expected
+    assert cluster.fit(job) == expected
 
 
 def test_a_read_that_never_works_and_then_fails_twice(cluster, job, quiet, tmp_path):
     """One error naming file and row group, the checkpoint kept; mended, it goes on from there."""
-    expected, _ = quiet
+    expected, _, _ = quiet
     job["checkpoint"] = str(tmp_path / "run")
     cluster.orders.give(damage=[4], path=job["path"])
-    with pytest.raises(sl.SourceError, match=r"rows\.parquet, row group 11") as caught:
-        on(cluster, job)
+    last = ROWS // GROUP - 1
+    with pytest.raises(sl.SourceError, match=rf"rows\.parquet, row group {last}") as caught:
+        cluster.fit(job)
     assert "Traceback" not in str(caught.value)
     assert read_status(job["checkpoint"]).reading is not None
     repair(job["path"])
     cluster.orders.give(flaky=[3, 7, 15])
-    assert on(cluster, job) == expected
+    assert cluster.fit(job) == expected
 
 
 def test_the_driver_killed_and_run_again_on_another_cluster(cluster, job, quiet, tmp_path):
-    expected, n = quiet
+    expected, n, _ = quiet
     scratch = tmp_path / "scratch"
     job |= {"checkpoint": str(tmp_path / "run"), "config": {"scratch": str(scratch)}}
     process, pipe = cluster.driver(job)
@@ -121,7 +119,7 @@ def test_the_driver_killed_and_run_again_on_another_cluster(cluster, job, quiet,
     cluster.orders.give()
     cluster.scale(3)
     try:
-        assert on(cluster, job) == expected
+        assert cluster.fit(job) == expected
         assert cluster.orders.n_reads < n
         assert not list(scratch.glob("*"))  # nor what the killed one had there
     finally:
@@ -129,29 +127,28 @@ def test_the_driver_killed_and_run_again_on_another_cluster(cluster, job, quiet,
 
 
 def test_a_scheduler_that_dies_is_one_error_and_the_fit_goes_on(cluster, job, quiet, tmp_path):
-    expected, n = quiet
+    expected, n, _ = quiet
     job["checkpoint"] = str(tmp_path / "run")
     with Cluster(tmp_path / "doomed", 1) as doomed:
         doomed.orders.give(end=[n // 2], pid=doomed.scheduler.pid)
         with pytest.raises(sl.ClusterError, match="scheduler.*gone.*run the same line again"):
-            on(doomed, job)
+            doomed.fit(job)
     cluster.orders.give()
-    assert on(cluster, job) == expected
+    assert cluster.fit(job) == expected
     assert cluster.orders.n_reads < n
 
 
 def test_results_spilled_and_workers_paused(spilling, job, quiet):
-    expected, n = quiet
+    expected, n, _ = quiet
     spilling.orders.give(pause=[n // 3, n // 2])
-    assert on(spilling, job) == expected
+    assert spilling.fit(job) == expected
 
 
 def test_a_lane_that_kills_every_worker_is_named(cluster, tmp_path):
-    path = write_rows(tmp_path / "rows.parquet", ROWS, 6, row_group=GROUP)
-    job = {"path": path, "chunk_rows": GROUP, "parameters": {"n_bases": 8}}
+    job = job_of("newton", tmp_path)
     cluster.orders.give(kill=list(range(1, 1000)))
     with pytest.raises(sl.ClusterError, match=r"4 workers died.*rows \d+ to \d+.*memory_limit"):
-        on(cluster, job)
+        cluster.fit(job)
     cluster.orders.give()
     cluster.scale(2)
 

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from engine_kit import Rows
-from promises.cluster_kit import LONGEST_S, Cluster
+from promises.cluster_kit import Cluster
 from promises.jobs import write_rows
+from promises.orders import LONGEST_S
 from store_kit import BadLine
 
 import streamlearn as sl
