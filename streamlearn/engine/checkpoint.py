@@ -98,7 +98,7 @@ class Checkpoint:
         self.manifest |= {"writer": this_process(), "saved": time.time()}
         text = json.dumps(self.manifest, indent=1).encode()
         if self.is_url:
-            self._remote("pipe_file", MANIFEST, text)  # one PUT
+            self._remote("pipe_file", self.path(MANIFEST), text)  # one PUT
         else:
             with atomic_file(self.path(MANIFEST)) as manifest:
                 manifest.write(text)
