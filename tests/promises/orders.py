@@ -48,9 +48,8 @@ class Orders:
 
     def obey(self, ref):
         """Called by every read of a ref on a worker."""
-        from distributed import get_worker
-
-        name, _, _ = str(get_worker().get_current_task()).rpartition("-")
+        (key,) = list(the_worker().active_threads.values())  # reads ahead are in threads of theirs
+        name, _, _ = key.rpartition("-")
         with self._locked() as file:
             state = read(file)
             n = state["n_reads"] = state["n_reads"] + 1
@@ -76,10 +75,8 @@ class Orders:
             raise OSError(f"ordered to fail, {fails - 1} more times")
 
     def _ask(self, name):
-        from distributed import get_worker
-
         asked = self.folder / f"asked-{name}"
-        asked.with_suffix(".new").write_text(get_worker().address)
+        asked.with_suffix(".new").write_text(the_worker().address)
         asked.with_suffix(".new").rename(asked)
         wait_until((self.folder / f"answered-{name}").exists)
 
@@ -127,11 +124,18 @@ def repair(path):
     os.replace(f"{path}.whole", path)
 
 
+def the_worker():
+    """The worker of this process, from any of its threads."""
+    from distributed import Worker
+
+    (worker,) = Worker._instances
+    return worker
+
+
 def pause():
-    from distributed import get_worker
     from distributed.core import Status
 
-    worker = get_worker()
+    worker = the_worker()
     worker.loop.add_callback(setattr, worker, "status", Status.paused)
 
 
