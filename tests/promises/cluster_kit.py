@@ -133,15 +133,18 @@ class Cluster:
     def _keep(self):
         """Replace dead workers, and do what is asked in mid-read."""
         while not self._end.wait(0.02):
-            with self._lock:
-                self._workers = [p for p in self._workers if p.is_alive()]
-                while len(self._workers) < self.n_wanted and self.scheduler.is_alive():
-                    self._start_worker()
+            self._replace_dead()
             for asked in self.orders.folder.glob("asked-*"):
                 if asked.suffix:
                     continue
                 self._answer(asked.name.partition("-")[2], asked.read_text())
                 asked.rename(asked.with_name(asked.name.replace("asked", "answered")))
+
+    def _replace_dead(self):
+        with self._lock:
+            self._workers = [p for p in self._workers if p.is_alive()]
+            while len(self._workers) < self.n_wanted and self.scheduler.is_alive():
+                self._start_worker()
 
     def _start_worker(self):
         arguments = self.address, str(self.folder), str(self.orders.folder), self._config
@@ -153,14 +156,13 @@ class Cluster:
         with self._lock:
             self.n_wanted += 1 if name == "add" else -1
             n_workers = self.n_wanted
-        if name == "retire":
-            with self.client() as client:
+        with self.client() as client:
+            if name == "retire":
                 self._retire(client, asker)
-        else:
-            with self._lock:
-                self._start_worker()
-            with self.client() as client:
-                client.wait_for_workers(n_workers, timeout=LONGEST_S)
+                return
+            while len(client.scheduler_info(n_workers=-1)["workers"]) < n_workers:
+                self._replace_dead()  # one may be killed meanwhile
+                self._end.wait(0.02)
 
     def _retire(self, client, asker):
         """Have one worker hand on what it holds and leave."""
