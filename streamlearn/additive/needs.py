@@ -258,6 +258,5 @@ def held_nbytes(size: Size) -> int:
 def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:
     """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole."""
     labels = summary.ref_labels
-    whole = np.array([ref.start for ref in dataset.refs()])
-    parts = np.array([ref.start for ref in planned.refs()])
-    return labels[np.searchsorted(whole, parts, "right") - 1]
+    at = np.searchsorted(dataset.refs().starts, planned.refs().starts, "right") - 1
+    return labels[at]

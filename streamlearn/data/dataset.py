@@ -14,6 +14,7 @@ from ..errors import SourceError
 from .dataset_reader import DatasetReader
 from .levels import Coder
 from .order import HashShare, derive_seed, exact_share, kept_rows
+from .refs import Refs
 from .roles import CATEGORIES, SINGLE, check_columns, refuse_duplicates, some
 from .runs import cut_runs, largest_slice
 from .source import Chunk, Convert, Ref, Store
@@ -124,7 +125,7 @@ class Dataset:
 
     @property
     def decoded_nbytes(self) -> int:
-        return sum(ref.nbytes for ref in self.refs())
+        return int(self.refs().nbytes.sum())
 
     @cached_property
     def stored_nbytes(self) -> int:
@@ -177,13 +178,13 @@ class Dataset:
     # Reading.
 
     @cached_property
-    def _refs(self) -> tuple[Ref, ...]:
+    def _refs(self) -> Refs:
         runs = cut_runs(
             self.store.boundaries(), self.store.live(), self.slice_rows, self._row_nbytes
         )
-        return tuple(Ref(a, b, round((b - a) * self._row_nbytes)) for a, b in runs)
+        return Refs.of_runs(runs, self._row_nbytes)
 
-    def refs(self) -> tuple[Ref, ...]:
+    def refs(self) -> Refs:
         """The runs of rows to read, in order: a function of the data and the columns alone."""
         return self._refs
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..data.malloc import return_freed_blocks, trim_heaps
+from ..data.refs import Refs
 from ..data.source import Chunk, Csr, Ref
 from .blas import one_blas_thread
 from .lanes import (
@@ -40,29 +42,54 @@ class VisitOrder(Protocol):
     def permutation(self, n_rows: int, pass_index: int, group_index: int) -> np.ndarray: ...
 
 
-class Group(NamedTuple):
-    """Refs that are read into one chunk."""
+@dataclass(frozen=True)
+class Groups:
+    """Successive groups of a sweep; the refs of each are read into one chunk."""
 
-    number: int
-    refs: tuple[Ref, ...]
+    first: int
+    """Number in the sweep of the first one."""
+    refs: Refs
+    """Of all of them, one group after the other."""
+    bounds: np.ndarray
+    """(n_groups + 1,) where each begins in `refs`."""
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def __getitem__(self, at: int) -> Refs:
+        return self.refs[self.bounds[at] : self.bounds[at + 1]]
+
+    @property
+    def nbytes(self) -> np.ndarray:
+        """Decoded size of each group."""
+        return self._sums(self.refs.nbytes)
+
+    @property
+    def most_rows(self) -> int:
+        return int(self._sums(self.refs.sizes).max())
+
+    def part(self, start: int, stop: int) -> Groups:
+        """Groups start to stop - 1 of these."""
+        bounds = self.bounds[start : stop + 1]
+        return Groups(self.first + start, self.refs[bounds[0] : bounds[-1]], bounds - bounds[0])
+
+    def _sums(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, self.bounds[:-1]) if len(self) else values[:0]
 
 
-def cut_segments(
-    refs: Sequence[Ref], order: VisitOrder, pass_index: int
-) -> list[tuple[Group, ...]]:
+def cut_segments(refs: Sequence[Ref], order: VisitOrder, pass_index: int) -> list[Groups]:
     """The groups of one sweep in segments of about 256 MiB decoded, by data and seed alone."""
-    groups = [
-        Group(index, tuple(refs[i] for i in sorted(chosen)))  # ascending is cheapest to read
-        for index, chosen in enumerate(order.groups(refs, pass_index))
-    ]
-    sizes = [sum(ref.nbytes for ref in group.refs) for group in groups]
-    n_segments = min(max(1, -(-sum(sizes) // LANE_NBYTES)), len(groups))
-    return [tuple(groups[start:stop]) for start, stop in cut_evenly(sizes, n_segments)]
+    drawn = [np.sort(chosen) for chosen in order.groups(refs, pass_index)]  # cheapest to read
+    bounds = np.cumsum([0, *map(len, drawn)], dtype=np.int64)
+    picked = np.concatenate([np.zeros(0, np.int64), *drawn])
+    groups = Groups(0, Refs.of(refs)[picked], bounds)
+    n_segments = min(max(1, -(-int(groups.nbytes.sum()) // LANE_NBYTES)), len(groups))
+    return [groups.part(start, stop) for start, stop in cut_evenly(groups.nbytes, n_segments)]
 
 
 def fold_segment(
     job: Job,
-    groups: tuple[Group, ...],
+    groups: Groups,
     order: VisitOrder,
     pass_index: int,
     before: LaneState | None,
@@ -79,27 +106,26 @@ def fold_segment(
         ThreadPoolExecutor(1, "streamlearn-ahead") as ahead,
     ):
         state = job.fold.start() if before is None else own_state(job, before)
-        max_rows = max(sum(ref.n_rows for ref in group.refs) for group in groups)
-        buffers = GroupBuffer(max_rows), GroupBuffer(max_rows)
+        buffers = GroupBuffer(groups.most_rows), GroupBuffer(groups.most_rows)
 
         def read(number: int) -> tuple[Chunk, Parts]:
-            group, buffer = groups[number], buffers[number % 2]
-            chunk, parts = buffer.fill(job, reader, group.refs)
+            chunk, parts = buffers[number % 2].fill(job, reader, groups[number])
             rows.load(chunk, parts)  # reads generation g only, so may run ahead of `store`
             return chunk, parts
 
         coming: Future[tuple[Chunk, Parts]] = ahead.submit(read, 0)
-        for number, group in enumerate(groups):
+        for number in range(len(groups)):
             check(stop)
             chunk, parts = coming.result()
             if number + 1 < len(groups):
                 coming = ahead.submit(read, number + 1)
-            chunk.order = order.permutation(chunk.n_rows, pass_index, group.number)
+            chunk.order = order.permutation(chunk.n_rows, pass_index, groups.first + number)
             try:
                 state = job.fold.step(state, chunk)
                 rows.store(chunk, parts)
             except Exception as error:
-                error.add_note(place_note(job, group.refs[0]) + f" and {len(parts) - 1} more refs")
+                where = place_note(job, groups[number][0])
+                error.add_note(f"{where} and {len(parts) - 1} more refs")
                 raise
     return LaneState(state, peak_resident_bytes())
 
@@ -111,13 +137,13 @@ class GroupBuffer:
         self._max_rows = max_rows
         self._store: dict[str, np.ndarray] = {}
 
-    def fill(self, job: Job, reader: RetryingReader, refs: tuple[Ref, ...]) -> tuple[Chunk, Parts]:
+    def fill(self, job: Job, reader: RetryingReader, refs: Refs) -> tuple[Chunk, Parts]:
         """The rows of all `refs` in one chunk, and how many each gave."""
         dense: _Dense | None = None
         sparse: list[int] = [0, 0]  # rows, stored values so far
         y, weight, rows, parts = [], [], [], []
         n_columns = 0
-        n_most = sum(ref.n_rows for ref in refs)
+        n_most = int(refs.sizes.sum())
         for ref in refs:
             try:
                 chunk = reader.read(ref)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from ..data.malloc import return_freed_blocks, trim_heaps
+from ..data.refs import Refs
 from ..data.source import Chunk, Ref, Source
 from ..errors import SourceError, StreamlearnError
 from ..passes.fold import Fold
@@ -30,15 +31,15 @@ READ_ATTEMPTS = 3
 FIRST_WAIT_S = 0.2
 
 
-def cut_lanes(refs: Sequence[Ref]) -> list[tuple[Ref, ...]]:
+def cut_lanes(refs: Sequence[Ref]) -> list[Refs]:
     """About one lane per 256 MiB decoded, at least min(16, refs), at most 4096."""
-    total = sum(ref.nbytes for ref in refs)
+    refs = Refs.of(refs)
+    total = int(refs.nbytes.sum())
     n_lanes = min(max(-(-total // LANE_NBYTES), MIN_LANES), MAX_LANES, len(refs))
-    cuts = cut_evenly([ref.nbytes for ref in refs], n_lanes)
-    return [tuple(refs[start:stop]) for start, stop in cuts]
+    return [refs[start:stop] for start, stop in cut_evenly(refs.nbytes, n_lanes)]
 
 
-def cut_evenly(sizes: Sequence[int], n_runs: int) -> list[tuple[int, int]]:
+def cut_evenly(sizes: Sequence[int] | np.ndarray, n_runs: int) -> list[tuple[int, int]]:
     """Cut a sequence into `n_runs` contiguous non-empty runs of nearly equal total size."""
     ends = np.cumsum(np.asarray(sizes, dtype=np.int64)) if len(sizes) else np.zeros(0, np.int64)
     cuts = [0]
@@ -138,7 +139,7 @@ def _is_io_error(error: Exception) -> bool:
 
 
 def fold_lane(
-    job: Job, refs: tuple[Ref, ...], before: LaneState | None = None, stop: StopSignal | None = None
+    job: Job, refs: Refs, before: LaneState | None = None, stop: StopSignal | None = None
 ) -> LaneState:
     """Task: fold the refs in order, from the start or from the state of the lane `before`."""
     return_freed_blocks()

@@ -8,7 +8,8 @@ from math import ceil, log2
 from typing import Any, NamedTuple
 
 from ..config import format_bytes, get_config
-from ..data.source import Ref, Source
+from ..data.refs import Refs
+from ..data.source import Source
 from ..errors import MemoryBudgetError
 from .checkpoint import Checkpoint
 from .dask_engine import count_threads
@@ -143,7 +144,7 @@ def make_plan(
     as_stored = source
     halved = 0
     while True:
-        refs = source.refs()
+        refs = Refs.of(source.refs())
         most = max(1, min(threads, len(cut_lanes(refs))))
         for lanes_in_flight in range(most, 0, -1):
             plan = _plan(source, refs, needs, lanes_in_flight, budget, halved)
@@ -153,7 +154,7 @@ def make_plan(
         if finer is None:
             break
         source, halved = finer, halved + 1
-    asked = _plan(as_stored, as_stored.refs(), needs, 1, budget, 0)
+    asked = _plan(as_stored, Refs.of(as_stored.refs()), needs, 1, budget, 0)
     raise MemoryBudgetError(_refusal(asked, smallest=plan, budget=budget))
 
 
@@ -204,14 +205,14 @@ def reader_bytes(source: Source) -> int:
 
 def _plan(
     source: Source,
-    refs: Sequence[Ref],
+    refs: Refs,
     needs: Sequence[Needs],
     lanes_in_flight: int,
     budget: int,
     halved: int,
 ) -> Plan:
     n_lanes = len(cut_lanes(refs))
-    n_rows = refs[-1].stop if refs else 0
+    n_rows = int(refs.stops[-1]) if refs else 0
     disk = _disk_bytes(needs, n_rows)
     on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0
     overhead = reader_bytes(source)
@@ -229,7 +230,7 @@ def _plan(
         peak_bytes=max((_total(part) for _, part in terms), default=0),
         budget=budget,
         terms=terms,
-        bytes_per_pass=sum(ref.nbytes for ref in refs) if stored is None else int(stored),
+        bytes_per_pass=int(refs.nbytes.sum()) if stored is None else int(stored),
         disk_bytes=disk,
         passes=(sum(need.passes[0] for need in needs), sum(need.passes[1] for need in needs)),
         slices_halved=halved,
@@ -238,7 +239,7 @@ def _plan(
 
 def _terms(
     need: Needs,
-    refs: Sequence[Ref],
+    refs: Refs,
     n_lanes: int,
     lanes_in_flight: int,
     overhead: int,
@@ -246,8 +247,8 @@ def _terms(
     shared: int,
 ) -> tuple[Term, ...]:
     """The sum of architecture's law: states, slices with their temporaries, driver, model."""
-    slice_bytes = max((ref.nbytes for ref in refs), default=0)
-    slice_rows = max((ref.n_rows for ref in refs), default=0)
+    slice_bytes = int(refs.nbytes.max(initial=0))
+    slice_rows = int(refs.sizes.max(initial=0))
     per_row = need.step_bytes_per_row + need.row_state_bytes
     fixed = (
         Term("driver", 1, need.driver_bytes),

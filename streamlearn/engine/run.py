@@ -15,6 +15,7 @@ import numpy as np
 
 from ..config import get_config
 from ..data.malloc import return_freed_blocks
+from ..data.refs import Refs
 from ..data.source import Chunk, Source
 from ..passes.fold import Fold
 from .blas import one_blas_thread
@@ -309,10 +310,10 @@ class Run:
         return last.state, files
 
     def _log_read(self, source: Source, name: str, result: Any) -> None:
-        refs = source.refs()
+        refs = Refs.of(source.refs())
         stored = getattr(source, "stored_nbytes", None)
-        n_bytes = sum(ref.nbytes for ref in refs) if stored is None else int(stored)
-        self._log.add_read(name, result, sum(ref.n_rows for ref in refs), n_bytes)
+        n_bytes = int(refs.nbytes.sum()) if stored is None else int(stored)
+        self._log.add_read(name, result, int(refs.sizes.sum()), n_bytes)
 
     def _planned(self, source: Source) -> Source:
         """The source in slices no larger than the plan's."""

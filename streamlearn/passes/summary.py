@@ -160,7 +160,7 @@ def _block_fold(
     dataset: Any, names: tuple[str, ...], target: str | None, moments_only: bool
 ) -> Fold[State, Summary]:
     """The fold of some columns, its labels by the refs of the whole dataset."""
-    starts = np.array([ref.start for ref in dataset.refs()], np.int64)
+    starts = dataset.refs().starts
     return Fold(
         partial(_start, len(names), dataset.weight is not None, target is not None, moments_only),
         partial(_step, starts, target),

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.refs import Refs
 from ..data.source import Chunk, Ref
 from ..engine.lanes import MergeTree, cut_lanes
 from ..engine.row_state import RowAccess, RowFile
@@ -33,12 +34,10 @@ class ThinSource:
     def stored_nbytes(self) -> int:
         return self.n_rows * self.row_nbytes
 
-    def refs(self) -> tuple[Ref, ...]:
+    def refs(self) -> Refs:
         starts = range(0, self.n_rows, self.rows_at_once)
-        stops = [min(a + self.rows_at_once, self.n_rows) for a in starts]
-        return tuple(
-            Ref(a, b, (b - a) * self.row_nbytes) for a, b in zip(starts, stops, strict=True)
-        )
+        runs = ((a, min(a + self.rows_at_once, self.n_rows)) for a in starts)
+        return Refs.of_runs(runs, self.row_nbytes)
 
     def reader(self) -> ThinReader:
         return ThinReader()
