@@ -29,7 +29,7 @@ def main(folder):
     n_parts = len(list((folder / "scores.parquet").glob("part-*.parquet")))
     assert np.array_equal(threads.coef_, workers.coef_)
     print(f"accuracy {workers.score(data):.3f}; threads and workers agree bit for bit")
-    print(f"{n_parts} parts of predictions, each written by the worker that made it")
+    print(f"files of predictions, each written by the worker that made it: {n_parts}")
 
 
 if __name__ == "__main__":
