@@ -13,7 +13,8 @@ N_ROWS = 400
 def warm(*families: str) -> None:
     """Load the libraries, and compile or load every kernel by fitting it to a few made-up rows.
 
-    After it a fit adds only its own data to memory, and spends no time on compiling.  The additive
+    After it a fit adds only its own data to memory, and spends no time on compiling.  (Dask arrays
+    and clusters bring their libraries with them.)  The additive
     family takes three seconds with kernels in numba's cache, and a minute without, as every solver,
     dtype and layout is compiled.
 
@@ -25,8 +26,7 @@ def warm(*families: str) -> None:
     for family in families:
         if family not in FAMILIES:
             raise ValueError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-    import dask.array  # noqa: F401
-    import distributed  # noqa: F401
+    import dask.threaded  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import zarr  # noqa: F401
     from sklearn.exceptions import ConvergenceWarning
