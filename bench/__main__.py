@@ -11,6 +11,7 @@ NAMES = {
     "mixture-tables": "the toys and tables of Fu 2010, and 10 M pixels from disk",
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
+    "scaling": "1, 2 and 4 processes, the cost of a lane, a model of 1 TB on many workers",
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
     "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
     "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
@@ -44,6 +45,12 @@ def main(argv=None):
         type=int,
         default=5,
         help="deformed, of each digit (shareboost-tables, expanded)",
+    )
+    parser.add_argument(
+        "--store-gb-s", type=float, default=0.2, help="from the store to one worker (scaling)"
+    )
+    parser.add_argument(
+        "--network-gb-s", type=float, default=1.0, help="between two workers (scaling)"
     )
     parser.add_argument(
         "--rivals", action="store_true", help="also pyGAM, gamfit, rustystats, ... (speed)"

@@ -45,6 +45,8 @@ _HOME = {
     "SourceError": "errors",
     "CheckpointError": "errors",
     "ScratchError": "errors",
+    "ClusterError": "errors",
+    "TimeLimitError": "errors",
 }
 """Public name -> the module it lives in."""
 

@@ -1,9 +1,9 @@
 """The command line: describe data, plan, fit, predict, evaluate, plot, and a demonstration.
 
 Exit codes: 0 done; 1 the data, a parameter or the system stood in the way; 2 wrong usage; 3 the
-memory budget is too small; 4 the model is saved, but the fit stopped short of its tolerance; 130
-interrupted.  Errors are one sentence on standard error; results go to standard output, as JSON with
-``--json``.
+memory budget is too small; 4 the model is saved, but the fit stopped short of its tolerance; 5 the
+fit had its seconds, the same line goes on; 130 interrupted.  Errors are one sentence on standard
+error; results go to standard output, as JSON with ``--json``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import click
 import streamlearn as sl
 
 WHAT = ("prediction", "decision", "probability", "explanation")
-DONE, FAILED, USAGE, OVER_BUDGET, NOT_CONVERGED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+DONE, FAILED, USAGE, OVER_BUDGET, NOT_CONVERGED, OUT_OF_TIME, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
 class Commands(click.Group):
@@ -35,6 +35,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except sl.MemoryBudgetError as error:
             fail(error, OVER_BUDGET)
+        except sl.TimeLimitError as error:
+            fail(error, OUT_OF_TIME)
         except (sl.StreamlearnError, NotFittedError, ValueError, TypeError, OSError) as error:
             fail(error, FAILED)
         except KeyboardInterrupt:
@@ -102,9 +104,15 @@ def open_data(data: tuple[str, ...], target: str | None, weight: str | None, fea
     return sl.open_dataset(source, target=target, weight=weight, features=names)
 
 
-def settings_of(memory_budget: str | None, progress: bool = False) -> Any:
+def settings_of(
+    memory_budget: str | None, progress: bool = False, max_seconds: str | None = None
+) -> Any:
     """The context of a command; what is not asked for stays as the environment says."""
-    asked = {"memory_budget": memory_budget, "progress": progress or None}
+    asked = {
+        "memory_budget": memory_budget,
+        "progress": progress or None,
+        "max_seconds": max_seconds,
+    }
     return sl.config_context(**{key: value for key, value in asked.items() if value is not None})
 
 
@@ -179,11 +187,16 @@ def plan(data, target, weight, features, model_name, settings, memory_budget, js
     "--validation", type=float, help="Fraction of rows held out and scored after each pass."
 )
 @click.option("--progress", is_flag=True, help="Draw progress bars.")
+@click.option(
+    "--max-seconds",
+    metavar="TIME",
+    help='Stop after 3600 or "2h", exit code 5; the same line goes on.  Needs --checkpoint.',
+)
 @BUDGET
 @JSON
 def fit(
     data, target, weight, features, model_name, settings, output, checkpoint, validation, progress,
-    memory_budget, json_output,
+    max_seconds, memory_budget, json_output,
 ) -> None:  # fmt: skip
     """Train on DATA and write the model to a file."""
     from sklearn.exceptions import ConvergenceWarning
@@ -192,7 +205,7 @@ def fit(
     check_folder(output)
     dataset = open_data(data, target, weight, features)
     with (
-        settings_of(memory_budget, progress),
+        settings_of(memory_budget, progress, max_seconds),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", ConvergenceWarning)
@@ -208,6 +221,17 @@ def fit(
     )
     if not certificate.converged:
         sys.exit(NOT_CONVERGED)
+
+
+@main.command()
+@click.argument("run")
+@JSON
+def status(run, json_output) -> None:
+    """Say how far the fit with checkpoint RUN (a folder or URL) is, from any shell."""
+    from .engine.status import read_status
+
+    result = read_status(run)
+    report(result, str(result), json_output=json_output)
 
 
 @main.command()

@@ -1,13 +1,14 @@
 """Settings of a fit that are no part of the model: memory, scheduler, progress, scratch.
 
 Read from `config_context` first, then from the environment: ``STREAMLEARN_MEMORY_BUDGET``,
-``STREAMLEARN_SCHEDULER``, ``STREAMLEARN_PROGRESS``, ``STREAMLEARN_SCRATCH``.
+``STREAMLEARN_SCHEDULER``, ``STREAMLEARN_PROGRESS``, ``STREAMLEARN_SCRATCH``,
+``STREAMLEARN_MAX_SECONDS``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -32,6 +33,11 @@ class Config:
     scratch: str | Literal[False] | None = None
     """Folder for scratch files; None = dask's ``temporary-directory``, else the system's place;
     False = none allowed."""
+    storage_options: Mapping[str, Any] | None = None
+    """What fsspec is given with every URL (data, checkpoint, model, predictions) that is opened
+    without options of its own."""
+    max_seconds: float | None = None
+    """Seconds a fit may take; then it stops with what it finished in its checkpoint."""
 
 
 def parse_bytes(size: int | float | str) -> int:
@@ -51,6 +57,25 @@ def parse_bytes(size: int | float | str) -> int:
     if n_bytes <= 0 or isinstance(size, bool):
         raise ValueError(f'a size in bytes was expected, such as "1GiB" or 64e6, got {size!r}')
     return n_bytes
+
+
+def parse_seconds(seconds: float | str) -> float:
+    """Seconds of ``3600``, ``"90s"``, ``"2h"``, ``"30 minutes"``.
+
+    Examples
+    --------
+    >>> parse_seconds("2h")
+    7200.0
+    """
+    from dask.utils import parse_timedelta
+
+    try:
+        n_seconds = float(parse_timedelta(seconds))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        n_seconds = -1.0
+    if not 0 < n_seconds < float("inf") or isinstance(seconds, bool):
+        raise ValueError(f'a time was expected, such as 3600 or "2h", got {seconds!r}')
+    return n_seconds
 
 
 def format_bytes(n_bytes: float) -> str:
@@ -78,6 +103,8 @@ def config_context(
     scheduler: Any = UNSET,
     progress: bool = UNSET,
     scratch: str | os.PathLike[str] | Literal[False] | None = UNSET,
+    storage_options: Mapping[str, Any] | None = UNSET,
+    max_seconds: float | str | None = UNSET,
 ) -> Iterator[Config]:
     """Change settings inside a ``with`` block; what is not given stays as it was.
 
@@ -93,6 +120,12 @@ def config_context(
         Draw progress bars.
     scratch : path or False
         Where scratch files go; False forbids them.
+    storage_options : dict
+        Given to fsspec with every URL: ``{"key": ..., "secret": ..., "endpoint_url": ...}``.  What
+        the environment tells (``AWS_*``, ``FSSPEC_*``) needs no options.
+    max_seconds : float or str
+        Such as 3600 or ``"2h"``.  A fit that has taken longer stops at the next end of a lane with
+        `TimeLimitError`; the same line run again goes on.  Needs ``checkpoint=``.
     """
     changes: dict[str, Any] = {}
     if memory_budget is not UNSET:
@@ -105,6 +138,12 @@ def config_context(
         if not (scratch is None or scratch is False or isinstance(scratch, str | os.PathLike)):
             raise ValueError(f"scratch must be a folder, None (default) or False, got {scratch!r}")
         changes["scratch"] = os.fspath(scratch) if scratch else scratch
+    if storage_options is not UNSET:
+        if not (storage_options is None or isinstance(storage_options, Mapping)):
+            raise ValueError(f"storage_options must be a dict or None, got {storage_options!r}")
+        changes["storage_options"] = storage_options
+    if max_seconds is not UNSET:
+        changes["max_seconds"] = None if max_seconds is None else parse_seconds(max_seconds)
     token = _ACTIVE.set(replace(get_config(), **changes))
     try:
         yield get_config()
@@ -118,6 +157,7 @@ def _from_environment() -> Config:
     budget = get("STREAMLEARN_MEMORY_BUDGET")
     folder = get("STREAMLEARN_SCRATCH") or None
     forbidden = folder is not None and _WORDS.get(folder.lower()) is False
+    seconds = get("STREAMLEARN_MAX_SECONDS")
     progress = get("STREAMLEARN_PROGRESS", "0").lower()
     if progress not in _WORDS:
         raise ValueError(f"STREAMLEARN_PROGRESS must be 0 or 1, got {progress!r}")
@@ -126,4 +166,5 @@ def _from_environment() -> Config:
         scheduler=get("STREAMLEARN_SCHEDULER") or None,
         progress=_WORDS[progress],
         scratch=False if forbidden else folder,
+        max_seconds=parse_seconds(seconds) if seconds else None,
     )

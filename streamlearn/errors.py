@@ -21,5 +21,13 @@ class ScratchError(StreamlearnError, OSError):
     """The scratch folder cannot be used: no space, no permission, or not shared by the workers."""
 
 
+class ClusterError(StreamlearnError, RuntimeError):
+    """The dask cluster is gone, has no workers, or lost one task again and again."""
+
+
+class TimeLimitError(StreamlearnError, TimeoutError):
+    """A fit reached ``max_seconds``; what it finished is in its checkpoint."""
+
+
 class ArchiveError(StreamlearnError, ValueError):
     """A saved model or checkpoint file is damaged, or of a version that cannot be read."""

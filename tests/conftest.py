@@ -25,7 +25,7 @@ if "NUMBA_CACHE_DIR" not in os.environ:
 
 # Subprocesses test this checkout too; settings of the person who runs the tests do not leak in.
 os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    [str(ROOT), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 for _name in [n for n in os.environ if n.startswith("STREAMLEARN_") and n != "STREAMLEARN_DATA"]:
     del os.environ[_name]

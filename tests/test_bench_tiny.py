@@ -88,6 +88,19 @@ def test_supersparse_tables(tmp_path):
 
 
 @pytest.mark.slow
+def test_scaling(tmp_path):
+    record, printed = bench(tmp_path, "scaling")
+    assert not record["failed"]
+    assert sum("empty lanes" in row["what"] for row in record["rows"]) == 4
+    model = [row for row in record["rows"] if row["what"].startswith("model")]
+    assert len(model) == 16
+    newton = [row["seconds a read"] for row in model if "Newton" in row["what"]]
+    assert newton[2] < newton[1] < newton[0]
+    assert all(row["limit"].startswith("one lane") for row in model if "dual CD" in row["what"])
+    assert "two single-threaded workers against one" in printed
+
+
+@pytest.mark.slow
 def test_additive_tables(tmp_path):
     record, printed = bench(tmp_path, "additive-tables")
     assert not record["failed"]

@@ -22,9 +22,11 @@ def test_environment(monkeypatch):
     monkeypatch.setenv("STREAMLEARN_SCRATCH", "0")
     monkeypatch.setenv("STREAMLEARN_PROGRESS", "yes")
     monkeypatch.setenv("STREAMLEARN_SCHEDULER", "synchronous")
+    monkeypatch.setenv("STREAMLEARN_MAX_SECONDS", "2h")
     config = get_config()
     assert (config.memory_budget, config.scratch, config.progress) == (1 << 30, False, True)
     assert config.scheduler == "synchronous"
+    assert config.max_seconds == 7200
     with config_context(memory_budget="2GiB"):
         assert get_config().memory_budget == 2 << 30
         assert get_config().progress
@@ -50,6 +52,21 @@ def test_format_bytes():
     sizes = [0, 999, 1000, 1 << 20, 1000 << 20, 3 << 40]
     expected = ["0 B", "999 B", "1.0 KiB", "1.0 MiB", "1.0 GiB", "3.0 TiB"]
     assert [format_bytes(size) for size in sizes] == expected
+
+
+@pytest.mark.parametrize("bad", ["soon", -1, 0, True, float("inf")])
+def test_bad_times(bad):
+    with pytest.raises(ValueError, match="a time was expected"), config_context(max_seconds=bad):
+        pass
+
+
+def test_storage_options():
+    with config_context(storage_options={"key": "a"}):
+        assert get_config().storage_options == {"key": "a"}
+        with config_context(storage_options=None):
+            assert get_config().storage_options is None
+    with pytest.raises(ValueError, match="must be a dict"), config_context(storage_options="key"):
+        pass
 
 
 def test_bad_scratch():

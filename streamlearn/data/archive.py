@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..errors import ArchiveError
+from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 
 _MAGIC = b"streamlearn archive 1\n"
 _PREFIX = struct.Struct("<QQ")
@@ -63,18 +64,12 @@ def read_archive(source: Target) -> Any:
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         if is_url(name):
-            import fsspec
-
-            with fsspec.open(name, "rb") as file:
+            fs, path = filesystem(name)
+            with _naming(name, "read"), as_os_errors(), fs.open(path, "rb") as file:
                 return _read(file, name)
         with open(name, "rb") as file:
             return _read(file, name)
     return _read(source, getattr(source, "name", "archive"))
-
-
-def is_url(path: str) -> bool:
-    """Whether fsspec, not the operating system, is to open it (``s3://``, ``memory://``, ...)."""
-    return "://" in path
 
 
 @contextmanager
@@ -108,13 +103,31 @@ def _opened_to_write(target: Target) -> Iterator[BinaryIO]:
     if not isinstance(target, str | os.PathLike):
         yield target
     elif is_url(os.fspath(target)):
-        import fsspec
-
-        with fsspec.open(os.fspath(target), "wb") as file:  # the object appears when it is closed
-            yield file
+        fs, path = filesystem(os.fspath(target))
+        with _naming(os.fspath(target), "write"), as_os_errors():
+            file = fs.open(path, "wb", autocommit=False)
+            try:
+                yield file
+                file.close()
+                file.commit()  # only now there is an object of that name
+            except BaseException:
+                file.discard()
+                raise
     else:
         with atomic_file(target) as file:
             yield file
+
+
+@contextmanager
+def _naming(url: str, verb: str) -> Iterator[None]:
+    """An object store's errors say which object, and keep their type (not found, no permission)."""
+    try:
+        yield
+    except OSError as error:
+        kind = next(
+            (k for k in (FileNotFoundError, PermissionError) if isinstance(error, k)), OSError
+        )
+        raise kind(f"cannot {verb} {url}: {error}; {CHECK_KEYS}") from error
 
 
 def _read(file: BinaryIO, name: str) -> Any:

@@ -13,26 +13,12 @@ from urllib.parse import unquote
 import numpy as np
 
 from ..errors import SourceError
+from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 
-_REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+(://|::)")
 _SUFFIXES = (".parquet", ".parq", ".pq")
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 READ_AHEAD = 4 << 20
 """Bytes fetched beyond a request from an object store: columns lie one after another."""
-
-
-def is_url(path: object) -> bool:
-    return isinstance(path, str) and _REMOTE.match(path) is not None
-
-
-def filesystem(url: str, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
-    """(fsspec file system, path in it) of a URL."""
-    from fsspec.core import url_to_fs
-
-    try:
-        return url_to_fs(url, **(storage_options or {}))
-    except (ImportError, ValueError) as error:
-        raise SourceError(f"cannot open {url!r}: {error}") from error
 
 
 def find_files(
@@ -71,25 +57,33 @@ def _expand(
 
         fs, path, local = LocalFileSystem(), os.path.abspath(os.fspath(source)), True
     try:
-        if any(mark in path for mark in "*?[") and not fs.exists(path):
-            paths = [p for p in fs.glob(path) if not _hidden(p, "") and not fs.isdir(p)]
-            root = os.path.dirname(re.split(r"[*?\[]", path)[0])
-            wanted = "file matches the glob"
-        elif fs.isdir(path):
-            root, wanted = path.rstrip("/"), f"file ending in {', '.join(_SUFFIXES)} under"
-            paths = [p for p in fs.find(path) if p.endswith(_SUFFIXES) and not _hidden(p, root)]
-        elif fs.exists(path):
-            paths, root, wanted = [path], os.path.dirname(path), ""
-        else:
-            raise SourceError(
-                f"no such path: {os.fspath(source)!r}; pass a parquet file, a list or glob of "
-                "them, a folder, a zarr store or a URL"
-            )
+        with as_os_errors():
+            if any(mark in path for mark in "*?[") and not fs.exists(path):
+                paths = _glob(fs, path)
+                root = os.path.dirname(re.split(r"[*?\[]", path)[0])
+                wanted = "file matches the glob"
+            elif fs.isdir(path):
+                root, wanted = path.rstrip("/"), f"file ending in {', '.join(_SUFFIXES)} under"
+                paths = [p for p in fs.find(path) if p.endswith(_SUFFIXES) and not _hidden(p, root)]
+            elif fs.exists(path):
+                paths, root, wanted = [path], os.path.dirname(path), ""
+            else:
+                raise SourceError(
+                    f"no such path: {os.fspath(source)!r}; pass a parquet file, a list or glob of "
+                    "them, a folder, a zarr store or a URL"
+                )
     except OSError as error:
-        raise SourceError(f"cannot look into {os.fspath(source)!r}: {error}") from error
+        hint = "" if local else f"; {CHECK_KEYS}"
+        raise SourceError(f"cannot look into {os.fspath(source)!r}: {error}{hint}") from error
     if not paths:
         raise SourceError(f"no {wanted} {os.fspath(source)!r}")
     return None if local else fs, sorted(paths, key=_natural), root
+
+
+def _glob(fs: Any, pattern: str) -> list[str]:
+    """The files of a glob, with one listing: asking for each whether it is a folder takes long."""
+    found = fs.glob(pattern, detail=True)
+    return [p for p, info in found.items() if info["type"] != "directory" and not _hidden(p, "")]
 
 
 def _natural(path: str) -> list[tuple[int, str]]:

@@ -7,6 +7,7 @@ one chunk and about a megabyte beside it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,8 @@ _SLACK = 1.35
 """Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
 CODING_NBYTES = 40
 """Of each row of a string column while it becomes codes: a short word, two indices, the code."""
+_LISTED = 256
+"""Files named one by one in a fingerprint."""
 _POOL = 8 << 20
 """What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""
 
@@ -246,9 +249,16 @@ class ParquetStore(Store):
     def fingerprint(self) -> Mapping[str, Any]:
         return {
             "kind": self.kind,
-            "files": self.names,
-            "footers": self._digests,
+            "files": _listed(self.names),
+            "footers": _listed(self._digests),
             "n_rows": self.n_rows,
             "columns": [[column.name, column.dtype] for column in self.columns],
             "filter": None if self.row_filter is None else str(self.row_filter),
         }
+
+
+def _listed(said: list[str]) -> list[str] | dict[str, Any]:
+    """A list short enough to be written with every commit of a checkpoint, or its hash."""
+    if len(said) <= _LISTED:
+        return said
+    return {"n": len(said), "hash": hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]}

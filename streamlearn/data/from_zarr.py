@@ -14,6 +14,7 @@ import numpy as np
 import zarr
 
 from ..errors import SourceError
+from .remote import CHECK_KEYS, as_os_errors, is_url, url_options
 from .vectors import Vector, as_vector
 from .zarr_rows import READ_ERRORS
 from .zarr_store import ZarrStore
@@ -32,9 +33,12 @@ def open_node(source: Any, storage_options: Mapping[str, Any] | None) -> tuple[A
     if isinstance(source, zarr.Array | zarr.Group):
         return source, str(source.store_path)
     url = os.fspath(source) if isinstance(source, str | os.PathLike) else str(source)
-    options = dict(storage_options) if storage_options and "://" in url else None
+    options = url_options(storage_options) if is_url(url) else None
     try:
-        return zarr.open(source, mode="r", storage_options=options), url
+        with as_os_errors():
+            return zarr.open(source, mode="r", storage_options=options or None), url
+    except PermissionError as error:
+        raise SourceError(f"cannot look into {url!r}: {error}; {CHECK_KEYS}") from error
     except (*READ_ERRORS, KeyError) as error:
         raise SourceError(
             f"{url} is no zarr array or group: {error}; "
@@ -60,8 +64,9 @@ def parent_group(
             if opened:
                 group = zarr.open_group(node.store, path=path, mode="r")
             else:
-                options = dict(storage_options) if storage_options and "://" in path else None
-                group = zarr.open_group(path, mode="r", storage_options=options)
+                options = url_options(storage_options) if is_url(path) else None
+                with as_os_errors():
+                    group = zarr.open_group(path, mode="r", storage_options=options or None)
         except (*READ_ERRORS, KeyError):
             break
         if nearest is None:

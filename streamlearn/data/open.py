@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import SourceError
 from .dataset import Dataset
-from .files import filesystem, is_url
+from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 from .source import Store
 
 _ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")
@@ -133,7 +133,11 @@ def _is_zarr(source: Any, storage_options: Mapping[str, Any] | None) -> bool:
         return False
     if is_url(path):
         fs, inside = filesystem(path, storage_options)
-        return any(fs.exists(f"{inside}/{mark}") for mark in _ZARR_MARKS)
+        try:
+            with as_os_errors():
+                return any(fs.exists(f"{inside}/{mark}") for mark in _ZARR_MARKS)
+        except OSError as error:
+            raise SourceError(f"cannot look into {path!r}: {error}; {CHECK_KEYS}") from error
     return any(os.path.exists(os.path.join(path, mark)) for mark in _ZARR_MARKS)
 
 

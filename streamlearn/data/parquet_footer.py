@@ -18,6 +18,7 @@ from ..errors import SourceError
 from .files import READ_AHEAD
 from .malloc import trim_heaps
 from .parquet_blocks import Blocks, NotUnderstood, find_blocks, list_head
+from .remote import RemoteFile, as_os_errors
 
 _MAGIC = b"PAR1"
 _BYTES_PER_CHUNK = 900
@@ -28,6 +29,8 @@ _WHOLE = 1 << 18
 _BLOCK = 1 << 17
 """Bytes of a block of row groups of a larger one."""
 _SAMPLED_GROUPS = 8
+_SCHEMAS = 8
+"""Different schemas looked through for one like a file's."""
 
 
 class FileFacts(NamedTuple):
@@ -69,6 +72,7 @@ class Footers:
         self.fs, self.paths, self.names = fs, paths, names
         self._split: dict[int, Split] = split or {}
         self._parsed: OrderedDict[tuple[int, int], tuple[Any, int]] = OrderedDict()
+        self._schemas: list[pa.Schema] = []
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
@@ -78,7 +82,9 @@ class Footers:
         """What the library opens: a local path, or an fsspec file."""
         if self.fs is None:
             return self.paths[file]
-        return self.fs.open(self.paths[file], "rb", block_size=READ_AHEAD, cache_type=cache)
+        with as_os_errors():
+            opened = self.fs.open(self.paths[file], "rb", block_size=READ_AHEAD, cache_type=cache)
+        return RemoteFile(opened)
 
     def block(self, file: int, group: int) -> tuple[int, int]:
         """(block, row group in it) of a row group of the file."""
@@ -112,12 +118,22 @@ class Footers:
                 trim_heaps()  # 3 MiB after 600 row groups of 50 columns
             footer = self.parsed(file)
             rows = blocks.rows if blocks else _group_rows(footer)
-            schema = footer.schema.to_arrow_schema()
+            schema = self._shared(footer.schema.to_arrow_schema().remove_metadata())
         stored, largest = _column_sizes(lambda g: self.row_group(file, g), rows)
         size = _BYTES_PER_CHUNK * footer.num_columns
         parsed = size * footer.num_row_groups, size * len(rows)
         digest = hashlib.sha256(content).hexdigest()[:32]
         return FileFacts(schema, rows, parsed, stored, largest, digest)
+
+    def _shared(self, schema: pa.Schema) -> pa.Schema:
+        """One copy of the schema of all files that are written alike."""
+        with self._lock:
+            for known in self._schemas:
+                if known.equals(schema, check_metadata=True):
+                    return known
+            if len(self._schemas) < _SCHEMAS:
+                self._schemas.append(schema)
+        return schema
 
     def row_group(self, file: int, group: int) -> Any:
         """What the footer says of a row group."""

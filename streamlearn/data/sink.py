@@ -12,16 +12,19 @@ import os
 import posixpath
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import SourceError
-from .files import filesystem, is_url
+from .remote import as_os_errors, filesystem, is_url
 
 _CHUNK_BYTES = 16 << 20
 FORMATS = ("parquet", "zarr")
+_LAST = ("/_SUCCESS", "/zarr.json")
+"""What makes a folder of parts a whole, relative to it."""
 
 
 def open_sink(
@@ -67,16 +70,19 @@ def open_sink(
 
         fs, target = LocalFileSystem(), os.path.abspath(said)
     target = target.rstrip("/")
-    if fs.exists(target) and not overwrite:
-        raise FileExistsError(f"{said} exists already; pass overwrite=True, or another path")
     folder, name = posixpath.split(target)
     staging = posixpath.join(folder, f".{name}.writing-{uuid.uuid4().hex[:12]}")
     try:
-        fs.makedirs(staging)
+        with as_os_errors():
+            exists = fs.exists(target)
+            if not exists or overwrite:
+                fs.makedirs(staging)
     except OSError as error:
         raise OSError(
             error.errno, f"cannot write {said}: {error}; choose a folder you may write to"
         ) from error
+    if exists and not overwrite:
+        raise FileExistsError(f"{said} exists already; pass overwrite=True, or another path")
     return Sink(fs, target, staging, kinds, format, overwrite, dict(attributes or {}))
 
 
@@ -116,7 +122,8 @@ class Sink:
             with open(draft, "wb") as file:
                 file.write(content)
             os.replace(draft, path)
-        else:
+            return
+        with self._reaching():
             self.fs.pipe_file(path, bytes(content))  # one PUT: there whole or not at all
 
     @property
@@ -129,7 +136,17 @@ class Sink:
         return sorted(p for p in parts if p.endswith(suffix))
 
     def commit(self, n_rows: int) -> None:
-        """Check that all rows arrived, mark the folder as complete and give it its name."""
+        """Check that all rows arrived, mark the folder as complete and give it its name.
+
+        An object store has no rename: there the parts are copied, and what says that they are all
+        there (``_SUCCESS``, the group's ``zarr.json``) comes last.
+        """
+        with self._reaching():
+            self.fs.invalidate_cache()  # workers wrote what this process's listings do not know
+            self._publish(self._whole(n_rows))
+
+    def _whole(self, n_rows: int) -> str:
+        """The staged folder, all its rows there, its mark set."""
         ready = self.staging
         if self.format == "parquet":
             have = sum(self._rows_of(part) for part in self._parts(".parquet"))
@@ -141,12 +158,27 @@ class Sink:
             self._assemble(ready, n_rows)
         if self.format == "parquet":
             self.fs.pipe_file(posixpath.join(ready, "_SUCCESS"), b"")
-        self._publish(ready)
+        return ready
 
     def abort(self) -> None:
         """Remove what was written; the target is as it was."""
-        if self.fs.exists(self.staging):
-            self.fs.rm(self.staging, recursive=True)
+        with self._reaching():
+            self.fs.invalidate_cache()
+            if self.fs.exists(self.staging):
+                self.fs.rm(self.staging, recursive=True)
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Errors of an object store name the target."""
+        try:
+            with as_os_errors():
+                yield
+        except OSError as error:
+            if self._local or isinstance(error, FileExistsError):
+                raise
+            raise OSError(
+                f"cannot write {self.target}: {error}; nothing is published, run it again"
+            ) from error
 
     def _rows_of(self, part: str) -> int:
         import pyarrow.parquet as pq
@@ -179,8 +211,11 @@ class Sink:
     def _move(self, a: str, b: str) -> None:
         if self._local:
             os.rename(a, b)
-        else:
-            self.fs.mv(a, b, recursive=True)
+            return
+        files = self.fs.find(a)
+        for path in sorted(files, key=lambda path: (path[len(a) :] in _LAST, path)):
+            self.fs.cp_file(path, b + path[len(a) :])
+        self.fs.rm(a, recursive=True)
 
     def _assemble(self, ready: str, n_rows: int) -> None:
         """Parts of any length into zarr arrays, a whole chunk at a time."""

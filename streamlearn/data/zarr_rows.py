@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import SourceError
 from .columns import as_selector, copy_numbers
 from .malloc import return_freed_blocks
+from .remote import as_os_errors
 
 READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, EOFError, ArithmeticError, zlib.error,
@@ -114,7 +115,8 @@ class Rows:
 
     def _call(self, a: int, b: int, source: Any, dest: Any, out: np.ndarray) -> None:
         try:
-            self._select(a, b, source, dest, out)
+            with as_os_errors():
+                self._select(a, b, source, dest, out)
         except SourceError:
             raise
         except READ_ERRORS as error:
@@ -148,7 +150,8 @@ class Rows:
         """Raise the error again for the chunk that causes it, found by reading one at a time."""
         for chunk, selection in self._chunks(a, b):
             try:
-                self.array.get_basic_selection(selection)
+                with as_os_errors():
+                    self.array.get_basic_selection(selection)
             except READ_ERRORS as cause:
                 rows = f"rows {selection[0].start} to {selection[0].stop}"
                 raise SourceError(

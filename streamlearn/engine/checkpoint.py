@@ -15,18 +15,22 @@ import importlib.metadata
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data.archive import atomic_file, is_url, read_archive, write_archive
+from ..data.archive import atomic_file, read_archive, write_archive
+from ..data.remote import as_os_errors, filesystem, is_url
 from ..errors import ArchiveError, CheckpointError
+from .scratch import this_process
 
 FORMAT = 1
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _KINDS = ("read", "state", "node", "segment", "rows", "finished")
 
 
@@ -35,7 +39,8 @@ class Checkpoint:
 
     Manifest keys: ``format``, ``version``, ``identity``, ``plan``, ``log`` (entries of finished
     reads and loop states), ``partial`` (the unfinished read, or None), ``rows`` (row state: name ->
-    generation), ``finished`` (file of the result, or None).
+    generation), ``finished`` (file of the result, or None).  For those who watch (`read_status`):
+    ``history``, ``counters``, ``writer`` (host and process), ``saved`` (when).
     """
 
     def __init__(self, place: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
@@ -52,6 +57,8 @@ class Checkpoint:
             "partial": None,
             "rows": {},
             "finished": None,
+            "history": [],
+            "counters": None,
         }
         if not self.is_url:
             Path(self.place).mkdir(parents=True, exist_ok=True)
@@ -73,12 +80,14 @@ class Checkpoint:
     def write(self, kind: str, tree: Any) -> str:
         """Write a tree to a new file; it counts once the manifest names it."""
         file = self.new_name(kind)
-        write_archive(self.path(file), tree)
+        with self._reaching():
+            write_archive(self.path(file), tree)
         return file
 
     def read(self, file: str) -> Any:
         try:
-            return read_archive(self.path(file))
+            with self._reaching(may_be_absent=True):
+                return read_archive(self.path(file))
         except (ArchiveError, FileNotFoundError) as error:
             raise CheckpointError(
                 f"checkpoint {self.place} is damaged: {error}; remove it to start anew"
@@ -86,11 +95,12 @@ class Checkpoint:
 
     def commit(self) -> None:
         """Make the manifest durable, then remove files it no longer names."""
+        self.manifest |= {"writer": this_process(), "saved": time.time()}
         text = json.dumps(self.manifest, indent=1).encode()
         if self.is_url:
-            self._filesystem().pipe_file(self.path(_MANIFEST), text)
+            self._remote("pipe_file", self.path(MANIFEST), text)  # one PUT
         else:
-            with atomic_file(self.path(_MANIFEST)) as manifest:
+            with atomic_file(self.path(MANIFEST)) as manifest:
                 manifest.write(text)
         self.is_new = False
         named = set(_files_in(self.manifest))
@@ -100,29 +110,43 @@ class Checkpoint:
 
     def upload(self, path: str, file: str) -> None:
         """Copy a local file under the checkpoint (URLs only)."""
-        self._filesystem().put_file(path, self.path(file))
+        self._remote("put_file", path, self.path(file))
 
     def download(self, file: str, path: str) -> None:
-        self._filesystem().get_file(self.path(file), path)
+        self._remote("get_file", self.path(file), path)
 
-    def _filesystem(self) -> Any:
-        import fsspec
+    def _remote(self, verb: str, *args: Any) -> Any:
+        """Call a method of the object store."""
+        with self._reaching(may_be_absent=verb == "cat_file"):
+            return getattr(filesystem(self.place)[0], verb)(*args)
 
-        return fsspec.core.url_to_fs(self.place)[0]
+    @contextmanager
+    def _reaching(self, *, may_be_absent: bool = False) -> Iterator[None]:
+        """Errors of an object store say that the checkpoint is as its last commit left it."""
+        try:
+            with as_os_errors():
+                yield
+        except OSError as error:
+            if not self.is_url or (may_be_absent and isinstance(error, FileNotFoundError)):
+                raise
+            raise CheckpointError(
+                f"checkpoint {self.place} cannot be used: {error}; it is as its last commit left "
+                "it, so run the same line again once the store can be reached"
+            ) from error
 
     def _stored_manifest(self) -> dict[str, Any] | None:
         try:
             if self.is_url:
-                text = self._filesystem().cat_file(self.path(_MANIFEST))
+                text = self._remote("cat_file", self.path(MANIFEST))
             else:
-                text = Path(self.path(_MANIFEST)).read_bytes()
+                text = Path(self.path(MANIFEST)).read_bytes()
         except FileNotFoundError:
             return None
         try:
             manifest: dict[str, Any] = json.loads(text)
         except ValueError as error:
             raise CheckpointError(
-                f"{self.path(_MANIFEST)} is not a manifest ({error}); remove the checkpoint to "
+                f"{self.path(MANIFEST)} is not a manifest ({error}); remove the checkpoint to "
                 "start anew"
             ) from error
         return manifest
@@ -146,21 +170,22 @@ class Checkpoint:
         """Remove our own files that the manifest does not name."""
         if not self.is_url:
             present = os.listdir(self.place)
-        elif self._filesystem().exists(self.place):
-            paths = self._filesystem().ls(self.place, detail=False)
+        elif self._remote("exists", self.place):
+            self._remote("invalidate_cache")
+            paths = self._remote("ls", self.place, False)
             present = [str(path).rpartition("/")[2] for path in paths]
         else:
             present = []
         for file in present:
             kind, dash, _ = file.lstrip(".").partition("-")
             if (dash and kind in _KINDS and file not in self._named) or (
-                file.startswith(f".{_MANIFEST}.")
+                file.startswith(f".{MANIFEST}.")
             ):
                 self._remove(file)
 
     def _remove(self, file: str) -> None:
         if self.is_url:
-            self._filesystem().rm_file(self.path(file))
+            self._remote("rm_file", self.path(file))
         else:
             Path(self.path(file)).unlink(missing_ok=True)
 

@@ -1,21 +1,18 @@
 """Who runs the tasks of a read: threads of this process, or the workers of a dask cluster.
 
-Both offer the same few verbs (`submit`, `share`, `wait`, `cancel`), and `driver.fold_lanes`
-drives either in the same order, so a result does not depend on which it was.
+Both offer the same few verbs (`submit`, `share`, `wait`, `result`, `cancel`), and
+`driver.fold_lanes` drives either in the same order, so a result does not depend on which it was.
 """
 
 from __future__ import annotations
 
 import concurrent.futures as cf
-import pickle
-import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ..errors import ScratchError
-from .scratch import probe_file, see_probe
+from .cluster import Cluster
 
 _INLINE = ("synchronous", "sync", "single-threaded")
 
@@ -35,6 +32,7 @@ class Engine(Protocol):
     def share(self, value: Any) -> Any: ...
     def compute(self, delayed: Any) -> Any: ...
     def wait(self, futures: Sequence[Any]) -> list[Any]: ...
+    def result(self, future: Any, place: str = "") -> Any: ...
     def cancel(self, futures: Iterable[Any]) -> None: ...
     def require_shared(self, folder: str) -> None: ...
     def close(self) -> None: ...
@@ -86,6 +84,9 @@ class Threads:
     def wait(self, futures: Sequence[cf.Future[Any]]) -> list[cf.Future[Any]]:
         return list(cf.wait(futures, return_when=cf.FIRST_COMPLETED).done)
 
+    def result(self, future: Any, place: str = "") -> Any:
+        return future.result() if isinstance(future, cf.Future) else future
+
     def cancel(self, futures: Iterable[cf.Future[Any]]) -> None:
         assert self.stop is not None
         self.stop.set()
@@ -100,73 +101,6 @@ class Threads:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-
-
-class Cluster:
-    """A `distributed` client: the same tasks on its workers, whose loss dask repairs."""
-
-    is_cluster = True
-    stop: threading.Event | None = None
-
-    def __init__(self, client: Any, lanes_in_flight: int) -> None:
-        self.client = client
-        self._lanes_in_flight = lanes_in_flight
-        self._shared: set[str] = set()
-        client.wait_for_workers(1, timeout=60)
-
-    @property
-    def n_slots(self) -> int:
-        return sum(min(n, self._lanes_in_flight) for n in self.client.nthreads().values())
-
-    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        key = f"{name}-{secrets.token_hex(8)}"
-        return self.client.submit(function, *args, key=key, retries=2, pure=False)
-
-    def compute(self, delayed: Any) -> Any:
-        return self.client.compute(delayed, retries=2)
-
-    def share(self, value: Any) -> Any:
-        """A task whose result is `value`: dask makes it again where the workers that had it died.
-
-        Scattered data would be lost with them.
-        """
-        import cloudpickle
-        import dask
-
-        if value is None:
-            return None
-        content = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        # its size is in the plan; the warning is for data put into graphs by mistake
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PiB"}):
-            return self.submit("share", pickle.loads, content)
-
-    def wait(self, futures: Sequence[Any]) -> list[Any]:
-        from distributed import wait
-
-        with self.client.as_current():  # a client given as scheduler= need not be the current one
-            return list(wait(futures, return_when="FIRST_COMPLETED").done)
-
-    def cancel(self, futures: Iterable[Any]) -> None:
-        self.client.cancel(list(futures))
-
-    def require_shared(self, folder: str) -> None:
-        """Each worker must find what this process writes there, and write beside it."""
-        if not folder or folder in self._shared:
-            return
-        mark = secrets.token_hex(8)
-        with probe_file(folder, mark):
-            found = self.client.run(see_probe, folder, mark)
-        blind = sorted(address for address, error in found.items() if error)
-        if blind:
-            raise ScratchError(
-                f"folder {folder} must be shared by all workers of the cluster, but {len(blind)} "
-                f"of {len(found)} cannot use it, the first {blind[0]}: {found[blind[0]]}; pass a "
-                'folder on shared storage as checkpoint= or config_context(scratch="...")'
-            )
-        self._shared.add(folder)
-
-    def close(self) -> None:
-        return None
 
 
 def find_client(scheduler: Any) -> Any:

@@ -8,8 +8,27 @@ from math import ceil, log2
 from typing import Any
 
 from ..data.source import Ref
+from ..errors import ClusterError
 from .dask_engine import Engine
-from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states
+from .keeping import KeptLanes, KeptSegments
+from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states, place_note
+
+
+def run_read(
+    engine: Engine,
+    job: Job,
+    segments: Sequence[tuple[Callable[..., LaneState], tuple[Any, ...]]],
+    kept: KeptLanes | KeptSegments,
+    may_go_on: Callable[[], None],
+) -> LaneState:
+    """Run the tasks of one read, in lanes or one after the other; the last state."""
+    if isinstance(kept, KeptLanes):
+        lanes = [lane for _, (lane,) in segments]
+        more: Any = {"finished": kept.finished, "on_done": kept, "may_go_on": may_go_on}
+        root: LaneState = engine.result(fold_lanes(engine, job, lanes, **more))
+        return root
+    more = {"first": kept.n_done, "state": kept.state, "on_done": kept, "may_go_on": may_go_on}
+    return fold_in_sequence(engine, job, segments, **more)
 
 
 def fold_lanes(
@@ -19,6 +38,7 @@ def fold_lanes(
     *,
     finished: Mapping[Node, LaneState],
     on_done: Callable[[Mapping[Node, Any], int, bool], None],
+    may_go_on: Callable[[], None],
 ) -> Any:
     """Run one task per lane, merge their states by the tree; the future of the root's state.
 
@@ -31,11 +51,12 @@ def fold_lanes(
     on_done : callable
         Called with the finished unmerged states, the number of lanes just read, and whether the
         read is being given up, whenever a task ends and before an error is raised.
+    may_go_on : callable
+        Called whenever a task ends; raises to give the read up.
     """
     tree = MergeTree(len(lanes))
     shared = engine.share(job)
-    n_slots = engine.n_slots
-    window = n_slots + ceil(log2(max(len(lanes), 2))) + 1
+    depth = ceil(log2(max(len(lanes), 2))) + 1
     done = {lane for node in finished for lane in tree.lanes_below(node)}
     queue = deque(lane for lane in range(len(lanes)) if lane not in done)
     nodes = {tree.lift(node): engine.share(state) for node, state in finished.items()}
@@ -53,7 +74,8 @@ def fold_lanes(
     try:
         merge_ready()
         while queue or running:
-            while queue and len(running) < n_slots and len(running) + len(nodes) < window:
+            n_slots = engine.n_slots  # workers come and go
+            while queue and len(running) < n_slots and len(running) + len(nodes) < n_slots + depth:
                 lane = queue.popleft()
                 args = (shared, lanes[lane], None, engine.stop)
                 running[engine.submit(job.name, fold_lane, *args)] = (0, lane)
@@ -63,10 +85,15 @@ def fold_lanes(
             n_lanes = sum(running[future][0] == 0 for future in good)
             nodes.update((tree.lift(running.pop(future)), future) for future in good)
             if failed:
-                failed[0].result()
+                below = tree.lanes_below(running[failed[0]])
+                refs = lanes[below.start]
+                engine.result(failed[0], place_note(job, refs[0]))
             del ended, good  # the states live in `nodes` alone
             on_done(nodes, n_lanes, False)
+            may_go_on()
             merge_ready()
+    except ClusterError:
+        raise  # what the workers held is lost with them
     except BaseException:
         engine.cancel(running)
         kept = [future for future in running if _ended_well(future)]
@@ -83,26 +110,31 @@ def fold_in_sequence(
     *,
     first: int,
     state: LaneState | None,
-    on_done: Callable[[Any, int], None],
-) -> Any:
-    """Run the tasks one after the other, each from the state of the one before; the last's future.
+    on_done: Callable[[LaneState, int], None],
+    may_go_on: Callable[[], None],
+) -> LaneState:
+    """Run the tasks one after the other, each from the state of the one before; the last state.
 
-    `first` and `state` say where an earlier attempt came to.  `on_done(future, n)` is called when n
-    segments are done.
+    `first` and `state` say where an earlier attempt came to.  `on_done(state, n)` is called when n
+    segments are done.  The state passes through this process, so that a lost worker costs one
+    segment and not all since the read began.
     """
     shared = engine.share(job)
-    future = engine.share(state)
     for number, (task, args) in enumerate(segments[first:], first + 1):
-        future = engine.submit(job.name, task, shared, *args, future, engine.stop)
+        may_go_on()
+        future = engine.submit(job.name, task, shared, *args, engine.share(state), engine.stop)
+        state = None  # the task's own from here on
         try:
             engine.wait([future])
+        except ClusterError:
+            raise
         except BaseException:
             engine.cancel([future])
             raise
-        if future.exception() is not None:
-            future.result()
-        on_done(future, number)
-    return future
+        state = engine.result(future, f"in read {job.name!r}, segment {number} of {len(segments)}")
+        on_done(state, number)
+    assert state is not None
+    return state
 
 
 def _ended_well(future: Any) -> bool:

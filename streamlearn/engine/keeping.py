@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .checkpoint import Checkpoint
@@ -41,8 +41,9 @@ class KeptLanes:
         cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
+        result: Callable[[Any], Any],
     ) -> None:
-        self._checkpoint, self._bar = checkpoint, bar
+        self._checkpoint, self._bar, self._result = checkpoint, bar, result
         self._tree = MergeTree(cut[-1])
         self._pace = Pace()
         self._partial: dict[str, Any] = {"name": name, "cut": cut, "rows": written(files)}
@@ -64,7 +65,7 @@ class KeptLanes:
             return
         began = time.monotonic()
         for node in new:
-            self._files[node] = self._checkpoint.write("node", nodes[node].result().state)
+            self._files[node] = self._checkpoint.write("node", self._result(nodes[node]).state)
         for node in [n for n in self._files if self._is_covered(n)]:
             del self._files[node]
         self._partial["nodes"] = [
@@ -104,12 +105,12 @@ class KeptSegments:
             self.state = LaneState(checkpoint.read(partial["file"]))
         self._bar.update(self.n_done)
 
-    def __call__(self, future: Any, n_done: int) -> None:
+    def __call__(self, state: LaneState, n_done: int) -> None:
         """A segment has ended: show it, and save its state, which the next one will change."""
         self._bar.update()
         self.state = None
         if self._checkpoint is not None:
-            file = self._checkpoint.write("segment", future.result().state)
+            file = self._checkpoint.write("segment", state.state)
             self._checkpoint.manifest["partial"] = {**self._partial, "n_done": n_done, "file": file}
             self._checkpoint.commit()
 

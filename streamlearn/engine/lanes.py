@@ -12,13 +12,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
 from ..data.malloc import return_freed_blocks, trim_heaps
 from ..data.refs import Refs
 from ..data.source import Chunk, Ref, Source
+from ..errors import SourceError, StreamlearnError
 from ..passes.fold import Fold
 from .blas import one_blas_thread
 from .memory import peak_resident_bytes
@@ -81,7 +82,10 @@ class LaneState(NamedTuple):
 
 
 class RetryingReader:
-    """A source's reader that opens anew and tries again after an `OSError`."""
+    """A source's reader that opens anew and tries again after an `OSError`.
+
+    What never works is a `SourceError` that says where, whichever library failed.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -96,10 +100,22 @@ class RetryingReader:
                 return chunk
             except Exception as error:
                 self.close()
-                if attempt == READ_ATTEMPTS or not _is_io_error(error):
+                if not _is_io_error(error):
                     raise
+                if attempt == READ_ATTEMPTS:
+                    self._give_up(ref, error)
                 time.sleep(FIRST_WAIT_S * 4 ** (attempt - 1))
         raise AssertionError("unreachable")
+
+    def _give_up(self, ref: Ref, error: Exception) -> NoReturn:
+        if isinstance(error, StreamlearnError):
+            raise error
+        place = getattr(self._source, "place", None)
+        where = f"rows {ref.start} to {ref.stop}" if place is None else place(ref)
+        raise SourceError(
+            f"cannot read {where}, tried {READ_ATTEMPTS} times: {error}; the file was moved or "
+            "removed, or its store cannot be reached"
+        ) from error
 
     def close(self) -> None:
         if self._reader is not None:

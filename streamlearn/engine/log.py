@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import CheckpointError
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, plain
 
 
 @dataclass
@@ -77,7 +77,21 @@ class Log:
         if self.checkpoint is not None:
             self._append("read", name, self.checkpoint.write("read", result))
             self.checkpoint.manifest["partial"] = None
+            self._tell()
             self.checkpoint.commit()
+
+    def record(self, fields: dict[str, Any]) -> None:
+        """Append to the history; the checkpoint's grows with it, for others to watch."""
+        self.history.append(fields)
+        if self.checkpoint is not None and self._position == len(self.checkpoint.manifest["log"]):
+            self._tell()
+            self.checkpoint.commit()
+
+    def _tell(self) -> None:
+        """What `read_status` shows of a fit that goes on."""
+        assert self.checkpoint is not None
+        self.checkpoint.manifest["history"] = [plain(record) for record in self.history]
+        self.checkpoint.manifest["counters"] = asdict(self.counters)
 
     def restore(self, key: str, default: Any) -> Any:
         """The state last committed under `key`, or `default`."""
@@ -112,6 +126,7 @@ class Log:
         file = self.checkpoint.write("finished", stored)
         end: dict[str, Any] = {"finished": {"file": file}, "log": [], "partial": None, "rows": {}}
         self.checkpoint.manifest.update(end)
+        self._tell()
         self.checkpoint.commit()
 
     def finished(self) -> Any:

@@ -21,10 +21,10 @@ from ..passes.fold import Fold
 from .blas import one_blas_thread
 from .checkpoint import Checkpoint
 from .dask_engine import Engine, open_engine
-from .driver import fold_in_sequence, fold_lanes
+from .driver import run_read
 from .groups import VisitOrder, cut_segments, fold_segment
 from .keeping import KeptLanes, KeptSegments
-from .lanes import Job, LaneState, cut_lanes, fold_lane
+from .lanes import Job, RetryingReader, cut_lanes, fold_lane
 from .log import Log
 from .memory import MemorySampler
 from .plan import Plan, plan_of_resume
@@ -32,6 +32,7 @@ from .progress import lane_bar
 from .row_state import RowFile, RowStates
 from .scratch import ScratchFolder
 from .spool import ScratchSource, open_spool, spool_fold
+from .stopping import TimeLimit
 
 Result = TypeVar("Result")
 Visit = tuple[VisitOrder, int] | None
@@ -57,6 +58,10 @@ class Run:
         Where finished reads are kept.
     scheduler, progress : optional
         Default as configured.
+    max_seconds : float, optional
+        A read that begins or goes on later than this is given up with `TimeLimitError`.
+    on_record : callable, optional
+        Called with each record of the history.
     """
 
     def __init__(
@@ -69,6 +74,8 @@ class Run:
         checkpoint: str | os.PathLike[str] | None = None,
         scheduler: Any = None,
         progress: bool | None = None,
+        max_seconds: float | None = None,
+        on_record: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         config = get_config()
         self.name = name
@@ -80,6 +87,8 @@ class Run:
         self._progress = config.progress if progress is None else progress
         self._token = secrets.token_hex(4)
         self._worker_peak = 0
+        self._on_record = on_record
+        self._time = TimeLimit(name, max_seconds, checkpoint)
 
     def __enter__(self) -> Run:
         with ExitStack() as stack:
@@ -161,8 +170,10 @@ class Run:
         self._log.finish(result)
 
     def record(self, **fields: Any) -> None:
-        """Append one record to `history`."""
-        self._log.history.append(fields)
+        """Append one record to `history`, and to the checkpoint's."""
+        self._log.record(fields)
+        if self._on_record is not None:
+            self._on_record(fields)
 
     def restore(self, key: str, default: Any = None) -> Any:
         """The loop state last committed under `key`, or `default`.  Call once, before the loop."""
@@ -261,18 +272,19 @@ class Run:
         self, fold: Fold[Any, Any], source: Source, name: str, visit: Visit, *, keep: bool
     ) -> tuple[Any, tuple[RowFile, ...]]:
         """Run the tasks of one read: the merged state, and the row state they wrote."""
-        checkpoint = self._log.checkpoint
+        self._time.check()
+        checkpoint, engine = self._log.checkpoint, self._engine
         keep = keep and self._rows.can_keep_parts(fold.rows)
         partial = checkpoint.manifest["partial"] if keep and checkpoint is not None else None
         files = self._rows.files(fold.rows, partial)
         for file in files:
-            self._engine.require_shared(os.path.dirname(file.write_path or file.read_path or ""))
+            engine.require_shared(os.path.dirname(file.write_path or file.read_path or ""))
         job = Job(
             f"{self.name}-{name}",
             source,
             fold,
             files,
-            (self._token, self.plan.lanes_in_flight) if self._engine.is_cluster else None,
+            (self._token, self.plan.lanes_in_flight) if engine.is_cluster else None,
             durable=checkpoint is not None,
         )
         refs = source.refs()
@@ -287,17 +299,13 @@ class Run:
             partial = None  # made with other slices: its states would not fit in
         keeper = checkpoint if keep else None
         with lane_bar(job.name, len(segments), shown=self._progress) as bar:
+            kept: KeptLanes | KeptSegments
             if visit is None and fold.merge is not None:
-                lanes = [lane for _, (lane,) in segments]
-                kept = KeptLanes(keeper, partial, name, cut, files, bar)
-                root = fold_lanes(self._engine, job, lanes, finished=kept.finished, on_done=kept)
+                kept = KeptLanes(keeper, partial, name, cut, files, bar, engine.result)
             else:
-                done = KeptSegments(keeper, partial, name, cut, files, bar)
-                root = fold_in_sequence(
-                    self._engine, job, segments, first=done.n_done, state=done.state, on_done=done
-                )
-        last: LaneState = root.result() if hasattr(root, "result") else root
-        if self._engine.is_cluster:
+                kept = KeptSegments(keeper, partial, name, cut, files, bar)
+            last = run_read(engine, job, segments, kept, self._time.check)
+        if engine.is_cluster:
             self._worker_peak = max(self._worker_peak, last.peak_bytes)
         return last.state, files
 
@@ -321,7 +329,7 @@ class Run:
 
 
 def _hold_lane(source: Source, convert: Callable[[Chunk], Chunk], lane: Any) -> list[Chunk]:
-    with source.reader() as reader:
+    with RetryingReader(source) as reader:
         return [convert(reader.read(ref)) for ref in lane]
 
 

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -167,6 +167,20 @@ def remove_dead(root: Path) -> None:
             continue  # a container with the same host name: its process numbers mean nothing here
         if owner != _identity(int(match["pid"])):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def this_process() -> dict[str, object]:
+    """Host and process, told apart from a later process with the same number."""
+    return {"host": socket.gethostname(), **(_identity(os.getpid()) or {})}
+
+
+def is_alive(process: Mapping[str, object]) -> bool | None:
+    """Whether a process of `this_process` still runs; None: it is another machine's."""
+    own = this_process()
+    if any(process.get(key) != own[key] for key in ("host", "namespace")):
+        return None
+    now = _identity(int(str(process["pid"])))
+    return now is not None and now["started"] == process["started"]
 
 
 def _identity(pid: int) -> dict[str, object] | None:

@@ -91,13 +91,26 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> S
     folder = str(scratch.subfolder("collection"))
     engine = open_engine(scheduler, _partitions_in_flight(dataset))
     try:
-        parts = _map_partitions(engine, store.partitions, _write_partition, store, ask, folder)
+        parts = map_partitions(
+            engine,
+            store.partitions,
+            "write-partition",
+            _write_partition,
+            _origin(store),
+            ask,
+            folder,
+        )
     finally:
         engine.close()
     written = ScratchStore(store, ask, folder, parts)
     if written.n_rows == 0:
         raise SourceError(f"the {store.kind} has no rows in its {len(store.partitions)} partitions")
     return written
+
+
+def _origin(store: Any) -> tuple[Any, ...]:
+    """What a task must know of the collection: names, lengths and levels of its columns."""
+    return [column.name for column in store.columns], store.known, store.levels
 
 
 def _partitions_in_flight(dataset: Any) -> int:
@@ -135,53 +148,51 @@ def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
     `source` is a dataset, or a column of one, over a `DaskStore`; `fold` is mergeable.
     """
     dataset = source.dataset
-    ask = fold, source.name, dataset.weight
+    store = dataset.store
     engine = open_engine(get_config().scheduler, _partitions_in_flight(dataset))
     try:
-        parts = dataset.store.partitions
-        states = _map_partitions(engine, parts, _fold_partition, dataset.store, ask, "")
+        how = engine.share((fold, source.name, dataset.weight))
+        origin = _origin(store)
+        states = map_partitions(engine, store.partitions, name, _fold_partition, origin, how)
     finally:
         engine.close()
-    merged = states[0][0]
+    merged = states[0]
     for state in states[1:]:
-        merged = fold.merge(merged, state[0])
+        merged = fold.merge(merged, state)
     return fold.finish(merged)
 
 
-def _fold_partition(block: Any, number: int, origin: Any, ask: Any, folder: str) -> list[Any]:
+def _fold_partition(block: Any, number: int, origin: Any, how: Any) -> Any:
     """Task: the state of one partition."""
-    fold, name, weight = ask
+    fold, name, weight = how
     store = partition_store(block, origin[0])
     state = fold.start()
     if store.n_rows:
         reader = store.open((), name, weight, np.dtype(np.float32))
         state = fold.step(state, reader.read(0, store.n_rows))
-    return [state]
+    return state
 
 
-def _map_partitions(
-    engine: Engine,
-    partitions: Sequence[Any],
-    task: Callable[..., list[Any]],
-    store: Any,
-    ask: Any,
-    folder: str,
-) -> list[list[Any]]:
-    """Results of a task per partition, in order; at most as many at once as there are slots."""
-    origin = [column.name for column in store.columns], store.known, store.levels
+def map_partitions(
+    engine: Engine, partitions: Sequence[Any], name: str, task: Callable[..., Any], *args: Any
+) -> list[Any]:
+    """Results of ``task(block, number, *args)`` for each partition, in order.
+
+    A block is the partition computed where it lies, a dependency of the task; at most as many at
+    once as there are slots.
+    """
     queue = deque(enumerate(partitions))
     running: dict[Any, int] = {}
-    results: dict[int, list[Any]] = {}
+    results: dict[int, Any] = {}
     try:
         while queue or running:
             while queue and len(running) < engine.n_slots:
                 number, partition = queue.popleft()
                 block = engine.compute(partition)
-                args = (block, number, origin, ask, folder)
-                running[engine.submit("write-partition", task, *args)] = number
+                running[engine.submit(name, task, block, number, *args)] = number
                 del block
             for future in engine.wait(list(running)):
-                results[running.pop(future)] = future.result()
+                results[running.pop(future)] = engine.result(future, f"in {name!r}")
     except BaseException:
         engine.cancel(running)
         raise

@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from . import fitting, predicting, scoring
+from .callbacks import CallbackSupportMixin, with_callbacks
 
 
-class StreamEstimator(BaseEstimator):
+class StreamEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator trained by passes over data that need not fit in memory.
 
     A family is a subclass with constructor parameters, `_parameter_constraints` and five methods::
@@ -59,6 +60,7 @@ class StreamEstimator(BaseEstimator):
         """Whether `_fit` needs no quantiles or distinct values of columns: a smaller summary."""
         return False
 
+    @with_callbacks
     def fit(self, X, y=None, sample_weight=None, *, validation=None, checkpoint=None):
         """Fit to rows in memory, on disk or on a cluster.
 

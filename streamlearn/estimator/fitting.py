@@ -9,13 +9,16 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
+from ..config import get_config
 from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..engine.settle import settled
+from ..engine.stopping import orderly_end
 from ..errors import SourceError
 from ..passes.sample import SampledRead
 from ..passes.summary import collect_summary
 from ..solvers.calibration import calibrate, score_fold
+from .callbacks import Tasks
 from .certificate import warn_unless_converged
 from .inputs import open_scored, open_training
 from .levels import settle_training
@@ -37,6 +40,8 @@ def fit(
     """Train `model` in place."""
     model._validate_params()
     with ExitStack() as stack:
+        stack.enter_context(orderly_end())
+        tasks = Tasks(model)
         opened = open_training(model, X, y, sample_weight)
         dataset = settle_training(model, opened, stack, checkpoint)
         dataset, held_out = hold_out(model, dataset, validation)
@@ -50,6 +55,8 @@ def fit(
                 name=type(model).__name__,
                 identity=identity(model, dataset, held_out),
                 checkpoint=checkpoint,
+                max_seconds=get_config().max_seconds,
+                on_record=tasks.record,
             )
         )
         fitted = run.finished
@@ -58,6 +65,7 @@ def fit(
             run.finish(fitted_tree(model))
         else:
             restore_fitted(model, fitted)
+        tasks.end()
     warn_unless_converged(type(model).__name__, model.certificate_)
 
 

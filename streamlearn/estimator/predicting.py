@@ -18,6 +18,7 @@ from ..data.stream import StreamStore
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
 from ..engine.settle import settled
+from ..engine.stopping import orderly_end
 from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold, run_fold
 from .inputs import is_dask, open_features
@@ -212,22 +213,34 @@ def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) 
 
     check_is_fitted(model)
     check_what(model, what)
-    dataset = open_features(model, X)
     like = empty_answer(model, what)
+    names = answer_columns(model, like, what)
+    if is_dask(X):
+        from .lazy import matched
+
+        X = matched(model, X)
+    else:
+        X = open_features(model, X)
     sink = open_sink(
         path,
-        columns=[(column, str(like.dtype)) for column in answer_columns(model, like, what)],
+        columns=[(name, str(like.dtype)) for name in names],
         format="zarr" if str(path).rstrip("/").endswith(".zarr") else "parquet",
         overwrite=overwrite,
     )
-    names = answer_columns(model, like, what)
-    fold = Fold(int, partial(_write_part, model, what, sink, names), _add)
-    try:
-        width = prod(like.shape[1:])
-        sink.commit(run(model, dataset, fold, name="predict_to", row_width=width))
-    except BaseException:
-        sink.abort()
-        raise
+    with orderly_end():
+        try:
+            if is_dask(X):
+                from .lazy import write_blocks
+
+                n_rows = write_blocks(model, X, what, sink, names)
+            else:
+                fold = Fold(int, partial(_write_part, model, what, sink, names), _add)
+                width = prod(like.shape[1:])
+                n_rows = run(model, X, fold, name="predict_to", row_width=width)
+            sink.commit(n_rows)
+        except BaseException:
+            sink.abort()
+            raise
 
 
 def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
@@ -248,11 +261,15 @@ def _write_part(
 ) -> int:
     if not chunk.n_rows:
         return n_rows
-    values = answer_chunk(model, chunk, what)
-    columns = values.reshape(len(values), -1)
     # The first physical row numbers a part: parts sort into row order, whichever task wrote them.
-    sink.write(int(chunk.rows[0]), 0, {name: columns[:, j] for j, name in enumerate(names)})
+    write_values(sink, int(chunk.rows[0]), names, answer_chunk(model, chunk, what))
     return n_rows + chunk.n_rows
+
+
+def write_values(sink: Any, number: int, names: list[str], values: np.ndarray) -> None:
+    """One part of answers, a column for each name."""
+    columns = values.reshape(len(values), -1)
+    sink.write(number, 0, {name: columns[:, j] for j, name in enumerate(names)})
 
 
 def _add(a: int, b: int) -> int:

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..config import get_config
 from ..data.select import keep_rows
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..engine.scratch import scratch_allowed
+from ..engine.stopping import orderly_end
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
 from ..estimator.fitting import conclude, identity, replan
@@ -103,6 +105,7 @@ def compress(
     model._validate_params()
     answers = answers_of(estimator)
     with ExitStack() as stack:
+        stack.enter_context(orderly_end())
         dataset = settle_training(model, replace(open_data(X), target=None), stack)
         dataset = with_features_of(estimator, dataset, model)
         costs = _Costs(model, dataset)
@@ -112,6 +115,7 @@ def compress(
             name="compress",
             identity=identity(model, dataset, None) | {"original": type(estimator).__name__},
             checkpoint=checkpoint,
+            max_seconds=get_config().max_seconds,
         )
         with run:
             finished = run.finished

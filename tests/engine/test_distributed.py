@@ -18,6 +18,7 @@ from engine_kit import (
 
 from streamlearn.config import config_context
 from streamlearn.data.open import open_dataset
+from streamlearn.engine.cluster import Cluster
 from streamlearn.engine.dask_engine import find_client
 from streamlearn.engine.settle import settled
 from streamlearn.errors import ScratchError
@@ -102,8 +103,26 @@ def test_a_folder_that_workers_cannot_reach_is_refused_by_name(client, tmp_path,
     def elsewhere(folder, mark):
         yield
 
-    monkeypatch.setattr("streamlearn.engine.dask_engine.probe_file", elsewhere)
+    monkeypatch.setattr("streamlearn.engine.cluster.probe_file", elsewhere)
     text = "must be shared by all workers of the cluster, but [12] of [12] cannot use it"
     with config_context(scratch=folder), open_run(Rows(), None) as run:
         with pytest.raises(ScratchError, match=text):
             run.sweep(sgd_fold(np.zeros(3), row_state="s"), None, Shuffled(), name="sweep")
+
+
+def test_the_dashboard_tells_one_pass_from_another(client):
+    from dask.utils import key_split
+
+    future = Cluster(client, 1).submit("Model-newton-pass-3", int)
+    assert key_split(future.key) == "Model_newton_pass_3"
+    assert future.result() == 0
+
+
+def test_what_is_shared_survives_the_worker_that_has_it(client):
+    engine = Cluster(client, 1)
+    future = engine.share({"w": np.arange(3)})
+    assert engine.share(None) is None
+    for address in client.scheduler_info(n_workers=-1)["workers"]:
+        engine.result(future)
+        client.restart_workers([address])
+    np.testing.assert_array_equal(engine.result(future)["w"], np.arange(3))

@@ -11,7 +11,7 @@ from engine_kit import FailingRows, Rows, Shuffled, dense, gram_fold, sgd_fold
 from streamlearn.config import config_context
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
-from streamlearn.errors import ScratchError
+from streamlearn.errors import ScratchError, SourceError
 from streamlearn.passes.fold import Fold, both, read_all, run_fold
 
 
@@ -92,10 +92,12 @@ def test_io_errors_are_tried_again_and_change_nothing(tmp_path):
     assert (tmp_path / "64.log").read_text() == "xx"
 
 
-@pytest.mark.parametrize("error, n_reads", [(OSError, 3), (ValueError, 1)])
-def test_an_error_that_stays_is_raised_with_its_place(tmp_path, error, n_reads):
+@pytest.mark.parametrize(
+    "error, seen, n_reads", [(OSError, SourceError, 3), (ValueError, ValueError, 1)]
+)
+def test_an_error_that_stays_is_raised_with_its_place(tmp_path, error, seen, n_reads):
     broken = FailingRows(folder=str(tmp_path), at=(64,), times=99, error=error)
-    with open_run(broken) as run, pytest.raises(error, match="rows 64 to 96") as raised:
+    with open_run(broken) as run, pytest.raises(seen, match="rows 64 to 96") as raised:
         run.fold(gram_fold(3), name="gram")
     assert "in read 'test-gram', rows 64 to 96" in raised.value.__notes__
     assert (tmp_path / "64.log").stat().st_size == n_reads

@@ -33,12 +33,8 @@ def main(job):
     lanes.RetryingReader.read = counted
     reset_peak()
     baseline = resident_bytes()
-    data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
-    additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
-    kind = getattr(sl, job.get("estimator", additive))
-    model = kind(**job.get("parameters", {}))
-    with settings(job), sl.config_context(**job.get("config", {})):
-        model.fit(data, checkpoint=job.get("checkpoint"))
+    with settings(job):
+        model, data = fit(job)
     return {
         "digest": digest(model),
         "reads": reads[0],
@@ -46,6 +42,51 @@ def main(job):
         "over_baseline": peak_resident_bytes() - baseline,
         "score": float(model.score(data)) if job.get("score") else None,
     }
+
+
+def fit(job):
+    """The fitted model and its data."""
+    import streamlearn as sl
+
+    data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
+    additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
+    kind = getattr(sl, job.get("estimator", additive))
+    parameters, checkpoint = job.get("parameters", {}), job.get("checkpoint")
+    with sl.config_context(**job.get("config", {})), samples_of(job.get("sample_rows")):
+        if kind is sl.compress:
+            model = kind(first_column(), data, checkpoint=checkpoint, **parameters)
+        else:
+            model = kind(**parameters).fit(data, checkpoint=checkpoint)
+    return model, data
+
+
+@contextlib.contextmanager
+def samples_of(n_rows):
+    """Fits that begin in a sample draw so few rows: small tables are read as often as large."""
+    if n_rows is None:
+        yield
+        return
+    from unittest.mock import patch
+
+    from streamlearn.additive import needs
+    from streamlearn.mixture import needs as mixture_needs
+    from streamlearn.supersparse import model as supersparse_model
+
+    with (
+        patch.object(needs, "sample_rows", lambda size: n_rows),
+        patch.object(mixture_needs, "SAMPLE_ROWS", n_rows),
+        patch.multiple(supersparse_model, SAMPLE_ROWS=n_rows, ROWS_PER_ENTRY=0),
+    ):
+        yield
+
+
+def first_column():
+    """A model to compress: a regression on one column."""
+    import numpy as np
+    from sklearn.linear_model import LinearRegression
+
+    X = np.eye(6)
+    return LinearRegression().fit(X, X[:, 0])
 
 
 def settings(job):

@@ -1,0 +1,167 @@
+"""The tasks of a read on the workers of a dask cluster, which may come, go and die."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import ClusterError, ScratchError
+from .scratch import probe_file, see_probe
+
+_COUNTED_S = 2.0
+"""How long a count of the workers' threads is trusted: workers come and go in mid-read."""
+_LOOK_S = 10.0
+"""A wait longer than this looks whether there still are workers."""
+PATIENCE_S = 600.0
+"""How long a read waits for a cluster that has no workers."""
+_REMEDY = "start a cluster and run the same line again: with checkpoint= the fit goes on"
+
+
+class Cluster:
+    """A `distributed` client: the same tasks on its workers, whose loss dask repairs.
+
+    What tasks share is the result of a task too, not scattered data: dask makes it again where the
+    workers that held it died.
+    """
+
+    is_cluster = True
+    stop: threading.Event | None = None
+
+    def __init__(self, client: Any, lanes_in_flight: int) -> None:
+        self.client = client
+        self._lanes_in_flight = lanes_in_flight
+        self._shared: set[str] = set()
+        self._n_slots, self._counted = 1, 0.0
+        self._deserted: float | None = None
+        with self._reaching():
+            try:
+                client.wait_for_workers(1, timeout=60)
+            except TimeoutError:
+                raise ClusterError(
+                    f"no worker has come to the cluster at {self._address} within 60 s; start "
+                    "workers, or pass scheduler='threads'"
+                ) from None
+
+    @property
+    def _address(self) -> str:
+        return str(getattr(self.client.scheduler, "address", self.client))
+
+    @property
+    def n_slots(self) -> int:
+        """Lanes that the workers of this moment may run; 1 if there are none for a while."""
+        if time.monotonic() >= self._counted + _COUNTED_S:
+            with self._reaching():
+                threads = self.client.nthreads().values()
+            self._n_slots = max(1, sum(min(n, self._lanes_in_flight) for n in threads))
+            self._counted = time.monotonic()
+            if threads:
+                self._deserted = None
+        return self._n_slots
+
+    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        # the dashboard shows a key up to the first word after a dash that is no letters: no dashes,
+        # so that it tells pass 3 from pass 4
+        key = f"{name.replace('-', '_')}-{secrets.token_hex(8)}"
+        with self._reaching():
+            return self.client.submit(function, *args, key=key, retries=2, pure=False)
+
+    def compute(self, delayed: Any) -> Any:
+        with self._reaching():
+            return self.client.compute(delayed, retries=2)
+
+    def share(self, value: Any) -> Any:
+        """A task whose result is `value`: sent once, handed from worker to worker."""
+        import cloudpickle
+        import dask
+
+        if value is None:
+            return None
+        content = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        # its size is in the plan; the warning is for data put into graphs by mistake
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PiB"}):
+            return self.submit("share", pickle.loads, content)
+
+    def wait(self, futures: Sequence[Any]) -> list[Any]:
+        from distributed import wait
+
+        while True:
+            # `wait` asks the current client, which a client passed as scheduler= need not be
+            with self._reaching(), contextlib.suppress(TimeoutError), self.client.as_current():
+                return list(wait(futures, timeout=_LOOK_S, return_when="FIRST_COMPLETED").done)
+            self._require_workers()
+
+    def _require_workers(self) -> None:
+        """Nothing ended for a while: give up if there has been nobody to do it for long."""
+        with self._reaching():
+            if self.client.nthreads():
+                self._deserted = None
+                return
+        self._deserted = self._deserted or time.monotonic()
+        if time.monotonic() > self._deserted + PATIENCE_S:
+            raise ClusterError(
+                f"the cluster at {self._address} has had no workers for {PATIENCE_S:.0f} s; "
+                f"{_REMEDY}"
+            )
+
+    def result(self, future: Any, place: str = "") -> Any:
+        from distributed import KilledWorker
+
+        with self._reaching(from_task=True):
+            try:
+                return future.result()
+            except KilledWorker as error:
+                last = getattr(error.last_worker, "address", error.last_worker)
+                raise ClusterError(
+                    f"{error.allowed_failures + 1} workers died one after the other {place}, the "
+                    f"last {last}; most often they were killed for lack of memory: lower "
+                    "memory_budget or raise the workers' memory_limit, see their logs, and run "
+                    "the same line again: with checkpoint= the fit goes on"
+                ) from error
+
+    def cancel(self, futures: Iterable[Any]) -> None:
+        with self._reaching():
+            self.client.cancel(list(futures))
+
+    @contextmanager
+    def _reaching(self, *, from_task: bool = False) -> Iterator[None]:
+        """A lost scheduler is one error, wherever and however it is noticed."""
+        from distributed import CancelledError
+        from distributed.client import ClosedClientError
+        from distributed.comm import CommClosedError
+
+        try:
+            yield
+        except (CancelledError, OSError, ClosedClientError) as error:
+            is_ours = isinstance(error, OSError) and not isinstance(error, CommClosedError)
+            if from_task and is_ours:
+                raise
+            raise ClusterError(
+                f"the scheduler of the dask cluster at {self._address} is gone, or its client was "
+                f"closed ({type(error).__name__}); {_REMEDY}"
+            ) from error
+
+    def require_shared(self, folder: str) -> None:
+        """Each worker must find what this process writes there, and write beside it."""
+        if not folder or folder in self._shared:
+            return
+        mark = secrets.token_hex(8)
+        with probe_file(folder, mark), self._reaching():
+            # a worker that dies meanwhile is none of this folder's faults
+            found = self.client.run(see_probe, folder, mark, on_error="ignore")
+        blind = sorted(address for address, error in found.items() if error)
+        if blind:
+            raise ScratchError(
+                f"folder {folder} must be shared by all workers of the cluster, but {len(blind)} "
+                f"of {len(found)} cannot use it, the first {blind[0]}: {found[blind[0]]}; pass a "
+                'folder on shared storage as checkpoint= or config_context(scratch="...")'
+            )
+        self._shared.add(folder)
+
+    def close(self) -> None:
+        return None

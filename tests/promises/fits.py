@@ -1,0 +1,70 @@
+"""One small fit, at least, of every public estimator, as jobs of `fit_job`."""
+
+from promises.jobs import write_rows
+
+ADDITIVE = {
+    "newton": {"loss": "log_loss", "solver": "newton", "tol": 1e-6},
+    "newton-3-classes": {"loss": "squared_hinge", "solver": "newton", "tol": 1e-5},
+    "dual-cd": {"loss": "hinge", "solver": "dual-cd", "tol": 1e-3, "max_passes": 30},
+    "multinomial-3-classes": {"multi_class": "multinomial", "tol": 1e-6},
+    "levels": {"tol": 1e-6, "max_levels": 20},
+    "cosine-dual-cd": {"basis": "cosine", "loss": "hinge", "solver": "dual-cd", "tol": 1e-2},
+    "cosine": {"basis": "cosine", "tol": 1e-6},
+    "pegasos": {"loss": "hinge", "solver": "pegasos", "tol": 1e-2, "max_passes": 12},
+    "calibrated": {"loss": "squared_hinge", "solver": "newton", "calibration": "isotonic"},
+    "dual-cd-log-3-classes": {"loss": "log_loss", "solver": "dual-cd", "max_passes": 12},
+}
+CHOICE = {"Cs": [0.1, 10.0], "n_bases": [4, 8], "cv": 3}
+MIXTURE = {"n_components": 4, "max_passes": 8, "nu": 5.0}
+SPARSE = {"n_prototypes": 3, "tol": 1e-2, "n_passes": 6}
+SPARSE_CV = {"n_prototypes": [2, 3], "cv": 2, "tol": 1e-2, "n_passes": 5}
+FITS = {
+    name: {"estimator": "AdditiveClassifier", "parameters": {"n_bases": 8, **fit}}
+    for name, fit in ADDITIVE.items()
+} | {
+    "regressor": {"estimator": "AdditiveRegressor", "parameters": {"n_bases": 8}},
+    "classifier-cv": {"estimator": "AdditiveClassifierCV", "parameters": CHOICE},
+    "regressor-cv": {"estimator": "AdditiveRegressorCV", "parameters": CHOICE},
+    "mixture-linear-3-classes": {
+        "estimator": "SVMMixtureClassifier",
+        "parameters": {**MIXTURE, "gate": "linear", "expert_loss": "log_loss"},
+    },
+    "mixture-hinge": {
+        "estimator": "SVMMixtureClassifier",
+        "parameters": {**MIXTURE, "gate": "rbf", "expert_loss": "hinge"},
+    },
+    "mixture-online": {
+        "estimator": "SVMMixtureClassifier",
+        "parameters": {**MIXTURE, "algorithm": "online-em"},
+    },
+    "pursuit": {
+        "estimator": "ProjectionPursuitRegressor",
+        "parameters": {"n_terms": 3, "tau": [10.0, 100.0]},
+    },
+    "boosting-3-classes": {
+        "estimator": "JensenShannonBoostClassifier",
+        "parameters": {"n_learners": 4},
+    },
+    "shareboost-3-classes": {
+        "estimator": "ShareBoostClassifier",
+        "parameters": {"n_selected": 5, "ridge": 1e-4, "columns_per_pass": 2, "prune": True},
+    },
+    "shareboost-stumps": {
+        "estimator": "ShareBoostClassifier",
+        "parameters": {"n_selected": 3, "ridge": 1e-4, "candidates": "stumps"},
+    },
+    "supersparse": {"estimator": "SuperSparseClassifier", "parameters": SPARSE},
+    "supersparse-regressor": {"estimator": "SuperSparseRegressor", "parameters": SPARSE},
+    "supersparse-cv-3-classes": {"estimator": "SuperSparseClassifierCV", "parameters": SPARSE_CV},
+    "supersparse-regressor-cv": {"estimator": "SuperSparseRegressorCV", "parameters": SPARSE_CV},
+    "compress": {"estimator": "compress", "parameters": SPARSE},
+}
+
+
+def make_job(name, path, n_rows, group):
+    """The fit called `name` to `n_rows` rows that are read `group` at a time."""
+    n_classes = 3 if "classes" in name else 2
+    path = write_rows(
+        path, n_rows, 6, row_group=group, n_classes=n_classes, levels=name == "levels"
+    )
+    return {"path": path, "chunk_rows": group, **FITS[name]}

@@ -1,0 +1,160 @@
+"""Promise 2 on a dask cluster: whatever dies, comes, fails or runs short, the bits are the same.
+
+Every estimator of the same-bits promise; one cluster of forked processes for all of them, another
+one where every result is spilled to disk, and a small one for each scheduler that is to die.
+"""
+
+import re
+import signal
+
+import dask
+import pytest
+from promises.cluster_kit import SPILLING, Cluster
+from promises.fits import FITS, make_job
+from promises.forks import report_of
+from promises.orders import repair
+
+import streamlearn as sl
+from streamlearn.engine.status import read_status
+
+pytestmark = pytest.mark.fault
+ROWS, GROUP, SAMPLE = 5_000, 500, 1_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_waits():
+    """A client need not try for half a minute to find a scheduler that was killed."""
+    import distributed.config  # noqa: F401  its defaults come first: they would be removed again
+
+    with dask.config.set({"distributed.comm.timeouts.connect": "10s"}):
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("cluster"), 2) as cluster:
+        cluster.scale(2)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def spilling(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("spilling"), 2, SPILLING) as cluster:
+        cluster.scale(2)
+        yield cluster
+
+
+@pytest.fixture(scope="module", params=FITS)
+def name(request):
+    return request.param
+
+
+def job_of(name, folder):
+    return make_job(name, folder / "rows.parquet", ROWS, GROUP) | {"sample_rows": SAMPLE}
+
+
+@pytest.fixture
+def job(name, tmp_path):
+    return job_of(name, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def quiet(name, cluster, tmp_path_factory):
+    """Digest of a fit that nothing disturbs, the reads its workers did, and those of each pass."""
+    job = job_of(name, tmp_path_factory.mktemp("quiet"))
+    expected = report_of(**job)["digest"]
+    cluster.orders.give()
+    assert cluster.fit(job) == expected
+    return expected, cluster.orders.n_reads, cluster.orders.passes
+
+
+def test_workers_killed_in_every_kind_of_pass(cluster, job, quiet):
+    """In the first and in the last read of each kind; in one of them the next worker too."""
+    expected, _, passes = quiet
+    kinds = {}
+    for number, name in enumerate(passes):
+        kinds.setdefault(re.sub(r"\d+", "", name), []).append((number, name))
+    kills = {
+        name: [1 + 3 * number % passes[name]]
+        for numbered in kinds.values()
+        for number, name in (numbered[0], numbered[-1])
+    }
+    again = list(kills)[len(kills) // 2]
+    kills[again].append(kills[again][0] + 1)
+    cluster.orders.give(kill_in=kills)
+    assert cluster.fit(job) == expected
+
+
+def test_a_worker_comes_one_is_killed_and_one_goes(cluster, job, quiet):
+    expected, n, _ = quiet
+    cluster.orders.give(ask={"add": n // 3, "retire": 2 * n // 3}, kill=[n // 2])
+    assert cluster.fit(job) == expected
+
+
+def test_a_read_that_never_works_and_then_fails_twice(cluster, job, quiet, tmp_path):
+    """One error naming file and row group, the checkpoint kept; mended, it goes on from there."""
+    expected, _, _ = quiet
+    job["checkpoint"] = str(tmp_path / "run")
+    cluster.orders.give(damage=[4], path=job["path"])
+    last = ROWS // GROUP - 1
+    with pytest.raises(sl.SourceError, match=rf"rows\.parquet, row group {last}") as caught:
+        cluster.fit(job)
+    assert "Traceback" not in str(caught.value)
+    assert read_status(job["checkpoint"]).reading is not None
+    repair(job["path"])
+    cluster.orders.give(flaky=[3, 7, 15])
+    assert cluster.fit(job) == expected
+
+
+def test_the_driver_killed_and_run_again_on_another_cluster(cluster, job, quiet, tmp_path):
+    expected, n, _ = quiet
+    scratch = tmp_path / "scratch"
+    job |= {"checkpoint": str(tmp_path / "run"), "config": {"scratch": str(scratch)}}
+    process, pipe = cluster.driver(job)
+    cluster.orders.give(end=[2 * n // 3], pid=process.pid)
+    pipe.send("begin")
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert read_status(job["checkpoint"]).state == "stopped"
+    cluster.orders.give()
+    cluster.scale(3)
+    try:
+        assert cluster.fit(job) == expected
+        assert cluster.orders.n_reads < n
+        assert not list(scratch.glob("*"))  # nor what the killed one had there
+    finally:
+        cluster.scale(2)
+
+
+def test_a_scheduler_that_dies_is_one_error_and_the_fit_goes_on(cluster, job, quiet, tmp_path):
+    expected, n, _ = quiet
+    job["checkpoint"] = str(tmp_path / "run")
+    with Cluster(tmp_path / "doomed", 1) as doomed:
+        doomed.orders.give(end=[n // 2], pid=doomed.scheduler.pid)
+        with pytest.raises(sl.ClusterError, match="scheduler.*gone.*run the same line again"):
+            doomed.fit(job)
+    cluster.orders.give()
+    assert cluster.fit(job) == expected
+    assert cluster.orders.n_reads < n
+
+
+def test_results_spilled_and_workers_paused(spilling, job, quiet):
+    expected, n, _ = quiet
+    spilling.orders.give(pause=[n // 3, n // 2])
+    assert spilling.fit(job) == expected
+
+
+def test_a_lane_that_kills_every_worker_is_named(cluster, tmp_path):
+    job = job_of("newton", tmp_path)
+    cluster.orders.give(kill=list(range(1, 1000)))
+    with pytest.raises(sl.ClusterError, match=r"4 workers died.*rows \d+ to \d+.*memory_limit"):
+        cluster.fit(job)
+    cluster.orders.give()
+    cluster.scale(2)
+
+
+def test_nothing_is_left_behind(tmp_path):
+    with Cluster(tmp_path / "short", 2) as cluster:
+        cluster.scale(2)
+        workers = list(cluster._workers)
+    assert not any(process.is_alive() for process in [*workers, cluster.scheduler])
