@@ -12,8 +12,8 @@ class ShareBoostDisplay:
     """The path of a `ShareBoostClassifier`, and its weights by class and column.
 
     Made by `from_estimator`.  On the left the objective (and where there was a `validation` its
-    loss) by the number selected, a line at the model's own; on the right one row a class, one column
-    a feature in the order of selection, each feature's weights divided by their largest: a column
+    loss) by the number selected, a line at the model's own; on the right one row a class, one
+    column a feature in the order of selection, each feature's weights divided by their largest: one
     with many strong colours is shared by many classes.
 
     Attributes
