@@ -52,7 +52,7 @@ class Certificate:
         lines = [
             f"  {name:<18} {_show(name, value)}"
             for name, value in shown.items()
-            if value is not None and value != ""
+            if value is not None and not (isinstance(value, str) and value == "")
         ]
         return "Certificate(\n" + "\n".join(lines) + "\n)"
 

@@ -239,6 +239,23 @@ def test_spooled_rows_are_what_was_converted(layout, skip):
     assert not Path(scratch.folder).exists()
 
 
+@pytest.mark.parametrize("skip", [0, 3])
+def test_a_sweep_over_spooled_rows_knows_their_numbers(skip):
+    """The reader of scratch uses its buffers again, for row numbers too."""
+    source, order = Rows(700, skip=skip), Shuffled(size=3)
+    visits = Fold(list, _note_visits, None)
+    with open_run(source) as run:
+        scratch, _ = run.spool(None, _same, n_columns=3, dtype="float32", name="s")
+        spooled = run.sweep(visits, scratch, order, pass_index=5, name="spooled")
+        direct = run.sweep(visits, None, order, pass_index=5, name="direct")
+    assert spooled == direct
+    assert sorted(spooled) == [i for i in range(700) if not skip or i % skip]
+
+
+def _note_visits(state, chunk):
+    return state + np.asarray(chunk.rows)[chunk.order].tolist()
+
+
 def test_sparse_rows_and_string_targets_can_be_spooled():
     source = Rows(200, sparse=True)
     with open_run(source) as run:

@@ -74,6 +74,7 @@ def test_warning_when_it_stops_short(table):
 
 def test_certificates_compare_arrays():
     a = Certificate(True, primal=np.array([1.0, 2.0]))
+    assert "primal             [1. 2.]" in repr(a)
     assert a == Certificate(True, primal=np.array([1.0, 2.0]))
     assert a != Certificate(True, primal=np.array([1.0, 3.0]))
 
