@@ -37,7 +37,7 @@ class Cluster:
         self.client = client
         self._lanes_in_flight = lanes_in_flight
         self._shared: set[str] = set()
-        self._n_slots, self._counted = 1, 0.0
+        self._n_slots, self.n_ahead, self._counted = 1, 1, 0.0
         self._deserted: float | None = None
         with self._reaching():
             try:
@@ -59,6 +59,7 @@ class Cluster:
             with self._reaching():
                 threads = self.client.nthreads().values()
             self._n_slots = max(1, sum(min(n, self._lanes_in_flight) for n in threads))
+            self.n_ahead = max(1, len(threads))
             self._counted = time.monotonic()
             if threads:
                 self._deserted = None

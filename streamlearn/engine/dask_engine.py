@@ -24,6 +24,8 @@ class Engine(Protocol):
     def n_slots(self) -> int:
         """Tasks that may run at once."""
 
+    n_ahead: int
+    """Tasks given out beyond these: a worker that waits for this process's answer does nothing."""
     is_cluster: bool
     stop: threading.Event | None
     """Set when a read is given up; tasks of this process look at it between two chunks."""
@@ -60,7 +62,7 @@ class Threads:
     is_cluster = False
 
     def __init__(self, n_threads: int) -> None:
-        self.n_slots = max(1, n_threads)
+        self.n_slots, self.n_ahead = max(1, n_threads), 0
         self.stop: threading.Event | None = threading.Event()
         self._pool = cf.ThreadPoolExecutor(n_threads, "streamlearn") if n_threads else None
 

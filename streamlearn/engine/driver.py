@@ -75,7 +75,8 @@ def fold_lanes(
         merge_ready()
         while queue or running:
             n_slots = engine.n_slots  # workers come and go
-            while queue and len(running) < n_slots and len(running) + len(nodes) < n_slots + depth:
+            most = min(n_slots + engine.n_ahead, n_slots + depth - len(nodes))
+            while queue and len(running) < most:
                 lane = queue.popleft()
                 args = (shared, lanes[lane], None, engine.stop)
                 running[engine.submit(job.name, fold_lane, *args)] = (0, lane)
