@@ -8,7 +8,7 @@ from streamlearn.engine.lanes import Job, cut_lanes
 
 
 class OneAtATime:
-    """An engine that ends its oldest task when it is waited for, and knows how many it was given."""
+    """An engine that ends its oldest task when waited for, and knows how many it was given."""
 
     is_cluster, stop = False, None
 
