@@ -63,7 +63,6 @@ LIBRARY = {
     ("warm.py", "pyarrow"): "warm() exists to load the libraries ahead of use",
     ("warm.py", "zarr"): "warm() exists to load the libraries ahead of use",
     ("warm.py", "dask"): "warm() exists to load the libraries ahead of use",
-    ("warm.py", "distributed"): "warm() exists to load the libraries ahead of use",
     ("config.py", "dask"): "dask.utils.parse_bytes, so that sizes are written as dask writes them",
     ("engine/scratch.py", "dask"): "the setting temporary-directory; no collection, no scheduler",
 }
