@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import ClusterError, ScratchError
+from .aligned import aligned, in_one_piece
 from .scratch import probe_file, see_probe
 
 _COUNTED_S = 2.0
@@ -78,12 +79,11 @@ class Cluster:
 
     def share(self, value: Any) -> Any:
         """A task whose result is `value`: sent once, handed from worker to worker."""
-        import cloudpickle
         import dask
 
         if value is None:
             return None
-        content = cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        content = in_one_piece(value)
         # its size is in the plan; the warning is for data put into graphs by mistake
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PiB"}):
             return self.submit("share", pickle.loads, content)
@@ -115,7 +115,7 @@ class Cluster:
 
         with self._reaching(from_task=True):
             try:
-                return future.result()
+                return aligned(future.result())
             except KilledWorker as error:
                 last = getattr(error.last_worker, "address", error.last_worker)
                 raise ClusterError(

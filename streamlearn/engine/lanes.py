@@ -7,6 +7,7 @@ bits of a result do not depend on how many tasks run at once, where, or which en
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 import time
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from ..data.refs import Refs
 from ..data.source import Chunk, Ref, Source
 from ..errors import SourceError, StreamlearnError
 from ..passes.fold import Fold
+from .aligned import aligned, in_one_piece
 from .blas import one_blas_thread
 from .memory import peak_resident_bytes
 from .row_state import RowAccess, RowFile
@@ -72,6 +74,14 @@ class Job:
     """(run, number of this run's tasks a process may run at once); None = the pool sees to it."""
     durable: bool = False
     """Row state is synced to disk before a task reports success."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = self.name, self.source, self.fold, self.rows, self.slots, self.durable
+        return _received_job, (in_one_piece(fields),)
+
+
+def _received_job(content: bytes) -> Job:
+    return Job(*pickle.loads(content))
 
 
 class LaneState(NamedTuple):
@@ -165,7 +175,8 @@ def merge_states(job: Job, left: LaneState, right: LaneState) -> LaneState:
     """Task: two neighbouring states become one."""
     assert job.fold.merge is not None
     with one_blas_thread():
-        state = job.fold.merge(own_state(job, left), right.state)
+        other = aligned(right.state) if job.slots is not None else right.state
+        state = job.fold.merge(own_state(job, left), other)
     return LaneState(state, max(left.peak_bytes, right.peak_bytes, peak_resident_bytes()))
 
 

@@ -2,17 +2,20 @@
 
 import threading
 import warnings
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from promises.forks import CONTEXT, end_with_the_tests
 from promises.orders import LONGEST_S, Orders, obey
 
 SPILLING = {
-    "distributed.worker.memory.target": 1e-6,
+    "distributed.worker.memory.target": 1e-10,
     "distributed.worker.memory.spill": 1e-5,
     "distributed.worker.memory.max-spill": False,
 }
 """Every result goes to disk at once and comes back when it is asked for."""
+ODD = "streamlearn-tests.odd-addresses"
 
 
 def run_scheduler(pipe):
@@ -27,6 +30,26 @@ def run_scheduler(pipe):
 
     end_with_the_tests()
     asyncio.run(main())
+
+
+def use_odd_addresses():
+    """From now on arrays that come to this process, from others or from disk, are not aligned."""
+    from distributed.protocol.serialize import families
+
+    def moved(frame):
+        size = memoryview(frame).nbytes
+        buffer = bytearray(size + 1 + 16)
+        start = 1 + -np.frombuffer(buffer, np.uint8).ctypes.data % 16
+        place = memoryview(buffer)[start : start + size]
+        place[:] = memoryview(frame).cast("B")
+        return place
+
+    def moving(load, header, frames, *args):
+        return load(header, [moved(frame) for frame in frames], *args)
+
+    for name in ("dask", "pickle"):
+        dump, load, has_context = families[name]
+        families[name] = dump, partial(moving, load), has_context
 
 
 def run_worker(address, folder, orders, config):
@@ -48,6 +71,8 @@ def run_worker(address, folder, orders, config):
     end_with_the_tests()
     obey(orders)
     dask.config.set(config)
+    if config.get(ODD):
+        use_odd_addresses()
     asyncio.run(main())
 
 
