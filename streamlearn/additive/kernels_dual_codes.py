@@ -251,17 +251,18 @@ def step_lanes(places, slot, f, w, a, b, c, d, at, step):
 
 @kernel
 def code_sums(codes, W, F, force, V):
-    """Write Phi'w of every row into `F` (m, K), add sum force Phi to `V` (K, places); in place.
+    """Write Phi'w of every row into `F` (m, n), add sum force Phi to `V` (K, places); in place.
 
-    `W` (K, places) are coefficients less that of 0.  Of the first coefficients, which 0 has alone,
+    `W` (n, places) are coefficients less that of 0.  Of the first coefficients, which 0 has alone,
     nothing is added.
     """
-    slot, f, K = codes.slot, codes.f, len(W)
+    slot, f = codes.slot, codes.f
     for i in range(len(F)):
         a, b = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
         c, d = np.uintp(codes.place[i, 2]), np.uintp(codes.place[i, 3])
-        for k in range(K):
+        for k in range(len(W)):
             F[i, k] = code_margin(slot, f, W[k], a, b, c, d)
+        for k in range(len(V)):
             r = force[i, k]
             if r != 0.0:
                 for v in range(a, b):
