@@ -141,7 +141,8 @@ def test_smooth_losses_are_measured_where_the_visits_end():
     problem, dataset = make(X, y, "squared_hinge", 1)
     rows = HeldCodes(OneRead(), dataset, problem, find_codes(problem, True), tol=1e-8)
     rows.visit([np.arange(M)], goal=-np.inf)
-    assert len(rows.points) == 1 and rows.trust == 1.0
+    assert len(rows.points) == 1
+    assert rows.trust == 1.0
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
