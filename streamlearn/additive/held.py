@@ -61,7 +61,7 @@ def fit_held(
         n, n_rounds = n + rows.visit(orders, tol * trust), n_rounds + 1
         if scales is not None:
             sweep = rows.sweep
-            points, gap = rows.points, relative_gap(sweep.primal, sweep.dual)
+            points, gap = rows.points(tol), relative_gap(sweep.primal, sweep.dual)
             W, b = points[0][:, :-1], points[0][:, -1]
             reason = watch.swept(sweep._replace(W=W, b=b), float(gap.max()))
         else:

@@ -35,9 +35,10 @@ from .kernels_dual_codes import (
     POINTS,
     RAMPS,
     Codes,
+    Known,
     Places,
     Spans,
-    byte_coordinates,
+    byte_codes,
     code_sums,
     encode,
     epoch_codes,
@@ -98,9 +99,10 @@ class HeldCodes:
         columns = as_columns(problem.bases, source.dtype)
         n_values = int(source.decoded_nbytes / (source.dtype.itemsize + 4))
         p = len(columns.degree)
-        known = np.empty((0, 0), np.float32)
+        none = np.empty((0, 0))
+        known = Known(none.astype(np.uint32), none.astype(np.float32), none)
         if n_values >= 4 * BYTES * p:  # else they are more work than they save
-            known = byte_coordinates(columns)
+            known = byte_codes(columns, self._spans)
         room = Room(n_values)
         chunks = run.hold(source, partial(_encoded, room, columns, known, self._spans), name="hold")
         place = np.concatenate([chunk.X for chunk in chunks])
@@ -167,13 +169,13 @@ class HeldCodes:
         norm = problem.penalty(np.column_stack([W, b]))
         self.sweep = Sweep(W, b, dual - norm, problem.C * loss + norm)
 
-    @property
-    def points(self) -> list[np.ndarray]:
+    def points(self, tol: float) -> list[np.ndarray]:
         """(K, dim + 1) the points that may have the least primal value, the likeliest first."""
         if self._mean is None:
             return [self.sweep.theta]
         w, b = self._mean
-        return [np.column_stack([self._coefficients(w), b]), self.sweep.theta]
+        mean = np.column_stack([self._coefficients(w), b])
+        return [mean] if tol >= SINGLE else [mean, self.sweep.theta]
 
     def certify(self, points: list[np.ndarray]) -> Evaluation:
         """Each output's least primal value at one of `points` and the dual one of alpha.
@@ -189,7 +191,8 @@ class HeldCodes:
         dual_sum_rows(problem.loss, problem.C, y, s, self._state.alpha, dual)
         force, total = self._splines(V), forces.sum(axis=0)
         # the splines of a column sum to 1: what the stored values do not owe is 0's
-        first, used = self._first_of_columns()
+        first, _ = self._first_of_columns()
+        force[:, first] = 0.0
         force[:, first] = total[:, None] - np.add.reduceat(force, first, axis=1)
         at: Evaluation | None = None
         for theta, f in zip(points, np.split(F, len(points), axis=1), strict=True):
@@ -245,10 +248,10 @@ class HeldCodes:
         return w - np.repeat(shift, np.diff(problem.bases.first)[used], axis=1)
 
 
-def _encoded(room: Room, columns: Columns, known: np.ndarray, spans: Spans, chunk: Chunk) -> Chunk:
+def _encoded(room: Room, columns: Columns, known: Known, spans: Spans, chunk: Chunk) -> Chunk:
     """The chunk's codes go to `room`; where they lie there is its X."""
     X: Csr = chunk.X
-    place, norms = np.empty((chunk.n_rows, 4), np.int64), np.empty(chunk.n_rows)
+    place, norms = np.empty((chunk.n_rows, 2), np.int64), np.empty(chunk.n_rows)
     if chunk.n_rows:
         slot, f, start, offset = room.take(len(X.data))
         encode(*X[:3], columns, known, spans, start, slot, f, place, norms)
@@ -289,9 +292,12 @@ def make_places(
         # a value at the end of the last column looks one place on
         return np.concatenate([np.repeat(x, room), np.zeros(LANES)]).astype(kind)
 
+    scales = of_places(scale, dtype)
+    if kind == POINTS:
+        scales[at[:-1][n > 0]] = 0.0
     places = Places(
         int(kind),
-        of_places(scale, dtype),
+        scales,
         of_places(at[:-1], np.int32),
         of_places(room, np.int32),
         1 if K == 1 else -(-K // LANES) * LANES,
