@@ -4,7 +4,7 @@ Rows are labelled ``digits``, ``cost`` (only with ``--only cost``: two columns f
 for the time of a read), ``expanded`` (likewise: 23 GB decoded), ``choice digits`` and ``choice
 pieces`` (only with ``--only choice``: how features, ridges and the SVM were chosen), ``sharing``,
 ``products`` and ``stumps`` with the set's name (``--only satimage`` takes both), ``pieces``;
-``--templates`` and ``--copies`` make the digits' stores smaller.
+``--templates``, ``--copies`` and ``--columns`` make the digits' stores and models smaller.
 """
 
 import os
@@ -57,6 +57,7 @@ def headline(session, label, shared):
     )
     write_s = time.perf_counter() - start
     n = 2 if label == "cost" else 12 if options.tiny else 305 if expanded else 266
+    n = options.columns or n
     report = session.measure(
         "shareboost",
         label=label,
