@@ -127,7 +127,8 @@ def boost(
         }
         history.append(record)
         if settings.significance:
-            p = significance(sums[1], found.measured.squares[1])
+            minus, plus = blurred(smoothed(sums[0].T))
+            p = significance(sums[1], found.measured.squares[1], learner(plus, minus))
             record["p_value"] = p
             if p > LEVEL:
                 misses += 1
