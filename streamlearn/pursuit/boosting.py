@@ -34,7 +34,7 @@ from .kernels import add_bins
 from .search import Strength, Trial, seek
 from .tables import add_slopes, steepest, table_room
 
-MISSES = 2
+MISSES = 4
 """Searches in a row without a significant learner after which boosting stops."""
 HASHED = 8
 """Columns whose bits say which half a row belongs to."""

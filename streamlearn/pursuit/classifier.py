@@ -54,8 +54,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         is spread evenly; False: as they are, bins of a class without rows at 1e-10.
     stop : {"significance", None}, default="significance"
         Each round searches on half of the rows and tests the learner of that half on the other, at
-        1 %; two misses in a row end the fit.  None: all rows are searched on, and `n_learners` are
-        made.
+        0.5 %; four misses in a row end the fit.  None: all rows are searched on, and `n_learners`
+        are made.
     penalty : {"scale-free", "paper"}, default="scale-free"
         "paper": ||alpha||_1 as printed.
     standardize : bool, default=True

@@ -11,7 +11,7 @@ SMOOTHING = 1e-2
 """Of a histogram's mass, spread over all its bins."""
 FLOOR = 1e-10
 """Least mass of a bin of a histogram that is not smoothed."""
-LEVEL = 0.01
+LEVEL = 0.005
 """Of the test on the rows that the search has not seen."""
 
 
