@@ -32,9 +32,11 @@ def warm(*families: str) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     from .config import config_context
+    from .engine.blas import one_blas_thread
 
     # An open scratch folder or a cluster has no part in this.
-    with warnings.catch_warnings(), config_context(scheduler="synchronous", progress=False):
+    quiet = config_context(scheduler="synchronous", progress=False)
+    with warnings.catch_warnings(), quiet, one_blas_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for family in families or FAMILIES:
             FAMILIES[family]()
@@ -114,11 +116,12 @@ def _warm_pursuit() -> None:
 
     rng = np.random.default_rng(0)
     X = rng.random((N_ROWS, 3))
+    product = X[:, 0] * X[:, 1]
     for table in (X, X.astype(np.float32)):
         JensenShannonBoostClassifier(n_learners=1).fit(table, X[:, 0] > 0.5)
-        ProjectionPursuitRegressor(n_terms=2, stop=None).fit(table, X[:, 0] * X[:, 1])
-    running = ProjectionPursuitRegressor(n_terms=2, smoother="supsmu", n_bases=64, stop=None)
-    running.fit(X, X[:, 0] * X[:, 1])
+        model = ProjectionPursuitRegressor(n_terms=2, n_bases=8, stop=None, tol=0.1)
+        model.fit(table, product)
+    model.set_params(smoother="supsmu", n_bases=64).fit(X, product)
 
 
 def _warm_shareboost() -> None:

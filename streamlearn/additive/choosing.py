@@ -262,7 +262,7 @@ class Choosing:
 
     def _solve(self, run, dataset, models, sample, split, share, name, start):
         """Optima of some models in the same reads, from `start` or the sample's own optima."""
-        samples = samples_of(models, sample, split, share)
+        samples = samples_of(models, sample, split, share, run.n_threads)
         objective = FoldObjective(run, dataset, models, samples, split, name)
         goal = {"tol": EXACT} if share >= 1.0 else {"tol": 0.0, "decrement": DECREMENT}
         thetas: list[np.ndarray] = []

@@ -49,11 +49,18 @@ def empty_gram(dim: int) -> GramSums:
     return GramSums(np.zeros((dim, dim)), np.zeros(dim), np.zeros(dim))
 
 
-def add_gram(problem: Problem, theta: np.ndarray, k: int, gram: GramSums, chunk: Chunk) -> float:
+def add_gram(
+    problem: Problem,
+    theta: np.ndarray,
+    k: int,
+    gram: GramSums,
+    chunk: Chunk,
+    n_threads: int = 1,
+) -> float:
     """Add C sum s l'' Phi Phi' of output k to `gram`; returns C sum s l''."""
     h, y = row_curvatures(problem, theta, k, chunk)
     r = h * y if isinstance(problem.loss, SquaredError) else NONE
-    gram_rows(chunk.X, problem.bases, h, r, gram)
+    gram_rows(chunk.X, problem.bases, h, r, gram, n_threads)
     return float(h.sum())
 
 

@@ -171,7 +171,7 @@ class FoldObjective:
 
 
 def samples_of(
-    models: list[FoldModel], rows: Chunk, split: Split, share: float
+    models: list[FoldModel], rows: Chunk, split: Split, share: float, n_threads: int
 ) -> list[SampleObjective]:
     """The models' objectives on the sample of rows that holds this share of all of them.
 
@@ -186,5 +186,5 @@ def samples_of(
             raise ValueError(
                 f"no rows are left to train on outside fold {model.fold}; fit more rows"
             )
-        samples.append(SampleObjective(model.problem, chunk, share))
+        samples.append(SampleObjective(model.problem, chunk, share, n_threads=n_threads))
     return samples

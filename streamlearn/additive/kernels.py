@@ -12,6 +12,7 @@ about 1e-7 a row), float64 the exact one.  Sums are always float64 and are added
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,16 +142,28 @@ def gradient_rows(
         kernels_dense.gradient(flat_rows(X), columns, coordinates, code, point, y, weight, sums)
 
 
-def gram_rows(X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramSums) -> None:
+def gram_rows(
+    X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramSums, n_threads: int = 1
+) -> None:
     """Add the rows' curvature-weighted outer products to `sums` in place.
 
-    `h` (m,) weights, `r` (m,) right-hand side (weighted target) or empty; all in float64.
+    `h` (m,) weights, `r` (m,) right-hand side (weighted target) or empty; all in float64.  Dense
+    splines use up to `n_threads` threads; the bits are those of one.
     """
     X = present(X, bases)
     if bases.dense or isinstance(X, Csr):
         explicit.gram(X, bases, h, r, sums)
         return
-    kernels_gram.gram(flat_rows(X), as_columns(bases, X.dtype), h, r, sums)
+    rows, columns = flat_rows(X), as_columns(bases, X.dtype)
+    if n_threads == 1:
+        kernels_gram.gram(rows, columns, 0, 1, h, r, sums)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        for done in [
+            pool.submit(kernels_gram.gram, rows, columns, part, n_threads, h, r, sums)
+            for part in range(n_threads)
+        ]:
+            done.result()
 
 
 def loss_sum_rows(

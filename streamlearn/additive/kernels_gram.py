@@ -18,8 +18,12 @@ TILE = 512
 
 
 @kernel
-def gram(rows, columns, h, r, sums):
-    """Add sum h Phi Phi' (upper triangle), sum h Phi and sum r Phi to `sums` in place."""
+def gram(rows, columns, part, n_parts, h, r, sums):
+    """Add sum h Phi Phi' (upper triangle), sum h Phi and sum r Phi to `sums` in place.
+
+    Of the columns part, part + n_parts, ... only: threads may share the work, and every number is
+    summed by one of them in the order of the rows.
+    """
     p = rows.n_columns
     block = max(1, min(rows.n_rows, max(1024, min(8192, 524288 // max(p, 1)))))
     x, U = np.empty(block, rows.flat.dtype), np.empty((p, block), np.float32)
@@ -31,9 +35,11 @@ def gram(rows, columns, h, r, sums):
     here, acc, line = np.empty(block, np.uint32), np.zeros(16 * most * most), np.empty(most + 3)
     for start in range(0, rows.n_rows, block):
         n = min(block, rows.n_rows - start)
-        for d in range(p):
+        for d in range(part, p):
             if columns.n_intervals[d] > 0:
                 load_column(rows, columns, d, start, n, x, U[d])
+                if (d - part) % n_parts != 0:
+                    continue
                 for q in range(2 if len(r) > 0 else 1):
                     weight, out = (h, sums.g) if q == 0 else (r, sums.b)
                     copy_values(weight[start:], 1, n, left[0])
@@ -41,7 +47,7 @@ def gram(rows, columns, h, r, sums):
                     flush_line(columns, d, acc, 0, 4, line)
                     add_line(line, columns, d, 1.0, out)
                     fill(acc, 4 * columns.n_intervals[d], 0.0)
-        for d in range(p):
+        for d in range(part, p, n_parts):
             m, degree = columns.n_intervals[d], columns.degree[d]
             if m == 0:
                 continue

@@ -46,14 +46,21 @@ class SampleObjective:
     `share` is that of the rows, by weight, that the sample holds.  Directions take their curvature
     from every `stride`-th row; if the sample is all rows, until that is too slow.  `matrix_free`
     ones are found by conjugate gradients from products with the sample: no matrix is held.
+    Matrices are summed by `n_threads` threads.
     """
 
     def __init__(
-        self, problem: Problem, rows: Chunk, share: float, *, matrix_free: bool = False
+        self,
+        problem: Problem,
+        rows: Chunk,
+        share: float,
+        *,
+        matrix_free: bool = False,
+        n_threads: int = 1,
     ) -> None:
         # C is that of all rows, spread over these: the sample's optimum is then near the full one.
         self.problem = problem._replace(C=problem.C / share)
-        self.matrix_free = matrix_free
+        self.matrix_free, self._n_threads = matrix_free, n_threads
         self.rounding = ROUNDING[problem.single]
         self.rows, self.share = rows, share
         self._known_counts: dict[int, np.ndarray] = {}
@@ -89,7 +96,8 @@ class SampleObjective:
             return SampledCurvature(self.problem, theta, k, self.rows).solve(g)
         problem = self.problem._replace(C=self.problem.C * stride)
         gram = empty_gram(problem.dim)
-        total = add_gram(problem, theta, k, gram, _every(self.rows, stride))
+        rows = _every(self.rows, stride)
+        total = add_gram(problem, theta, k, gram, rows, self._n_threads)
         if mass is not None and total > 0:
             gram, total = self._calibrated(gram, total, stride, *mass), mass[1]
         return solve(problem, gram, total, g)

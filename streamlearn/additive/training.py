@@ -152,7 +152,7 @@ def fit_newton(
         problem, goal = problem._replace(single=False), {"tol": EXACT}
     else:
         goal = {"tol": 0.0, "decrement": DECREMENT}
-    rows = SampleObjective(problem, sample, share, matrix_free=matrix_free)
+    rows = SampleObjective(problem, sample, share, matrix_free=matrix_free, n_threads=run.n_threads)
     at = problem.by_problem(
         np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
     )

@@ -20,7 +20,7 @@ from ..data.source import Chunk, Source
 from ..passes.fold import Fold
 from .blas import one_blas_thread
 from .checkpoint import Checkpoint
-from .dask_engine import Engine, open_engine
+from .dask_engine import Engine, count_threads, open_engine
 from .driver import run_read
 from .groups import VisitOrder, cut_segments, fold_segment
 from .keeping import KeptLanes, KeptSegments
@@ -131,6 +131,11 @@ class Run:
         self.plan = plan
         self._token = secrets.token_hex(4)
         self._engine = open_engine(self._scheduler, plan.lanes_in_flight)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of this process that may compute between reads."""
+        return count_threads("threads") if self._engine.is_cluster else self._engine.n_slots
 
     @property
     def history(self) -> list[dict[str, Any]]:

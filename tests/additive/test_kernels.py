@@ -197,10 +197,10 @@ def test_only_constant_columns():
     assert sums.value[0] == pytest.approx(5 * np.log1p(np.exp(-0.5)))
 
 
-def gram_of(X, bases, h, r):
+def gram_of(X, bases, h, r, n_threads=1):
     dim = bases.dim
     sums = ker.GramSums(np.zeros((dim, dim)), np.zeros(dim), np.zeros(dim))
-    ker.gram_rows(X, bases, h, r, sums)
+    ker.gram_rows(X, bases, h, r, sums, n_threads)
     return sums
 
 
@@ -213,6 +213,14 @@ def test_gram_is_numpys(degrees):
     np.testing.assert_allclose(sums.H[upper], (Phi.T * h @ Phi)[upper], atol=1e-12)
     np.testing.assert_allclose(sums.g, h @ Phi, atol=1e-12)
     np.testing.assert_allclose(sums.b, r @ Phi, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 20])
+def test_gram_has_the_same_bits_for_any_number_of_threads(n_threads):
+    X, bases = data()
+    h, r = RNG.random(M), RNG.normal(size=M)
+    for one, more in zip(gram_of(X, bases, h, r), gram_of(X, bases, h, r, n_threads), strict=True):
+        np.testing.assert_array_equal(one, more)
 
 
 def test_gram_adds_up_over_chunks_and_right_hand_side_is_optional():
@@ -447,7 +455,7 @@ class TestPythonIsCompiled:
         for function in (kernels_gram.gram, kernels_gram.gram.py_func):
             dim = bases.dim
             sums = ker.GramSums(np.zeros((dim, dim)), np.zeros(dim), np.zeros(dim))
-            function(flat_rows(X), as_columns(bases, np.float64), h, h, sums)
+            function(flat_rows(X), as_columns(bases, np.float64), 0, 1, h, h, sums)
             results.append(sums)
         np.testing.assert_allclose(results[0].H, results[1].H, atol=1e-12)
 

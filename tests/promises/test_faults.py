@@ -5,9 +5,12 @@ one where every result is spilled to disk, and a small one for each scheduler th
 """
 
 import re
+import shutil
 import signal
 
 import dask
+import numpy as np
+import pandas as pd
 import pytest
 from promises.cluster_kit import SPILLING, Cluster
 from promises.fits import FITS, make_job
@@ -142,6 +145,58 @@ def test_results_spilled_and_workers_paused(spilling, job, quiet):
     expected, n, _ = quiet
     spilling.orders.give(pause=[n // 3, n // 2])
     assert spilling.fit(job) == expected
+
+
+@pytest.mark.parametrize("what", ["spline", "fourier", "cross-validate", "predict-to"])
+def test_what_is_no_estimator_with_workers_killed(cluster, tmp_path, what):
+    """Twice: in the first reads, and in later ones."""
+    data = sl.open_dataset(job_of("newton", tmp_path)["path"], target="y", chunk_rows=GROUP)
+    work = WORK[what](data, tmp_path)
+    expected = work()
+    cluster.orders.give()
+    with cluster.client() as client, sl.config_context(scheduler=client):
+        np.testing.assert_array_equal(work(), expected)
+        n = cluster.orders.n_reads
+        cluster.orders.give(kill=[2, max(3, n - 1)])
+        np.testing.assert_array_equal(work(), expected)
+    assert cluster.orders.n_reads > n  # the killed ones were read again
+
+
+def embedding_of(kind):
+    def make(data, folder):
+        def fit():
+            model = kind(n_bases=4).fit(data)
+            arrays = [a for a in model.bases_ if isinstance(a, np.ndarray)]
+            return np.concatenate([a.ravel().astype(np.float64) for a in arrays])
+
+        return fit
+
+    return make
+
+
+def scores_of(data, folder):
+    model = sl.AdditiveClassifier(n_bases=4, tol=1e-5)
+    return lambda: sl.cross_validate(model, data, 3, {"C": [0.1, 1.0]}).scores
+
+
+def predictions_of(data, folder):
+    model = sl.AdditiveClassifier(n_bases=4).fit(data)
+
+    def write():
+        place = folder / "answers.parquet"
+        shutil.rmtree(place, ignore_errors=True)
+        model.predict_to(data.select(list(model.feature_names_in_)), place)
+        return pd.read_parquet(place).to_numpy(np.float64)
+
+    return write
+
+
+WORK = {
+    "spline": embedding_of(sl.SplineEmbedding),
+    "fourier": embedding_of(sl.FourierEmbedding),
+    "cross-validate": scores_of,
+    "predict-to": predictions_of,
+}
 
 
 def test_a_lane_that_kills_every_worker_is_named(cluster, tmp_path):

@@ -32,6 +32,17 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
     assert over[1] <= over[0] + 32 * MIB  # no term in the number of rows: 458 MiB more data
 
 
+@pytest.mark.slow
+def test_the_driver_of_a_cluster_never_holds_row_state(tables):
+    """Two dual variables a row: 9 MiB of the short table, 27 of the long one."""
+    parameters = {"solver": "dual-cd", "loss": "log_loss", "max_passes": 4}
+    over = [
+        run(path=path, measure=True, workers=2, parameters=parameters)["over_baseline"]
+        for path in tables
+    ]
+    assert over[1] <= over[0] + 9 * MIB
+
+
 OTHERS = [
     ("SuperSparseClassifier", {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}, 64),
     ("SuperSparseClassifier", {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}, 256),
