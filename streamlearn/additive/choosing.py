@@ -141,8 +141,7 @@ class Choosing:
         way, size = self._layout(dataset, summary)
         fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
         outcome, problem = fit(run, dataset, summary, sample, tried, scoring, size)
-        self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
-        self._keep_distribution(summary)
+        self._keep_fit(problem, outcome.theta, summary)
         choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..numeric.means import mean_sizes
+from ..numeric.means import Spread, mean_sizes
 from .kernels_bars import add_to_bars
-from .shape import pieces_of
 
 N_BARS = 32
 """Bars of the density of a column that is drawn as a line."""
@@ -50,6 +49,6 @@ def _density(column: Any, knots: np.ndarray) -> Density:
     return Density(edges, bars, missing)
 
 
-def term_importances(model: Any, summary: Any) -> np.ndarray:
-    """(p,) mean of |f_d| over the rows; averaged over the outputs."""
-    return mean_sizes(model.bases_, pieces_of(summary), model.coef_, model._shifts)
+def term_importances(model: Any, points: Spread) -> np.ndarray:
+    """(p,) mean of |f_d| over the rows, which lie at `points`; averaged over the outputs."""
+    return mean_sizes(model.bases_, points, model.coef_, model._shifts)

@@ -10,6 +10,7 @@ import numpy as np
 from ..data.source import Csr
 from ..numeric.bsplines import Bases, as_columns
 from ..numeric.rows import flat_rows
+from ..numeric.simd import ROW
 from . import explicit, kernels_dual, kernels_dual_linear
 from .kernels_dual_linear import POINTS, RAMPS, TABLES, LinearRows, Shape
 from .kernels_dual_step import dual_rule
@@ -68,7 +69,8 @@ class DualEpochs:
         if self._shape.kind == TABLES:
             self._padded = pad_rows(self._columns, roughness, c, not sparse, W)
         else:
-            self._padded = pad_coefficients(self._columns, c, not sparse, W)
+            row = 1 if self._shape.kind == POINTS else ROW
+            self._padded = pad_coefficients(self._columns, c, not sparse, W, row)
         self._norms = np.empty((len(self._targets[0]), 2))
         kernels_dual_linear.row_norms(
             self._rows, self._columns, self._padded, self._shape, self._norms

@@ -53,23 +53,25 @@ def fit_held(
     else:
         rows = HeldRows(run, source, problem)
     at: Evaluation | None = None
-    n, n_rounds, trust = 0, 0, 1.0
+    n, n_rounds = 0, 0
+    trust = rows.trust if scales is not None else 1.0
     while True:
         more = ROUNDS[n_rounds] if n_rounds < len(ROUNDS) else MOST
         orders = (shuffled(rows.n_rows, (seed, n + e)) for e in range(more))
         n, n_rounds = n + rows.visit(orders, tol * trust), n_rounds + 1
         if scales is not None:
             sweep = rows.sweep
-            theta, gap = sweep.theta, relative_gap(sweep.primal, sweep.dual)
-            reason = watch.swept(sweep, float(gap.max()))
+            points, gap = rows.points(tol), relative_gap(sweep.primal, sweep.dual)
+            W, b = points[0][:, :-1], points[0][:, -1]
+            reason = watch.swept(sweep._replace(W=W, b=b), float(gap.max()))
         else:
             at = better(at, rows.measure())
-            theta, gap = at.theta, relative_gap(at.value, at.bound)
+            points, gap = [at.theta], relative_gap(at.value, at.bound)
             reason = watch(at, gap)
         last = n_rounds + 2 > max_reads
         if not (gap.max() <= tol * trust or last or reason):
             continue
-        proved = rows.certify(watch.state["best"].theta if reason else theta)
+        proved = rows.certify([watch.state["best"].theta] if reason else points)
         if reason:
             watch.state["best"] = proved
         elif scales is not None:
@@ -123,9 +125,10 @@ class HeldRows:
         norm = problem.penalty(theta)
         return Evaluation(theta, norm + problem.C * loss, np.empty((len(theta), 0)), bound - norm)
 
-    def certify(self, theta: np.ndarray) -> Evaluation:
-        """The primal value at `theta` and the dual one of alpha, which is all it rests on."""
+    def certify(self, points: list[np.ndarray]) -> Evaluation:
+        """The primal value at the one point and the dual one of alpha, which is all it rests on."""
         problem, rows = self._problem, self._rows
+        [theta] = points
         state = _start_certificate(problem.n_outputs, problem.dim)
         return _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
 

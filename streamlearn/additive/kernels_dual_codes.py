@@ -2,8 +2,7 @@
 
 A spline of degree 1 at u = j + f is w_j + f (w_{j+1} - w_j), so a value is the place of w_j among
 the coefficients of all columns, 4 bytes, and f, 4 bytes.  Where 0 is a column's first breakpoint
-f(0) = w_0 = 0 and nothing is stored of it: a row's values of the first interval, whose only
-coefficient is w_1, come first.  Steps as in `kernels_dual_linear`, of shapes
+f(0) = w_0 = 0, which no step changes.  Steps as in `kernels_dual_linear`, of shapes
 
     POINTS  L = s I but for the value at 0     order 0     the one or two active coefficients
     RAMPS   L = s min(i, j)                    order 1     w_i += delta s min(i, u)
@@ -19,14 +18,7 @@ import numpy as np
 
 from ..numeric.bsplines import coordinate
 from ..numeric.jit import inlined, kernel
-from ..numeric.lanes import (
-    LANES,
-    add_lanes,
-    add_ramp_lanes,
-    add_steps,
-    pair_lanes,
-    single_lanes,
-)
+from ..numeric.lanes import LANES, add_lanes, add_ramp_lanes, add_steps, pair_lanes
 from .kernels_dual_step import class_target, dual_step
 
 POINTS, RAMPS = 0, 1
@@ -39,11 +31,11 @@ class Codes(NamedTuple):
     """Rows as places and fractions."""
 
     slot: np.ndarray
-    """uint32: of values of the first interval the place of w_1, of others that of w_j."""
+    """uint32: the place of w_j."""
     f: np.ndarray
     """float32."""
     place: np.ndarray
-    """(m, 4) int64: where a row's values of the first interval begin and end, and the others."""
+    """(m, 2) int64: where a row's values begin and end."""
 
 
 class Spans(NamedTuple):
@@ -61,7 +53,7 @@ class Places(NamedTuple):
 
     kind: int
     scale: np.ndarray
-    """(places,) s of its column, in the dtype of the coefficients."""
+    """(places,) s of its column, in the coefficients' dtype; POINTS: 0 of each first place."""
     first: np.ndarray
     """(places,) int32: the place of its column's first coefficient."""
     room: np.ndarray
@@ -70,63 +62,72 @@ class Places(NamedTuple):
     """Lanes of a place: 1, or of K > 1 classes K padded."""
 
 
+class Known(NamedTuple):
+    """Codes of the values 0 to 255, of which bytes are; (p, 256), or empty."""
+
+    slot: np.ndarray
+    f: np.ndarray
+    norm: np.ndarray
+    """float64: what the value adds to |Psi|^2."""
+
+
+@inlined
+def code_of(x, columns, spans, d):
+    """Return the place and fraction of a value of column d, and what it adds to |Psi|^2."""
+    u = coordinate(x, columns, d)
+    j = min(np.int32(u), np.int32(columns.n_intervals[d] - 1))
+    part = u - np.float32(j)
+    x2 = np.float64(part) * part
+    if spans.kind == RAMPS:
+        x2 += np.float64(j)
+    elif j > 0:
+        x2 += (1.0 - part) * (1.0 - part)
+    return np.uint32(spans.at[d] + j), part, spans.scale[d] * x2
+
+
 @kernel
-def byte_coordinates(columns):
-    """Return (p, 256) float32: the coordinates of the values 0 to 255, of which bytes are."""
+def byte_codes(columns, spans):
+    """Return the `Known` of all columns."""
     p = len(columns.degree)
-    out = np.zeros((p, BYTES), np.float32)
+    slot, f = np.zeros((p, BYTES), np.uint32), np.zeros((p, BYTES), np.float32)
+    norm = np.zeros((p, BYTES))
     for d in range(p):
         for x in range(BYTES if columns.n_intervals[d] > 0 else 0):
-            out[d, x] = coordinate(columns.knots.dtype.type(x), columns, d)
-    return out
+            value = columns.knots.dtype.type(x)
+            slot[d, x], f[d, x], norm[d, x] = code_of(value, columns, spans, d)
+    return Known(slot, f, norm)
 
 
 @kernel
 def encode(data, indices, indptr, columns, known, spans, start, slot, f, place, norms):
-    """Write the rows as `Codes`, from `start` of `slot` and `f` on, and |Psi|^2; all in place.
-
-    `known` are `byte_coordinates`, or empty.
-    """
-    p, scale = len(columns.degree), spans.scale
-    begin, last = np.empty(p, np.int32), np.empty(p, np.int32)
-    for d in range(p):
-        begin[d], last[d] = spans.at[d], columns.n_intervals[d] - 1
+    """Write the rows as `Codes`, from `start` of `slot` and `f` on, and |Psi|^2; all in place."""
     for i in range(len(indptr) - 1):
-        low, high = np.intp(start + indptr[i]), np.intp(start + indptr[i + 1])
-        place[i, 0], place[i, 3] = low, high
+        to = np.uintp(start + indptr[i])
+        place[i, 0] = to
         norm = 0.0
         for v in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
             d, x = np.uintp(indices[v]), data[v]
-            byte = np.int32(x) if 0 <= x < BYTES else np.int32(0)
-            if last[d] < 0:
+            if columns.n_intervals[d] <= 0:
                 continue
-            if len(known) > 0 and byte == x:
-                u = known[d, np.uintp(byte)]
+            byte = np.int32(x) if 0 <= x < BYTES else np.int32(0)
+            if len(known.slot) > 0 and byte == x:
+                at = np.uintp(byte)
+                slot[to], f[to] = known.slot[d, at], known.f[d, at]
+                norm += known.norm[d, at]
             else:
-                u = coordinate(x, columns, d)
-            j = min(np.int32(u), last[d])
-            # at one end or the other of the row's values; a branch could not be predicted
-            is_first = np.intp(j == 0)
-            to = np.uintp(low if is_first else high - 1)
-            part = u - np.float32(j)
-            slot[to], f[to] = begin[d] + j + is_first, part
-            x2 = np.float64(part) * part
-            rest = np.float64(1 - is_first) * (1.0 - part) * (1.0 - part)
-            norm += scale[d] * (x2 + (rest if spans.kind == POINTS else np.float64(j)))
-            low += is_first
-            high += is_first - 1
-        place[i, 1], place[i, 2], norms[i] = low, high, norm
+                slot[to], f[to], part = code_of(x, columns, spans, d)
+                norm += part
+            to += ONE
+        place[i, 1], norms[i] = to, norm
 
 
 @inlined
-def code_margin(slot, f, w, a, b, c, d):
+def code_margin(slot, f, w, begin, end):
     """Return one class's sum over a row's values; four sums, so that additions do not wait."""
     s0 = w.dtype.type(0)
     s1, s2, s3 = s0, s0, s0
-    for v in range(a, b):
-        s0 += f[v] * w[slot[v]]
-    last = c + (d - c) // FOUR * FOUR
-    v = c
+    last = begin + (end - begin) // FOUR * FOUR
+    v = begin
     while v < last:
         k0, k1 = np.uintp(slot[v]), np.uintp(slot[v + ONE])
         k2, k3 = np.uintp(slot[v + TWO]), np.uintp(slot[v + THREE])
@@ -135,7 +136,7 @@ def code_margin(slot, f, w, a, b, c, d):
         s2 += w[k2] + f[v + TWO] * (w[k2 + ONE] - w[k2])
         s3 += w[k3] + f[v + THREE] * (w[k3 + ONE] - w[k3])
         v += FOUR
-    while v < d:
+    while v < end:
         k0 = np.uintp(slot[v])
         s1 += w[k0] + f[v] * (w[k0 + ONE] - w[k0])
         v += ONE
@@ -143,25 +144,18 @@ def code_margin(slot, f, w, a, b, c, d):
 
 
 @inlined
-def code_step(places, slot, f, w, a, b, c, d, delta):
+def code_step(places, slot, f, w, begin, end, delta):
     """Add delta L (Phi - c) of one class to its coefficients in place."""
     step, scale = w.dtype.type(delta), places.scale
+    one = w.dtype.type(1)
     if places.kind == POINTS:
-        for v in range(a, b):
-            k = np.uintp(slot[v])
-            w[k] += step * scale[k] * f[v]
-        for v in range(c, d):
-            k = np.uintp(slot[v])
-            whole = step * scale[k]
-            part = whole * f[v]
-            w[k] += whole - part
-            w[k + ONE] += part
+        for v in range(begin, end):
+            k, part = np.uintp(slot[v]), w.dtype.type(f[v])
+            w[k] += step * scale[k] * (one - part)
+            w[k + ONE] += step * scale[k + ONE] * part
     else:
         first, room = places.first, places.room
-        for v in range(a, b):
-            k = np.uintp(slot[v])
-            add_ramp_lanes(w, first[k], room[k], step * scale[k], w.dtype.type(f[v]))
-        for v in range(c, d):
+        for v in range(begin, end):
             k = np.uintp(slot[v])
             u = w.dtype.type(np.intp(k) - first[k]) + w.dtype.type(f[v])
             add_ramp_lanes(w, first[k], room[k], step * scale[k], u)
@@ -180,14 +174,13 @@ def epoch_codes(codes, places, rule, problem, norms, y, weight, order, w, state,
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
             continue
-        a, b = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
-        c, d = np.uintp(codes.place[i, 2]), np.uintp(codes.place[i, 3])
-        z = state.b[0] + code_margin(slot, f, w, a, b, c, d)
+        begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
+        z = state.b[0] + code_margin(slot, f, w, begin, end)
         seen[i, 0] = z
         delta = dual_step(rule, C * s, state.alpha, i, 0, 1, y[i], z, norms[i] + bias)
         if delta != 0.0:
             state.b[0] += delta * bias
-            code_step(places, slot, f, w, a, b, c, d, delta)
+            code_step(places, slot, f, w, begin, end, delta)
 
 
 @kernel
@@ -201,12 +194,11 @@ def epoch_codes_classes(codes, places, rule, problem, norms, y, weight, order, w
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
             continue
-        a, b, c, d = codes.place[i, 0], codes.place[i, 1], codes.place[i, 2], codes.place[i, 3]
+        begin, end = codes.place[i, 0], codes.place[i, 1]
         for at in range(0, width, LANES):
             for k in range(at, at + LANES):
                 total[k] = 0
-            single_lanes(w, slot, f, a, b, width, at, total)
-            pair_lanes(w, slot, f, c, d, width, at, total)
+            pair_lanes(w, slot, f, begin, end, width, at, total)
         norm = norms[i] + bias
         for k in range(n_classes):
             z = state.b[k] + np.float64(total[k])
@@ -220,53 +212,42 @@ def epoch_codes_classes(codes, places, rule, problem, norms, y, weight, order, w
             for k in range(at, at + LANES):
                 moved |= step[k] != 0
             if moved:
-                step_lanes(places, slot, f, w, a, b, c, d, at, step)
+                step_lanes(places, slot, f, w, begin, end, at, step)
 
 
 @inlined
-def step_lanes(places, slot, f, w, a, b, c, d, at, step):
+def step_lanes(places, slot, f, w, begin, end, at, step):
     """`code_step` of the classes at:at + LANES."""
     scale, width = places.scale, places.width
+    one = w.dtype.type(1)
     if places.kind == POINTS:
-        for v in range(a, b):
-            k = slot[v]
-            add_lanes(w, k * width, step, at, scale[k] * w.dtype.type(f[v]))
-        for v in range(c, d):
-            k = slot[v]
-            whole = scale[k]
-            part = whole * w.dtype.type(f[v])
-            add_lanes(w, k * width, step, at, whole - part)
-            add_lanes(w, (k + 1) * width, step, at, part)
+        for v in range(begin, end):
+            k, part = np.intp(slot[v]), w.dtype.type(f[v])
+            add_lanes(w, k * width, step, at, scale[k] * (one - part))
+            add_lanes(w, (k + 1) * width, step, at, scale[k + 1] * part)
     else:
         first, room = places.first, places.room
-        for v in range(a, d):
-            if b <= v < c:
-                continue
+        for v in range(begin, end):
             k = np.intp(slot[v])
-            u = w.dtype.type(f[v])
-            if v >= c:
-                u += w.dtype.type(k - first[k])
+            u = w.dtype.type(k - first[k]) + w.dtype.type(f[v])
             add_steps(w, first[k] * width, room[k], width, step, at, scale[k], u)
 
 
 @kernel
 def code_sums(codes, W, F, force, V):
-    """Write Phi'w of every row into `F` (m, K), add sum force Phi to `V` (K, places); in place.
+    """Write Phi'w of every row into `F` (m, n), add sum force Phi to `V` (K, places); in place.
 
-    `W` (K, places) are coefficients less that of 0.  Of the first coefficients, which 0 has alone,
-    nothing is added.
+    `W` (n, places) are coefficients less that of 0.
     """
-    slot, f, K = codes.slot, codes.f, len(W)
+    slot, f = codes.slot, codes.f
     for i in range(len(F)):
-        a, b = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
-        c, d = np.uintp(codes.place[i, 2]), np.uintp(codes.place[i, 3])
-        for k in range(K):
-            F[i, k] = code_margin(slot, f, W[k], a, b, c, d)
+        begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
+        for k in range(len(W)):
+            F[i, k] = code_margin(slot, f, W[k], begin, end)
+        for k in range(len(V)):
             r = force[i, k]
             if r != 0.0:
-                for v in range(a, b):
-                    V[k, np.uintp(slot[v])] += r * f[v]
-                for v in range(c, d):
+                for v in range(begin, end):
                     at = np.uintp(slot[v])
                     part = r * f[v]
                     V[k, at] += r - part

@@ -174,6 +174,41 @@ def look_up_margin(w, begin, here, f, n):
 
 
 @inlined
+def row_margin(rows, layout, w, i):
+    """Return `look_up_margin` of one class's dense row: most rows need no step, so no more."""
+    u, column, n = rows.u, layout.column, np.uintp(len(layout.column))
+    begin = i * np.uintp(rows.row_step)
+    total, other = 0.0, 0.0
+    for v in range(np.uintp(0), n - n % TWO, TWO):
+        d, e = column[v], column[v + ONE]
+        x, y = u[begin + d], u[begin + e]
+        j, k = np.int32(x), np.int32(y)
+        at, to = layout.first[d] + np.uintp(j), layout.first[e] + np.uintp(k)
+        total += w[at] + np.float64(x - np.float32(j)) * (w[at + ONE] - w[at])
+        other += w[to] + np.float64(y - np.float32(k)) * (w[to + ONE] - w[to])
+    if n % TWO > 0:
+        d = column[n - ONE]
+        j = np.int32(u[begin + d])
+        at, x = layout.first[d] + np.uintp(j), u[begin + d] - np.float32(j)
+        total += w[at] + np.float64(x) * (w[at + ONE] - w[at])
+    return total + other
+
+
+@inlined
+def step_points(delta, shape, rows, layout, w, i):
+    """`step_columns` of one class's dense row where L = s I, as `row_margin` goes through it."""
+    u, column, begin = rows.u, layout.column, i * np.uintp(rows.row_step)
+    for v in range(np.uintp(len(column))):
+        d = column[v]
+        x = u[begin + d]
+        j = np.int32(x)
+        at, whole = layout.first[d] + np.uintp(j), delta * shape.scale[d]
+        part = whole * np.float64(x - np.float32(j))
+        w[at] += whole - part
+        w[at + ONE] += part
+
+
+@inlined
 def step_columns(delta, shape, table, layout, column, here, f, n, w, begin):
     """Add delta L (Phi - c) of every value's column to the class's coefficients in place."""
     if shape.kind == POINTS:
@@ -212,16 +247,20 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
     for d in range(p):
         s_all += shape.s[d]
     shift, steps, C = padded.shift, padded.steps, problem.C
+    alone = n_classes == 1 and len(rows.indptr) == 0
     for row in order:
         i = np.uintp(row)
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
             continue
-        n = load_row(rows, layout, i, here, f, column)
+        n = np.uintp(0) if alone else load_row(rows, layout, i, here, f, column)
         norm, along = norms[i, 0] + bias, norms[i, 1]
         for k in range(np.uintp(n_classes)):
             begin = k * np.uintp(room)
-            z = look_up_margin(w, begin, here, f, n)
+            if alone:
+                z = row_margin(rows, layout, w, i)
+            else:
+                z = look_up_margin(w, begin, here, f, n)
             z += state.b[k] - shift[k] - steps[k] * (along - s_all)
             target = class_target(y[i], k, n_classes)
             delta = dual_step(rule, C * s, state.alpha, i, k, n_classes, target, z, norm)
@@ -229,6 +268,11 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
                 state.b[k] += delta * bias
                 shift[k] += delta * along
                 steps[k] += delta
+                if alone and shape.kind == POINTS:
+                    step_points(delta, shape, rows, layout, w, i)
+                    continue
+                if alone:
+                    n = load_row(rows, layout, i, here, f, column)
                 step_columns(delta, shape, table, layout, column, here, f, n, w, begin)
 
 

@@ -29,13 +29,16 @@ class Padded(NamedTuple):
 
 
 @kernel
-def pad_coefficients(columns, c, centred, W):
-    """Return `Padded` without tables; sparse rows: w of each column less that of its first."""
+def pad_coefficients(columns, c, centred, W, row):
+    """Return `Padded` without tables; sparse rows: w of each column less that of its first.
+
+    `row`: columns are padded to multiples of it; unpadded ones stay in the first cache.
+    """
     p, K = len(columns.degree), len(W)
     at = np.zeros(p + 1, np.intp)
     for d in range(p):
         n = columns.first[d + 1] - columns.first[d]
-        at[d + 1] = at[d] + (n + ROW - 1) // ROW * ROW
+        at[d + 1] = at[d] + (n + row - 1) // row * row
     w, shift = np.zeros(K * at[p] + ROW), np.zeros(K)
     for k in range(K):
         for d in range(p):

@@ -18,7 +18,7 @@ from .adjusted import Adjustment, adjust, adjusted, without_column
 from .held import fit_held
 from .objective import Problem, make_loss
 from .pegasos import fit_pegasos
-from .shape import BASIS_CONSTRAINTS, Shape, fit_bases, mean_splines, reference_vector
+from .shape import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 from .terms import Terms
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
 from .warm_start import warm_bases, warm_point
@@ -122,8 +122,7 @@ class AdditiveModel(Terms):
                 reads["total_weight"] = self._total_weight(summary, adjustment)
             train = fit_pegasos if choice.solver == "pegasos" else fit_dual
             outcome = train(run, dataset, problem, labels, watch, **reads, seed=self.random_state)
-        self._keep(problem, outcome.theta, mean_splines(summary, problem.bases))
-        self._keep_distribution(summary)
+        self._keep_fit(problem, outcome.theta, summary)
         return self._certificate(outcome, choice)
 
     def _problem(

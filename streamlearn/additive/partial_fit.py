@@ -22,7 +22,7 @@ from . import needs
 from .adjusted import Adjustment, adjusted
 from .dual_cd import shuffled
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
-from .shape import mean_splines
+from .shape import mean_splines, spread_of
 
 
 def go_on(
@@ -52,7 +52,7 @@ def go_on(
             step_batches(problem, state, chunk, batch_rows(int(total)), total)
             stream["n_chunks"] += 1
     model._keep(problem, mean_point(problem, state, total), stream["means"])
-    model._keep_distribution(stream["summary"])
+    model._keep_distribution(stream["summary"], spread_of(stream["summary"], problem.bases))
     model.history_, model.plan_ = [], stream["plan"]
     model.n_passes_ = stream["n_reads"] = stream["n_reads"] + 1
     model.certificate_ = Certificate(

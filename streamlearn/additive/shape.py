@@ -10,7 +10,7 @@ from scipy.special import erf
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..numeric import fourier
-from ..numeric.breakpoints import quantile_breakpoints, uniform_breakpoints, value_breakpoints
+from ..numeric.breakpoints import quantile_breakpoints, uniform_of_columns, value_breakpoints
 from ..numeric.bsplines import (
     LEVELS,
     SPLINE,
@@ -18,7 +18,7 @@ from ..numeric.bsplines import (
     make_bases,
     with_missing,
 )
-from ..numeric.means import mean_functions
+from ..numeric.means import Spread, mean_functions, spread_points
 from ..numeric.roughness import reference_at_zero
 from ..passes.summary import ColumnSummary, Summary
 
@@ -75,7 +75,8 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
     known, is on it.
     """
     breakpoints, degrees, kinds = [], [], []
-    for column in summary.columns:
+    uniform = _uniform(summary, shape, dtype)
+    for d, column in enumerate(summary.columns):
         values = _present(column)
         few = values is not None and len(values) <= shape.n_bases
         if column.levels is not None:
@@ -83,10 +84,8 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
         elif few:
             points, kind = value_breakpoints(values, dtype), SPLINE
         else:
-            points, kind = (
-                _breakpoints(column, shape, dtype),
-                fourier.BASES.get(shape.basis, SPLINE),
-            )
+            points = uniform[d] if uniform else _breakpoints(column, shape, dtype)
+            kind = fourier.BASES.get(shape.basis, SPLINE)
         degree = shape.degree if kind == SPLINE and not few else 1
         has_level = column.missing > 0 or (kind == LEVELS and len(points) > 1)
         if has_level and len(points):
@@ -97,18 +96,22 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
     return make_bases(breakpoints, degrees, kinds, shape.n_bases)
 
 
+def _uniform(summary: Summary, shape: Shape, dtype: np.dtype) -> list[np.ndarray]:
+    """Equally spaced breakpoints of every column, were it one of many values; none if not asked."""
+    if shape.knots != "uniform":
+        return []
+    low, high = (np.array([getattr(c, of) for c in summary.columns]) for of in ("min", "max"))
+    if shape.basis == "hermite":  # standardised
+        mean = np.array([column.mean for column in summary.columns])
+        reach = fourier.CLIP * np.sqrt([column.variance for column in summary.columns])
+        low, high = mean - reach, mean + reach
+    n_intervals = shape.n_bases - shape.degree if shape.basis == "bspline" else 1
+    return uniform_of_columns(low, high, n_intervals, dtype)
+
+
 def _breakpoints(column: ColumnSummary, shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """Those of a column of many values."""
+    """Those of a column of many values, at quantiles."""
     hermite = shape.basis == "hermite"
-    if shape.knots == "uniform":
-        if shape.basis == "bspline":
-            n_intervals, low, high = shape.n_bases - shape.degree, column.min, column.max
-        else:
-            n_intervals, low, high = 1, column.min, column.max
-        if hermite:  # standardised
-            reach = fourier.CLIP * np.sqrt(column.variance)
-            low, high = column.mean - reach, column.mean + reach
-        return uniform_breakpoints(low, high, n_intervals, dtype)
     n_intervals = shape.n_bases - shape.degree
     levels = None
     if hermite:  # normal scores
@@ -119,7 +122,12 @@ def _breakpoints(column: ColumnSummary, shape: Shape, dtype: np.dtype) -> np.nda
 
 def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
     """(dim,) mean of every function over the rows, from the summary's counts."""
-    return mean_functions(bases, pieces_of(summary))
+    return mean_functions(bases, spread_of(summary, bases))
+
+
+def spread_of(summary: Summary, bases: Bases) -> Spread:
+    """Every column's distribution as points."""
+    return spread_points(bases, pieces_of(summary))
 
 
 def pieces_of(summary: Summary) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

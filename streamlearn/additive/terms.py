@@ -11,10 +11,12 @@ from ..data.levels import Coder
 from ..data.source import Chunk, Csr
 from ..estimator import predicting
 from ..numeric.bsplines import COSINE, LEVELS, Bases, evaluate, select_columns
+from ..numeric.means import Spread, mean_functions
 from .distribution import densities, term_importances
 from .kernels import margins_rows, present
 from .kernels_csr import dense_coordinates
 from .objective import Problem
+from .shape import spread_of
 
 
 class Terms:
@@ -42,10 +44,16 @@ class Terms:
         self.coef_ = W
         self.intercept_ = b + problem.target_mean
 
-    def _keep_distribution(self, summary: Any) -> None:
-        """What pictures and importances need of the rows: how they lie along each column."""
+    def _keep_fit(self, problem: Problem, theta: np.ndarray, summary: Any) -> None:
+        """`_keep` with the means of the summary's rows, and how they lie along each column."""
+        points = spread_of(summary, problem.bases)
+        self._keep(problem, theta, mean_functions(problem.bases, points))
+        self._keep_distribution(summary, points)
+
+    def _keep_distribution(self, summary: Any, points: Spread) -> None:
+        """What pictures and importances need of the rows; `points` is the `spread_of` them."""
         self.densities_ = densities(summary, self.knots_)
-        self._importances = term_importances(self, summary)
+        self._importances = term_importances(self, points)
 
     # Using it.
 

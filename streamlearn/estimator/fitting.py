@@ -53,7 +53,7 @@ def fit(
                 dataset,
                 plan_fit(model, dataset),
                 name=type(model).__name__,
-                identity=identity(model, dataset, held_out),
+                identity={} if checkpoint is None else identity(model, dataset, held_out),
                 checkpoint=checkpoint,
                 max_seconds=get_config().max_seconds,
                 on_record=tasks.record,

@@ -13,8 +13,19 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 def uniform_breakpoints(lo: float, hi: float, n_intervals: int, dtype: np.dtype) -> np.ndarray:
     """n_intervals + 1 equally spaced breakpoints on [lo, hi]."""
+    return uniform_of_columns(np.array([lo]), np.array([hi]), n_intervals, dtype)[0]
+
+
+def uniform_of_columns(
+    lo: np.ndarray, hi: np.ndarray, n_intervals: int, dtype: np.dtype
+) -> list[np.ndarray]:
+    """`uniform_breakpoints` of many columns: one by one a thousand take 20 ms."""
     t = np.arange(n_intervals + 1) / n_intervals
-    return distinct(lo * (1 - t) + hi * t, dtype)
+    x = lo[:, None] * (1 - t) + hi[:, None] * t
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = x.astype(dtype).astype(np.float64)
+        plain = (np.diff(near) > 0).all(axis=1) & (np.abs(x) <= FLOAT32_MAX).all(axis=1)
+    return [near[d] if plain[d] else distinct(x[d], dtype) for d in range(len(x))]
 
 
 def value_breakpoints(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

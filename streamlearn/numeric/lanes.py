@@ -14,14 +14,6 @@ from numba.extending import intrinsic, overload
 LANES = 16
 
 
-def single_lanes(w, slot, f, begin, end, width, at, out):
-    """Add f w of the values begin..end to out[at:at + LANES] in place."""
-    for v in range(begin, end):
-        x = w.dtype.type(f[v])
-        for i in range(at, at + LANES):
-            out[i] += x * w[slot[v] * width + i]
-
-
 def pair_lanes(w, slot, f, begin, end, width, at, out):
     """Add w + f (next place's w - w) of the values begin..end to out[at:at + LANES] in place."""
     for v in range(begin, end):
@@ -50,13 +42,6 @@ def add_ramp_lanes(w, at, n, a, u):
         w[at + i] += a * min(w.dtype.type(i), u)
 
 
-@overload(single_lanes)
-def _single_lanes(w, slot, f, begin, end, width, at, out):
-    return lambda w, slot, f, begin, end, width, at, out: _single(
-        w, slot, f, np.intp(begin), np.intp(end), np.intp(width), np.intp(at), out
-    )
-
-
 @overload(pair_lanes)
 def _pair_lanes(w, slot, f, begin, end, width, at, out):
     return lambda w, slot, f, begin, end, width, at, out: _pair(
@@ -82,27 +67,9 @@ def _add_ramp_lanes(w, at, n, a, u):
 
 
 @intrinsic
-def _single(typing_context, w, slot, f, begin, end, width, at, out):
-    """`single_lanes` compiled."""
-
-    def term(builder, vector, x, load):
-        return builder.fmul(x, load(0))
-
-    return _row_sum(term, w, slot, f, out)
-
-
-@intrinsic
 def _pair(typing_context, w, slot, f, begin, end, width, at, out):
     """`pair_lanes` compiled."""
 
-    def term(builder, vector, x, load):
-        low = load(0)
-        return builder.fadd(low, builder.fmul(x, builder.fsub(load(1), low)))
-
-    return _row_sum(term, w, slot, f, out)
-
-
-def _row_sum(term, w, slot, f, out):
     def generate(context, builder, signature, args):
         w_, slot_, f_, begin, end, width, at, out_ = args
         vector, number = _vector(context, w.dtype)
@@ -116,14 +83,12 @@ def _row_sum(term, w, slot, f, out):
             x = _load(context, builder, signature.args[2], f_, v)
             x = builder.fpext(x, number) if x.type != number else x
             here = builder.add(builder.mul(place, width), at)
-
-            def load(k, here=here):
-                i = builder.add(here, width) if k else here
-                return builder.load(
-                    _at(context, builder, signature.args[0], w_, i, vector), align=size
-                )
-
-            part = term(builder, vector, _spread(builder, x, vector), load)
+            low, high = (
+                builder.load(_at(context, builder, signature.args[0], w_, i, vector), align=size)
+                for i in (here, builder.add(here, width))
+            )
+            part = builder.fmul(_spread(builder, x, vector), builder.fsub(high, low))
+            part = builder.fadd(low, part)
             builder.store(builder.fadd(builder.load(total), part), total)
         builder.store(builder.load(total), to, align=size)
         return context.get_dummy_value()

@@ -71,14 +71,8 @@ def coordinates_of_points(x, used, ends, columns, u):
         coordinate_column(x[a:b], b - a, columns, used[i], u[a:b])
 
 
-def mean_functions(
-    bases: Bases, pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
-) -> np.ndarray:
-    """(dim,) mean of every function over its column's histogram; 0 where it has no mass.
-
-    `pieces` are those of `spread_points`.
-    """
-    points = spread_points(bases, pieces)
+def mean_functions(bases: Bases, points: Spread) -> np.ndarray:
+    """(dim,) mean of every function over its column's histogram; 0 where it has no mass."""
     out, splines = np.zeros(bases.dim), bases.kind < COSINE
     columns = as_columns(bases, points.u.dtype)
     add_means(points.d, points.u, points.share, columns, splines, out)
@@ -89,17 +83,11 @@ def mean_functions(
     return out
 
 
-def mean_sizes(
-    bases: Bases,
-    pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
-    W: np.ndarray,
-    shifts: np.ndarray,
-) -> np.ndarray:
+def mean_sizes(bases: Bases, points: Spread, W: np.ndarray, shifts: np.ndarray) -> np.ndarray:
     """(p,) mean of |Phi'w - shift| over each column's histogram, and over the K of W (K, dim).
 
-    `shifts` (K, p); `pieces` are those of `spread_points`.
+    `shifts` (K, p).
     """
-    points = spread_points(bases, pieces)
     out, splines = np.zeros(len(bases.degree)), bases.kind < COSINE
     columns, W = as_columns(bases, points.u.dtype), np.ascontiguousarray(W, np.float64)
     add_sizes(points.d, points.u, points.share, columns, splines, W, shifts, out)

@@ -57,8 +57,9 @@ def empty_columns(p: int, weighted: bool, moments_only: bool = False) -> State:
         **{name: np.zeros(p) for name in ("missing", "infinite", "zeros")},
         "bad_row": np.full(p, NO_ROW),
         "distinct": np.full(p, MANY if moments_only else 0, np.int64),
-        "keys": np.full((p, slots), np.nan),
-        "key_counts": np.zeros((p, slots), counts),
+        # no memory until something is counted in them: bytes of sparse rows are not
+        "keys": np.broadcast_to(np.nan, (p, slots)),
+        "key_counts": np.broadcast_to(counts(0), (p, slots)),
         "bin_of": np.full(p, -1, np.intp),
         "bins": np.zeros((0, N_BINS), counts),
         **_no_bytes(),
@@ -159,6 +160,9 @@ def _weighted(state: State) -> bool:
 
 
 def _columns(state: State) -> Columns:
+    for name in ("keys", "key_counts"):
+        if not state[name].flags.writeable:
+            state[name] = np.array(state[name])
     return Columns(
         **{name: state[name] for name in _PLAIN},
         bad=np.empty(len(state["mean"]), np.int64),

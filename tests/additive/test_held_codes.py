@@ -101,7 +101,7 @@ def test_epochs_are_the_plain_ones(loss, K, order):
     np.testing.assert_allclose(rows._state.alpha, alpha, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(rows.sweep.W, W, atol=2e-4)
     np.testing.assert_allclose(rows.sweep.b, b, atol=2e-4)
-    at = rows.certify(rows.sweep.theta)
+    at = rows.certify([rows.sweep.theta])
     np.testing.assert_allclose(at.bound, rows.sweep.dual, rtol=1e-9, atol=1e-12)
     F = A @ rows.sweep.W.T + rows.sweep.b
     signs = targets[:, None] if K == 1 else np.where(targets[:, None] == np.arange(K), 1.0, -1.0)
@@ -112,6 +112,37 @@ def test_epochs_are_the_plain_ones(loss, K, order):
     value = problem.penalty(rows.sweep.theta) + problem.C * np.array(total)
     np.testing.assert_allclose(at.value, value, rtol=1e-10)
     assert (at.value >= at.bound).all()
+
+
+@pytest.mark.parametrize("loss, K", [("hinge", 1), ("hinge", 3), ("epsilon_insensitive", 1)])
+def test_a_loss_with_a_kink_is_measured_at_the_mean_of_an_epoch_too(loss, K):
+    X, y = table(K=max(K, 2))
+    problem, dataset = make(X, y, loss, 1, K)
+    whole, parts = (
+        HeldCodes(OneRead(), dataset, problem, find_codes(problem, True), tol=1e-8)
+        for _ in range(2)
+    )
+    order = np.random.default_rng(3).permutation(M)
+    whole._n_looks, parts._n_looks = 7, 1  # so few rows would have one
+    whole.visit([order], goal=-np.inf)
+    seen = []
+    for part in np.array_split(order, whole._n_looks):
+        parts.visit([part], goal=-np.inf)
+        seen.append(parts.sweep.theta)
+    [mean], [_, last] = whole.points(1e-2), whole.points(1e-6)
+    np.testing.assert_allclose(mean, np.mean(seen, axis=0), atol=1e-12)
+    np.testing.assert_allclose(last, seen[-1], atol=1e-12)
+    both = [parts.certify([theta]).value for theta in (mean, last)]
+    np.testing.assert_allclose(whole.certify([mean, last]).value, np.minimum(*both), rtol=1e-12)
+
+
+def test_smooth_losses_are_measured_where_the_visits_end():
+    X, y = table()
+    problem, dataset = make(X, y, "squared_hinge", 1)
+    rows = HeldCodes(OneRead(), dataset, problem, find_codes(problem, True), tol=1e-8)
+    rows.visit([np.arange(M)], goal=-np.inf)
+    assert len(rows.points(1e-6)) == 1
+    assert rows.trust == 1.0
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
@@ -220,10 +251,10 @@ def test_python_is_compiled(order, K, dtype):
         def of(function, plain=plain):
             return function.py_func if plain else function
 
-        known = of(codes_kernels.byte_coordinates)(columns)
+        known = of(codes_kernels.byte_codes)(columns, spans)
         nnz = len(chunk.X.data)
         slot, f = np.zeros(nnz, np.uint32), np.zeros(nnz, np.float32)
-        place, norms = np.zeros((40, 4), np.int64), np.zeros(40)
+        place, norms = np.zeros((40, 2), np.int64), np.zeros(40)
         of(codes_kernels.encode)(*chunk.X[:3], columns, known, spans, 0, slot, f, place, norms)
         codes = codes_kernels.Codes(slot, f, place)
         w = np.zeros(len(places.scale) * places.width, dtype)
@@ -254,7 +285,7 @@ def test_lanes_are_their_plain_bodies(dtype):
     @numba.njit
     def use(w, slot, f, step, total):
         a, u = w.dtype.type(0.3), w.dtype.type(1.7)
-        lanes.single_lanes(w, slot, f, 0, 3, 32, 16, total)
+        lanes.pair_lanes(w, slot, f, 0, 3, 32, 16, total)
         lanes.pair_lanes(w, slot, f, 3, 7, 32, 0, total)
         lanes.add_lanes(w, 32, step, 16, a)
         lanes.add_steps(w, 32, 4, 32, step, 0, a, u)
