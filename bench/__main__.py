@@ -47,6 +47,14 @@ def main(argv=None):
         help="deformed, of each digit (shareboost-tables, expanded)",
     )
     parser.add_argument(
+        "--columns", type=int, default=0, help="of the digits to select (shareboost-tables)"
+    )
+    parser.add_argument(
+        "--prototypes",
+        default="2,5,10,20,50,100,200",
+        help="numbers of them (supersparse-tables, compress)",
+    )
+    parser.add_argument(
         "--store-gb-s", type=float, default=0.2, help="from the store to one worker (scaling)"
     )
     parser.add_argument(

@@ -1,9 +1,10 @@
 """The paper's experiments: digits from 16,000 patch columns, sharing, UCI sets, pieces.
 
 Rows are labelled ``digits``, ``cost`` (only with ``--only cost``: two columns from the same store,
-for the time of a read), ``expanded`` (likewise: 23 GB decoded), ``choice`` (likewise: how features
-and ridge were chosen), ``sharing``, ``products``, ``stumps``, ``pieces``; ``--only`` takes one of
-them, ``--templates`` and ``--copies`` make the digits' stores smaller.
+for the time of a read), ``expanded`` (likewise: 23 GB decoded), ``choice digits`` and ``choice
+pieces`` (only with ``--only choice``: how features, ridges and the SVM were chosen), ``sharing``,
+``products`` and ``stumps`` with the set's name (``--only satimage`` takes both), ``pieces``;
+``--templates``, ``--copies`` and ``--columns`` make the digits' stores and models smaller.
 """
 
 import os
@@ -13,23 +14,27 @@ from pathlib import Path
 from . import shareboost_digits as digits
 from .data import ROOT, Absent
 from .run import mib
+from .shareboost_uci import SETS
 
 PATH = (10, 25, 50, 75, 100, 150, 200, 266, 305)
 
 
 def run(session):
     shared = Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
-    parts = {
-        "digits": headline,
-        "sharing": small("sharing"),
-        "products": small("products"),
-        "stumps": small("stumps"),
-        "pieces": small("pieces"),
-    }
-    if session.options.only in ("expanded", "cost"):
-        parts = {session.options.only: headline}
-    if session.options.only == "choice":
-        parts = {"choice": small("choice")}
+    only = session.options.only
+    sets = ["digits"] if session.options.tiny else SETS
+    if only in ("expanded", "cost"):
+        parts = {only: headline}
+    elif only.startswith("choice"):
+        parts = {"choice digits": small("choose_look"), "choice pieces": small("choose_pieces")}
+    else:
+        parts = {
+            "digits": headline,
+            "sharing": small("sharing"),
+            **{f"products, {name}": small("products", name) for name in sets},
+            **{f"stumps, {name}": small("stumps", name) for name in sets},
+            "pieces": small("pieces"),
+        }
     for label, part in parts.items():
         if session.wants(label):
             try:
@@ -52,6 +57,7 @@ def headline(session, label, shared):
     )
     write_s = time.perf_counter() - start
     n = 2 if label == "cost" else 12 if options.tiny else 305 if expanded else 266
+    n = options.columns or n
     report = session.measure(
         "shareboost",
         label=label,
@@ -86,28 +92,29 @@ def headline(session, label, shared):
 
 
 RIDGE = 3e-6
-"""Of columns in [0, 1]; chosen by ``--only choice``, on training images alone."""
+"""Of columns in [0, 1]; chosen as ``--only choice`` does, on training images alone."""
 TOL = 1e-9
 """With the default, what a column is proved to gain ends a fit that is nearly perfect early."""
 
 
-def small(what):
+def small(what, data=""):
     """The experiments that fit in memory, each in a process of its own."""
 
     def part(session, label, shared):
-        if not session.options.tiny and not shared.exists():
-            raise Absent(f"no {shared}; set STREAMLEARN_DATA to the folder of the real sets")
+        if not session.options.tiny and not (shared / data).exists():
+            raise Absent(f"no {shared / data}; set STREAMLEARN_DATA to the folder of the real sets")
         report = session.measure(
             "shareboost_small",
             label=label,
             what=what,
             shared=str(shared),
+            data=data,
             tiny=session.options.tiny,
             rivals=bool(session.options.rival_seconds),
             n_templates=session.options.templates,
             n_rows=session.options.rows,
         )
         for row in report.get("rows", ()):
-            session.add({"experiment": label, **row})
+            session.add({"experiment": label.split(",")[0], **row})
 
     return part

@@ -13,7 +13,6 @@ import streamlearn as sl
 from . import data
 from .run import say
 
-SIZES = (2, 5, 10, 20, 50, 100, 200)
 TRAIN_ROWS, TEST_ROWS = 10_000, 20_000
 
 
@@ -73,7 +72,7 @@ def one_task(session, name, X, y, X_test, y_test, C, gamma):
         | {"prediction, us a row": 1e6 * seconds / len(X_test)}
     )
     reached = {}
-    for m in (2, 10) if session.options.tiny else SIZES:
+    for m in (2, 10) if session.options.tiny else map(int, session.options.prototypes.split(",")):
         say(f"compress: {name}, m = {m}")
         start = time.process_time()
         model = sl.compress(svm, X, m, gamma=gamma)

@@ -34,7 +34,7 @@ from .kernels import add_bins
 from .search import Strength, Trial, seek
 from .tables import add_slopes, steepest, table_room
 
-MISSES = 2
+MISSES = 4
 """Searches in a row without a significant learner after which boosting stops."""
 HASHED = 8
 """Columns whose bits say which half a row belongs to."""
@@ -127,7 +127,8 @@ def boost(
         }
         history.append(record)
         if settings.significance:
-            p = significance(sums[1], found.measured.squares[1])
+            minus, plus = blurred(smoothed(sums[0].T))
+            p = significance(sums[1], found.measured.squares[1], learner(plus, minus))
             record["p_value"] = p
             if p > LEVEL:
                 misses += 1

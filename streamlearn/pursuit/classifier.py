@@ -53,8 +53,9 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         A learner's histograms share with neighbouring bins (1/4, 1/2, 1/4), and 1 % of their mass
         is spread evenly; False: as they are, bins of a class without rows at 1e-10.
     stop : {"significance", None}, default="significance"
-        Each round searches on half of the rows and tests on the other half, at 1 %; two misses in a
-        row end the fit.  None: all rows are searched on, and `n_learners` are made.
+        Each round searches on half of the rows and tests the learner of that half on the other, at
+        0.5 %; four misses in a row end the fit.  None: all rows are searched on, and `n_learners`
+        are made.
     penalty : {"scale-free", "paper"}, default="scale-free"
         "paper": ||alpha||_1 as printed.
     standardize : bool, default=True

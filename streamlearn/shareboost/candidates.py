@@ -40,6 +40,9 @@ class Columns(NamedTuple):
     def names(self, choices: Sequence[Choice], columns: Sequence[str]) -> list[str]:
         return [columns[j] for choice in choices for j in self.members(choice)]
 
+    def label(self, choice: Choice) -> str:
+        return f"group {int(choice[0])}"
+
 
 class Products(NamedTuple):
     """Choice (i, j), i < j: the product of two columns."""
@@ -104,6 +107,10 @@ class Pieces(NamedTuple):
             for a, r in choices
             for column in (*columns, "1")
         ]
+
+    def label(self, choice: Choice) -> str:
+        a, r = choice
+        return f"near {int(a)} within {float(self.limits[int(r)]) ** 0.5:.3g}"
 
 
 Kind = Columns | Products | Stumps | Pieces

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor
+from scipy.linalg.lapack import dpotrs
 
 from ..passes.fold import Fold
 from .curvature import Metric, curvature_fold, evaluation_fold
@@ -143,15 +144,21 @@ def _factor(
 def _solve(factors: list[Any], metric: Metric, g: np.ndarray) -> np.ndarray:
     if metric.kind == "newton":
         factor, scale = factors[0]
-        step = (cho_solve(factor, g.ravel() / scale) / scale).reshape(g.shape)
+        step = (_divide(factor, g.ravel() / scale) / scale).reshape(g.shape)
     else:
         step = np.empty_like(g)
         parts = iter(factors)
         for k in range(len(g)):
             for a, b in metric.blocks:
                 factor, scale = next(parts)
-                step[k, a:b] = cho_solve(factor, g[k, a:b] / scale) / scale
+                step[k, a:b] = _divide(factor, g[k, a:b] / scale) / scale
     return step - step.mean(axis=0)
+
+
+def _divide(factor: tuple[np.ndarray, bool], g: np.ndarray) -> np.ndarray:
+    """`scipy.linalg.cho_solve` without its checks, which cost more than a small block."""
+    x: np.ndarray = dpotrs(factor[0], g, lower=factor[1])[0]
+    return x
 
 
 def _direction(g: np.ndarray, pairs: list[Any], solve: Callable) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import RowState
+from .kernels import score_pieces
 
 TARGET = RowState("target", "float64", 2, False)
 """Of each row: class code, and its share of the total weight (0: the row is absent)."""
@@ -112,14 +113,14 @@ class Pieces:
         self.V = np.empty((len(base), base.shape[1] + 1), dtype)
         self.V[:, :-1] = base
         self.V[:, -1] = 1
-        self.inside = [np.flatnonzero(flag) for flag in flags.T]
+        self.flags = flags
 
     def forward(self, theta: np.ndarray) -> np.ndarray:
-        q = self.V.shape[1]
-        Z = np.tile(theta[:, 0], (len(self.V), 1))
-        for k, rows in enumerate(self.inside):
-            U = theta[:, 1 + k * q : 1 + (k + 1) * q].T.astype(self.V.dtype)
-            Z[rows] += self.V[rows] @ U
+        K, q = len(theta), self.V.shape[1]
+        Z = np.tile(theta[:, 0].astype(np.float64, copy=False), (len(self.V), 1))
+        U = theta[:, 1:].reshape(K, -1, q).transpose(1, 2, 0).reshape(-1, q * K)
+        U = np.ascontiguousarray(U, np.float64)
+        score_pieces(self.V, np.ascontiguousarray(self.flags), U, np.empty(q * K), Z)
         return Z
 
     def part(self, theta: np.ndarray, start: int, stop: int) -> np.ndarray:
@@ -129,13 +130,14 @@ class Pieces:
 
     def backward(self, R: np.ndarray) -> np.ndarray:
         R = R.astype(self.V.dtype, copy=False)
-        parts = [R[rows].T @ self.V[rows] for rows in self.inside]
+        inside = (np.flatnonzero(flag) for flag in self.flags.T)
+        parts = [R[rows].T @ self.V[rows] for rows in inside]
         return np.concatenate([R.sum(axis=0, dtype=np.float64)[:, None], *parts], axis=1)
 
     def gram(self, h: np.ndarray, heavy: np.ndarray, start: int, stop: int) -> np.ndarray:
         if start == 0:  # the intercept is a block of its own
             return np.full((1, 1), h.sum())
-        rows = self.inside[(start - 1) // self.V.shape[1]]
+        rows = np.flatnonzero(self.flags[:, (start - 1) // self.V.shape[1]])
         return _gram(self.V[rows], h[rows], heavy[rows])
 
 

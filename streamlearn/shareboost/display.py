@@ -14,7 +14,8 @@ class ShareBoostDisplay:
     Made by `from_estimator`.  On the left the objective (and where there was a `validation` its
     loss) by the number selected, a line at the model's own; on the right one row a class, one
     column a feature in the order of selection, each feature's weights divided by their largest: one
-    with many strong colours is shared by many classes.
+    with many strong colours is shared by many classes.  Of what has several features (groups,
+    pieces) the norm of a class's weights is drawn.
 
     Attributes
     ----------
@@ -22,7 +23,7 @@ class ShareBoostDisplay:
         ``n``, ``objective``, ``validation_loss``.
     n : int
         Selected by the model drawn.
-    weights : (K, width) array
+    weights : (K, n) array
         As drawn, between -1 and 1.
     classes, names : list of str
     axes_ : array of Axes
@@ -46,13 +47,16 @@ class ShareBoostDisplay:
             Default a new figure.
         """
         check_is_fitted(estimator)
-        W = estimator.coef_
+        W, kind, choices = estimator.coef_, estimator._kind, estimator.choices_
         if not W.shape[1]:
             raise ValueError("the model uses no column: there are no weights to draw")
+        widths = [kind.width(choice) for choice in choices]
+        if max(widths) > 1:
+            W = np.sqrt(np.add.reduceat(W**2, np.cumsum([0, *widths[:-1]]), axis=1))
+            names = [kind.label(choice) for choice in choices]
+        else:
+            names = kind.names(choices, [str(n) for n in estimator._column_names()])
         scale = np.abs(W).max(axis=0)
-        names = estimator._kind.names(
-            estimator.choices_, [str(n) for n in estimator._column_names()]
-        )
         display = cls(
             {key: estimator.path_[key] for key in ("n", "objective", "validation_loss")},
             len(estimator.choices_),
@@ -80,12 +84,14 @@ class ShareBoostDisplay:
         left.plot(self.path["n"], self.path["objective"], label="objective", linewidth=1.5)
         if not np.isnan(self.path["validation_loss"]).all():
             left.plot(self.path["n"], self.path["validation_loss"], "--", label="validation loss")
-            left.legend(fontsize="small")
-        left.axvline(self.n, color="0.6", linewidth=0.8)
+        left.axvline(self.n, color="0.6", linewidth=0.8, label=f"drawn: {self.n}")
+        left.legend(fontsize="small")
         left.set_xlabel("selected")
         left.set_ylabel("loss")
-        left.set_yscale("log")
-        image = right.imshow(self.weights, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
+        left.xaxis.get_major_locator().set_params(integer=True)
+        self._plain_log(left.yaxis)
+        colours = ("RdBu", -1) if self.weights.min() < 0 else ("Blues", 0)  # norms have no sign
+        image = right.imshow(self.weights, cmap=colours[0], vmin=colours[1], vmax=1, aspect="auto")
         right.set_yticks(range(len(self.classes)), self.classes)
         right.set_ylabel("class")
         if len(self.names) <= 40:
@@ -95,3 +101,13 @@ class ShareBoostDisplay:
         right.set_title("weight / largest of its feature", fontsize="medium")
         self.figure_.colorbar(image, ax=right, shrink=0.8)
         return self
+
+    def _plain_log(self, axis: Any) -> None:
+        """A logarithmic axis with numbers as one writes them, however few decades it spans."""
+        from matplotlib.ticker import LogLocator, NullFormatter
+
+        axis.axes.set_yscale("log")
+        low, high = axis.axes.get_ylim()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())

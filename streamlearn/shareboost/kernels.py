@@ -116,3 +116,22 @@ def add_squares(X, R, anchors, limits, sums):
                     sums[a, lo, 1, j] += r * x * x
                 sums[a, lo, 0, p] += r
                 sums[a, lo, 1, p] += r
+
+
+@kernel
+def score_pieces(V, flags, U, work, Z):
+    """Add to Z (m, K) the scores of pieces: of row i, V_i (p,) times the sum of its pieces' U.
+
+    flags (m, q); U (q, p K), the classes' coefficients of a column beside one another; work (p K,).
+    """
+    K = Z.shape[1]
+    for i in range(V.shape[0]):
+        work[:] = 0.0
+        for k in range(flags.shape[1]):
+            if flags[i, k]:
+                for j in range(len(work)):
+                    work[j] += U[k, j]
+        for j in range(V.shape[1]):
+            v = V[i, j]
+            for c in range(K):
+                Z[i, c] += v * work[j * K + c]

@@ -134,15 +134,24 @@ def test_smoothing_keeps_the_mass():
 
 
 def test_the_test_has_its_level():
-    """p-values of weighted counts without signal are uniform, or a little too large."""
+    """p-values of weighted counts without signal are uniform, whatever heights are tested."""
     rng = np.random.default_rng(0)
     p = []
     for _ in range(400):
         t, y, v = rng.integers(0, 16, 600), rng.integers(0, 2, 600), rng.exponential(1.0, 600)
         sums = np.column_stack([np.bincount(t[y == c], v[y == c], 16) for c in (0, 1)])
-        p.append(significance(sums, np.array([(v[y == c] ** 2).sum() for c in (0, 1)])))
+        squares = np.array([(v[y == c] ** 2).sum() for c in (0, 1)])
+        p.append(significance(sums, squares, rng.standard_normal(16)))
     assert kstest(p, "uniform").statistic < 0.08
     assert np.mean(np.array(p) < 0.01) < 0.025
+
+
+def test_a_difference_counts_only_in_the_direction_that_is_tested():
+    sums, squares = np.array([[30.0, 60.0], [60.0, 30.0]]), np.array([90.0, 90.0])
+    found = np.array([1.0, -1.0])
+    assert significance(sums, squares, found) < 1e-4
+    assert significance(sums, squares, -found) > 0.99
+    assert significance(sums, squares, np.ones(2)) == 1.0  # says nothing of a row
 
 
 @pytest.mark.parametrize(
@@ -150,7 +159,7 @@ def test_the_test_has_its_level():
     [(np.zeros((4, 2)), np.zeros(2)), (np.eye(4)[:, :2] * [[1, 0]], np.ones(2))],
 )
 def test_without_rows_of_a_class_nothing_is_significant(sums, squares):
-    assert significance(sums, squares) == 1.0
+    assert significance(sums, squares, np.arange(4.0)) == 1.0
 
 
 @pytest.fixture(scope="module")

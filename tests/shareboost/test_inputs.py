@@ -135,6 +135,17 @@ def test_display():
     assert np.abs(display.weights).max() == 1
     assert len(display.axes_) == 2
     plt.close(display.figure_)
+    whole = sl.ShareBoostClassifier(2, groups=[0, 0, 1, 1, 2, 2]).fit(X, y)
+    display = sl.ShareBoostDisplay.from_estimator(whole)
+    assert display.weights.shape == (4, 2)
+    assert set(display.names) <= {"group 0", "group 1", "group 2"}
+    plt.close(display.figure_)
+    pieces = sl.ShareBoostClassifier(2, candidates="pieces", n_anchors=3, ridge=1e-3).fit(X, y)
+    display = sl.ShareBoostDisplay.from_estimator(pieces)
+    assert display.weights.shape == (4, 2)
+    assert display.weights.min() >= 0
+    assert display.names[0].startswith("near ")
+    plt.close(display.figure_)
     with pytest.raises(ValueError, match="1 axes"):
         sl.ShareBoostDisplay.from_estimator(model, ax=plt.figure().add_subplot())
     plt.close("all")

@@ -3,6 +3,9 @@ import pytest
 from scipy.optimize import approx_fprime
 from shareboost_kit import loss_of, optimum
 
+from streamlearn.shareboost.candidates import spread_pieces
+from streamlearn.shareboost.design import Dense, Pieces
+from streamlearn.shareboost.kernels import score_pieces
 from streamlearn.shareboost.objective import Penalty, best_intercept, margin_softmax, residual
 
 CODES = np.array([0, 2, 1, 1, 0, 2, 2])
@@ -91,3 +94,31 @@ def test_hessian_is_at_most_the_largest_entry_squared():
         rho[0, 1] -= 1
         after, _ = margin_softmax(z + v, code)
         assert after[0] <= at[0] + (rho @ v[0]).item() + 0.5 * np.abs(v).max() ** 2 + 1e-12
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pieces_are_their_columns_times_flags(dtype):
+    rng = np.random.default_rng(0)
+    m, p, q, K = 60, 3, 4, 5
+    base = rng.standard_normal((m, p)).astype(dtype)
+    flags = np.asfortranarray(rng.random((m, q)) < 0.4).astype(np.uint8)
+    pieces = Pieces(base, flags, np.dtype(dtype))
+    dense = Dense(np.column_stack([np.ones(m), spread_pieces(base.astype(float), flags)]))
+    theta, R = rng.standard_normal((K, 1 + q * (p + 1))), rng.standard_normal((m, K))
+    close = {"atol": 1e-4 if dtype == np.float32 else 1e-12}
+    np.testing.assert_allclose(pieces.forward(theta), dense.forward(theta), **close)
+    np.testing.assert_allclose(pieces.backward(R), dense.backward(R), **close)
+    h = rng.random(m)
+    a, b = 1 + (p + 1), 1 + 2 * (p + 1)
+    np.testing.assert_allclose(pieces.gram(h, h > 0, a, b), dense.gram(h, h > 0, a, b), **close)
+
+
+@pytest.mark.parametrize("function", [score_pieces, getattr(score_pieces, "py_func", score_pieces)])
+def test_scores_of_pieces_compiled_and_not(function):
+    rng = np.random.default_rng(1)
+    V, U = rng.standard_normal((7, 2)), rng.standard_normal((3, 2 * 4))
+    flags = (rng.random((7, 3)) < 0.5).astype(np.uint8)
+    Z = np.ones((7, 4))
+    function(V, flags, U, np.empty(8), Z)
+    expected = 1 + np.einsum("ij,ik,kjc->ic", V, flags, U.reshape(3, 2, 4))
+    np.testing.assert_allclose(Z, expected, atol=1e-13)
