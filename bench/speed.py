@@ -117,6 +117,7 @@ def sparse_hinge(session):
     except data.Absent as reason:
         return session.note(f"sparse pixels left out: {reason}")
     linear = session.best("hinge_linear", label="linear SVM, sparse pixels", task=task)
+    explicit = session.measure("hinge_explicit", label="explicit splines, sparse pixels", task=task)
     fits = {
         name: session.best("hinge_ours", label=f"additive hinge, {name}", task=task, **options)
         for name, options in {
@@ -127,6 +128,8 @@ def sparse_hinge(session):
     }
     zero, one, ten = fits.values()
     against(session, "additive hinge, order 0, to 1 %", zero, linear, 0.7)
+    theirs = "SplineTransformer + LIBLINEAR"
+    against(session, "additive hinge, order 0", zero, explicit, 0.05, theirs_is=theirs)
     against(session, "order 1 against order 0", one, zero, 1.5, theirs_is="order 0")
     against(session, "ten classes against one", ten, one, 4.0, theirs_is="one class")
 
