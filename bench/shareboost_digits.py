@@ -57,13 +57,15 @@ def deform(X, generator, strength=8.0, smooth=4.0, turn=10.0, zoom=0.1):
 def stores(folder, shared, *, n_templates, tiny=False, copies=0, seed=0):
     """Paths of the training and the test store; written where they are not there yet.
 
-    With `copies` the training store holds each image, and so many deformed ones of it, as bytes.
+    With `copies` the training store holds each image, and so many deformed ones of it, as bytes;
+    the test store then holds bytes too, for a model of them.
     """
     n = 30 if tiny else n_templates
     look = "-".join(f"{key}{value:g}" for key, value in FEATURES.items())
     name = f"digits-{'tiny' if tiny else look}-{n}x16-{seed}"
     train = Path(folder) / f"{name}-{f'expanded{copies}' if copies else 'train'}.zarr"
-    test = Path(folder) / f"{name}-test.zarr"
+    test = Path(folder) / f"{name}-test{'-bytes' if copies else ''}.zarr"
+    dtype = "u1" if copies else "f4"
     if train.exists() and test.exists():
         return train, test
     if not tiny and not (shared / "mnist").exists():
@@ -72,10 +74,10 @@ def stores(folder, shared, *, n_templates, tiny=False, copies=0, seed=0):
     learned = patches.learn(X, n, seed=seed, **FEATURES)
     if not test.exists():
         Xt, yt = images(shared, "test", tiny)
-        write(test, batches(Xt, yt, 0, seed), len(yt), learned, "f4")
+        write(test, batches(Xt, yt, 0, seed), len(yt), learned, dtype)
     if not train.exists():
         blocks = (block for copy in range(1 + copies) for block in batches(X, y, copy, seed))
-        write(train, blocks, (1 + copies) * len(y), learned, "u1" if copies else "f4")
+        write(train, blocks, (1 + copies) * len(y), learned, dtype)
     return train, test
 
 
