@@ -1,6 +1,7 @@
 """Fu 2010's toys and tables: mixtures of linear SVMs beside linear, RBF, boosted and additive ones.
 
-``--only`` takes toys, mnist, covtype, cost, incremental or pixels; ``mnist-1000`` is one size.
+``--only`` takes toys, mnist, covtype, choice, cost, incremental or pixels; ``mnist-1000`` is one
+size.
 ``--draws`` fewer than ten are quicker; ``--rival-seconds 0`` leaves out all but a linear one.
 What ours was given and how it was chosen stands in `mixture_models`; no test row has a say in it.
 Test rows: MNIST's own; of covtype 20,000 that no draw trains on.
@@ -12,6 +13,7 @@ import numpy as np
 
 from . import (
     data,
+    mixture_choice,
     mixture_cost,
     mixture_incremental,
     mixture_models,
@@ -47,6 +49,8 @@ def run(session):
     for name in ALL:
         if name in only or session.wants(name):
             guarded(session, name, tables)
+        if session.wants("choice"):
+            guarded(session, name, mixture_choice.run)
     if session.wants("incremental"):
         mixture_incremental.run(session)
     if session.wants("cost") and not (session.options.tiny and not only):

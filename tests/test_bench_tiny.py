@@ -71,6 +71,13 @@ def test_shareboost_tables(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_expanded_digits_are_tested_as_they_are_trained_on(tmp_path):
+    record, _ = bench(tmp_path, "shareboost-tables", "--only", "expanded")
+    assert not record["failed"]
+    assert record["rows"][-1]["test error, %"] < 30
+
+
+@pytest.mark.slow
 def test_mixture_tables(tmp_path):
     record, _ = bench(tmp_path, "mixture-tables")
     toys = [row for row in record["rows"] if row["data"] in ("circle", "spirals")]
