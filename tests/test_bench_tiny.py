@@ -42,7 +42,7 @@ def test_speed(tmp_path):
     pytest.importorskip("interpret", reason="the EBM rival needs the bench extra")
     record, printed = bench(tmp_path, "speed")
     assert not record["failed"]
-    assert len(record["rows"]) == 17
+    assert len(record["rows"]) == 18
     assert "| ratio |" in printed
 
 
