@@ -12,7 +12,7 @@ import dask
 import numpy as np
 import pandas as pd
 import pytest
-from promises.cluster_kit import SPILLING, Cluster
+from promises.cluster_kit import ODD, SPILLING, Cluster
 from promises.fits import FITS, make_job
 from promises.forks import report_of
 from promises.orders import repair
@@ -42,7 +42,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spilling(tmp_path_factory):
-    with Cluster(tmp_path_factory.mktemp("spilling"), 2, SPILLING) as cluster:
+    with Cluster(tmp_path_factory.mktemp("spilling"), 2, {**SPILLING, ODD: True}) as cluster:
         cluster.scale(2)
         yield cluster
 
@@ -142,6 +142,7 @@ def test_a_scheduler_that_dies_is_one_error_and_the_fit_goes_on(cluster, job, qu
 
 
 def test_results_spilled_and_workers_paused(spilling, job, quiet):
+    """What comes back from disk, or from the other worker, lies at odd addresses."""
     expected, n, _ = quiet
     spilling.orders.give(pause=[n // 3, n // 2])
     assert spilling.fit(job) == expected

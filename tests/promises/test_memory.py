@@ -35,7 +35,7 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
 @pytest.mark.slow
 def test_the_driver_of_a_cluster_never_holds_row_state(tables):
     """Two dual variables a row: 9 MiB of the short table, 27 of the long one."""
-    parameters = {"solver": "dual-cd", "loss": "log_loss", "max_passes": 4}
+    parameters = {"solver": "dual-cd", "loss": "log_loss", "max_passes": 2}
     over = [
         run(path=path, measure=True, workers=2, parameters=parameters)["over_baseline"]
         for path in tables

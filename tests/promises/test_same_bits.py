@@ -4,7 +4,7 @@ import inspect
 import signal
 
 import pytest
-from promises.cluster_kit import ODD, SPILLING, Cluster
+from promises.cluster_kit import Cluster
 from promises.fits import FITS, make_job
 from promises.forks import fork, report_of
 
@@ -31,13 +31,6 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def odd_cluster(tmp_path_factory):
-    with Cluster(tmp_path_factory.mktemp("odd"), 2, {**SPILLING, ODD: True}) as cluster:
-        cluster.scale(2)
-        yield cluster
-
-
 def test_every_estimator_has_a_fit_here():
     public = {name: getattr(sl, name) for name in sl.__all__}
     fits = {name: getattr(value, "fit", None) for name, value in public.items()}
@@ -61,12 +54,6 @@ def test_threads(job, quiet, threads):
 def test_worker_processes(cluster, job, quiet, workers):
     cluster.scale(workers)
     assert cluster.fit(job) == quiet["digest"]
-
-
-@pytest.mark.slow
-def test_arrays_at_odd_addresses(odd_cluster, job, quiet):
-    """As views of messages and of spilled files may lie."""
-    assert odd_cluster.fit(job) == quiet["digest"]
 
 
 @pytest.mark.fault
