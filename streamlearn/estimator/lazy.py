@@ -12,7 +12,6 @@ import numpy as np
 from ..config import get_config
 from ..data.from_dask import open_collection
 from ..data.map_dask import map_rows
-from ..engine.aligned import aligned
 from ..engine.dask_engine import count_threads, open_engine
 from ..engine.settle import map_partitions
 from .inputs import check_count, match_names
@@ -55,8 +54,7 @@ def _write_block(block: Any, number: int, how: tuple[Any, str], sink: Any, names
 
 
 def _answer_block(block: Any, how: tuple[Any, str]) -> np.ndarray:
-    model, what = aligned(how)
+    model, what = how
     X = np.vstack(block) if isinstance(block, list) and block else block
-    X = np.require(X, requirements="A") if isinstance(X, np.ndarray) else X
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     return answer(model, X, what) if n_rows else empty_answer(model, what)
