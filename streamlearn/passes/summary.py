@@ -309,11 +309,13 @@ def _column_summaries(
     counts = [(x.astype(np.int64) if exact else x).tolist() for x in counts]
     bad = [None if row == NO_ROW else row for row in state["bad_row"].tolist()]
     none, columns = (np.empty(0, np.int64), np.empty(0)), []
-    facts = zip(names, few.tolist(), *counts, *moments, bad, strict=True)
-    for j, (name, is_few, *numbers, first_bad) in enumerate(facts):
-        bins, own = none, slice(ends[j], ends[j + 1])
-        if not is_few and state["bin_of"][j] >= 0:
-            bins = occupied(state["bins"][state["bin_of"][j]])
-        known = (values[own], value_counts[own]) if is_few else (None, None)
-        columns.append(ColumnSummary(name, *numbers, *known, *bins, first_bad, levels.get(name)))
+    facts = list(zip(*counts, *moments, bad, strict=True))
+    for j, name in enumerate(names):
+        own = slice(ends[j], ends[j + 1])
+        known = (values[own], value_counts[own]) if few[j] else (None, None)
+        binned = not few[j] and state["bin_of"][j] >= 0
+        bins = occupied(state["bins"][state["bin_of"][j]]) if binned else none
+        *numbers, first_bad = facts[j]
+        field_values: Any = (name, *numbers, *known, *bins, first_bad, levels.get(name))
+        columns.append(ColumnSummary(*field_values))
     return tuple(columns)
