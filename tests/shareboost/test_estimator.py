@@ -208,9 +208,11 @@ def test_products_are_the_explicit_products():
 
 
 @pytest.mark.parametrize("candidates", ["pieces", "soft-pieces"])
-def test_pieces_are_the_explicit_groups(candidates):
+def test_pieces_are_the_explicit_groups(monkeypatch, candidates):
     from streamlearn.shareboost.candidates import spread_pieces
 
+    # corrections by blocks and by Newton's method stop at different places: let both go on
+    monkeypatch.setattr("streamlearn.shareboost.training.PRECISION", 1e-7)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 2)) * [1.0, 2.0]
     y = (np.floor(X[:, 0]) % 2).astype(int) + (X[:, 1] > 0)
@@ -231,9 +233,7 @@ def test_pieces_are_the_explicit_groups(candidates):
     made = spread_pieces(X, kind.values(X, [0, 1], every))
     groups = np.repeat(np.arange(len(every)), 3)
     explicit = sl.ShareBoostClassifier(3, groups=groups, **how).fit(made, y)
-    # the widest pieces are all the same: any of them may be the one
-    chosen = kind.values(X, [0, 1], [every[g] for (g,) in explicit.choices_])
-    np.testing.assert_array_equal(kind.values(X, [0, 1], fly.choices_), chosen)
+    assert fly.choices_ == [every[g] for (g,) in explicit.choices_]
     assert fly.certificate_.objective == pytest.approx(explicit.certificate_.objective, rel=1e-7)
     np.testing.assert_allclose(
         fly.transform(X), spread_pieces(X, kind.values(X, [0, 1], fly.choices_))
