@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..numeric.jit import kernel, sum_kernel
 
 
@@ -85,28 +87,39 @@ def sum_by_radius(X, V, R, anchors, limits, inner, sums):
 
     V are the rows X with a 1 and zeros, w or more of them; limits (n_anchors, n_radii) ascend, rows
     beyond the last are in no piece of that anchor.  If sums have 2K in place of K, so too
-    |x_i - anchor|^2 R_ik V_i.  Anchors one after another, each in X's own arithmetic first, in
-    `inner` (n_radii, K, as wide as V), which stays in the cache.
+    |x_i - anchor|^2 R_ik V_i.  Anchors one after another, each in V's own arithmetic first, in
+    `inner` (n_radii, K, as wide as V), and rows of one radius together, to stay in the cache.
     """
     m, w = V.shape
     n, K = limits.shape[1], R.shape[1]
     soft = inner.shape[1] > K
+    squares, radius, order = np.empty(m, X.dtype), np.empty(m, np.intp), np.empty(m, np.intp)
+    ends = np.empty(n + 2, np.intp)
     for a in range(len(anchors)):
         inner[:] = 0
         anchor, mine = anchors[a], limits[a]
+        ends[:] = 0
         for i in range(m):
-            d = distances_to(X[i], anchor)
-            lo = least_above(mine, d)
-            if lo < n:
+            squares[i] = distances_to(X[i], anchor)
+            radius[i] = least_above(mine, squares[i])
+            ends[radius[i] + 1] += 1
+        for lo in range(n):
+            ends[lo + 1] += ends[lo]
+        for i in range(m):
+            order[ends[radius[i]]] = i
+            ends[radius[i]] += 1
+        for at in range(ends[n - 1]):
+            i = order[at]
+            lo, d = radius[i], squares[i]
+            for k in range(K):
+                r = R[i, k]
+                for j in range(w):
+                    inner[lo, k, j] += r * V[i, j]
+            if soft:
                 for k in range(K):
-                    r = R[i, k]
+                    r = d * R[i, k]
                     for j in range(w):
-                        inner[lo, k, j] += r * V[i, j]
-                if soft:
-                    for k in range(K):
-                        r = d * R[i, k]
-                        for j in range(w):
-                            inner[lo, K + k, j] += r * V[i, j]
+                        inner[lo, K + k, j] += r * V[i, j]
         sums[a] += inner[:, :, : sums.shape[3]]
 
 
