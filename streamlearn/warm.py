@@ -134,7 +134,7 @@ def _warm_shareboost() -> None:
     X = rng.random((N_ROWS, 3))
     y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
     for table in (X.astype(np.float32), X):
-        for candidates in ("columns", "stumps", "pieces"):
+        for candidates in ("columns", "stumps", "pieces", "soft-pieces"):
             model = ShareBoostClassifier(
                 2, candidates=candidates, n_anchors=3, n_radii=2, ridge=1e-3
             )

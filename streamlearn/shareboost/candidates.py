@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .kernels import flag_rows
+from .kernels import weigh_rows
 
 Choice = tuple[float, ...]
 
@@ -79,12 +79,16 @@ class Stumps(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Choice (a, r): (x, 1) where x is nearer to anchor a than radius r, else 0 (section 3.2)."""
+    """Choice (a, r): (x, 1) where x is nearer to anchor a than its radius r, else 0 (section 3.2).
+
+    Soft pieces are weighted by 1 - |x - anchor|^2 / radius^2, so that scores are continuous.
+    """
 
     anchors: np.ndarray
     """(n_anchors, p) in the dtype of the rows."""
     limits: np.ndarray
-    """(n_radii,) squared radii, ascending, in that dtype."""
+    """(n_anchors, n_radii) squared radii, ascending, in that dtype."""
+    soft: bool = False
 
     def needed(self, choices: Sequence[Choice]) -> list[int]:
         return list(range(self.anchors.shape[1]))
@@ -93,38 +97,48 @@ class Pieces(NamedTuple):
         return self.anchors.shape[1] + 1
 
     def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
-        """Flags (m, q) uint8; `spread_pieces` makes the features of them."""
+        """Weights (m, q) of the pieces; `spread_pieces` makes the features of them."""
         a, r = np.array(choices, np.int64).reshape(-1, 2).T
-        flags = np.empty((len(X), len(choices)), np.uint8)
-        anchors = np.ascontiguousarray(self.anchors[a], X.dtype)
-        flag_rows(np.ascontiguousarray(X), anchors, self.limits[r].astype(X.dtype), flags)
-        return flags
+        weights = np.empty((len(X), len(choices)), X.dtype if self.soft else np.uint8)
+        anchors, limits = self.anchors[a].astype(X.dtype), self.limits[a, r].astype(X.dtype)
+        weigh_rows(np.ascontiguousarray(X), anchors, limits, self.soft, weights)
+        return weights
 
     def names(self, choices: Sequence[Choice], columns: Sequence[str]) -> list[str]:
         """Of the features that `spread_pieces` makes."""
         return [
-            f"{column} near {int(a)} within {float(self.limits[int(r)]) ** 0.5:.6g}"
+            f"{column} near {int(a)} within {float(self.limits[int(a), int(r)]) ** 0.5:.6g}"
             for a, r in choices
             for column in (*columns, "1")
         ]
 
     def label(self, choice: Choice) -> str:
         a, r = choice
-        return f"near {int(a)} within {float(self.limits[int(r)]) ** 0.5:.3g}"
+        return f"near {int(a)} within {float(self.limits[int(a), int(r)]) ** 0.5:.3g}"
 
 
 Kind = Columns | Products | Stumps | Pieces
 
+OFFERED, OFFERED_PIECES = 3, 8
+"""Candidates fetched for each that is selected, when several are: some will be much alike."""
+SAME, SAME_PIECES = 0.9, 0.5
+"""Of two candidates more correlated than this (pieces: their weights), one read selects one."""
+
+
+def likeness(kind: Kind) -> tuple[int, float]:
+    """How many to fetch for each that is selected, and how much alike they may be."""
+    return (OFFERED_PIECES, SAME_PIECES) if isinstance(kind, Pieces) else (OFFERED, SAME)
+
 
 def stored_width(kind: Kind, choice: Choice) -> int:
-    """Columns of the side store that hold a choice: its features, or a piece's flag."""
+    """Columns of the side store that hold a choice: its features, or a piece's weight."""
     return 1 if isinstance(kind, Pieces) else kind.width(choice)
 
 
-def spread_pieces(X: np.ndarray, flags: np.ndarray) -> np.ndarray:
-    """(m, q (p + 1)): each flag times (x, 1)."""
+def spread_pieces(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(m, q (p + 1)): each weight times (x, 1)."""
     V = np.column_stack([X, np.ones(len(X), X.dtype)])
-    return (flags[:, :, None] * V[:, None, :]).reshape(len(X), -1)
+    return (weights[:, :, None] * V[:, None, :]).reshape(len(X), -1)
 
 
 def features(

@@ -130,10 +130,9 @@ def _factor(
         return [(cho_factor(H, lower=True), scale)]
     extra = np.concatenate([np.zeros((K, 1)), penalty.diagonal(theta[:, 1:])], axis=1)
     factors = []
-    blocks = iter(curvature)
     for k in range(K):
-        for a, b in metric.blocks:
-            H = next(blocks) + np.diag(extra[k, a:b])
+        for (a, b), block in zip(metric.blocks, curvature, strict=True):
+            H = block[k] + np.diag(extra[k, a:b])
             scale = np.sqrt(np.maximum(H.diagonal(), 1e-8 * max(H.diagonal().max(), 1e-300)))
             H = H / np.outer(scale, scale)
             H[np.diag_indices(b - a)] += jitter

@@ -63,7 +63,7 @@ def evaluation_fold(layout: Layout, theta: np.ndarray, single: bool) -> Fold:
 
 
 def curvature_fold(layout: Layout, theta: np.ndarray, metric: Metric) -> Fold:
-    """Fold: the Hessian of the loss (size, size), or its blocks, for each class a list."""
+    """Fold: the Hessian of the loss [(size, size)], or its blocks (K, w, w), of each class."""
     if metric.kind == "newton":
         start = partial(_start_hessian, theta.size)
         return Fold(start, partial(_add_hessian, layout, theta), _add, _hessian)
@@ -132,9 +132,7 @@ def _hessian(state: State) -> list[np.ndarray]:
 
 
 def _start_blocks(n_classes: int, metric: Metric) -> State:
-    return {
-        f"{k}-{a}": np.zeros((b - a, b - a)) for k in range(n_classes) for a, b in metric.blocks
-    }
+    return {str(a): np.zeros((n_classes, b - a, b - a)) for a, b in metric.blocks}
 
 
 def _add_blocks(
@@ -148,12 +146,11 @@ def _add_blocks(
     if not len(rows.codes):
         return state
     _, rho = margin_softmax(rows.design.forward(theta), rows.codes)
-    for k in range(len(theta)):
-        h = rho[:, k] * (1.0 - rho[:, k])
-        heavy = h > LIGHT
-        h *= rows.share
-        for a, b in metric.blocks:
-            state[f"{k}-{a}"] += rows.design.gram(h, heavy, a, b)
+    H = rho * (1.0 - rho)
+    heavy = H > LIGHT
+    H *= rows.share[:, None]
+    for a, b in metric.blocks:
+        rows.design.add_gram(H, heavy, a, b, state[str(a)])
     return state
 
 

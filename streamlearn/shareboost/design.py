@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import RowState
-from .kernels import score_pieces
+from .kernels import score_pieces, sum_pieces
 
 TARGET = RowState("target", "float64", 2, False)
 """Of each row: class code, and its share of the total weight (0: the row is absent)."""
@@ -28,10 +28,12 @@ class Layout(NamedTuple):
     picks: tuple[tuple[str, int], ...]
     """(row state, column in it) of what is stored for each feature, or for each piece."""
     n_base: int
-    """0: what is stored are the features.  Else flags of pieces, each standing for these many
-    columns of the row state `BASE` and a constant, multiplied by the flag."""
+    """0: what is stored are the features.  Else weights of pieces, each standing for these many
+    columns of the row state `BASE` and a constant, multiplied by the weight."""
     dtype: str
     """Of the features."""
+    stored: str
+    """Dtype of what is stored: the same, or ``uint8`` for weights that are 0 or 1."""
 
     @property
     def width(self) -> int:
@@ -71,8 +73,7 @@ def stored_columns(layout: Layout, chunk: Chunk) -> np.ndarray:
     ones = 0 if layout.n_base else 1
     if KEPT in chunk.state:  # as this function makes it, with room for more columns
         return chunk.state[KEPT][:, : ones + len(layout.picks)]
-    dtype = np.uint8 if layout.n_base else np.dtype(layout.dtype)
-    stored = np.empty((chunk.n_rows, ones + len(layout.picks)), dtype, order="F")
+    stored = np.empty((chunk.n_rows, ones + len(layout.picks)), layout.stored, order="F")
     stored[:, :ones] = 1
     for k, (name, j) in enumerate(layout.picks):
         stored[:, ones + k] = chunk.state[name][:, j]
@@ -98,29 +99,40 @@ class Dense:
         """(K, 1 + width) R' A."""
         return R.astype(self.A.dtype, copy=False).T @ self.A
 
-    def gram(self, h: np.ndarray, heavy: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """A' diag(h) A of the coefficients [start, stop); rows not `heavy` on its diagonal alone.
+    def add_gram(
+        self, H: np.ndarray, heavy: np.ndarray, start: int, stop: int, out: np.ndarray
+    ) -> None:
+        """Add to out (K, w, w) A' diag(h) A of the coefficients [start, stop), for each h in H'.
 
-        In a well fitted model most weights are next to nothing.
+        Of rows not `heavy` (m, K) the diagonal alone: in a well fitted model most weights are next
+        to nothing.
         """
-        return _gram(self.A[:, start:stop], h, heavy)
+        A = self.A[:, start:stop]
+        for k in range(len(out)):
+            h, many = H[:, k].astype(A.dtype, copy=False), heavy[:, k]
+            if many.all():
+                out[k] += _gram(A, h)
+                continue
+            out[k] += _gram(A[many], h[many])
+            light = A[~many]
+            _diagonal(out[k])[:] += h[~many] @ (light * light)
 
 
 class Pieces:
-    """Pieces (v, 1) 1[|v - anchor| < radius] of base columns v; rows outside cost nothing."""
+    """Pieces (v, 1) of base columns v, times weights; where they are 0 a row costs nothing."""
 
-    def __init__(self, base: np.ndarray, flags: np.ndarray, dtype: np.dtype) -> None:
+    def __init__(self, base: np.ndarray, weights: np.ndarray, dtype: np.dtype) -> None:
         self.V = np.empty((len(base), base.shape[1] + 1), dtype)
         self.V[:, :-1] = base
         self.V[:, -1] = 1
-        self.flags = flags
+        self.weights = np.ascontiguousarray(weights, dtype)
 
     def forward(self, theta: np.ndarray) -> np.ndarray:
         K, q = len(theta), self.V.shape[1]
         Z = np.tile(theta[:, 0].astype(np.float64, copy=False), (len(self.V), 1))
         U = theta[:, 1:].reshape(K, -1, q).transpose(1, 2, 0).reshape(-1, q * K)
-        U = np.ascontiguousarray(U, np.float64)
-        score_pieces(self.V, np.ascontiguousarray(self.flags), U, np.empty(q * K), Z)
+        U = np.ascontiguousarray(U, self.V.dtype)
+        score_pieces(self.V, self.weights, U, *self._room(q * K), Z)
         return Z
 
     def part(self, theta: np.ndarray, start: int, stop: int) -> np.ndarray:
@@ -129,24 +141,39 @@ class Pieces:
         return self.forward(only)
 
     def backward(self, R: np.ndarray) -> np.ndarray:
-        R = R.astype(self.V.dtype, copy=False)
-        inside = (np.flatnonzero(flag) for flag in self.flags.T)
-        parts = [R[rows].T @ self.V[rows] for rows in inside]
-        return np.concatenate([R.sum(axis=0, dtype=np.float64)[:, None], *parts], axis=1)
+        K, q = R.shape[1], self.V.shape[1]
+        sums = np.zeros((self.weights.shape[1], q * K), self.V.dtype)
+        in_dtype = np.ascontiguousarray(R, self.V.dtype)
+        sum_pieces(self.V, in_dtype, self.weights, *self._room(q * K), sums)
+        U = sums.reshape(-1, q, K).transpose(2, 0, 1).reshape(K, -1)
+        return np.concatenate([R.sum(axis=0, dtype=np.float64)[:, None], U], axis=1)
 
-    def gram(self, h: np.ndarray, heavy: np.ndarray, start: int, stop: int) -> np.ndarray:
+    def add_gram(
+        self, H: np.ndarray, heavy: np.ndarray, start: int, stop: int, out: np.ndarray
+    ) -> None:
         if start == 0:  # the intercept is a block of its own
-            return np.full((1, 1), h.sum())
-        rows = np.flatnonzero(self.flags[:, (start - 1) // self.V.shape[1]])
-        return _gram(self.V[rows], h[rows], heavy[rows])
+            out += H.sum(axis=0)[:, None, None]
+            return
+        weights = self.weights[:, (start - 1) // self.V.shape[1]]
+        rows = np.flatnonzero(weights)
+        A, H, heavy = self.V[rows], H[rows].astype(self.V.dtype), heavy[rows]
+        A *= weights[rows, None]
+        light = np.where(heavy, 0, H).T @ (A * A)
+        for k in range(len(out)):
+            many = np.flatnonzero(heavy[:, k])
+            out[k] += _gram(A[many], H[many, k])
+            _diagonal(out[k])[:] += light[k]
+
+    def _room(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """What the kernels work in."""
+        return np.empty(n, self.V.dtype), np.empty(self.weights.shape[1] + 1, np.intp)
 
 
-def _gram(A: np.ndarray, h: np.ndarray, heavy: np.ndarray) -> np.ndarray:
-    h = h.astype(A.dtype, copy=False)
-    if heavy.all():
-        return A.T @ (A * h[:, None])
-    A_heavy = A[heavy]
-    H = A_heavy.T @ (A_heavy * h[heavy, None])
-    A_light = A[~heavy]
-    H[np.diag_indices(len(H))] += h[~heavy] @ (A_light * A_light)
-    return H
+def _gram(A: np.ndarray, h: np.ndarray) -> np.ndarray:
+    gram: np.ndarray = A.T @ (A * h[:, None])
+    return gram
+
+
+def _diagonal(A: np.ndarray) -> np.ndarray:
+    """A view of it."""
+    return A.reshape(-1)[:: len(A) + 1]

@@ -18,7 +18,7 @@ from .fetching import start_fold
 from .kernels import score_rows
 from .objective import Penalty, best_intercept, residual
 from .path import PathModel, Point
-from .pieces import SAMPLE_ROWS
+from .pieces import PIECES, SAMPLE_ROWS, sums_of
 from .reading import Reader
 from .scoring import group_kind
 from .searching import make_search
@@ -43,9 +43,10 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     ----------
     n_selected : int, default=20
         Columns (groups, products, stumps, pieces) to select; fewer if no more help.
-    candidates : {"columns", "products", "stumps", "pieces"}, default="columns"
+    candidates : {"columns", "products", "stumps", "pieces", "soft-pieces"}, default="columns"
         "products": of all pairs of columns.  "stumps": 1[x_j <= t] for all thresholds t.
-        "pieces": (x, 1) 1[|x - anchor| < radius], a linear model of its own near each anchor.
+        "pieces": (x, 1) 1[|x - anchor| < radius], a linear model of its own near each anchor;
+        "soft-pieces": (x, 1) max(0, 1 - |x - anchor|^2 / radius^2), so that scores are continuous.
     rule : {"scale-free", "l1", "lookahead"}, default="scale-free"
         "scale-free": the largest proved decrease, |G_r|_1 / sd(x_r).  "l1": the paper's |G_r|_1.
         "lookahead": of the best by "scale-free", the one whose best step lowers the loss most.
@@ -62,7 +63,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     prune : bool, default=False
         After each round take out columns that cost at most half of what the last one gained.
     n_anchors, n_radii : int, default=100, 8
-        Of "pieces": anchors by k-means, radii at quantiles of the distances to them.
+        Of pieces: anchors by k-means, radii of each at quantiles of the distances to it.
     tol : float, default=1e-7
         Stop when no candidate is proved to lower the objective by this share of what it is without
         columns.
@@ -101,7 +102,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     _parameter_constraints: dict[str, list[Any]] = {
         "n_selected": [Interval(Integral, 1, None, closed="left")],
-        "candidates": [StrOptions({"columns", "products", "stumps", "pieces"})],
+        "candidates": [StrOptions({"columns", "products", "stumps", *PIECES})],
         "rule": [StrOptions({"scale-free", "l1", "lookahead"})],
         "groups": [None, "array-like"],
         "ridge": [Interval(Real, 0, None, closed="left")],
@@ -161,7 +162,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
                     "candidates='columns' or groups=None"
                 )
             group_kind(self.groups, n_features)
-        if self.rule == "lookahead" and (self.groups is not None or self.candidates == "pieces"):
+        if self.rule == "lookahead" and (self.groups is not None or self.candidates in PIECES):
             what = "groups" if self.groups is not None else "pieces"
             raise ValueError(
                 f"rule='lookahead' looks at features one by one, not at {what}; use 'scale-free'"
@@ -179,15 +180,15 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
             unit = 8 * max(K, 2) * d
         elif self.candidates == "stumps":
             unit = MOST_BINS * (8 * (K + 2) + 16)
-        elif self.candidates == "pieces":
-            n_units, unit = self.n_anchors, self.n_radii * max(K, 2) * (d + 1) * 8
+        elif self.candidates in PIECES:
+            n_units, unit = self.n_anchors, self.n_radii * sums_of(self.candidates, K) * (d + 1) * 8
         return needs.size_of(self, dataset, n_units, unit, self.candidates)
 
     def _moments_only(self) -> bool:
         return self.candidates != "stumps"  # whose first bins are cut at quantiles
 
     def _sample_rows(self, dataset: Any) -> int:
-        return SAMPLE_ROWS if self.candidates == "pieces" else 0
+        return SAMPLE_ROWS if self.candidates in PIECES else 0
 
     # Fitting.
 
@@ -209,7 +210,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         side = Side(
             run,
             source,
-            Layout((TARGET,), (), size.base, dtype),
+            Layout((TARGET,), (), size.base, dtype, size.stored_dtype),
             capacity=self.n_selected * size.stored,
             in_memory=needs.fits_in_memory(size, run.plan),
         )

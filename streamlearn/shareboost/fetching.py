@@ -14,9 +14,6 @@ from .candidates import Choice, Kind
 from .design import TARGET, Layout, rows_of
 from .objective import margin_softmax, residual
 
-SAME = 0.9
-"""Of two candidates more correlated than this, one read selects one."""
-
 State = dict[str, Any]
 
 
@@ -97,11 +94,11 @@ def _correlations(state: State) -> np.ndarray:
     return C / np.outer(scale, scale)
 
 
-def unlike(correlations: np.ndarray, n: int) -> list[int]:
-    """The first n that are not nearly the same as one before; the first is always among them."""
+def unlike(correlations: np.ndarray, n: int, same: float) -> list[int]:
+    """The first n not more correlated than `same` with one before; the first is among them."""
     taken: list[int] = []
     for j in range(len(correlations)):
-        if len(taken) < n and (np.abs(correlations[j, taken]) <= SAME).all():
+        if len(taken) < n and (np.abs(correlations[j, taken]) <= same).all():
             taken.append(j)
     return taken
 

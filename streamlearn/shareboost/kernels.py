@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..numeric.jit import kernel, sum_kernel
 
 
@@ -56,82 +58,160 @@ def distances_to(x, anchor):
     return total
 
 
-@kernel
+@sum_kernel
 def least_above(limits, d):
-    """The first of ascending limits that is above d, which is below the last."""
-    lo, hi = 0, len(limits) - 1
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if d < limits[mid]:
-            hi = mid
-        else:
-            lo = mid + 1
-    return lo
+    """The first of ascending limits that is above d; their number if none is.
+
+    Without a branch: a few dozen comparisons side by side cost less than one wrong guess.
+    """
+    n = 0
+    for k in range(len(limits)):
+        n += d >= limits[k]
+    return n
 
 
 @kernel
-def flag_rows(X, anchors, limits, out):
-    """out (m, q) uint8: whether |x - anchors[k]|^2 < limits[k]."""
+def weigh_rows(X, anchors, limits, soft, out):
+    """out (m, q): 1[d < limits[k]], d = |x - anchors[k]|^2; if soft 1 - d / limits[k] there."""
     for i in range(X.shape[0]):
         for k in range(len(anchors)):
-            out[i, k] = distances_to(X[i], anchors[k]) < limits[k]
+            d = distances_to(X[i], anchors[k])
+            out[i, k] = 0
+            if d < limits[k]:
+                out[i, k] = 1 - d / limits[k] if soft else 1
 
 
 @kernel
-def sum_by_radius(X, R, anchors, limits, sums):
-    """Add R_ik (x_i, 1) to sums (n_anchors, n_limits, K, p + 1) at the least limit above the row.
+def sum_by_radius(X, V, R, anchors, limits, inner, sums):
+    """Add R_ik V_i to sums (n_anchors, n_radii, K, w) at the least limit above the row.
 
-    Limits ascend; rows beyond the last are in no piece of that anchor.  Anchors one after another,
-    so that the sums of one stay in the cache.
+    V are the rows X with a 1 and zeros, w or more of them; limits (n_anchors, n_radii) ascend, rows
+    beyond the last are in no piece of that anchor.  If sums have 2K in place of K, so too
+    |x_i - anchor|^2 R_ik V_i.  Anchors one after another, each in V's own arithmetic first, in
+    `inner` (n_radii, K, as wide as V), and rows of one radius together, to stay in the cache.
     """
-    m, p = X.shape
-    n = len(limits)
-    K = R.shape[1]
+    m, w = V.shape
+    n, K = limits.shape[1], R.shape[1]
+    soft = inner.shape[1] > K
+    squares, radius, order = np.empty(m, X.dtype), np.empty(m, np.intp), np.empty(m, np.intp)
+    ends = np.empty(n + 2, np.intp)
     for a in range(len(anchors)):
+        inner[:] = 0
+        anchor, mine = anchors[a], limits[a]
+        ends[:] = 0
         for i in range(m):
-            d = distances_to(X[i], anchors[a])
-            if d < limits[n - 1]:
-                lo = least_above(limits, d)
+            squares[i] = distances_to(X[i], anchor)
+            radius[i] = least_above(mine, squares[i])
+            ends[radius[i] + 1] += 1
+        for lo in range(n):
+            ends[lo + 1] += ends[lo]
+        for i in range(m):
+            order[ends[radius[i]]] = i
+            ends[radius[i]] += 1
+        for at in range(ends[n - 1]):
+            i = order[at]
+            lo, d = radius[i], squares[i]
+            for k in range(K):
+                r = R[i, k]
+                for j in range(w):
+                    inner[lo, k, j] += r * V[i, j]
+            if soft:
                 for k in range(K):
-                    r = R[i, k]
-                    for j in range(p):
-                        sums[a, lo, k, j] += r * X[i, j]
-                    sums[a, lo, k, p] += r
+                    r = d * R[i, k]
+                    for j in range(w):
+                        inner[lo, K + k, j] += r * V[i, j]
+        sums[a] += inner[:, :, : sums.shape[3]]
 
 
 @kernel
-def add_squares(X, R, anchors, limits, sums):
-    """Add R_i (x_i, 1) and R_i (x_i^2, 1) to sums (n_anchors, n_limits, 2, p + 1); R is (m, 1)."""
-    m, p = X.shape
-    n = len(limits)
+def gather_radii(sums, total, limits, mean, l1):
+    """Turn sums by least radius (n_anchors, n_radii, K or 2K, w) into gradients, in place.
+
+    Those of pieces, or of soft ones, are then sums[:, :, :K]; l1 (n_anchors, n_radii, w) is
+    sum_k |gradient - total_k mean|.
+    """
+    n_anchors, n, n_sums, w = sums.shape
+    K = len(total)
+    l1[:] = 0.0
+    for a in range(n_anchors):
+        for lo in range(1, n):
+            for k in range(n_sums):
+                for j in range(w):
+                    sums[a, lo, k, j] += sums[a, lo - 1, k, j]
+        for lo in range(n):
+            for k in range(K):
+                for j in range(w):
+                    if n_sums > K and limits[a, lo] > 0:
+                        sums[a, lo, k, j] -= sums[a, lo, K + k, j] / limits[a, lo]
+                    l1[a, lo, j] += abs(sums[a, lo, k, j] - total[k] * mean[a, lo, j])
+
+
+@kernel
+def add_squares(X, V, share, anchors, limits, sums):
+    """Add share_i v d^s, s < S, and share_i v^2 d^s, s < 2S - 1, of V to sums (.., 3S - 1, w).
+
+    d = |x_i - anchor|^2; S is 1, or 2 for soft pieces.  The rest as above.
+    """
+    n, w = limits.shape[1], sums.shape[3]
+    S = (sums.shape[2] + 1) // 3
     for a in range(len(anchors)):
-        for i in range(m):
-            r = R[i, 0]
-            d = distances_to(X[i], anchors[a])
-            if d < limits[n - 1]:
-                lo = least_above(limits, d)
-                for j in range(p):
-                    x = float(X[i, j])
-                    sums[a, lo, 0, j] += r * x
-                    sums[a, lo, 1, j] += r * x * x
-                sums[a, lo, 0, p] += r
-                sums[a, lo, 1, p] += r
+        anchor, mine = anchors[a], limits[a]
+        for i in range(V.shape[0]):
+            d = distances_to(X[i], anchor)
+            lo = least_above(mine, d)
+            if lo < n:
+                r = share[i]
+                for s in range(2 * S - 1):
+                    for j in range(w):
+                        v = float(V[i, j])
+                        if s < S:
+                            sums[a, lo, s, j] += r * v
+                        sums[a, lo, S + s, j] += r * v * v
+                    r *= d
 
 
 @kernel
-def score_pieces(V, flags, U, work, Z):
-    """Add to Z (m, K) the scores of pieces: of row i, V_i (p,) times the sum of its pieces' U.
+def score_pieces(V, weights, U, work, which, Z):
+    """Add to Z (m, K) the scores of pieces: of row i, V_i (p,) times the weighted sum of U.
 
-    flags (m, q); U (q, p K), the classes' coefficients of a column beside one another; work (p K,).
+    weights (m, q) of the pieces, most of them 0; U (q, p K), the classes' coefficients of a column
+    beside one another; work (p K,) and which (q + 1,) are room.
     """
     K = Z.shape[1]
     for i in range(V.shape[0]):
+        n = list_pieces(weights, i, which)
         work[:] = 0.0
-        for k in range(flags.shape[1]):
-            if flags[i, k]:
-                for j in range(len(work)):
-                    work[j] += U[k, j]
+        for k in range(n):
+            piece, weight = U[which[k]], weights[i, which[k]]
+            for j in range(len(work)):
+                work[j] += weight * piece[j]
         for j in range(V.shape[1]):
             v = V[i, j]
             for c in range(K):
                 Z[i, c] += v * work[j * K + c]
+
+
+@kernel
+def sum_pieces(V, R, weights, work, which, out):
+    """Add to out (q, p K) each row's V_i times R_i (K,), weighted; the rest as above."""
+    K = R.shape[1]
+    for i in range(V.shape[0]):
+        n = list_pieces(weights, i, which)
+        for j in range(V.shape[1]):
+            v = V[i, j]
+            for c in range(K):
+                work[j * K + c] = v * R[i, c]
+        for k in range(n):
+            piece, weight = out[which[k]], weights[i, which[k]]
+            for j in range(len(work)):
+                piece[j] += weight * work[j]
+
+
+@kernel
+def list_pieces(weights, i, which):
+    """Write the pieces that row i is in to `which`, without a branch; how many they are."""
+    n = 0
+    for k in range(weights.shape[1]):
+        which[n] = k
+        n += weights[i, k] > 0
+    return n

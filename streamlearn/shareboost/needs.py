@@ -9,10 +9,12 @@ import numpy as np
 from ..config import get_config
 from ..engine.memory import available_bytes
 from ..engine.plan import Needs, Plan
+from .candidates import OFFERED, OFFERED_PIECES
 from .correction import MEMORY
 from .curvature import NEWTON_SIZE
 from .lookahead import LOOKED_AT
-from .training import MOST_AT_ONCE, OFFERED
+from .pieces import PIECES
+from .training import MOST_AT_ONCE
 
 SCORE_SHARE = 16
 """One state of a scoring read takes at most this part of the budget; else it is cut in blocks."""
@@ -30,6 +32,8 @@ class Size(NamedTuple):
     """Features of one choice, at most."""
     stored: int
     """Columns of the side store a choice takes, at most."""
+    stored_dtype: str
+    """Of these columns."""
     base: int
     """Columns every row keeps in the side store beside these."""
     itemsize: int
@@ -39,21 +43,28 @@ class Size(NamedTuple):
     unit_bytes: int
     """State of a scoring read for one column (for one anchor, of pieces)."""
     n_units: int
+    at_once: int
+    """Most that are selected from one read."""
 
     @property
     def shortlist(self) -> int:
-        return self.stored * max(OFFERED * MOST_AT_ONCE, LOOKED_AT)
+        offered = OFFERED_PIECES if self.base else OFFERED
+        return self.stored * max(offered * self.at_once, LOOKED_AT)
 
     @property
     def side_row_nbytes(self) -> int:
         """Bytes of a row of the side store, complete."""
-        item = 1 if self.base else self.itemsize
+        item = np.dtype(self.stored_dtype).itemsize
         return 16 + (self.n_selected * self.stored + 1) * item + self.base * self.itemsize
 
     @property
     def thin_row_nbytes(self) -> int:
-        """What a read of the side store holds for a row: it, two copies, scores."""
-        return 3 * self.side_row_nbytes + 48 * self.n_classes
+        """What a read of the side store holds for a row: it, two copies, scores.
+
+        Pieces' weights are multiplied by as numbers of the data's size.
+        """
+        weights = self.n_selected * self.itemsize if self.base else 0
+        return 3 * self.side_row_nbytes + weights + 48 * self.n_classes
 
     @property
     def thin_rows(self) -> int:
@@ -79,12 +90,15 @@ def needs_of(size: Size) -> list[Needs]:
     metric = 8 * max(min(K * n, NEWTON_SIZE) ** 2, K * blocks if K * n > NEWTON_SIZE else 0)
     path = 8 * K * n * (1 + size.n_selected // 2)
     gradient = 2 * 8 * (K + 4) * size.n_columns
+    if size.base:  # moments of every candidate's features, scores of a block of anchors
+        features = size.unit_bytes // (8 * K)
+        gradient += 12 * features * size.n_units + 40 * features * block
     thin = size.thin_rows * size.thin_row_nbytes / max(min(size.slice_rows, size.n_rows), 1)
     disk = size.side_row_nbytes + size.shortlist * item + start
     return [
         Needs(
             "score",
-            state_bytes=block * size.unit_bytes + 8 * K,
+            state_bytes=(block + (size.base > 0)) * size.unit_bytes + 8 * K,
             step_bytes_per_row=2 * K * item + 3 * size.row_nbytes * (size.unit_bytes > 8 * K),
             driver_bytes=gradient + path,
             row_state_bytes=start,
@@ -127,13 +141,14 @@ def size_of(model: Any, dataset: Any, n_units: int, unit_bytes: int, kind: str) 
     members = 1
     if kind == "columns" and model.groups is not None:
         members = int(np.unique(np.asarray(model.groups), return_counts=True)[1].max())
-    pieces = kind == "pieces"
+    pieces = kind in PIECES
     return Size(
-        n_columns=n_units if kind in ("columns", "stumps", "pieces") else d * (d - 1) // 2,
+        n_columns=n_units if kind in ("columns", "stumps", *PIECES) else d * (d - 1) // 2,
         n_classes=len(getattr(model, "classes_", (0, 0))),
         n_selected=min(model.n_selected, n_units if kind == "columns" else model.n_selected),
         width=d + 1 if pieces else members,
         stored=1 if pieces else members,
+        stored_dtype="uint8" if kind == "pieces" else dataset.dtype.name,
         base=d if pieces else 0,
         itemsize=item,
         row_nbytes=float(d * item),
@@ -141,4 +156,5 @@ def size_of(model: Any, dataset: Any, n_units: int, unit_bytes: int, kind: str) 
         n_rows=dataset.n_physical_rows,
         unit_bytes=unit_bytes,
         n_units=n_units,
+        at_once=MOST_AT_ONCE if model.columns_per_pass == "auto" else model.columns_per_pass,
     )

@@ -1,7 +1,9 @@
 """The best piece: all anchors and radii scored in one read (section 3.2).
 
-A piece is (x, 1) where |x - anchor| < radius.  A read adds each row's residuals times (x, 1) to the
-least radius around each anchor that holds it; cumulative sums over radii are the gradients of all.
+A piece is (x, 1) where d = |x - anchor|^2 < radius^2.  A read adds each row's residuals times
+(x, 1) to the least radius around each anchor that holds it; cumulative sums over radii are the
+gradients of all.  Those of soft pieces, (1 - d / radius^2) (x, 1), are such sums less the ones of
+d (x, 1) by radius^2.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
 from ..solvers.kmeans import distances, lloyd, plus_plus
 from .candidates import Choice, Pieces
-from .kernels import add_squares, sum_by_radius
+from .kernels import add_squares, gather_radii, sum_by_radius
 from .reading import Reader
 from .scoring import FLAT, Shortlist
 
@@ -24,7 +26,13 @@ SAMPLE_ROWS = 20_000
 LLOYD_READS = 10
 LLOYD_TOL = 1e-3
 INNERMOST, OUTERMOST = 0.02, 1.0
-"""The radii are these quantiles of the distances between sampled rows and anchors, and between."""
+"""An anchor's radii are these quantiles of the sampled rows' distances to it, and between."""
+LANES = 8
+TOGETHER = 8192
+"""Rows summed in their own arithmetic before they are added to float64."""
+ROUNDED = 64
+"""Units of rounding by which a radius is larger than the distance it comes from."""
+PIECES = ("pieces", "soft-pieces")
 _PURPOSE = 0x616E63686F7273
 
 State = dict[str, np.ndarray]
@@ -38,12 +46,15 @@ def make_pieces(
     X = np.asarray(sample.X, np.float64)
     anchors = plus_plus(X, sample.weight, n_anchors, generator)
     anchors, *_ = lloyd(run, source, anchors, max_passes=LLOYD_READS, tol=LLOYD_TOL, name="anchors")
-    squares = np.sort(distances(X[:: max(1, len(X) // 2000)], anchors), axis=None)
+    squares = np.sort(distances(X[:: max(1, len(X) // 2000)], anchors), axis=0)
     shares = np.linspace(INNERMOST, OUTERMOST, n_radii) if n_radii > 1 else np.array([0.5])
-    limits = np.unique(squares[((len(squares) - 1) * shares).astype(np.intp)])
-    # the last holds every row that was sampled: with it a piece is linear in most of the space
-    limits = np.nextafter(limits[limits > 0].astype(source.dtype), source.dtype.type(np.inf))
-    if not len(limits):
+    limits = squares[((len(squares) - 1) * shares).astype(np.intp)].T.astype(source.dtype)
+    # the last holds every row that was sampled: with it a piece is linear in most of the space;
+    # distances here and there differ by rounding
+    limits = np.ascontiguousarray(
+        limits * source.dtype.type(1 + ROUNDED * np.finfo(source.dtype).eps)
+    )
+    if not limits.any():
         raise ValueError(
             "candidates='pieces' found all sampled rows at their anchors: there are no distances "
             "to take radii from; lower n_anchors, or use 'columns'"
@@ -51,37 +62,56 @@ def make_pieces(
     return Pieces(np.ascontiguousarray(anchors.astype(source.dtype)), limits)
 
 
+def sums_of(candidates: str, n_classes: int) -> int:
+    """Sums of a feature in the state of a read: of its residuals, soft: twice; or for moments."""
+    return max(2 * n_classes, 5) if candidates == "soft-pieces" else max(n_classes, 2)
+
+
 def pieces_fold(pieces: Pieces, residual: RowState) -> Fold:
-    """Fold: (anchors, radii, K, p + 1) gradients, and the sum of R."""
+    """Fold: (anchors, radii, K or (soft) 2K, p + 1) gradients by radius, and the sum of R."""
+    n = residual.width * (2 if pieces.soft else 1)
     return Fold(
-        partial(_start, pieces, residual.width), partial(_step, pieces), _merge, rows=(residual,)
+        partial(_start, pieces, n, residual.width), partial(_step, pieces), _merge, rows=(residual,)
     )
 
 
 def moments_fold(pieces: Pieces, total_weight: float) -> Fold:
-    """Fold: (anchors, radii, 2, p + 1) means and mean squares of the features."""
-    return Fold(partial(_start, pieces, 2), partial(_add_moments, pieces, total_weight), _merge)
+    """Fold: (anchors, radii, 2 or (soft) 5, p + 1) sums of (x, 1) and its squares by radius."""
+    n = 5 if pieces.soft else 2
+    return Fold(partial(_start, pieces, n, 1), partial(_add_moments, pieces, total_weight), _merge)
 
 
-def _start(pieces: Pieces, n: int) -> State:
+def _start(pieces: Pieces, n: int, n_total: int) -> State:
     A, p = pieces.anchors.shape
-    return {"G": np.zeros((A, len(pieces.limits), n, p + 1)), "total": np.zeros(n)}
+    return {"G": np.zeros((A, pieces.limits.shape[1], n, p + 1)), "total": np.zeros(n_total)}
 
 
 def _step(pieces: Pieces, state: State, chunk: Chunk) -> State:
-    R = chunk.state["residual"].astype(np.float64)
-    X = np.ascontiguousarray(chunk.X)
-    sum_by_radius(X, R, pieces.anchors, pieces.limits, state["G"])
-    state["total"] += R.sum(axis=0)
+    X, R = np.ascontiguousarray(chunk.X), np.ascontiguousarray(chunk.state["residual"])
+    V = _with_one(X, np.result_type(X, R))
+    inner = np.empty((*state["G"].shape[1:3], V.shape[1]), V.dtype)
+    for a in range(0, len(X), TOGETHER):
+        some = slice(a, a + TOGETHER)
+        sum_by_radius(X[some], V[some], R[some], pieces.anchors, pieces.limits, inner, state["G"])
+    state["total"] += R.sum(axis=0, dtype=np.float64)
     return state
 
 
+def _with_one(X: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """(x, 1, 0, ...): as wide as whole vectors of the processor are."""
+    m, p = X.shape
+    V = np.zeros((m, -(-(p + 1) // LANES) * LANES), dtype)
+    V[:, :p] = X
+    V[:, p] = 1
+    return V
+
+
 def _add_moments(pieces: Pieces, total_weight: float, state: State, chunk: Chunk) -> State:
-    share = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-    R = (share / total_weight)[:, None]
+    share = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight.astype(np.float64)
+    share = share / total_weight
     X = np.ascontiguousarray(chunk.X)
-    add_squares(X, R, pieces.anchors, pieces.limits, state["G"])
-    state["total"] += R.sum()
+    add_squares(X, _with_one(X, X.dtype), share, pieces.anchors, pieces.limits, state["G"])
+    state["total"] += share.sum()
     return state
 
 
@@ -116,7 +146,7 @@ class PieceSearch:
 
     @property
     def n_open(self) -> int:
-        return len(self._pieces.anchors) * len(self._pieces.limits) - len(self._closed)
+        return self._pieces.limits.size - len(self._closed)
 
     def state(self) -> dict[str, Any]:
         return {"closed": sorted(self._closed), "moments": self._moments}
@@ -141,12 +171,12 @@ class PieceSearch:
         rows: list[Any] = []
         largest = 0.0
         for a in range(0, len(self._pieces.anchors), self._block):
-            part = self._pieces._replace(anchors=self._pieces.anchors[a : a + self._block])
+            part = self._part(a)
             sums = self._read(pieces_fold(part, self._residual), None, "pieces")
-            G = np.cumsum(sums["G"], axis=1)
+            G, total = sums["G"], sums["total"]
             mean, variance = (part_of[a : a + self._block] for part_of in self._moments)
-            G -= sums["total"][:, None] * mean[:, :, None, :]
-            l1 = np.abs(G).sum(axis=2)
+            l1 = np.empty(mean.shape)
+            gather_radii(G, total, part.limits.astype(np.float64), mean, l1)
             usable = variance > 0
             l1 *= usable
             spread = np.where(usable, variance, 1.0) + self._bound
@@ -160,7 +190,8 @@ class PieceSearch:
                 if score[i, r] > 0:
                     gain = l1[i, r] ** 2 / (2 * spread[i, r])
                     j = int(gain.argmax())
-                    u = -l1[i, r, j] / spread[i, r, j] * np.sign(G[i, r, :, j])
+                    slope = G[i, r, : len(total), j] - total * mean[i, r, j]
+                    u = -l1[i, r, j] / spread[i, r, j] * np.sign(slope)
                     step = (j, u, float(mean[i, r, j]))
                     rows.append((-float(score[i, r]), (a + i, r), float(gain[j]), step))
             rows.sort(key=lambda row: row[:2])
@@ -173,15 +204,25 @@ class PieceSearch:
             largest,
         )
 
+    def _part(self, first: int) -> Pieces:
+        """A block of anchors."""
+        cut = slice(first, first + self._block)
+        return self._pieces._replace(
+            anchors=self._pieces.anchors[cut], limits=self._pieces.limits[cut]
+        )
+
     def _read_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(anchors, radii, p + 1) mean and variance of every feature; float32: they only scale."""
         means, variances = [], []
         for a in range(0, len(self._pieces.anchors), self._block):
-            part = self._pieces._replace(anchors=self._pieces.anchors[a : a + self._block])
-            G = np.cumsum(
-                self._read(moments_fold(part, self._total_weight), None, "moments")["G"], axis=1
-            )
+            part = self._part(a)
+            G = self._read(moments_fold(part, self._total_weight), None, "moments")["G"]
+            np.cumsum(G, axis=1, out=G)
             mean, square = G[:, :, 0], G[:, :, 1]
+            if part.soft:  # E w x and E w^2 x^2, w = 1 - d / limit
+                limit = np.where(part.limits > 0, part.limits, 1).astype(np.float64)[:, :, None]
+                mean = mean - G[:, :, 1] / limit
+                square = G[:, :, 2] - 2 * G[:, :, 3] / limit + G[:, :, 4] / limit**2
             variance = square - mean**2
             variance[variance <= FLAT * square] = 0.0
             means.append(mean)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .candidates import Kind, Products, Stumps
 from .objective import Penalty
-from .pieces import PieceSearch, make_pieces
+from .pieces import PIECES, PieceSearch, make_pieces
 from .products import pair_of, product_gradient, product_moments
 from .reading import Reader
 from .scoring import FLAT, ListSearch, column_gradient, column_of, group_kind, residual_state
@@ -34,10 +34,10 @@ def make_search(
     if model.candidates == "stumps":
         edges = first_edges(summary, dataset.dtype)
         return Stumps(), StumpSearch(read, edges, state, dataset.dtype, block=block, **how)
-    if model.candidates == "pieces":
+    if model.candidates in PIECES:
         pieces = make_pieces(
             run, dataset, sample, model.n_anchors, model.n_radii, model.random_state
-        )
+        )._replace(soft=model.candidates == "soft-pieces")
         total = float(summary.total_weight)
         return pieces, PieceSearch(read, pieces, state, total, block=block, **how)
     how["n_classes"] = K

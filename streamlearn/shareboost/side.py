@@ -109,13 +109,12 @@ class Side:
 
     def _load(self) -> None:
         ones = 0 if self.layout.n_base else 1
-        dtype = np.uint8 if self.layout.n_base else np.dtype(self.layout.dtype)
         self._kept = []
         fixed = [s for s in self.layout.states if s.name in (TARGET.name, BASE)]
         files = [self._run.row_state(state.name) for state in fixed]
         with RowAccess(()) as access:
             for ref in self.source.refs():
-                kept = np.empty((ref.n_rows, ones + self._capacity), dtype, order="F")
+                kept = np.empty((ref.n_rows, ones + self._capacity), self.layout.stored, order="F")
                 kept[:, :ones] = 1
                 state = {f.name: access.read_span(f, ref.start, ref.stop) for f in files}
                 state[KEPT] = kept

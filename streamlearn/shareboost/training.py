@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..passes.fold import RowState
-from .candidates import Choice, Kind, Pieces, stored_width
+from .candidates import Choice, Kind, Pieces, likeness, stored_width
 from .correction import Solved, correct
 from .curvature import choose_metric
 from .design import BASE
@@ -28,8 +28,6 @@ from .scoring import Shortlist
 from .side import Side
 
 MOST_AT_ONCE = 8
-OFFERED = 3
-"""Candidates fetched for each that is selected, when several are: some will be much alike."""
 PRECISION = 0.01
 """A correction stops when a step promises less than this share of what the round gained."""
 FINAL = 0.1
@@ -98,7 +96,7 @@ class Training:
             offered = (
                 max(n, 1)
                 if self._takes_first(n)
-                else min(max(OFFERED * n, LOOKED_AT), self._search.n_open)
+                else min(max(likeness(self._kind)[0] * n, LOOKED_AT), self._search.n_open)
             )
             best = self._search.search(offered)
             self._note(best)
@@ -141,7 +139,7 @@ class Training:
         """Which of the shortlist; their features go to the side store."""
         kind = self._kind
         widths = [stored_width(kind, choice) for choice in best.choices]
-        dtype = "uint8" if isinstance(kind, Pieces) else self._side.layout.dtype
+        dtype = self._side.layout.stored
         needed = kind.needed(best.choices)
         takes_first = self._takes_first(n)
         name = f"selected-{self._n_rounds}" if takes_first else f"shortlist-{sum(widths)}"
@@ -161,7 +159,9 @@ class Training:
             values = values_ahead(self._side, self.theta, self._penalty, state, best)
             order = np.argsort(values, kind="stable").tolist()
         if max(widths) == 1:
-            order = [order[i] for i in unlike(correlations[np.ix_(order, order)], n)]
+            order = [
+                order[i] for i in unlike(correlations[np.ix_(order, order)], n, likeness(kind)[1])
+            ]
         chosen = order[:n]
         first = np.concatenate([[0], np.cumsum(widths)])
         columns = [j for i in chosen for j in range(first[i], first[i + 1])]

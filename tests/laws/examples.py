@@ -283,11 +283,11 @@ def shareboost_folds():
 
     rng = np.random.default_rng(0)
     side = RowState("selected-1", "float64", 4, False)
-    layout = Layout((TARGET, side), (("selected-1", 0), ("selected-1", 2)), 0, "float64")
+    layout = Layout((TARGET, side), (("selected-1", 0), ("selected-1", 2)), 0, "float64", "float64")
     theta = rng.standard_normal((3, 3))
     residual = scoring.residual_state("float64", 3)
     around = candidates.Pieces(
-        rng.standard_normal((4, P)).astype(np.float32), np.array([1.0, 3.0, 8.0], np.float32)
+        rng.standard_normal((4, P)).astype(np.float32), np.tile(np.float32([1.0, 3.0, 8.0]), (4, 1))
     )
     bins = stumps.make_bins(range(P), [np.linspace(-1, 1, j + 1) for j in range(P)], np.float32)
     newton, blocks = (curvature.Metric(kind, ((0, 3),), 1) for kind in ("newton", "blocks"))
@@ -307,6 +307,8 @@ def shareboost_folds():
         of + "stumps.counts_fold": stumps.counts_fold(bins, residual),
         of + "pieces.pieces_fold": pieces.pieces_fold(around, residual),
         of + "pieces.moments_fold": pieces.moments_fold(around, 600.0),
+        of + "pieces.pieces_fold:soft": pieces.pieces_fold(around._replace(soft=True), residual),
+        of + "pieces.moments_fold:soft": pieces.moments_fold(around._replace(soft=True), 600.0),
         of + "path.path_fold": path_fold(candidates.Columns(), [0, 4], [point]),
         of + "fetching.start_fold": fetching.start_fold(rng.standard_normal((3, 3)), 600.0, "f8"),
         of + "fetching.fetch_fold": fetching.fetch_fold(
@@ -391,6 +393,7 @@ ROW_STATE = (
     "pursuit.boost_reads.boost_fold",
     *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
+    "shareboost.pieces.pieces_fold:soft",
     *(f"shareboost.fetching.{name}_fold" for name in ("residual", "without")),
     "shareboost.lookahead.lookahead_fold",
     "shareboost.curvature.evaluation_fold",
@@ -402,7 +405,9 @@ DENSE = (
     *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
     "shareboost.products.product_moments_fold",
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
+    "shareboost.pieces.pieces_fold:soft",
     *("shareboost.pieces.moments_fold", "shareboost.path.path_fold"),
+    "shareboost.pieces.moments_fold:soft",
     *("shareboost.fetching.fetch_fold", "shareboost.fetching.base_fold"),
 )
 """Folds of families that refuse sparse rows."""

@@ -28,6 +28,7 @@ def test_scikit_learn_checks(estimator, check):
         {"candidates": "products"},
         {"candidates": "stumps"},
         {"candidates": "pieces", "n_anchors": 6, "n_radii": 3, "ridge": 1e-3},
+        {"candidates": "soft-pieces", "n_anchors": 6, "n_radii": 3, "ridge": 1e-3},
         {"groups": np.arange(12) // 3},
         {"columns_per_pass": 3},
     ],
@@ -206,16 +207,29 @@ def test_products_are_the_explicit_products():
     )
 
 
-def test_pieces_are_the_explicit_groups():
+@pytest.mark.parametrize("candidates", ["pieces", "soft-pieces"])
+def test_pieces_are_the_explicit_groups(monkeypatch, candidates):
     from streamlearn.shareboost.candidates import spread_pieces
 
+    # corrections by blocks and by Newton's method stop at different places: let both go on
+    monkeypatch.setattr("streamlearn.shareboost.training.PRECISION", 1e-7)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 2)) * [1.0, 2.0]
     y = (np.floor(X[:, 0]) % 2).astype(int) + (X[:, 1] > 0)
     how = dict(ridge=1e-3, columns_per_pass=1, tol=1e-9)
-    fly = sl.ShareBoostClassifier(3, candidates="pieces", n_anchors=5, n_radii=3, **how).fit(X, y)
+    fly = sl.ShareBoostClassifier(3, candidates=candidates, n_anchors=5, n_radii=3, **how).fit(X, y)
     kind = fly._kind
-    every = [(a, r) for a in range(len(kind.anchors)) for r in range(len(kind.limits))]
+    every = [(a, r) for a in range(len(kind.anchors)) for r in range(3)]
+    squares = ((X[:, None] - kind.anchors) ** 2).sum(axis=2)[:, :, None]
+    weights = (squares < kind.limits).astype(float)
+    if candidates == "soft-pieces":
+        weights *= 1 - squares / kind.limits
+    np.testing.assert_allclose(
+        kind.values(X, [0, 1], every), weights.reshape(len(X), -1), atol=1e-12
+    )
+    # each anchor has radii of its own, the last around all rows
+    assert (np.diff(kind.limits) > 0).all()
+    assert weights[:, :, -1].astype(bool).all()
     made = spread_pieces(X, kind.values(X, [0, 1], every))
     groups = np.repeat(np.arange(len(every)), 3)
     explicit = sl.ShareBoostClassifier(3, groups=groups, **how).fit(made, y)
@@ -236,7 +250,12 @@ def test_lookahead_takes_the_best_single_step():
 
 
 @pytest.mark.parametrize(
-    "kw", [{}, {"candidates": "pieces", "n_anchors": 5, "n_radii": 3, "ridge": 1e-4}]
+    "kw",
+    [
+        {},
+        {"candidates": "pieces", "n_anchors": 5, "n_radii": 3, "ridge": 1e-4},
+        {"candidates": "soft-pieces", "n_anchors": 5, "n_radii": 3, "ridge": 1e-4},
+    ],
 )
 def test_the_side_store_gives_the_same_bits_from_disk(monkeypatch, kw):
     X, y, _ = planted(3000, 10, columns=(1, 4))
@@ -252,7 +271,7 @@ def test_the_side_store_gives_the_same_bits_from_disk(monkeypatch, kw):
     assert disk.n_passes_ > memory.n_passes_
 
 
-@pytest.mark.parametrize("candidates", ["columns", "products", "stumps", "pieces"])
+@pytest.mark.parametrize("candidates", ["columns", "products", "stumps", "pieces", "soft-pieces"])
 def test_blocks_of_columns_give_the_same_model(monkeypatch, candidates):
     X, y, _ = planted(400, 9, columns=(1, 4))
     how = dict(n_selected=3, candidates=candidates, n_anchors=6, n_radii=3, ridge=1e-3)

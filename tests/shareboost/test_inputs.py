@@ -91,7 +91,7 @@ def test_groups_are_selected_whole():
     np.testing.assert_array_equal(model.get_support(), np.arange(9) // 3 == 1)
 
 
-@pytest.mark.parametrize("candidates", ["columns", "products", "stumps", "pieces"])
+@pytest.mark.parametrize("candidates", ["columns", "products", "stumps", "pieces", "soft-pieces"])
 def test_transform_gives_a_dataset_for_what_lies_on_disk(tmp_path, candidates):
     X, y, _ = planted(300, 5, columns=(1, 4))
     frame = pd.DataFrame(X, columns=list("abcde")).assign(y=y)

@@ -5,7 +5,7 @@ from shareboost_kit import loss_of, optimum
 
 from streamlearn.shareboost.candidates import spread_pieces
 from streamlearn.shareboost.design import Dense, Pieces
-from streamlearn.shareboost.kernels import score_pieces
+from streamlearn.shareboost.kernels import score_pieces, sum_pieces
 from streamlearn.shareboost.objective import Penalty, best_intercept, margin_softmax, residual
 
 CODES = np.array([0, 2, 1, 1, 0, 2, 2])
@@ -108,17 +108,39 @@ def test_pieces_are_their_columns_times_flags(dtype):
     close = {"atol": 1e-4 if dtype == np.float32 else 1e-12}
     np.testing.assert_allclose(pieces.forward(theta), dense.forward(theta), **close)
     np.testing.assert_allclose(pieces.backward(R), dense.backward(R), **close)
-    h = rng.random(m)
-    a, b = 1 + (p + 1), 1 + 2 * (p + 1)
-    np.testing.assert_allclose(pieces.gram(h, h > 0, a, b), dense.gram(h, h > 0, a, b), **close)
+    H = rng.random((m, K))
+    for a, b in ((0, 1), (1 + (p + 1), 1 + 2 * (p + 1))):
+        A = np.column_stack([np.ones(m), spread_pieces(base.astype(float), flags)])[:, a:b]
+        for heavy in (H > 0, H > 0.5, H > 1):
+            exact = np.array([(A * h[:, None]).T @ A for h in np.where(heavy, H, 0).T])
+            light = [np.diag(h @ A**2) for h in np.where(heavy, 0, H).T]
+            for design in (pieces, dense):
+                grams = np.ones((K, b - a, b - a))  # in place, added
+                design.add_gram(H, heavy, a, b, grams)
+                np.testing.assert_allclose(grams, 1 + exact + light, **close)
 
 
-@pytest.mark.parametrize("function", [score_pieces, getattr(score_pieces, "py_func", score_pieces)])
+def either(function):
+    return pytest.mark.parametrize("function", [function, getattr(function, "py_func", function)])
+
+
+@either(score_pieces)
 def test_scores_of_pieces_compiled_and_not(function):
     rng = np.random.default_rng(1)
     V, U = rng.standard_normal((7, 2)), rng.standard_normal((3, 2 * 4))
     flags = (rng.random((7, 3)) < 0.5).astype(np.uint8)
     Z = np.ones((7, 4))
-    function(V, flags, U, np.empty(8), Z)
+    function(V, flags, U, np.empty(8), np.empty(4, np.intp), Z)
     expected = 1 + np.einsum("ij,ik,kjc->ic", V, flags, U.reshape(3, 2, 4))
     np.testing.assert_allclose(Z, expected, atol=1e-13)
+
+
+@either(sum_pieces)
+def test_sums_of_pieces_compiled_and_not(function):
+    rng = np.random.default_rng(1)
+    V, R = rng.standard_normal((7, 2)), rng.standard_normal((7, 4))
+    flags = (rng.random((7, 3)) < 0.5).astype(np.uint8)
+    out = np.ones((3, 2 * 4))
+    function(V, R, flags, np.empty(8), np.empty(4, np.intp), out)
+    expected = 1 + np.einsum("ij,ic,ik->kjc", V, R, flags).reshape(3, -1)
+    np.testing.assert_allclose(out, expected, atol=1e-13)

@@ -15,6 +15,7 @@ import streamlearn as sl
         {"candidates": "products"},
         {"candidates": "stumps"},
         {"candidates": "pieces", "n_anchors": 6, "n_radii": 3},
+        {"candidates": "soft-pieces", "n_anchors": 6, "n_radii": 3},
         {"rule": "lookahead", "mixed_norm": 1e-3},
         {"groups": np.arange(9) // 3},
     ],
