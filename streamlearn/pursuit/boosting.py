@@ -16,7 +16,7 @@ from .boost_reads import (
     Learner,
     _pull,
     add_learner,
-    cost_of_bins,
+    gain_of_bins,
     half_of,
 )
 from .columns import Columns, bounds, dense_block, project, unit
@@ -24,8 +24,10 @@ from .histograms import (
     FLOOR,
     LEVEL,
     blurred,
+    charge_of_bins,
     fit_logistic,
     learner,
+    noise_of,
     significance,
     slopes,
     smoothed,
@@ -222,7 +224,9 @@ class _SampleMargin:
         for k, m in enumerate(live.tolist()):
             t = project(self.X, columns, unit(columns, m))
             add_bins(t, *bounds(columns, m), pair, none, sums[k : k + 1])
-        best = int(cost_of_bins(sums).argmin())
+        squares = np.bincount(self.plus, v**2 / np.where(self.w > 0, self.w, 1.0), 2)
+        noise = float(noise_of(pair, squares).sum())
+        best = int((charge_of_bins(sums, noise) - gain_of_bins(sums)).argmin())
         m = live[best]
         h = smoothed(sums[best].T)
         start = Trial(unit(columns, m), *bounds(columns, m), slopes(h[0], h[1]).ravel())

@@ -11,6 +11,8 @@ SMOOTHING = 1e-2
 """Of a histogram's mass, spread over all its bins."""
 FLOOR = 1e-10
 """Least mass of a bin of a histogram that is not smoothed."""
+CHARGE = 2.0
+"""Of a bin, in units of what it gains from noise: once for the noise, once for new rows' loss."""
 LEVEL = 0.005
 """Of the test on the rows that the search has not seen."""
 
@@ -43,6 +45,25 @@ def divergence(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         np.where(h > 0, h * np.log(np.where(h > 0, h, 1.0) / safe), 0.0) for h in (plus, minus)
     ]
     return np.maximum((terms[0] + terms[1]).sum(-1), 0.0)
+
+
+def noise_of(sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """(2,) by class: sum of squares of the rows' weights, of mass 1; of even ones, 1 / rows."""
+    totals = sums.sum(0)
+    return squares / np.where(totals > 0, totals, 1.0) ** 2
+
+
+def charge_of_bins(sums: np.ndarray, noise: float) -> np.ndarray:
+    """(k,) what a divergence must exceed to be found on new rows too; sums (k, B, 2).
+
+    Equal classes differ by noise / 4 a bin but one, as 4 SJS / noise is of chi-squared with B - 1
+    degrees of freedom; and a learner of new rows loses as much again (as in Akaike 1974).  A bin
+    of less than a row counts by its mass.  Without it, columns of few values and a weak signal lose to noise
+    that fills all bins.
+    """
+    totals = sums.sum(-2, keepdims=True)
+    mass = (sums / np.where(totals > 0, totals, 1.0)).mean(-1)
+    return CHARGE * (np.minimum(0.25 * noise, mass).sum(-1) - 0.25 * noise)
 
 
 def slopes(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
