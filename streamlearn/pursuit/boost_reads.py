@@ -59,6 +59,8 @@ class BoostAsk(NamedTuple):
     tau: float
     penalty: str
     n_bins: int
+    charged: bool
+    """For the bins that a projection fills."""
     screens: bool
     share: float
     """Of the rows, for tables."""
@@ -81,7 +83,7 @@ class BoostAnswer(NamedTuple):
     """What a read told one model."""
 
     costs: np.ndarray
-    """-SJS of each trial on the searched half."""
+    """-SJS of each trial on the searched half, and its charge for bins."""
     scale: float
     strength: Strength
     measured: list[Divided]
@@ -257,14 +259,15 @@ def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswe
     strength, moves = ask.strength, ()
     if ask.trials:
         noise = noise_of(searched[0], sums["squares"][0])
+        charged = float(noise.sum()) if ask.charged else 0.0
         gain = gain_of_bins(searched)
-        costs = charge_of_bins(searched, noise.sum()) - gain
+        costs = charge_of_bins(searched, charged) - gain
         if strength is None:
             rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
             weight = float(gain[0]) / ask.tau
             strength = make_strength(weight, rows, len(columns.live), float(noise.sum()) / 4)
         cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], 1.0)
-        cost_of = partial(score_bins, ask.n_bins, float(noise.sum()) / ask.share)
+        cost_of = partial(score_bins, ask.n_bins, charged / ask.share)
         moves = score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty)
     measured = [Divided(part, sums["squares"]) for part in sums["sums"]]
     return BoostAnswer(
@@ -287,7 +290,10 @@ def gain_of_bins(sums: np.ndarray) -> np.ndarray:
 def score_bins(
     n_bins: int, noise: float, cells: Cells, shifts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cost, range and slopes by bin of steps along one column, from its table."""
+    """Cost, range and slopes by bin of steps along one column, from its table.
+
+    `noise` is that of the table's rows: fewer rows make more of it.
+    """
     low, high = ranges(cells, shifts)
     sums = np.zeros((len(shifts), n_bins, 2))
     bins_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, sums)

@@ -189,6 +189,7 @@ class _Asking:
             tau,
             settings.penalty,
             settings.n_bins,
+            settings.smooth,
             screens,
             settings.share,
             offset,
@@ -224,8 +225,10 @@ class _SampleMargin:
         for k, m in enumerate(live.tolist()):
             t = project(self.X, columns, unit(columns, m))
             add_bins(t, *bounds(columns, m), pair, none, sums[k : k + 1])
-        squares = np.bincount(self.plus, v**2 / np.where(self.w > 0, self.w, 1.0), 2)
-        noise = float(noise_of(pair, squares).sum())
+        noise = 0.0
+        if settings.smooth:
+            squares = np.bincount(self.plus, v**2 / np.where(self.w > 0, self.w, 1.0), 2)
+            noise = float(noise_of(pair, squares).sum())
         best = int((charge_of_bins(sums, noise) - gain_of_bins(sums)).argmin())
         m = live[best]
         h = smoothed(sums[best].T)

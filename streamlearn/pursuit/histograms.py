@@ -12,7 +12,7 @@ SMOOTHING = 1e-2
 FLOOR = 1e-10
 """Least mass of a bin of a histogram that is not smoothed."""
 CHARGE = 2.0
-"""Of a bin, in units of what it gains from noise: once for the noise, once for new rows' loss."""
+"""What a bin costs, in units of what noise alone gains by it."""
 LEVEL = 0.005
 """Of the test on the rows that the search has not seen."""
 
@@ -57,9 +57,9 @@ def charge_of_bins(sums: np.ndarray, noise: float) -> np.ndarray:
     """(k,) what a divergence must exceed to be found on new rows too; sums (k, B, 2).
 
     Equal classes differ by noise / 4 a bin but one, as 4 SJS / noise is of chi-squared with B - 1
-    degrees of freedom; and a learner of new rows loses as much again (as in Akaike 1974).  A bin
-    of less than a row counts by its mass.  Without it, columns of few values and a weak signal lose to noise
-    that fills all bins.
+    degrees of freedom, and a learner loses as much again on new rows (as in Akaike 1974).  A bin
+    lighter than a row is charged by its mass.  Without a charge, columns of noise, which fill all
+    bins, hide those of few values.
     """
     totals = sums.sum(-2, keepdims=True)
     mass = (sums / np.where(totals > 0, totals, 1.0)).mean(-1)
