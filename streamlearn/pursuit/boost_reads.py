@@ -255,7 +255,7 @@ def _finish(
 
 def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswer:
     searched = sums["sums"][:, 0]
-    gain, costs = np.zeros(0), np.zeros(0)
+    gain = costs = np.zeros(0)
     strength, moves = ask.strength, ()
     if ask.trials:
         noise = noise_of(searched[0], sums["squares"][0])

@@ -22,6 +22,7 @@ from .boost_reads import (
 from .columns import Columns, bounds, dense_block, project, unit
 from .histograms import (
     FLOOR,
+    LATER,
     LEVEL,
     blurred,
     charge_of_bins,
@@ -132,7 +133,7 @@ def boost(
             minus, plus = blurred(smoothed(sums[0].T))
             p = significance(sums[1], found.measured.squares[1], learner(plus, minus))
             record["p_value"] = p
-            if p > LEVEL:
+            if p > (LATER if learners else LEVEL):
                 misses += 1
                 if misses == MISSES:
                     converged = True

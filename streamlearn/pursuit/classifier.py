@@ -57,8 +57,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         without the charge for bins.
     stop : {"significance", None}, default="significance"
         Each round searches on half of the rows and tests the learner of that half on the other, at
-        0.5 %; four misses in a row end the fit.  None: all rows are searched on, and `n_learners`
-        are made.
+        0.5 %, and at 20 % once there is a learner; four misses in a row end the fit.  None: all
+        rows are searched on, and `n_learners` are made.
     penalty : {"scale-free", "paper"}, default="scale-free"
         "paper": ||alpha||_1 as printed.
     standardize : bool, default=True

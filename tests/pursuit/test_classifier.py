@@ -160,6 +160,20 @@ def test_a_column_of_two_values_stands_its_ground_against_noise(smooth):
     assert (model.directions_[0][0].nonzero()[0].tolist() == [7]) == smooth
 
 
+def test_the_first_learner_is_tested_at_half_a_percent_and_others_at_a_fifth():
+    X, y = circle(3)
+    model = JensenShannonBoostClassifier().fit(X, y)
+    records = [record for record in model.history_ if "p_value" in record]
+    before, seen = 0, []
+    for record in records:
+        level = 0.2 if before else 0.005
+        assert (record["learners"] > before) == (record["p_value"] <= level)
+        seen.append(record["p_value"])
+        before = record["learners"]
+    assert (np.array(seen[-4:]) > 0.2).all()
+    assert any(0.005 < p <= 0.2 for p in seen)
+
+
 def test_smoothing_keeps_the_mass():
     h = smoothed(np.array([[0.0, 3.0, 1.0], [0.0, 0.0, 0.0]]))
     np.testing.assert_allclose(h.sum(1), 1)
