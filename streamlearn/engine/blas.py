@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 _LOCK = threading.Lock()
@@ -21,9 +23,8 @@ def one_blas_thread() -> Iterator[None]:
         if _HOLDERS == 1:
             # A library loaded later would not be held; scipy brings a BLAS of its own.
             import scipy.linalg  # noqa: F401
-            from threadpoolctl import threadpool_limits
 
-            _LIMITS = threadpool_limits(1, user_api="blas")
+            _LIMITS = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
     try:
         yield
     finally:
@@ -32,3 +33,11 @@ def one_blas_thread() -> Iterator[None]:
             if _HOLDERS == 0:
                 _LIMITS.restore_original_limits()
                 _LIMITS = None
+
+
+@lru_cache(1)
+def _libraries(n_modules: int) -> Any:
+    """The BLAS libraries, looked for anew only once more modules are loaded: it takes 2 ms."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

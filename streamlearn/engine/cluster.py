@@ -39,6 +39,8 @@ class Cluster:
         self._lanes_in_flight = lanes_in_flight
         self._shared: set[str] = set()
         self._n_slots, self.n_ahead, self._counted = 1, 1, 0.0
+        self._homes: list[str] = []
+        self._first_homes: list[str] = []
         self._deserted: float | None = None
         with self._reaching():
             try:
@@ -58,8 +60,14 @@ class Cluster:
         """Lanes that the workers of this moment may run; 1 if there are none for a while."""
         if time.monotonic() >= self._counted + _COUNTED_S:
             with self._reaching():
-                threads = self.client.nthreads().values()
-            self._n_slots = max(1, sum(min(n, self._lanes_in_flight) for n in threads))
+                threads = self.client.nthreads()
+            self._homes = [
+                address
+                for lane in range(self._lanes_in_flight)
+                for address, n in threads.items()
+                if lane < n
+            ]
+            self._n_slots = max(1, len(self._homes))
             self.n_ahead = max(1, len(threads))
             self._counted = time.monotonic()
             if threads:
@@ -70,12 +78,25 @@ class Cluster:
         # the dashboard shows a key up to the first word after a dash that is no letters: no dashes,
         # so that it tells pass 3 from pass 4
         key = f"{name.replace('-', '_')}-{secrets.token_hex(8)}"
+        more: dict[str, Any] = {"key": key, "retries": 2, "pure": False}
+        if self._first_homes:
+            more |= {"workers": [self._first_homes.pop(0)], "allow_other_workers": True}
         with self._reaching():
-            return self.client.submit(function, *args, key=key, retries=2, pure=False)
+            return self.client.submit(function, *args, **more)
 
     def compute(self, delayed: Any) -> Any:
         with self._reaching():
             return self.client.compute(delayed, retries=2)
+
+    def share_widely(self, value: Any) -> Any:
+        """`share`; and the next tasks go to one free place each.
+
+        Where the value lies they would all queue, until dask looks for idle workers: 0.15 s a read.
+        """
+        self._first_homes = []
+        shared, n = self.share(value), self.n_slots
+        self._first_homes = self._homes[:n]
+        return shared
 
     def share(self, value: Any) -> Any:
         """A task whose result is `value`: sent once, handed from worker to worker."""
@@ -96,6 +117,9 @@ class Cluster:
             with self._reaching(), contextlib.suppress(TimeoutError), self.client.as_current():
                 return list(wait(futures, timeout=_LOOK_S, return_when="FIRST_COMPLETED").done)
             self._require_workers()
+
+    def failed(self, future: Any) -> bool:
+        return bool(future.status != "finished")  # known here; to ask for the exception is a trip
 
     def _require_workers(self) -> None:
         """Nothing ended for a while: give up if there has been nobody to do it for long."""

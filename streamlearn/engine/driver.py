@@ -55,11 +55,11 @@ def fold_lanes(
         Called whenever a task ends; raises to give the read up.
     """
     tree = MergeTree(len(lanes))
-    shared = engine.share(job)
     depth = ceil(log2(max(len(lanes), 2))) + 1
     done = {lane for node in finished for lane in tree.lanes_below(node)}
     queue = deque(lane for lane in range(len(lanes)) if lane not in done)
     nodes = {tree.lift(node): engine.share(state) for node, state in finished.items()}
+    shared = engine.share_widely(job)
     running: dict[Any, Node] = {}
 
     def merge_ready() -> None:
@@ -81,7 +81,7 @@ def fold_lanes(
                 args = (shared, lanes[lane], None, engine.stop)
                 running[engine.submit(job.name, fold_lane, *args)] = (0, lane)
             ended = engine.wait(list(running))
-            failed = [future for future in ended if future.exception() is not None]
+            failed = [future for future in ended if engine.failed(future)]
             good = [future for future in ended if future not in failed]
             n_lanes = sum(running[future][0] == 0 for future in good)
             nodes.update((tree.lift(running.pop(future)), future) for future in good)

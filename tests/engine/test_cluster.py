@@ -37,3 +37,34 @@ def test_all_workers_leave(monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE_S", -1.0)
     with pytest.raises(ClusterError, match="has had no workers for .*run the same line again"):
         engine._require_workers()
+
+
+class Submitting:
+    """A client of workers with 1 and 3 threads that notes where tasks are to go."""
+
+    scheduler = SimpleNamespace(address="tcp://somewhere:1")
+
+    def __init__(self):
+        self.asked = []
+
+    def wait_for_workers(self, n, timeout):
+        pass
+
+    def nthreads(self):
+        return {"a": 1, "b": 3}
+
+    def submit(self, function, *args, key, workers=None, allow_other_workers=False, **more):
+        assert allow_other_workers == (workers is not None)  # a dead worker's task goes elsewhere
+        self.asked.append((key.partition("-")[0], workers))
+
+
+def test_the_first_tasks_of_a_read_go_to_every_free_place():
+    client = Submitting()
+    engine = Cluster(client, 2)
+    engine.share_widely(0)
+    assert engine.n_slots == 3
+    for _ in range(5):
+        engine.submit("lane", abs, 1)
+    anywhere = [("lane", None)] * 2
+    places = [("lane", ["a"]), ("lane", ["b"]), ("lane", ["b"])]
+    assert client.asked == [("share", None), *places, *anywhere]

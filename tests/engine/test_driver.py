@@ -19,6 +19,11 @@ class OneAtATime:
     def share(self, value):
         return value
 
+    share_widely = share
+
+    def failed(self, future):
+        return future.exception() is not None
+
     def submit(self, name, function, *args):
         future = cf.Future()
         self.waiting.append((future, function, args))
