@@ -20,19 +20,23 @@ def run(report, *, what, **options):
 
 
 def fits(report, *, task, estimator, parameters, processes, budget, **options):
-    """One fit; ``processes=0``: on one thread of this process."""
+    """One fit; ``processes=0``: on one thread of this process.
+
+    With workers this process is as it comes: between reads it computes on all its threads.
+    """
     import dask
 
     import streamlearn as sl
 
     report["reads"] = time_reads()
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set(num_workers=1))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")  # few passes: the criterion is not what is measured
         stack.enter_context(sl.config_context(memory_budget=budget))
         if processes:
             stack.enter_context(workers(processes)).run(warm_worker)
+        else:
+            stack.enter_context(dask.config.set(num_workers=1))
         model = getattr(sl, estimator)(**parameters)
         dataset = sl.open_dataset(task["train"], target=task["target"])
         start = time.perf_counter()

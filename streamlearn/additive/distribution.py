@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..numeric.means import Spread, mean_sizes
-from .kernels_bars import add_to_bars
+from ..numeric.means import Pieces, Spread, mean_sizes
+from .kernels_bars import bars_of_columns
 
 N_BARS = 32
 """Bars of the density of a column that is drawn as a line."""
@@ -25,28 +25,30 @@ class Density(NamedTuple):
     """Share of the rows without a value."""
 
 
-def densities(summary: Any, knots: list[np.ndarray]) -> list[Density]:
+def densities(summary: Any, knots: list[np.ndarray], pieces: Pieces) -> list[Density]:
     """Of every column: at its values if each has a breakpoint of its own, else in 32 bars."""
-    return [_density(column, points) for column, points in zip(summary.columns, knots, strict=True)]
-
-
-def _density(column: Any, knots: np.ndarray) -> Density:
-    total = column.count + column.missing
-    missing = column.missing / total if total else 0.0
-    if not len(knots) or not column.count:
-        return Density(np.empty(0), np.empty(0), missing)
-    lo, hi, mass = column.cdf()
-    there = mass > 0
-    lo, hi, share = lo[there], hi[there], mass[there] / mass.sum() * (1.0 - missing)
-    if column.levels is not None:  # some may be there in rows that weigh nothing alone
-        return Density(knots, np.bincount(lo.astype(np.intp), share, len(knots)), missing)
-    if len(lo) == len(knots) and (lo == hi).all():
-        return Density(np.asarray(lo, float), share, missing)
-    bars = np.zeros(N_BARS)
-    edges = knots[0] + STEPS * (knots[-1] - knots[0])
-    edges[-1] = knots[-1]
-    add_to_bars(np.asarray(lo, float), np.asarray(hi, float), share, edges, bars)
-    return Density(edges, bars, missing)
+    ends = np.array([(k[0], k[-1]) if len(k) else (0.0, 0.0) for k in knots]).reshape(-1, 2)
+    edges = ends[:, :1] + STEPS * (ends[:, 1:] - ends[:, :1])
+    edges[:, -1] = ends[:, 1]
+    bars, n_at = np.zeros((len(knots), N_BARS)), np.zeros(len(knots), np.intp)
+    at, share = np.empty(len(pieces.lo)), np.empty(len(pieces.lo))
+    bars_of_columns(pieces, edges, bars, at, share, n_at)
+    out = []
+    for d, (column, points) in enumerate(zip(summary.columns, knots, strict=True)):
+        total = column.count + column.missing
+        missing = column.missing / total if total else 0.0
+        own = slice(pieces.ends[d], pieces.ends[d] + n_at[d])
+        if not len(points) or not column.count:
+            density = Density(np.empty(0), np.empty(0), missing)
+        elif column.levels is not None:  # some may be there in rows that weigh nothing alone
+            where = at[own].astype(np.intp)
+            density = Density(points, np.bincount(where, share[own], len(points)), missing)
+        elif n_at[d] == len(points):
+            density = Density(at[own].copy(), share[own].copy(), missing)
+        else:
+            density = Density(edges[d], bars[d], missing)
+        out.append(density)
+    return out
 
 
 def term_importances(model: Any, points: Spread) -> np.ndarray:

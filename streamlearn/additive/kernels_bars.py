@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..numeric.jit import kernel
 
 
 @kernel
-def add_to_bars(lo, hi, share, edges, bars):
-    """Add pieces of a distribution to the bars they lie in, in place.
+def bars_of_columns(pieces, edges, bars, at, share, n_at):
+    """Fill in the shares of every column's rows, in place.
 
-    Each is spread evenly over its width; one without width lies in the bar it falls in.
+    `bars` (p, m) gets the shares between `edges` (p, m + 1).  Values that have a mass of their own
+    go to `at` and `share` (of the pieces' length), from where the column's pieces begin on; n_at
+    (p,) is how many, -1 if some mass is spread.  Pieces at +inf, the missing, only count in the
+    total.
     """
-    first = 0
-    for i in range(len(lo)):  # pieces ascend
-        while first < len(bars) - 1 and edges[first + 1] <= lo[i]:
-            first += 1
-        if lo[i] == hi[i]:
-            if edges[0] <= lo[i] <= edges[-1]:
-                bars[first] += share[i]
-            continue
-        for k in range(first, len(bars)):
-            if edges[k] >= hi[i]:
-                break
-            part = min(hi[i], edges[k + 1]) - max(lo[i], edges[k])
-            bars[k] += share[i] * max(part, 0.0) / (hi[i] - lo[i])
+    for d in range(len(n_at)):
+        total, n, spread = 0.0, 0, False
+        begin, end = pieces.ends[d], pieces.ends[d + 1]
+        for i in range(begin, end):
+            total += pieces.mass[i]
+        for i in range(begin, end):
+            lo, hi, part = pieces.lo[i], pieces.hi[i], pieces.mass[i]
+            if part <= 0.0 or lo == np.inf:
+                continue
+            at[begin + n], share[begin + n] = lo, part / total
+            spread |= lo < hi
+            n += 1
+            add_to_bars(lo, hi, part / total, edges[d], bars[d])
+        n_at[d] = -1 if spread else n
+
+
+@kernel
+def add_to_bars(lo, hi, share, edges, bars):
+    """Add a piece of a distribution to the bars it lies in, in place.
+
+    It is spread evenly over its width; one without width lies in the bar it falls in.
+    """
+    first = min(max(np.searchsorted(edges, lo, "right") - 1, 0), len(bars) - 1)
+    if lo == hi:
+        if edges[0] <= lo <= edges[-1]:
+            bars[first] += share
+        return
+    for k in range(first, len(bars)):
+        if edges[k] >= hi:
+            break
+        part = min(hi, edges[k + 1]) - max(lo, edges[k])
+        bars[k] += share * max(part, 0.0) / (hi - lo)

@@ -16,13 +16,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..numeric import lanes
 from ..numeric.bsplines import coordinate
 from ..numeric.jit import inlined, kernel
-from ..numeric.lanes import LANES, add_lanes, add_ramp_lanes, add_steps, pair_lanes
+from ..numeric.lanes import (
+    LANES,
+    add_lanes,
+    add_pairs,
+    add_ramp_lanes,
+    add_steps,
+    pair_lanes,
+    pair_sum,
+)
 from .kernels_dual_step import class_target, dual_step
 
 POINTS, RAMPS = 0, 1
-ONE, TWO, THREE, FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
+ONE, PAIRS = np.uintp(1), np.uintp(lanes.PAIRS)
 BYTES = 256
 MOST_PLACES = 1 << 31
 
@@ -67,22 +76,26 @@ class Known(NamedTuple):
 
     slot: np.ndarray
     f: np.ndarray
-    norm: np.ndarray
-    """float64: what the value adds to |Psi|^2."""
 
 
 @inlined
 def code_of(x, columns, spans, d):
-    """Return the place and fraction of a value of column d, and what it adds to |Psi|^2."""
+    """Return the place and fraction of a value of column d."""
     u = coordinate(x, columns, d)
     j = min(np.int32(u), np.int32(columns.n_intervals[d] - 1))
-    part = u - np.float32(j)
-    x2 = np.float64(part) * part
+    return np.uint32(spans.at[d] + j), u - np.float32(j)
+
+
+@inlined
+def square_of(slot, part, spans, d):
+    """Return what a value of column d adds to |Psi|^2."""
+    j = np.intp(slot) - spans.at[d]
     if spans.kind == RAMPS:
-        x2 += np.float64(j)
-    elif j > 0:
-        x2 += (1.0 - part) * (1.0 - part)
-    return np.uint32(spans.at[d] + j), part, spans.scale[d] * x2
+        low = np.float64(j)
+    else:
+        rest = 1.0 - part if j > 0 else 0.0  # no branch: it would be guessed wrong half the time
+        low = rest * rest
+    return spans.scale[d] * (np.float64(part) * part + low)
 
 
 @kernel
@@ -90,12 +103,10 @@ def byte_codes(columns, spans):
     """Return the `Known` of all columns."""
     p = len(columns.degree)
     slot, f = np.zeros((p, BYTES), np.uint32), np.zeros((p, BYTES), np.float32)
-    norm = np.zeros((p, BYTES))
     for d in range(p):
         for x in range(BYTES if columns.n_intervals[d] > 0 else 0):
-            value = columns.knots.dtype.type(x)
-            slot[d, x], f[d, x], norm[d, x] = code_of(value, columns, spans, d)
-    return Known(slot, f, norm)
+            slot[d, x], f[d, x] = code_of(columns.knots.dtype.type(x), columns, spans, d)
+    return Known(slot, f)
 
 
 @kernel
@@ -109,50 +120,35 @@ def encode(data, indices, indptr, columns, known, spans, start, slot, f, place, 
             d, x = np.uintp(indices[v]), data[v]
             if columns.n_intervals[d] <= 0:
                 continue
-            byte = np.int32(x) if 0 <= x < BYTES else np.int32(0)
-            if len(known.slot) > 0 and byte == x:
+            byte = np.int32(min(max(x, data.dtype.type(-1)), data.dtype.type(BYTES)))
+            if len(known.slot) > 0 and data.dtype.type(byte) == x and 0 <= byte < BYTES:
                 at = np.uintp(byte)
-                slot[to], f[to] = known.slot[d, at], known.f[d, at]
-                norm += known.norm[d, at]
+                k, part = known.slot[d, at], known.f[d, at]
             else:
-                slot[to], f[to], part = code_of(x, columns, spans, d)
-                norm += part
+                k, part = code_of(x, columns, spans, d)
+            slot[to], f[to] = k, part
+            norm += square_of(k, part, spans, d)
             to += ONE
         place[i, 1], norms[i] = to, norm
 
 
 @inlined
 def code_margin(slot, f, w, begin, end):
-    """Return one class's sum over a row's values; four sums, so that additions do not wait."""
-    s0 = w.dtype.type(0)
-    s1, s2, s3 = s0, s0, s0
-    last = begin + (end - begin) // FOUR * FOUR
-    v = begin
-    while v < last:
-        k0, k1 = np.uintp(slot[v]), np.uintp(slot[v + ONE])
-        k2, k3 = np.uintp(slot[v + TWO]), np.uintp(slot[v + THREE])
-        s0 += w[k0] + f[v] * (w[k0 + ONE] - w[k0])
-        s1 += w[k1] + f[v + ONE] * (w[k1 + ONE] - w[k1])
-        s2 += w[k2] + f[v + TWO] * (w[k2 + ONE] - w[k2])
-        s3 += w[k3] + f[v + THREE] * (w[k3 + ONE] - w[k3])
-        v += FOUR
-    while v < end:
-        k0 = np.uintp(slot[v])
-        s1 += w[k0] + f[v] * (w[k0 + ONE] - w[k0])
-        v += ONE
-    return np.float64(s0 + s1) + np.float64(s2 + s3)
+    """Return one class's sum over a row's values."""
+    last = begin + (end - begin) // PAIRS * PAIRS
+    total = pair_sum(w, slot, f, begin, last)
+    for v in range(last, end):
+        k = np.uintp(slot[v])
+        total += w[k] + w.dtype.type(f[v]) * (w[k + ONE] - w[k])
+    return np.float64(total)
 
 
 @inlined
 def code_step(places, slot, f, w, begin, end, delta):
     """Add delta L (Phi - c) of one class to its coefficients in place."""
     step, scale = w.dtype.type(delta), places.scale
-    one = w.dtype.type(1)
     if places.kind == POINTS:
-        for v in range(begin, end):
-            k, part = np.uintp(slot[v]), w.dtype.type(f[v])
-            w[k] += step * scale[k] * (one - part)
-            w[k + ONE] += step * scale[k + ONE] * part
+        add_pairs(w, scale, slot, f, begin, end, step)
     else:
         first, room = places.first, places.room
         for v in range(begin, end):
@@ -234,13 +230,13 @@ def step_lanes(places, slot, f, w, begin, end, at, step):
 
 
 @kernel
-def code_sums(codes, W, F, force, V):
-    """Write Phi'w of every row into `F` (m, n), add sum force Phi to `V` (K, places); in place.
+def code_sums(codes, W, first, last, F, force, V):
+    """Write Phi'w of rows first:last into `F` (m, n), add their force Phi to `V` (K, places).
 
-    `W` (n, places) are coefficients less that of 0.
+    In place; `W` (n, places) are coefficients less that of 0.
     """
     slot, f = codes.slot, codes.f
-    for i in range(len(F)):
+    for i in range(first, last):
         begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
         for k in range(len(W)):
             F[i, k] = code_margin(slot, f, W[k], begin, end)

@@ -255,10 +255,12 @@ def held_nbytes(size: Size) -> int:
     """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
     rows = size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs)
     places = 0
-    if size.sparse:  # coefficients in whole vectors, their mean, what is known of a place
+    if size.sparse:  # coefficients in whole vectors, their mean, sums of parts, facts of a place
         width = LANES if size.n_outputs == 1 else 1
         lanes = 1 if size.n_outputs == 1 else -(-size.n_outputs // LANES) * LANES
-        places = (size.dim + LANES * (1 + size.n_columns * (width > 1))) * (16 + 16 * lanes)
+        places = (size.dim + LANES * (1 + size.n_columns * (width > 1))) * (
+            16 + 16 * lanes + 32 * size.n_outputs
+        )
     return int(rows + places)
 
 

@@ -16,13 +16,14 @@ from ..estimator.fitting import check_summary
 from ..estimator.inputs import open_training
 from ..estimator.predicting import check_finite
 from ..estimator.targets import CodedSource
+from ..numeric.means import spread_points
 from ..passes.fold import read_all
 from ..passes.summary import collect_summary
 from . import needs
 from .adjusted import Adjustment, adjusted
 from .dual_cd import shuffled
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
-from .shape import mean_splines, spread_of
+from .shape import mean_splines, pieces_of
 
 
 def go_on(
@@ -52,7 +53,8 @@ def go_on(
             step_batches(problem, state, chunk, batch_rows(int(total)), total)
             stream["n_chunks"] += 1
     model._keep(problem, mean_point(problem, state, total), stream["means"])
-    model._keep_distribution(stream["summary"], spread_of(stream["summary"], problem.bases))
+    pieces = pieces_of(stream["summary"])
+    model._keep_distribution(stream["summary"], pieces, spread_points(problem.bases, pieces))
     model.history_, model.plan_ = [], stream["plan"]
     model.n_passes_ = stream["n_reads"] = stream["n_reads"] + 1
     model.certificate_ = Certificate(

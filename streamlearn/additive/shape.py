@@ -18,7 +18,7 @@ from ..numeric.bsplines import (
     make_bases,
     with_missing,
 )
-from ..numeric.means import Spread, mean_functions, spread_points
+from ..numeric.means import Pieces, mean_functions, spread_points
 from ..numeric.roughness import reference_at_zero
 from ..passes.summary import ColumnSummary, Summary
 
@@ -122,16 +122,11 @@ def _breakpoints(column: ColumnSummary, shape: Shape, dtype: np.dtype) -> np.nda
 
 def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
     """(dim,) mean of every function over the rows, from the summary's counts."""
-    return mean_functions(bases, spread_of(summary, bases))
+    return mean_functions(bases, spread_points(bases, pieces_of(summary)))
 
 
-def spread_of(summary: Summary, bases: Bases) -> Spread:
-    """Every column's distribution as points."""
-    return spread_points(bases, pieces_of(summary))
-
-
-def pieces_of(summary: Summary) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(lo, hi, mass) of every column's distribution; what is missing lies at +inf."""
+def pieces_of(summary: Summary) -> Pieces:
+    """Every column's distribution; what is missing lies at +inf."""
     pieces = []
     for column in summary.columns:
         lo, hi, mass = column.cdf() if column.count else (np.empty(0),) * 3
@@ -139,7 +134,7 @@ def pieces_of(summary: Summary) -> list[tuple[np.ndarray, np.ndarray, np.ndarray
             lo, hi = np.append(lo, np.inf), np.append(hi, np.inf)
             mass = np.append(mass, column.missing)
         pieces.append((lo, hi, mass))
-    return pieces
+    return Pieces.of(pieces)
 
 
 def reference_vector(summary: Summary, bases: Bases, sparse: bool) -> np.ndarray:

@@ -11,12 +11,12 @@ from ..data.levels import Coder
 from ..data.source import Chunk, Csr
 from ..estimator import predicting
 from ..numeric.bsplines import COSINE, LEVELS, Bases, evaluate, select_columns
-from ..numeric.means import Spread, mean_functions
+from ..numeric.means import Pieces, Spread, mean_functions, spread_points
 from .distribution import densities, term_importances
 from .kernels import margins_rows, present
 from .kernels_csr import dense_coordinates
 from .objective import Problem
-from .shape import spread_of
+from .shape import pieces_of
 
 
 class Terms:
@@ -46,13 +46,14 @@ class Terms:
 
     def _keep_fit(self, problem: Problem, theta: np.ndarray, summary: Any) -> None:
         """`_keep` with the means of the summary's rows, and how they lie along each column."""
-        points = spread_of(summary, problem.bases)
+        pieces = pieces_of(summary)
+        points = spread_points(problem.bases, pieces)
         self._keep(problem, theta, mean_functions(problem.bases, points))
-        self._keep_distribution(summary, points)
+        self._keep_distribution(summary, pieces, points)
 
-    def _keep_distribution(self, summary: Any, points: Spread) -> None:
-        """What pictures and importances need of the rows; `points` is the `spread_of` them."""
-        self.densities_ = densities(summary, self.knots_)
+    def _keep_distribution(self, summary: Any, pieces: Pieces, points: Spread) -> None:
+        """What pictures and importances need of the rows, which lie at `points`."""
+        self.densities_ = densities(summary, self.knots_, pieces)
         self._importances = term_importances(self, points)
 
     # Using it.

@@ -15,6 +15,25 @@ POINTS = 8
 """A bin's mass is spread over: the error is below that of the histogram itself."""
 
 
+class Pieces(NamedTuple):
+    """Histograms of columns, one column after the other."""
+
+    lo: np.ndarray
+    """(m,) float64: mass[i] is spread evenly over [lo[i], hi[i]]; what has a mass of its own has
+    lo == hi, +inf if it is the missing value."""
+    hi: np.ndarray
+    mass: np.ndarray
+    ends: np.ndarray
+    """(p + 1,) where the columns begin and end."""
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Pieces:
+        """Of (lo, hi, mass) of every column."""
+        none = np.empty(0)
+        lo, hi, mass = (np.concatenate([none, *(part[i] for part in parts)]) for i in range(3))
+        return cls(lo, hi, mass, np.cumsum([0, *(len(part[0]) for part in parts)]))
+
+
 class Spread(NamedTuple):
     """Histograms of columns as points with masses, one column after the other."""
 
@@ -30,22 +49,16 @@ class Spread(NamedTuple):
     """(len(used) + 1,) where their points begin and end."""
 
 
-def spread_points(
-    bases: Bases, pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
-) -> Spread:
+def spread_points(bases: Bases, pieces: Pieces) -> Spread:
     """The points of each column's histogram.
 
-    ``pieces[d]`` is (lo, hi, mass): ``mass[i]`` is spread evenly over [lo[i], hi[i]], and a value
-    with a mass of its own has lo == hi, +inf if it is the missing one.  All columns at once: one by
-    one they cost a thousand columns half a second.
+    All columns at once: one by one they cost a thousand columns half a second.
     """
     used = np.flatnonzero(np.diff(bases.first))
-    none = np.empty(0)
-    lo, hi, mass = (
-        np.concatenate([none, *(np.asarray(pieces[d][i], np.float64) for d in used)])
-        for i in range(3)
-    )
-    column = np.repeat(np.arange(len(used)), [len(pieces[d][0]) for d in used])
+    sizes = np.diff(pieces.ends)
+    own = np.repeat(np.diff(bases.first) > 0, sizes)
+    lo, hi, mass = (np.asarray(part, np.float64)[own] for part in pieces[:3])
+    column = np.repeat(np.arange(len(used)), sizes[used])
     share = mass / np.maximum(np.bincount(column, mass, len(used)), 1e-300)[column]
     x, wide = lo, lo < hi
     if wide.any():

@@ -31,7 +31,7 @@ import numpy as np
 
 from .bsplines import COSINE, ENDS, LEVELS, SPLINE, Bases
 from .fourier import derivative_weights
-from .means import mean_functions, spread_points
+from .means import Pieces, mean_functions, spread_points
 
 
 class Roughness(NamedTuple):
@@ -148,7 +148,7 @@ def psi_factor(n: int, n_intervals: int, order: int, scale: str = "integral") ->
 def reference_at_zero(bases: Bases) -> np.ndarray:
     """Phi(0), (dim,): the reference of sparse columns."""
     one = np.zeros(1), np.zeros(1), np.ones(1)
-    return mean_functions(bases, spread_points(bases, [one] * len(bases.degree)))
+    return mean_functions(bases, spread_points(bases, Pieces.of([one] * len(bases.degree))))
 
 
 def make_reference(roughness: Roughness, c: np.ndarray) -> Reference:

@@ -137,13 +137,13 @@ def _merge_bytes(a: State, b: State) -> None:
 
 
 def settle_bytes(state: State) -> State:
-    """The state with its counts of bytes poured into the rest."""
+    """The state with its counts of bytes poured into the rest; takes no more rows."""
     n_rows = int(state["byte_rows"][0])
     if not n_rows:
         return state
     poured = empty_columns(len(state["mean"]), False)
-    pour_bytes(_columns(poured), state["bytes"], n_rows)
     empty = not any(state[name].any() for name in ("weight", "missing", "infinite"))
+    pour_bytes(_columns(poured), state["bytes"], n_rows, not empty)
     return poured if empty else merge_columns(poured, {**state, **_no_bytes()})
 
 

@@ -38,8 +38,11 @@ def count_bytes(values, indices, counts):
 
 
 @kernel
-def pour_bytes(columns, counts, n_rows):
-    """Add the counts of n_rows sparse rows to empty columns in place; absent values are 0."""
+def pour_bytes(columns, counts, n_rows, hashed):
+    """Add the counts of n_rows sparse rows to empty columns in place; absent values are 0.
+
+    `hashed`: values go where tables that take more values have them; else one after the other.
+    """
     for j in range(len(counts)):
         stored, total, distinct = 0, 0.0, 0
         for v in range(BYTES):
@@ -54,7 +57,7 @@ def pour_bytes(columns, counts, n_rows):
             value = np.float64(v)
             scatter += n * (value - mean) ** 2
             low, high = min(low, value), max(high, value)
-            slot = slot_of(columns.keys[j], value)
+            slot = slot_of(columns.keys[j], value) if hashed else np.uint64(distinct)
             columns.keys[j, slot] = value
             columns.key_counts[j, slot] = n
             distinct += 1

@@ -151,3 +151,31 @@ def pour_table(columns, j, other, first, weighted):
             columns.bin_weights[row, b] += other.key_weights[j, i]
         else:
             columns.bins[row, b] += other.key_counts[j, i]
+
+
+GAPS = np.array([132, 57, 23, 10, 4, 1], np.int64)
+
+
+@kernel
+def sort_tables(keys, counts, ends, values, out):
+    """Write the (value, count) of the tables, by value, to `values` and `out` in place.
+
+    Those of table j go to ends[j]:ends[j + 1], which is as long as the table is full: 0 = skip it.
+    """
+    for j in range(len(ends) - 1):
+        begin, n = ends[j], ends[j + 1] - ends[j]
+        if n == 0:
+            continue
+        to = begin
+        for i in range(SLOTS):
+            value = keys[j, i]
+            if value == value:
+                values[to], out[to] = value, counts[j, i]
+                to += 1
+        for gap in GAPS:
+            for i in range(begin + gap, begin + n):
+                value, count, at = values[i], out[i], i
+                while at - gap >= begin and values[at - gap] > value:
+                    values[at], out[at] = values[at - gap], out[at - gap]
+                    at -= gap
+                values[at], out[at] = value, count

@@ -27,7 +27,7 @@ from .columns import (
     settle_bytes,
 )
 from .fold import Fold, read_all, run_fold
-from .kernels_table import MANY
+from .kernels_table import MANY, sort_tables
 from .labels import Labels, OrderBias, add_labels, empty_labels, finish_labels, merge_labels
 from .quantiles import Cdf, cdf_of_bins, cdf_of_values, occupied, quantiles
 from .summary_text import format_summary
@@ -285,38 +285,37 @@ def _finish(
     return Summary(
         n_rows=state["n_rows"],
         total_weight=state["total_weight"],
-        columns=tuple(_column(columns, j, name, levels.get(name)) for j, name in enumerate(names)),
+        columns=_column_summaries(columns, names, levels),
         labels=None if target is None else finish_labels(state["labels"], target, n_refs),
     )
 
 
-def _column(state: State, j: int, name: str, levels: tuple[str, ...] | None) -> ColumnSummary:
-    count = state["weight"][j]
-    number = int if state["bins"].dtype.kind == "i" else float
-    values = value_counts = None
-    bins, bin_counts = np.empty(0, np.int64), np.empty(0)
-    if state["distinct"][j] < MANY:
-        keys = state["keys"][j]
-        taken = np.flatnonzero(keys == keys)  # free slots are NaN
-        taken = taken[np.argsort(keys[taken])]
-        values, value_counts = keys[taken], state["key_counts"][j][taken]
-    elif state["bin_of"][j] >= 0:
-        bins, bin_counts = occupied(state["bins"][state["bin_of"][j]])
-    nan = float("nan")
-    return ColumnSummary(
-        name=name,
-        count=number(count),
-        missing=number(state["missing"][j]),
-        infinite=number(state["infinite"][j]),
-        zeros=number(state["zeros"][j]),
-        min=float(state["low"][j]) if count else nan,
-        max=float(state["high"][j]) if count else nan,
-        mean=float(state["mean"][j]) if count else nan,
-        variance=float(state["scatter"][j] / count) if count else nan,
-        values=values,
-        value_counts=value_counts,
-        bins=bins,
-        bin_counts=bin_counts,
-        first_bad=None if state["bad_row"][j] == NO_ROW else int(state["bad_row"][j]),
-        levels=levels,
-    )
+def _column_summaries(
+    state: State, names: tuple[str, ...], levels: dict[str, tuple[str, ...]]
+) -> tuple[ColumnSummary, ...]:
+    """All at once as far as it goes: one by one a thousand columns take 20 ms."""
+    weight, few = state["weight"], state["distinct"] < MANY
+    ends = np.concatenate([[0], np.cumsum(np.where(few, state["distinct"], 0))])
+    values = np.empty(ends[-1])
+    value_counts = np.empty(ends[-1], state["key_counts"].dtype)
+    if len(values):
+        sort_tables(state["keys"], state["key_counts"], ends, values, value_counts)
+    exact = state["bins"].dtype.kind == "i"
+    empty = weight == 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moments = [state["low"], state["high"], state["mean"], state["scatter"] / weight]
+    moments = [np.where(empty, np.nan, x).tolist() for x in moments]
+    counts = [weight, *(state[name] for name in ("missing", "infinite", "zeros"))]
+    counts = [(x.astype(np.int64) if exact else x).tolist() for x in counts]
+    bad = [None if row == NO_ROW else row for row in state["bad_row"].tolist()]
+    none, columns = (np.empty(0, np.int64), np.empty(0)), []
+    facts = list(zip(*counts, *moments, bad, strict=True))
+    for j, name in enumerate(names):
+        own = slice(ends[j], ends[j + 1])
+        known = (values[own], value_counts[own]) if few[j] else (None, None)
+        binned = not few[j] and state["bin_of"][j] >= 0
+        bins = occupied(state["bins"][state["bin_of"][j]]) if binned else none
+        *numbers, first_bad = facts[j]
+        field_values: Any = (name, *numbers, *known, *bins, first_bad, levels.get(name))
+        columns.append(ColumnSummary(*field_values))
+    return tuple(columns)

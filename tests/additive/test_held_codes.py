@@ -9,7 +9,7 @@ import streamlearn as sl
 from streamlearn.additive import held_codes
 from streamlearn.additive import kernels_dual_codes as codes_kernels
 from streamlearn.additive.dual_epochs import DualState
-from streamlearn.additive.held_codes import HeldCodes, Room, find_codes, make_places
+from streamlearn.additive.held_codes import MEMORY, HeldCodes, Room, find_codes, make_places
 from streamlearn.additive.kernels import NONE, DualProblem
 from streamlearn.additive.kernels_dual_step import dual_rule, dual_step
 from streamlearn.additive.objective import LOSSES, Problem
@@ -63,6 +63,8 @@ CLASSIFYING = ("hinge", "squared_hinge", "log_loss")
 class OneRead:
     """What `HeldCodes` asks of a run."""
 
+    n_threads = 2
+
     def hold(self, source, convert, *, name):
         with source.reader() as reader:
             return [convert(reader.read(ref)) for ref in source.refs()]
@@ -115,22 +117,27 @@ def test_epochs_are_the_plain_ones(loss, K, order):
 
 
 @pytest.mark.parametrize("loss, K", [("hinge", 1), ("hinge", 3), ("epsilon_insensitive", 1)])
-def test_a_loss_with_a_kink_is_measured_at_the_mean_of_an_epoch_too(loss, K):
+def test_a_loss_with_a_kink_is_measured_at_a_mean_too(loss, K):
     X, y = table(K=max(K, 2))
     problem, dataset = make(X, y, loss, 1, K)
     whole, parts = (
         HeldCodes(OneRead(), dataset, problem, find_codes(problem, True), tol=1e-8)
         for _ in range(2)
     )
-    order = np.random.default_rng(3).permutation(M)
+    orders = [np.random.default_rng(seed).permutation(M) for seed in range(4)]
     whole._n_looks, parts._n_looks = 7, 1  # so few rows would have one
-    whole.visit([order], goal=-np.inf)
+    whole.visit(orders, goal=-np.inf)
     seen = []
-    for part in np.array_split(order, whole._n_looks):
-        parts.visit([part], goal=-np.inf)
-        seen.append(parts.sweep.theta)
+    for order in orders:
+        for part in np.array_split(order, whole._n_looks):
+            parts.visit([part], goal=-np.inf)
+            seen.append(parts.sweep.theta)
     [mean], [_, last] = whole.points(1e-2), whole.points(1e-6)
-    np.testing.assert_allclose(mean, np.mean(seen, axis=0), atol=1e-12)
+    n = 7 * MEMORY  # weights grow to there, then they fade
+    expected = np.average(seen[:n], axis=0, weights=np.arange(1, n + 1))
+    for theta in seen[n:]:
+        expected = expected * (n - 1) / (n + 1) + theta * 2 / (n + 1)
+    np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(last, seen[-1], atol=1e-12)
     both = [parts.certify([theta]).value for theta in (mean, last)]
     np.testing.assert_allclose(whole.certify([mean, last]).value, np.minimum(*both), rtol=1e-12)
@@ -269,7 +276,7 @@ def test_python_is_compiled(order, K, dtype):
             )  # fmt: skip
         V, F = np.zeros((K, len(places.scale))), np.zeros((40, K))
         W = np.ascontiguousarray(w.reshape(-1, places.width)[:, :K].T.astype(float))
-        of(codes_kernels.code_sums)(codes, W, F, state.alpha.astype(float), V)
+        of(codes_kernels.code_sums)(codes, W, 0, 40, F, state.alpha.astype(float), V)
         results.append([slot, f, place, norms, w, state.alpha, seen, F, V])
     for compiled, python in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, python, rtol=1e-5, atol=1e-6)
@@ -320,3 +327,25 @@ def test_needs_hold_what_is_held(monkeypatch):
     model.fit(S, y)
     size = needs.size_of(model, as_dataset(S, y))
     assert kept[0] <= needs.held_nbytes(size)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compares with compiled code")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pairs_are_their_plain_bodies(dtype):
+    rng = np.random.default_rng(0)
+    slot, f = rng.integers(0, 49, 30).astype(np.uint32), rng.random(30).astype(np.float32)
+    scale = rng.random(50).astype(dtype)
+
+    @numba.njit
+    def use(w, scale, slot, f):
+        before = lanes.pair_sum(w, slot, f, 3, 27)
+        lanes.add_pairs(w, scale, slot, f, 1, 30, w.dtype.type(0.3))
+        return before, lanes.pair_sum(w, slot, f, 5, 5), lanes.pair_sum(w, slot, f, 0, 8)
+
+    both = []
+    for function in (use, use.py_func):
+        w = np.random.default_rng(1).random(50).astype(dtype)
+        both.append((np.array(function(w, scale, slot, f)), w))
+    for compiled, python in zip(*both, strict=True):
+        np.testing.assert_array_equal(compiled, python)
+    assert both[0][0][1] == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamlearn.numeric.bsplines import COSINE, SPLINE, evaluate, make_bases, with_missing
-from streamlearn.numeric.means import POINTS, mean_functions, mean_sizes, spread_points
+from streamlearn.numeric.means import POINTS, Pieces, mean_functions, mean_sizes, spread_points
 from streamlearn.numeric.roughness import reference_at_zero
 
 
@@ -19,7 +19,9 @@ def bases(request):
 def test_means_are_those_of_the_pieces(bases):
     lo, hi, mass = np.array([-3.0, 0.2, 1.0]), np.array([-1.0, 0.2, 6.0]), np.array([1.0, 5.0, 2.0])
     missing = (np.append(lo, np.inf), np.append(hi, np.inf), np.append(mass, 3.0))
-    got = mean_functions(bases, spread_points(bases, [(lo, hi, mass), (lo, hi, mass), missing]))
+    got = mean_functions(
+        bases, spread_points(bases, Pieces.of([(lo, hi, mass), (lo, hi, mass), missing]))
+    )
     points = (np.arange(POINTS) + 0.5) / POINTS
     x = lo[:, None] * (1 - points) + hi[:, None] * points
     expected = []
@@ -34,7 +36,7 @@ def test_means_are_those_of_the_pieces(bases):
 
 def test_no_mass_means_zero(bases):
     none = (np.empty(0),) * 3
-    assert not mean_functions(bases, spread_points(bases, [none] * 3)).any()
+    assert not mean_functions(bases, spread_points(bases, Pieces.of([none] * 3))).any()
 
 
 def test_reference_at_zero_is_one_point(bases):
@@ -47,9 +49,9 @@ def test_means_over_bins_are_near_those_over_rows():
     x, edges = np.random.default_rng(0).random(4000), np.linspace(0, 1, 257)
     rows = evaluate(bases, 0, x).mean(0)
     bins = [(edges[:-1], edges[1:], np.histogram(x, edges)[0])]
-    binned = mean_functions(bases, spread_points(bases, bins))
+    binned = mean_functions(bases, spread_points(bases, Pieces.of(bins)))
     np.testing.assert_allclose(binned, rows, atol=1e-3)
-    exact = mean_functions(bases, spread_points(bases, [(x, x, np.ones(4000))]))
+    exact = mean_functions(bases, spread_points(bases, Pieces.of([(x, x, np.ones(4000))])))
     np.testing.assert_allclose(exact, rows, atol=1e-12)
 
 
@@ -61,7 +63,7 @@ def test_mean_sizes_are_those_of_the_curves():
     mass = [rng.random(len(v)) for v in values]
     W, shifts = rng.normal(size=(2, bases.dim)), rng.normal(size=(2, 3))
     pieces = [(v, v, m) for v, m in zip(values, mass, strict=True)]
-    sizes = mean_sizes(bases, spread_points(bases, pieces), W, shifts)
+    sizes = mean_sizes(bases, spread_points(bases, Pieces.of(pieces)), W, shifts)
     for d in range(3):
         own = slice(*bases.first[d : d + 2])
         f = evaluate(bases, d, values[d]) @ W[:, own].T - shifts[:, d]

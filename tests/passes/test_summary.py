@@ -346,3 +346,28 @@ def test_bytes_in_python_are_the_compiled_ones():
             both.append(counts)
         np.testing.assert_array_equal(*both)
         assert both[0].sum() == (4 if all_bytes else 0)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_tables_are_sorted_by_value(dtype):
+    from streamlearn.passes.kernels_table import SLOTS, slot_of, sort_tables
+
+    random = np.random.default_rng(0)
+    sizes = [0, 1, 256, 37, 133]
+    keys, counts = np.full((5, SLOTS), np.nan), np.zeros((5, SLOTS), dtype)
+    wanted = []
+    for j, n in enumerate(sizes):
+        values = np.unique(random.standard_normal(n).round(3))[: n if j else 0]
+        for value in random.permutation(values):
+            slot = int(slot_of(keys[j], value))
+            keys[j, slot], counts[j, slot] = value, 1 + random.integers(9)
+            wanted.append((j, value, counts[j, slot]))
+    ends = np.cumsum([0, *(~np.isnan(keys)).sum(axis=1)])
+    ends[4:] = ends[3]  # a table that is not asked for, the last but one
+    ends[5] = ends[3] + (~np.isnan(keys[4])).sum()
+    wanted = np.array(sorted(entry for entry in wanted if entry[0] != 3))
+    for function in (sort_tables, getattr(sort_tables, "py_func", sort_tables)):
+        values, out = np.empty(ends[-1]), np.empty(ends[-1], dtype)
+        function(keys, counts, ends, values, out)
+        np.testing.assert_array_equal(values, wanted[:, 1])
+        np.testing.assert_array_equal(out, wanted[:, 2])
