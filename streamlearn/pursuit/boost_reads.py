@@ -11,7 +11,7 @@ from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
 from .columns import TURNED, Columns, blocks, project, span_rows
-from .histograms import divergence, slopes, smoothed
+from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, mix_column, step_values, weigh_rows
 from .ridge_reads import ranges
 from .search import Cells, Strength, Trial, make_strength, score_moves
@@ -59,6 +59,8 @@ class BoostAsk(NamedTuple):
     tau: float
     penalty: str
     n_bins: int
+    charged: bool
+    """For the bins that a projection fills."""
     screens: bool
     share: float
     """Of the rows, for tables."""
@@ -81,7 +83,7 @@ class BoostAnswer(NamedTuple):
     """What a read told one model."""
 
     costs: np.ndarray
-    """-SJS of each trial on the searched half."""
+    """-SJS of each trial on the searched half, and its charge for bins."""
     scale: float
     strength: Strength
     measured: list[Divided]
@@ -252,22 +254,25 @@ def _finish(
 
 
 def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswer:
-    costs = cost_of_bins(sums["sums"][:, 0])
+    searched = sums["sums"][:, 0]
+    gain = costs = np.zeros(0)
     strength, moves = ask.strength, ()
     if ask.trials:
-        totals = sums["sums"][0, 0].sum(0)
+        noise = noise_of(searched[0], sums["squares"][0])
+        charged = float(noise.sum()) if ask.charged else 0.0
+        gain = gain_of_bins(searched)
+        costs = charge_of_bins(searched, charged) - gain
         if strength is None:
-            weight = -float(costs[0]) / ask.tau
-            noise = sums["squares"][0] / np.where(totals > 0, totals, 1.0) ** 2
             rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
+            weight = float(gain[0]) / ask.tau
             strength = make_strength(weight, rows, len(columns.live), float(noise.sum()) / 4)
         cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], 1.0)
-        cost_of = partial(score_bins, ask.n_bins)
+        cost_of = partial(score_bins, ask.n_bins, charged / ask.share)
         moves = score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty)
     measured = [Divided(part, sums["squares"]) for part in sums["sums"]]
     return BoostAnswer(
         costs,
-        -float(costs[0]) if ask.trials else 0.0,
+        float(gain[0]) if ask.trials else 0.0,
         strength or Strength(0.0, 0.0),
         measured,
         moves,
@@ -277,17 +282,21 @@ def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswe
     )
 
 
-def cost_of_bins(sums: np.ndarray) -> np.ndarray:
-    """(k,) minus the divergence of smoothed histograms; sums (k, B, 2)."""
-    return -divergence(smoothed(sums[..., 1]), smoothed(sums[..., 0]))
+def gain_of_bins(sums: np.ndarray) -> np.ndarray:
+    """(k,) divergence of smoothed histograms; sums (k, B, 2)."""
+    return divergence(smoothed(sums[..., 1]), smoothed(sums[..., 0]))
 
 
 def score_bins(
-    n_bins: int, cells: Cells, shifts: np.ndarray
+    n_bins: int, noise: float, cells: Cells, shifts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cost, range and slopes by bin of steps along one column, from its table."""
+    """Cost, range and slopes by bin of steps along one column, from its table.
+
+    `noise` is that of the table's rows: fewer rows make more of it.
+    """
     low, high = ranges(cells, shifts)
     sums = np.zeros((len(shifts), n_bins, 2))
     bins_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, sums)
     table = slopes(smoothed(sums[..., 0]), smoothed(sums[..., 1]))
-    return cost_of_bins(sums), low, high, table.reshape(len(shifts), -1)
+    costs = charge_of_bins(sums, noise) - gain_of_bins(sums)
+    return costs, low, high, table.reshape(len(shifts), -1)

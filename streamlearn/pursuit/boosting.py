@@ -16,16 +16,19 @@ from .boost_reads import (
     Learner,
     _pull,
     add_learner,
-    cost_of_bins,
+    gain_of_bins,
     half_of,
 )
 from .columns import Columns, bounds, dense_block, project, unit
 from .histograms import (
     FLOOR,
+    LATER,
     LEVEL,
     blurred,
+    charge_of_bins,
     fit_logistic,
     learner,
+    noise_of,
     significance,
     slopes,
     smoothed,
@@ -130,7 +133,7 @@ def boost(
             minus, plus = blurred(smoothed(sums[0].T))
             p = significance(sums[1], found.measured.squares[1], learner(plus, minus))
             record["p_value"] = p
-            if p > LEVEL:
+            if p > (LATER if learners else LEVEL):
                 misses += 1
                 if misses == MISSES:
                     converged = True
@@ -187,6 +190,7 @@ class _Asking:
             tau,
             settings.penalty,
             settings.n_bins,
+            settings.smooth,
             screens,
             settings.share,
             offset,
@@ -222,7 +226,11 @@ class _SampleMargin:
         for k, m in enumerate(live.tolist()):
             t = project(self.X, columns, unit(columns, m))
             add_bins(t, *bounds(columns, m), pair, none, sums[k : k + 1])
-        best = int(cost_of_bins(sums).argmin())
+        noise = 0.0
+        if settings.smooth:
+            squares = np.bincount(self.plus, v**2 / np.where(self.w > 0, self.w, 1.0), 2)
+            noise = float(noise_of(pair, squares).sum())
+        best = int((charge_of_bins(sums, noise) - gain_of_bins(sums)).argmin())
         m = live[best]
         h = smoothed(sums[best].T)
         start = Trial(unit(columns, m), *bounds(columns, m), slopes(h[0], h[1]).ravel())

@@ -31,8 +31,10 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
 
     (Zhang, Liang, Tang & Shum 2009, Table 6).  alpha_j maximises the symmetric Jensen-Shannon
     divergence of the histograms of the two classes (eq. 13), whose rows are weighted by e^(-yF)
-    within each class, less (SJS(start) / tau) ||alpha||_1 / ||alpha||_2, of which a column more has
-    at least what the extended BIC charges for it (at most SJS(start) / tau); it is found by greedy
+    within each class, less what each bin that is filled would gain from noise and lose on new rows
+    (Akaike 1974; by this, columns of few values stand their ground), less
+    (SJS(start) / tau) ||alpha||_1 / ||alpha||_2, of which a column more has at least what the
+    extended BIC charges for it (at most SJS(start) / tau); it is found by greedy
     coordinate search (Table 2) in at most 2 + moves reads.  More than two classes: one against the
     rest, all in the same reads.  The margin F, 8 bytes a row and class, is all that is kept of a
     row between reads.
@@ -51,11 +53,12 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         nu, at most 1.
     smooth : bool, default=True
         A learner's histograms share with neighbouring bins (1/4, 1/2, 1/4), and 1 % of their mass
-        is spread evenly; False: as they are, bins of a class without rows at 1e-10.
+        is spread evenly; False: as they are, bins of a class without rows at 1e-10, and searched
+        without the charge for bins.
     stop : {"significance", None}, default="significance"
         Each round searches on half of the rows and tests the learner of that half on the other, at
-        0.5 %; four misses in a row end the fit.  None: all rows are searched on, and `n_learners`
-        are made.
+        0.5 %, and at 20 % once there is a learner; four misses in a row end the fit.  None: all
+        rows are searched on, and `n_learners` are made.
     penalty : {"scale-free", "paper"}, default="scale-free"
         "paper": ||alpha||_1 as printed.
     standardize : bool, default=True

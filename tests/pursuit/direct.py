@@ -63,6 +63,21 @@ def divergence_of(t, plus, v, low, high, n_bins):
     return float(sum((x * np.log(x / half)).sum() for x in h))
 
 
+def charge_of(t, plus, w, v, low, high, n_bins):
+    """Half of (sum w v^2 by class, of weights of mass 1) for each bin but one, less for light ones.
+
+    `v` are the rows' weights without `w`.
+    """
+    place = np.clip(((t - low) / (high - low) * n_bins).astype(int), 0, n_bins - 1)
+    noise, mass = 0.0, np.zeros(n_bins)
+    for c in (False, True):
+        mine = plus == c
+        total = (w * v)[mine].sum()
+        noise += (w * v**2)[mine].sum() / total**2
+        mass += 0.5 * np.bincount(place[mine], (w * v)[mine], n_bins) / total
+    return sum(min(noise / 2, 2 * m) for m in mass) - noise / 2
+
+
 def binned(t, r, w, low, high, n_bins):
     """Counts and moments of rows in bins of equal width."""
     place = np.clip(((t - low) / (high - low) * n_bins).astype(int), 0, n_bins - 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pursuit.direct import circle, divergence_of, z_of
+from pursuit.direct import charge_of, circle, divergence_of, z_of
 from scipy.stats import kstest
 
 import streamlearn as sl
@@ -22,8 +22,10 @@ from streamlearn.pursuit.boost_reads import (
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.histograms import (
     blurred,
+    charge_of_bins,
     divergence,
     learner,
+    noise_of,
     significance,
     smoothed,
 )
@@ -82,7 +84,8 @@ def test_boosting_identities(paper):
     np.testing.assert_allclose(F, margins(model, X))
 
 
-def test_costs_of_a_read_are_those_of_direct_histograms():
+@pytest.mark.parametrize("charged", [False, True])
+def test_costs_of_a_read_are_those_of_direct_histograms(charged):
     X, y = circle(1)
     w = np.random.default_rng(2).integers(0, 3, len(y)).astype(float)
     store = open_arrays(X, y, w)
@@ -92,9 +95,8 @@ def test_costs_of_a_read_are_those_of_direct_histograms():
     trials = tuple(Trial(a, -3.0, 3.0, np.zeros(32)) for a in alphas)
     old = Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 16), 1.0)
     halves, offset = Halves(5, np.arange(5)), np.array([1.0, 1.5])
-    ask = BoostAsk(
-        1, old, halves, trials, np.arange(5), None, 10.0, "scale-free", 16, False, 1.0, offset, 2.0
-    )
+    fixed = (None, 10.0, "scale-free", 16, charged, False, 1.0)
+    ask = BoostAsk(1, old, halves, trials, np.arange(5), *fixed, offset, 2.0)
     fold = boost_fold(columns, (ask,), (0,), 1)
     chunk = Chunk(X, y.astype(float), w, range(len(y)), {"margin": np.zeros((len(y), 1))})
     answer = fold.finish(fold.step(fold.start(), chunk))[0]
@@ -103,11 +105,17 @@ def test_costs_of_a_read_are_those_of_direct_histograms():
     np.testing.assert_allclose(F, old.heights[place])
     half = half_of(halves, X, range(len(y)))
     assert 0.4 < half.mean() < 0.6
-    v = w * np.exp(np.where(y == 1, -F, F))
+    v = np.exp(np.where(y == 1, -F, F))
     for a, cost in zip(alphas, answer.costs, strict=True):
         use = half == 0
-        direct = divergence_of(Z[use] @ a, y[use] == 1, v[use], -3.0, 3.0, 16)
-        assert cost == pytest.approx(-direct, rel=1e-10)
+        t, plus = Z[use] @ a, y[use] == 1
+        direct = -divergence_of(t, plus, (w * v)[use], -3.0, 3.0, 16)
+        if charged:
+            direct += charge_of(t, plus, w[use], v[use], -3.0, 3.0, 16)
+        assert cost == pytest.approx(direct, rel=1e-10)
+    assert answer.scale == pytest.approx(
+        divergence_of(Z[half == 0] @ alphas[0], y[half == 0] == 1, (w * v)[half == 0], -3, 3, 16)
+    )
     assert answer.largest == pytest.approx(
         [F[(y == 0) & (w > 0)].max(), -F[(y == 1) & (w > 0)].min()]
     )
@@ -122,6 +130,48 @@ def test_divergence_is_bounded_and_blind_to_the_order_of_bins():
     assert divergence(p[order], q[order]) == pytest.approx(divergence(p, q), rel=1e-12)
     assert divergence(np.eye(2)[0], np.eye(2)[1]) == pytest.approx(2 * np.log(2))
     assert divergence(p, p) == 0
+
+
+@pytest.mark.parametrize("n_filled", [2, 5, 32])
+def test_noise_gains_half_of_the_charge(n_filled):
+    """Equal classes of unequal size, weighted rows: the mean divergence is noise / 4 a bin."""
+    rng = np.random.default_rng(n_filled)
+    gains, charges = [], []
+    for _ in range(300):
+        t, y = rng.integers(0, n_filled, 3000), rng.random(3000) < 0.3
+        v = rng.uniform(0.5, 1.5, 3000)
+        sums = np.column_stack([np.bincount(t[y == c], v[y == c], 32) for c in (0, 1)])
+        noise = noise_of(sums, np.array([(v[y == c] ** 2).sum() for c in (0, 1)])).sum()
+        h = sums / sums.sum(0)
+        gains.append(divergence(h[:, 1], h[:, 0]))
+        charges.append(charge_of_bins(sums[None], noise)[0])
+    error = np.std(gains) / np.sqrt(300)
+    assert 2 * np.mean(gains) == pytest.approx(np.mean(charges), abs=6 * error, rel=0.03)
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_a_column_of_two_values_stands_its_ground_against_noise(smooth):
+    """Sixty columns fill all bins: with the charge the one that says something is found."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 61)).astype(np.float32)
+    X[:, 7] = rng.random(1200) < 0.5
+    y = rng.random(1200) < np.where(X[:, 7] == 1, 0.6, 0.4)
+    model = JensenShannonBoostClassifier(smooth=smooth, stop=None, n_learners=1).fit(X, y)
+    assert (model.directions_[0][0].nonzero()[0].tolist() == [7]) == smooth
+
+
+def test_the_first_learner_is_tested_at_half_a_percent_and_others_at_a_fifth():
+    X, y = circle(3)
+    model = JensenShannonBoostClassifier().fit(X, y)
+    records = [record for record in model.history_ if "p_value" in record]
+    before, seen = 0, []
+    for record in records:
+        level = 0.2 if before else 0.005
+        assert (record["learners"] > before) == (record["p_value"] <= level)
+        seen.append(record["p_value"])
+        before = record["learners"]
+    assert (np.array(seen[-4:]) > 0.2).all()
+    assert any(0.005 < p <= 0.2 for p in seen)
 
 
 def test_smoothing_keeps_the_mass():
@@ -272,8 +322,13 @@ class TestBadInput:
     def test_separable_classes(self):
         X, y = circle(0)
         y = (X[:, 0] > 0.1).astype(int)
-        model = JensenShannonBoostClassifier(stop=None, n_learners=30, shrinkage=1.0).fit(X, y)
-        assert model.score(X, y) == 1.0
+        new = circle(1, 6000)[0]
+        for smooth, least in ((False, 1.0), (True, 0.98)):
+            model = JensenShannonBoostClassifier(
+                stop=None, n_learners=30, shrinkage=1.0, smooth=smooth
+            ).fit(X, y)
+            assert model.score(X, y) >= least
+        assert model.score(new, new[:, 0] > 0.1) >= 0.98
 
 
 def test_many_columns_are_screened():
