@@ -251,7 +251,20 @@ def pursuit_folds():
     halves = boost_reads.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
     boost_ask = boost_reads.BoostAsk(
-        1, None, halves, trials, chosen, None, 10.0, "scale-free", 12, True, 1.0, np.ones(2), 2.0
+        1,
+        None,
+        halves,
+        trials,
+        chosen,
+        None,
+        10.0,
+        "scale-free",
+        12,
+        True,
+        True,
+        1.0,
+        np.ones(2),
+        2.0,
     )
     boosted = Boosted(1, 10.0, (new,), 1.5, 0.2, [], True)
     at = "pursuit."
