@@ -19,6 +19,8 @@ N_TRIALS = 3
 """Directions measured in one read."""
 N_FINE = 8
 """Columns whose fine steps are scored."""
+ROUNDING = 1e-12
+"""Of the scale of costs: a gain below it depends on how the rows were cut into chunks."""
 
 
 class Trial(NamedTuple):
@@ -123,7 +125,7 @@ def seek(
         ]
         favoured = exact[0] < cost - least
         best = 0 if favoured else int(np.argmin(exact))
-        if exact[best] < cost:
+        if exact[best] < cost - ROUNDING * answer.scale:
             trial, measured, cost = trials[best], answer.measured[best], exact[best]
             costs.append(cost)
         if not favoured:
