@@ -91,6 +91,9 @@ def run_driver(address, job, pipe):
 class Cluster:
     """A scheduler and workers; `scale` keeps as many alive, whatever kills them."""
 
+    running = []
+    """Clusters that have not been left."""
+
     def __init__(self, folder, n_workers, config=None):
         self.folder = Path(folder)
         self.folder.mkdir(exist_ok=True)
@@ -107,9 +110,15 @@ class Cluster:
         self.n_wanted = n_workers
         self._keeper = threading.Thread(target=self._keep, daemon=True)
         self._keeper.start()
+        self.running.append(self)
 
     def __enter__(self):
         return self
+
+    @property
+    def processes(self):
+        with self._lock:
+            return [self.scheduler, *self._workers]
 
     def __exit__(self, *exc):
         self._end.set()
@@ -117,6 +126,7 @@ class Cluster:
         for process in [*self._workers, self.scheduler]:
             process.kill()
             process.join()
+        self.running.remove(self)
 
     def scale(self, n_workers):
         """So many workers from now on; waits until they are there."""

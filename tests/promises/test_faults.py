@@ -4,9 +4,12 @@ Every estimator of the same-bits promise; one cluster of forked processes for al
 one where every result is spilled to disk, and a small one for each scheduler that is to die.
 """
 
+import multiprocessing
 import re
 import shutil
 import signal
+import tempfile
+import threading
 
 import dask
 import numpy as np
@@ -31,6 +34,23 @@ def short_waits():
 
     with dask.config.set({"distributed.comm.timeouts.connect": "10s"}):
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path, monkeypatch):
+    """Whatever failed: no scratch folder, no thread, no process but the clusters' own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where scratch goes if not told
+    before = {thread for thread in threading.enumerate() if ours(thread)}
+    yield
+    assert not [folder for folder in tmp_path.rglob("streamlearn-*") if folder.is_dir()]
+    assert {thread for thread in threading.enumerate() if ours(thread)} <= before
+    forked = multiprocessing.active_children()
+    kept = [process for cluster in Cluster.running for process in cluster.processes]
+    assert not [process for process in forked if process not in kept and process.is_alive()]
+
+
+def ours(thread):
+    return thread.name.startswith("streamlearn")
 
 
 @pytest.fixture(scope="module")
