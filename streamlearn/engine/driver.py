@@ -61,15 +61,16 @@ def fold_lanes(
     nodes = {tree.lift(node): engine.share(state) for node, state in finished.items()}
     shared = engine.share_widely(job)
     running: dict[Any, Node] = {}
+    merging: dict[Any, dict[Node, Any]] = {}
 
     def merge_ready() -> None:
         """Merge every finished state whose neighbour is finished."""
         for node in sorted(nodes):
             pair = sorted((node, tree.neighbour(node)))
             if node != tree.root and all(n in nodes for n in pair):
-                left, right = (nodes.pop(n) for n in pair)
-                future = engine.submit(f"{job.name}-merge", merge_states, shared, left, right)
-                running[future] = tree.above(node)
+                inputs = {n: nodes.pop(n) for n in pair}
+                future = engine.submit(f"{job.name}-merge", merge_states, shared, *inputs.values())
+                running[future], merging[future] = tree.above(node), inputs
 
     try:
         merge_ready()
@@ -84,12 +85,14 @@ def fold_lanes(
             failed = [future for future in ended if engine.failed(future)]
             good = [future for future in ended if future not in failed]
             n_lanes = sum(running[future][0] == 0 for future in good)
+            for future in ended:
+                merging.pop(future, None)
             nodes.update((tree.lift(running.pop(future)), future) for future in good)
             if failed:
                 below = tree.lanes_below(running[failed[0]])
                 refs = lanes[below.start]
                 engine.result(failed[0], place_note(job, refs[0]))
-            del ended, good  # the states live in `nodes` alone
+            del ended, good, future  # the states live in `nodes` alone
             on_done(nodes, n_lanes, False)
             may_go_on()
             merge_ready()
@@ -99,6 +102,9 @@ def fold_lanes(
         engine.cancel(running)
         kept = [future for future in running if _ended_well(future)]
         nodes.update((tree.lift(running[future]), future) for future in kept)
+        for future, inputs in merging.items():
+            if future.cancelled():  # before it began: they are whole
+                nodes.update(inputs)
         on_done(nodes, 0, True)
         raise
     return nodes[tree.root]

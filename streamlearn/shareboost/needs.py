@@ -44,7 +44,8 @@ class Size(NamedTuple):
     """State of a scoring read for one column (for one anchor, of pieces)."""
     n_units: int
     at_once: int
-    """Most that are selected from one read."""
+    """Most that are selected from one read; as "auto" has it if fewer are asked for, which would
+    only buy larger slices."""
 
     @property
     def shortlist(self) -> int:
@@ -141,6 +142,7 @@ def size_of(model: Any, dataset: Any, n_units: int, unit_bytes: int, kind: str) 
     members = 1
     if kind == "columns" and model.groups is not None:
         members = int(np.unique(np.asarray(model.groups), return_counts=True)[1].max())
+    auto = model.columns_per_pass == "auto"
     pieces = kind in PIECES
     return Size(
         n_columns=n_units if kind in ("columns", "stumps", *PIECES) else d * (d - 1) // 2,
@@ -156,5 +158,5 @@ def size_of(model: Any, dataset: Any, n_units: int, unit_bytes: int, kind: str) 
         n_rows=dataset.n_physical_rows,
         unit_bytes=unit_bytes,
         n_units=n_units,
-        at_once=MOST_AT_ONCE if model.columns_per_pass == "auto" else model.columns_per_pass,
+        at_once=max(MOST_AT_ONCE, 1 if auto else model.columns_per_pass),
     )
