@@ -4,8 +4,8 @@ Eight bytes a stored value, made once.  A round's gap is estimated from the deci
 saw; the certificate measures both sides from the codes in float64.
 
 Losses with a kink leave w swinging about its optimum, visit after visit: a mean of it is the better
-primal point, and reaches 1 % in half of the epochs.  Weights that grow linearly (Shamir & Zhang
-2013) beat those of one epoch's mean at every number of epochs; beyond `MEMORY` they fade.
+primal point.  Weights that grow linearly (Shamir & Zhang 2013) beat those of one epoch's mean at
+nearly every number of epochs; beyond `MEMORY` they fade.
 """
 
 from __future__ import annotations
