@@ -7,6 +7,7 @@ choice of columns and rows.  Nothing here knows a format, an engine or an algori
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ class Convert(Protocol):
         """
 
 
-class Store:
+class Store(ABC):
     """A table in some file format.  A new format is one subclass in one file of this room.
 
     Subclasses are picklable, cheap to send (they hold paths and metadata, never rows of the data,
@@ -131,12 +132,12 @@ class Store:
     """The target if no other is named: ``y`` of a zarr group, or a `y` given apart."""
     default_weight: str | None = None
 
+    @abstractmethod
     def boundaries(self) -> np.ndarray:
         """Where the natural units (row groups, chunks, partitions) begin.
 
         (u + 1,) int64 ascending from 0 to n_rows; units may be empty only if there are no rows.
         """
-        raise NotImplementedError
 
     def live(self) -> np.ndarray:
         """(u,) bool: the units that can hold rows at all; a filter may rule some out unread."""
@@ -144,6 +145,7 @@ class Store:
 
     def check(self, names: Sequence[str]) -> None:
         """Raise SourceError if these columns do not mean the same in every file."""
+        return None  # of one file, as most stores are
 
     def coded(self, coders: Mapping[str, Any]) -> Store:
         """The store with these string columns read as codes of their levels, float32."""
@@ -159,27 +161,27 @@ class Store:
         """Decoded bytes of one row (mean over rows for sparse stores)."""
         return float(len(names) * dtype.itemsize)
 
+    @abstractmethod
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
         """Bytes a reader holds beside its chunk (decoded pages, whole storage chunks)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stored_nbytes(self, names: Sequence[str]) -> int:
         """Bytes on disk (compressed) that one pass over these columns reads; 0 if in memory."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open(
         self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
     ) -> Reader:
         """A reader of these feature columns, in this order, as `dtype` (float32 or float64)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def place(self, start: int, stop: int) -> str:
         """Where these rows lie, for messages: ``data/a.parquet, row group 3``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fingerprint(self) -> Mapping[str, Any]:
         """What identifies the content without reading it: JSON, no times, no absolute paths."""
-        raise NotImplementedError
 
 
 class Source(Protocol):
