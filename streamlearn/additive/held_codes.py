@@ -158,10 +158,15 @@ class HeldCodes:
         for part in np.array_split(order, self._n_looks):
             args = self._rule, dual, self._norms, self._y, self._s, part
             epoch(self._codes, self._places, *args, self._w, state, self._seen)
-            self._n_looked += 1
-            rate = 2.0 / (1 + min(self._n_looked, MEMORY * self._n_looks))
-            for mean, now in zip(self._mean, (self._w, state.b), strict=True):
-                mean += rate * (now - mean)
+            if self._n_looks > 1:
+                self._remember()
+
+    def _remember(self) -> None:
+        """Move the mean towards w and b as they are."""
+        self._n_looked += 1
+        rate = 2.0 / (1 + min(self._n_looked, MEMORY * self._n_looks))
+        for mean, now in zip(self._mean, (self._w, self._state.b), strict=True):
+            mean += rate * (now - mean)
 
     def _look(self) -> None:
         """Set `sweep`: the dual value as it is, the primal one from what the visits saw."""
