@@ -104,11 +104,10 @@ class HeldCodes:
         self._spans, self._places = make_places(problem, *scales, np.dtype(dtype))
         columns = as_columns(problem.bases, source.dtype)
         n_values = int(source.decoded_nbytes / (source.dtype.itemsize + 4))
-        p = len(columns.degree)
-        known = Known(np.empty((0, 0), np.uint32), np.empty((0, 0), np.float32))
-        if n_values >= 4 * BYTES * p:  # else they are more work than they save
-            known = byte_codes(columns, self._spans)
+        # of few values they are more work than they save
+        known = find_known(columns, self._spans, n_values >= 4 * BYTES * len(columns.degree))
         room = Room(n_values)
+        source = source.as_bytes()
         chunks = run.hold(source, partial(_encoded, room, columns, known, self._spans), name="hold")
         place = np.concatenate([chunk.X for chunk in chunks])
         self._codes = Codes(*room.all(), place)
@@ -272,6 +271,18 @@ def _encoded(room: Room, columns: Columns, known: Known, spans: Spans, chunk: Ch
         place += offset
     weight = None if chunk.weight is None else np.array(chunk.weight)
     return Chunk(place, np.array(chunk.y), weight, chunk.rows, {"norms": norms})
+
+
+def find_known(columns: Columns, spans: Spans, wanted: bool) -> Known:
+    """The codes of bytes, if `wanted`; else none."""
+    row, first, seen = np.empty(len(columns.degree) if wanted else 0, np.intp), [], {}
+    for d in range(len(row)):
+        key = columns.knots[columns.at[d] : columns.at[d + 1]].tobytes()
+        if key not in seen:
+            seen[key] = len(first)
+            first.append(d)
+        row[d] = seen[key]
+    return byte_codes(columns, spans, row, np.array(first, np.intp))
 
 
 def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:

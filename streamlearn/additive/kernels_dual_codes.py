@@ -28,11 +28,11 @@ from ..numeric.lanes import (
     pair_lanes,
     pair_sum,
 )
+from ..passes.kernels_bytes import BYTES, as_byte
 from .kernels_dual_step import class_target, dual_step
 
 POINTS, RAMPS = 0, 1
 ONE, PAIRS = np.uintp(1), np.uintp(lanes.PAIRS)
-BYTES = 256
 MOST_PLACES = 1 << 31
 
 
@@ -72,41 +72,46 @@ class Places(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Codes of the values 0 to 255, of which bytes are; (p, 256), or empty."""
+    """Codes of the values 0 to 255, of which bytes are; or empty.
 
-    slot: np.ndarray
+    Columns of the same breakpoints share a row: those of pixels then lie in the first cache.
+    """
+
+    row: np.ndarray
+    """(p,) intp: the column's row of the others."""
+    j: np.ndarray
+    """(r, 256) uint8."""
     f: np.ndarray
+    """(r, 256) float32."""
+    square: np.ndarray
+    """(r, 256) float64: what it adds to |Psi|^2, over s."""
 
 
 @inlined
 def code_of(x, columns, spans, d):
-    """Return the place and fraction of a value of column d."""
+    """Return (j, f) of a value of column d, and what it adds to |Psi|^2, over s."""
     u = coordinate(x, columns, d)
     j = min(np.int32(u), np.int32(columns.n_intervals[d] - 1))
-    return np.uint32(spans.at[d] + j), u - np.float32(j)
-
-
-@inlined
-def square_of(slot, part, spans, d):
-    """Return what a value of column d adds to |Psi|^2."""
-    j = np.intp(slot) - spans.at[d]
+    part = u - np.float32(j)
     if spans.kind == RAMPS:
         low = np.float64(j)
     else:
         rest = 1.0 - part if j > 0 else 0.0  # no branch: it would be guessed wrong half the time
         low = rest * rest
-    return spans.scale[d] * (np.float64(part) * part + low)
+    return j, part, np.float64(part) * part + low
 
 
 @kernel
-def byte_codes(columns, spans):
-    """Return the `Known` of all columns."""
-    p = len(columns.degree)
-    slot, f = np.zeros((p, BYTES), np.uint32), np.zeros((p, BYTES), np.float32)
-    for d in range(p):
-        for x in range(BYTES if columns.n_intervals[d] > 0 else 0):
-            slot[d, x], f[d, x] = code_of(columns.knots.dtype.type(x), columns, spans, d)
-    return Known(slot, f)
+def byte_codes(columns, spans, row, first):
+    """Return the `Known` whose row r is that of column first[r]."""
+    n = len(first)
+    j, f = np.zeros((n, BYTES), np.uint8), np.zeros((n, BYTES), np.float32)
+    square = np.zeros((n, BYTES))
+    for r in range(n):
+        for x in range(BYTES if columns.n_intervals[first[r]] > 0 else 0):
+            code = code_of(columns.knots.dtype.type(x), columns, spans, first[r])
+            j[r, x], f[r, x], square[r, x] = code
+    return Known(row, j, f, square)
 
 
 @kernel
@@ -115,21 +120,21 @@ def encode(data, indices, indptr, columns, known, spans, start, slot, f, place, 
     for i in range(len(indptr) - 1):
         to = np.uintp(start + indptr[i])
         place[i, 0] = to
-        norm = 0.0
+        a, b, c, e = 0.0, 0.0, 0.0, 0.0  # in turn: one addition does not wait for the last
         for v in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
             d, x = np.uintp(indices[v]), data[v]
             if columns.n_intervals[d] <= 0:
                 continue
-            byte = np.int32(min(max(x, data.dtype.type(-1)), data.dtype.type(BYTES)))
-            if len(known.slot) > 0 and data.dtype.type(byte) == x and 0 <= byte < BYTES:
-                at = np.uintp(byte)
-                k, part = known.slot[d, at], known.f[d, at]
+            byte = as_byte(x) if len(known.row) > 0 else np.int32(-1)
+            if byte >= 0:
+                r, at = np.uintp(known.row[d]), np.uintp(byte)
+                j, part, square = np.int32(known.j[r, at]), known.f[r, at], known.square[r, at]
             else:
-                k, part = code_of(x, columns, spans, d)
-            slot[to], f[to] = k, part
-            norm += square_of(k, part, spans, d)
+                j, part, square = code_of(x, columns, spans, d)
+            slot[to], f[to] = np.uint32(spans.at[d] + j), part
+            a, b, c, e = b, c, e, a + spans.scale[d] * square
             to += ONE
-        place[i, 1], norms[i] = to, norm
+        place[i, 1], norms[i] = to, (a + b) + (c + e)
 
 
 @inlined

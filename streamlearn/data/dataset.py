@@ -54,6 +54,8 @@ class Dataset:
     maps: tuple[Callable[[Any], Any], ...] = ()
     mapped_names: tuple[str, ...] | None = None
     convert: Convert | None = None
+    bytes_kept: bool = False
+    """Sparse rows whose values are stored as bytes give them as they are, whatever `dtype`."""
     _counted: list[int] = field(default_factory=list, repr=False, compare=False)
     """Rows after filters, once a summary has counted them."""
 
@@ -263,6 +265,10 @@ class Dataset:
     def through(self, convert: Convert) -> Dataset:
         """The same rows, each feature put through `convert` while it is decoded; X is float32."""
         return self._with(convert=convert)
+
+    def as_bytes(self) -> Dataset:
+        """The same rows with values as uint8, if they are stored so; itself if they are not."""
+        return self._with(bytes_kept=self.store.has_bytes and not self.maps)
 
     def where_hash(self, low: float, high: float, seed: int) -> Dataset:
         """The rows whose hash under `seed`, as a share in [0, 1), lies in [low, high)."""

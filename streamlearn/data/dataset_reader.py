@@ -31,7 +31,8 @@ class DatasetReader:
             )
         target = data.target if only is None else only
         more = {} if data.convert is None else {"convert": data.convert}
-        self._reader = data.store.open(self._columns, target, data.weight, data.dtype, **more)
+        dtype = np.dtype(np.uint8) if data.bytes_kept else data.dtype
+        self._reader = data.store.open(self._columns, target, data.weight, dtype, **more)
 
     def __enter__(self) -> DatasetReader:
         return self

@@ -30,6 +30,7 @@ class ArrayStore(Store):
         self.n_rows = part.n_rows
         self.columns = part.columns + extra.columns
         self.sparse = isinstance(part, SparsePart)
+        self.has_bytes = isinstance(part, SparsePart) and part.data.dtype == np.uint8
         self.in_memory = part.in_memory or bool(extra.columns)
 
     def coded(self, coders: Mapping[str, Any]) -> Store:

@@ -118,6 +118,8 @@ class Store(ABC):
     """True if the rows live in this process: read by threads, sent to a cluster only if small."""
     converts: bool = False
     """True if `open` takes ``convert=``: columns are put through it as they are decoded."""
+    has_bytes: bool = False
+    """True if all features are sparse and stored as uint8, which `open` then takes as `dtype`."""
     filtered: bool = False
     """True if readers leave rows out: how many stay is known only after a pass."""
     shared_nbytes: int = 0

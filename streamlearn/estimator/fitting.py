@@ -75,7 +75,9 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, calibration_rows: A
     wanted = model._sample_rows(dataset)
     read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
     limit = summary_state_bytes(run.plan)
-    summary = collect_summary(read, dataset, limit, model._moments_only())
+    # a sample keeps rows as every family takes them
+    rows = dataset if wanted else dataset.as_bytes()
+    summary = collect_summary(read, rows, limit, model._moments_only())
     check_summary(dataset, summary, missing=model._accepts_missing)
     if is_classifier(model):
         model.classes_ = find_classes(summary.labels)

@@ -59,6 +59,9 @@ class CodedSource:
     def with_columns(self, names: Any) -> CodedSource:
         return replace(self, dataset=self.dataset.with_columns(names))
 
+    def as_bytes(self) -> CodedSource:
+        return replace(self, dataset=self.dataset.as_bytes())
+
     def where_hash(self, lo: float, hi: float, seed: int) -> CodedSource:
         return replace(self, dataset=self.dataset.where_hash(lo, hi, seed))
 

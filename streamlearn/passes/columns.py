@@ -220,6 +220,8 @@ def _add_sparse(state: State, X: Csr, weight: np.ndarray, rows: np.ndarray | ran
         if count_bytes(X.data, X.indices, state["bytes"]):
             state["byte_rows"] += m
             return
+    if X.data.dtype == np.uint8:
+        X = X._replace(data=X.data.astype(np.float32))
     stored = np.bincount(X.indices, minlength=p)
     offsets = np.concatenate([[0], np.cumsum(stored)]).astype(np.intp)
     order = np.empty(len(X.indices), np.int32 if len(X.indices) < 1 << 31 else np.int64)

@@ -9,11 +9,31 @@ columns first.
 from __future__ import annotations
 
 import numpy as np
+from numba.core import types
+from numba.extending import overload
 
 from ..numeric.jit import kernel
 from .kernels_table import slot_of
 
 BYTES = 256
+
+
+def as_byte(x):
+    """x as an integer if it is one of 0 to 255, else -1."""
+    byte = np.int32(x) if 0 <= x < BYTES else np.int32(-1)
+    return byte if byte == x else np.int32(-1)
+
+
+@overload(as_byte)
+def _as_byte(x):
+    if x == types.uint8:  # each is one: no question is left in the compiled code
+        return lambda x: np.int32(x)
+
+    def find(x):
+        byte = np.int32(x) if 0 <= x < BYTES else np.int32(-1)
+        return byte if byte == x else np.int32(-1)
+
+    return find
 
 
 @kernel
@@ -24,9 +44,8 @@ def count_bytes(values, indices, counts):
     """
     n = len(values)
     for i in range(n):
-        value = values[i]
-        x = np.int32(value) if 0 <= value < BYTES else np.int32(0)
-        if x != value:
+        x = as_byte(values[i])
+        if x < 0:
             n = i
             break
         counts[np.uintp(indices[i]), np.uintp(x)] += 1
