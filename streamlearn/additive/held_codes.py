@@ -1,6 +1,6 @@
 """Sparse rows held in memory as codes, for dual coordinate descent (see `kernels_dual_codes`).
 
-Eight bytes a stored value, made once.  A round's gap is estimated from the decisions its visits
+Six or eight bytes a stored value, made once.  A round's gap is estimated from the decisions its visits
 saw; the certificate measures both sides from the codes in float64.
 
 Losses with a kink leave w swinging about its optimum, visit after visit: a mean of it is the better
@@ -65,13 +65,13 @@ SINGLE = 1e-3
 class Room:
     """Arrays that chunks put their codes into, in any order; more if the first are too small."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, dtype: Any = np.uint32) -> None:
+        self._dtype = dtype
         self._size, self._used, self._before, self._lock = max(size, 1), 0, 0, Lock()
         self._blocks = [self._new(self._size)]
 
-    @staticmethod
-    def _new(size: int) -> tuple[np.ndarray, np.ndarray]:
-        return np.empty(size, np.uint32), np.empty(size, np.float32)
+    def _new(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty(size, self._dtype), np.empty(size, np.float32)
 
     def take(self, n: int) -> tuple[np.ndarray, np.ndarray, int, int]:
         """(slot, f, start, offset): n free places from `start`; `offset` more when all are one."""
@@ -106,7 +106,7 @@ class HeldCodes:
         n_values = int(source.decoded_nbytes / (source.dtype.itemsize + 4))
         # of few values they are more work than they save
         known = find_known(columns, self._spans, n_values >= 4 * BYTES * len(columns.degree))
-        room = Room(n_values)
+        room = Room(n_values, np.uint16 if self._n_places <= 1 << 16 else np.uint32)
         source = source.as_bytes()
         chunks = run.hold(source, partial(_encoded, room, columns, known, self._spans), name="hold")
         place = np.concatenate([chunk.X for chunk in chunks])
@@ -275,13 +275,14 @@ def _encoded(room: Room, columns: Columns, known: Known, spans: Spans, chunk: Ch
 
 def find_known(columns: Columns, spans: Spans, wanted: bool) -> Known:
     """The codes of bytes, if `wanted`; else none."""
-    row, first, seen = np.empty(len(columns.degree) if wanted else 0, np.intp), [], {}
-    for d in range(len(row)):
-        key = columns.knots[columns.at[d] : columns.at[d + 1]].tobytes()
-        if key not in seen:
-            seen[key] = len(first)
+    row = np.where(columns.n_intervals > 0, 0, -1)
+    first: list[int] = []
+    seen: dict[Any, int] = {}
+    for d in np.flatnonzero(row == 0) if wanted else ():
+        knots = columns.knots[columns.at[d] : columns.at[d + 1]]
+        row[d] = seen.setdefault((spans.scale[d], knots.tobytes()), len(first))
+        if row[d] == len(first):
             first.append(d)
-        row[d] = seen[key]
     return byte_codes(columns, spans, row, np.array(first, np.intp))
 
 

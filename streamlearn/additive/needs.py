@@ -75,7 +75,7 @@ def _n_bases(column: Any, model: Any) -> int:
         return len(column.levels) + 1
     if column.values is None:
         return model.n_bases + (model.degree if column.missing else 0)
-    n = int((column.value_counts > 0).sum())
+    n = np.count_nonzero(column.value_counts)  # never below 0
     if n > model.n_bases:
         return model.n_bases + (model.degree if column.missing else 0)
     return n + bool(column.missing) if n + bool(column.missing) > 1 else 0

@@ -84,7 +84,7 @@ class Dataset:
         single = all(types[name] in (*SINGLE, *CATEGORIES) for name in self.columns)
         return np.dtype(np.float32 if single else np.float64)
 
-    @property
+    @cached_property
     def categorical(self) -> tuple[str, ...]:
         """Feature columns of strings or dictionaries whose levels are not known yet."""
         types = {column.name: column.dtype for column in self.store.columns}

@@ -166,12 +166,18 @@ def sort_tables(keys, counts, ends, values, out):
         begin, n = ends[j], ends[j + 1] - ends[j]
         if n == 0:
             continue
-        to = begin
+        to, sorted_, last = begin, True, -np.inf
         for i in range(SLOTS):
             value = keys[j, i]
             if value == value:
                 values[to], out[to] = value, counts[j, i]
                 to += 1
+                sorted_ &= value >= last
+                last = value
+            if to == begin + n:
+                break
+        if sorted_:  # as tables made of counts of bytes are
+            continue
         for gap in GAPS:
             for i in range(begin + gap, begin + n):
                 value, count, at = values[i], out[i], i
