@@ -126,6 +126,8 @@ class HeldCodes:
         if not self._rule.logistic and self._rule.quadratic == 0:
             self._n_looks = min(max(len(self._codes.slot) // len(self._w), 1), LOOKS)
         self._n_looked = 0
+        ones = np.ones((1, problem.dim))
+        self._ones = times(problem.roughness.P, problem.roughness, ones)[0]
         self._mean = np.zeros(len(self._w)), np.zeros(K)
 
     @property
@@ -256,8 +258,7 @@ class HeldCodes:
         problem, K = self._problem, self._problem.n_outputs
         w = w.reshape(self._n_places, -1)[self._where(), :K].T.astype(np.float64)
         first, used = self._first_of_columns()
-        ones = times(problem.roughness.P, problem.roughness, np.ones((1, problem.dim)))[0]
-        shift = np.add.reduceat(w * ones, first, axis=1) / np.add.reduceat(ones, first)
+        shift = np.add.reduceat(w * self._ones, first, axis=1) / np.add.reduceat(self._ones, first)
         return w - np.repeat(shift, np.diff(problem.bases.first)[used], axis=1)
 
 

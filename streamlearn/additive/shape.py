@@ -146,4 +146,6 @@ def _present(column: ColumnSummary) -> np.ndarray | None:
     """The distinct values with weight, if they are known."""
     if column.values is None or column.value_counts is None:
         return None
+    if np.count_nonzero(column.value_counts) == len(column.values):
+        return column.values
     return column.values[column.value_counts > 0]

@@ -145,8 +145,11 @@ class Terms:
     @property
     def knots_(self) -> list[np.ndarray]:
         """Breakpoints of every column; none if it is constant.  Those of categories are codes."""
-        knots = np.split(self.bases_.knots, self.bases_.first_knot[1:-1])
-        return [k[np.isfinite(k)] for k in knots]
+        knots = self.bases_.knots
+        finite = np.isfinite(knots)
+        ends = np.concatenate([[0], np.cumsum(finite)])[self.bases_.first_knot].tolist()
+        kept = knots[finite]
+        return [kept[a:z] for a, z in zip(ends[:-1], ends[1:], strict=True)]
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -55,25 +55,36 @@ def spread_points(bases: Bases, pieces: Pieces) -> Spread:
     All columns at once: one by one they cost a thousand columns half a second.
     """
     used = np.flatnonzero(np.diff(bases.first))
-    sizes = np.diff(pieces.ends)
-    own = np.repeat(np.diff(bases.first) > 0, sizes)
-    lo, hi, mass = (np.asarray(part, np.float64)[own] for part in pieces[:3])
-    column = np.repeat(np.arange(len(used)), sizes[used])
-    share = mass / np.maximum(np.bincount(column, mass, len(used)), 1e-300)[column]
-    x, wide = lo, lo < hi
-    if wide.any():
-        n = np.where(wide, POINTS, 1)
-        piece = np.repeat(np.arange(len(lo)), n)
-        place = np.arange(len(piece)) - np.repeat(np.cumsum(n) - n, n)
-        t = np.where(wide[piece], (place + 0.5) / POINTS, 0.0)
-        with np.errstate(invalid="ignore"):  # of +inf, which is no bin
-            x = np.where(t > 0, lo[piece] * (1 - t) + hi[piece] * t, lo[piece])
-        share, column = (share / n)[piece], column[piece]
-    ends = np.searchsorted(column, np.arange(len(used) + 1))
-    u, columns = np.empty(len(x), np.float32), as_columns(bases._replace(prepared=False), x.dtype)
+    pieces = Pieces(*(np.asarray(part, np.float64) for part in pieces[:3]), pieces.ends)
+    most = len(pieces.lo) + (POINTS - 1) * np.count_nonzero(pieces.lo < pieces.hi)
+    d, x, share = np.empty(most, np.intp), np.empty(most), np.empty(most)
+    ends = np.zeros(len(used) + 1, np.intp)
+    points_of_pieces(pieces, used, d, x, share, ends)
+    n = ends[-1]
+    u, columns = np.empty(n, np.float32), as_columns(bases._replace(prepared=False), x.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         coordinates_of_points(x, used, ends, columns, u)
-    return Spread(used[column], u, share, used, ends)
+    return Spread(d[:n], u, share[:n], used, ends)
+
+
+@kernel
+def points_of_pieces(pieces, used, d, x, share, ends):
+    """Write the points of the columns `used`, their columns and shares, and `ends` in place."""
+    n = 0
+    for i in range(len(used)):
+        first, last, total = pieces.ends[used[i]], pieces.ends[used[i] + 1], 0.0
+        for k in range(first, last):
+            total += pieces.mass[k]
+        for k in range(first, last):
+            lo, hi = pieces.lo[k], pieces.hi[k]
+            points = POINTS if lo < hi else 1
+            part = pieces.mass[k] / max(total, 1e-300) / points
+            for q in range(points):
+                t = (q + 0.5) / points
+                x[n] = lo * (1 - t) + hi * t if lo < hi else lo
+                d[n], share[n] = used[i], part
+                n += 1
+        ends[i + 1] = n
 
 
 @kernel

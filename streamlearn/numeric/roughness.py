@@ -70,6 +70,7 @@ def make_roughness(
     stacks: dict[str, list[np.ndarray]] = {"P": [], "L": [], "R": []}
     table = np.zeros(len(bases.degree), dtype=np.intp)
     seen: dict[tuple[int, ...], int] = {}
+    zeros: dict[bytes, int] = {}
     size = 0
     n_bases, missing = np.diff(bases.first), bases.has_missing
     for d, n_intervals in enumerate(bases.n_intervals):
@@ -80,7 +81,10 @@ def make_roughness(
         key = (n, int(n_intervals), kind, degree * int(missing[d]))
         zero = -1
         if order == 0 and at_zero is not None and kind == SPLINE:
-            zero = _one_spline(at_zero[bases.first[d] : bases.first[d + 1]])
+            c = at_zero[bases.first[d] : bases.first[d + 1]]
+            zero = zeros.setdefault(c.tobytes(), -2)
+            if zero == -2:
+                zero = zeros[c.tobytes()] = _one_spline(c)
         if (*key, zero) not in seen:
             R = column_factor(*key, order, scale, zero)
             inverse = np.linalg.inv(R)
