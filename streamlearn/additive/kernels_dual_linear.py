@@ -18,13 +18,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numeric.jit import inlined, kernel
+from ..numeric.prefetch import LINE, prefetch
 from ..numeric.ramps import add_ramp
-from ..numeric.simd import add_two_rows
+from ..numeric.simd import add_pair, add_two_rows
+from .kernels_dual_codes import AHEAD, code_margin
 from .kernels_dual_step import class_target, dual_step
 from .kernels_dual_tables import restore_constants
 
 POINTS, RAMPS, TABLES = 0, 1, 2
 ONE, TWO, FOUR, NODE = np.uintp(1), np.uintp(2), np.uintp(4), np.uintp(8)
+PIECE = np.uintp(128)
+"""Columns of a dense row that are visited together, to and fro: w is larger than the first cache,
+which still holds what was visited last."""
 
 
 class LinearRows(NamedTuple):
@@ -174,38 +179,52 @@ def look_up_margin(w, begin, here, f, n):
 
 
 @inlined
-def row_margin(rows, layout, w, i):
-    """Return `look_up_margin` of one class's dense row: most rows need no step, so no more."""
-    u, column, n = rows.u, layout.column, np.uintp(len(layout.column))
-    begin = i * np.uintp(rows.row_step)
-    total, other = 0.0, 0.0
-    for v in range(np.uintp(0), n - n % TWO, TWO):
-        d, e = column[v], column[v + ONE]
-        x, y = u[begin + d], u[begin + e]
-        j, k = np.int32(x), np.int32(y)
-        at, to = layout.first[d] + np.uintp(j), layout.first[e] + np.uintp(k)
-        total += w[at] + np.float64(x - np.float32(j)) * (w[at + ONE] - w[at])
-        other += w[to] + np.float64(y - np.float32(k)) * (w[to + ONE] - w[to])
-    if n % TWO > 0:
-        d = column[n - ONE]
+def place_row(rows, first, column, i, slot, f):
+    """Write the places and fractions of a dense row, one class's, in place; return how many."""
+    u, n, begin = rows.u, np.uintp(len(column)), i * np.uintp(rows.row_step)
+    if n == np.uintp(rows.row_step):  # every column counts: eight values at a time
+        for d in range(n):
+            j = np.int32(u[begin + d])
+            slot[d], f[d] = np.uint32(first[d] + j), u[begin + d] - np.float32(j)
+        return n
+    for v in range(n):
+        d = column[v]
         j = np.int32(u[begin + d])
-        at, x = layout.first[d] + np.uintp(j), u[begin + d] - np.float32(j)
-        total += w[at] + np.float64(x) * (w[at + ONE] - w[at])
-    return total + other
+        slot[v], f[v] = np.uint32(first[d] + j), u[begin + d] - np.float32(j)
+    return n
 
 
 @inlined
-def step_points(delta, shape, rows, layout, w, i):
-    """`step_columns` of one class's dense row where L = s I, as `row_margin` goes through it."""
-    u, column, begin = rows.u, layout.column, i * np.uintp(rows.row_step)
-    for v in range(np.uintp(len(column))):
-        d = column[v]
-        x = u[begin + d]
-        j = np.int32(x)
-        at, whole = layout.first[d] + np.uintp(j), delta * shape.scale[d]
-        part = whole * np.float64(x - np.float32(j))
-        w[at] += whole - part
-        w[at + ONE] += part
+def piece_of(b, n, up):
+    """Return where piece b of n columns begins and ends, counted from the last if not `up`."""
+    last = (n - ONE) // PIECE
+    begin = PIECE * (b if up else last - b)
+    return begin, min(begin + PIECE, n)
+
+
+@inlined
+def row_margin(w, slot, f, n, up, sums):
+    """Return one class's Phi'w of a dense row, whose pieces are visited in either order."""
+    for b in range((n + PIECE - ONE) // PIECE):
+        begin, end = piece_of(b, n, up)
+        sums[begin // PIECE] = code_margin(slot, f, w, begin, end)
+    total = 0.0
+    for b in range((n + PIECE - ONE) // PIECE):
+        total += sums[b]
+    return total
+
+
+@inlined
+def step_points(delta, scale, w, slot, f, n, up, pairs):
+    """`step_columns` of one class's dense row where L = s I, `scale` its columns', in place."""
+    for b in range((n + PIECE - ONE) // PIECE):
+        begin, end = piece_of(b, n, up)
+        for v in range(begin, end):
+            whole, at = delta * scale[v], TWO * (v - begin)
+            part = whole * np.float64(f[v])
+            pairs[at], pairs[at + ONE] = whole - part, part
+        for v in range(begin, end):
+            add_pair(w, np.intp(slot[v]), pairs, np.intp(TWO * (v - begin)))
 
 
 @inlined
@@ -248,8 +267,18 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
         s_all += shape.s[d]
     shift, steps, C = padded.shift, padded.steps, problem.C
     alone = n_classes == 1 and len(rows.indptr) == 0
-    for row in order:
-        i = np.uintp(row)
+    # of one class's dense row: places and fractions, without what most rows, unmoved, do not need
+    first, scale, up = padded.at.astype(np.int32), np.zeros(most), True
+    for v in range(len(layout.column) if alone else 0):
+        scale[v] = shape.scale[layout.column[v]]
+    slot, part = np.zeros(most, np.uint32), np.zeros(most, np.float32)
+    sums, pairs = np.zeros(np.intp(most) // np.intp(PIECE) + 1), np.zeros(2 * np.intp(PIECE))
+    for t in range(len(order)):
+        if alone and t + AHEAD < len(order):
+            begin = order[t + AHEAD] * rows.row_step
+            for v in range(begin, begin + rows.row_step, LINE // rows.u.itemsize):
+                prefetch(rows.u, v)
+        i = np.uintp(order[t])
         s = weight[i] if len(weight) > 0 else 1.0
         if s == 0:
             continue
@@ -258,7 +287,9 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
         for k in range(np.uintp(n_classes)):
             begin = k * np.uintp(room)
             if alone:
-                z = row_margin(rows, layout, w, i)
+                n = place_row(rows, first, layout.column, i, slot, part)
+                z = row_margin(w, slot, part, n, up, sums)
+                up = not up
             else:
                 z = look_up_margin(w, begin, here, f, n)
             z += state.b[k] - shift[k] - steps[k] * (along - s_all)
@@ -269,7 +300,8 @@ def epoch_linear(rows, columns, rule, problem, shape, padded, norms, y, weight, 
                 shift[k] += delta * along
                 steps[k] += delta
                 if alone and shape.kind == POINTS:
-                    step_points(delta, shape, rows, layout, w, i)
+                    step_points(delta, scale, w, slot, part, n, up, pairs)
+                    up = not up
                     continue
                 if alone:
                     n = load_row(rows, layout, i, here, f, column)
