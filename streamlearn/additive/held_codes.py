@@ -1,7 +1,7 @@
 """Sparse rows held in memory as codes, for dual coordinate descent (see `kernels_dual_codes`).
 
-Six or eight bytes a stored value, made once.  A round's gap is estimated from the decisions its visits
-saw; the certificate measures both sides from the codes in float64.
+Six or eight bytes a stored value, made once.  A round's gap is estimated from the decisions its
+visits saw; the certificate measures both sides from the codes in float64.
 
 Losses with a kink leave w swinging about its optimum, visit after visit: a mean of it is the better
 primal point.  Weights that grow linearly (Shamir & Zhang 2013) beat those of one epoch's mean at

@@ -1,8 +1,8 @@
 """Dual epochs over sparse rows held in memory, each value as a place and a fraction.
 
 A spline of degree 1 at u = j + f is w_j + f (w_{j+1} - w_j), so a value is the place of w_j among
-the coefficients of all columns, 2 or 4 bytes, and f, 4 bytes.  Where 0 is a column's first breakpoint
-f(0) = w_0 = 0, which no step changes.  Steps as in `kernels_dual_linear`, of shapes
+the coefficients of all columns, 2 or 4 bytes, and f, 4 bytes.  Where 0 is a column's first
+breakpoint f(0) = w_0 = 0, which no step changes.  Steps as in `kernels_dual_linear`, of shapes
 
     POINTS  L = s I but for the value at 0     order 0     the one or two active coefficients
     RAMPS   L = s min(i, j)                    order 1     w_i += delta s min(i, u)

@@ -6,7 +6,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-
 LINE = 64
 """Bytes of a cache line; a hint too few or too many where it is another."""
 

@@ -241,11 +241,50 @@ def test_validation_stops_early():
     assert "validation loss" in model.certificate_.reason
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("order", [0, 1])
+def test_bytes_are_encoded_as_the_numbers_they_are(order, weighted):
+    random = np.random.default_rng(5)
+    X = random.integers(1, 256, (300, 5)) * (random.random((300, 5)) < 0.5)
+    X[:, 1] //= 16
+    X[:, 3] = 7 * (X[:, 3] > 0)
+    X[:, 4] = 0
+    y = (X[:, 0] + 4 * X[:, 1] + 30 * random.random(300) > 120).astype(int)
+    weight = random.integers(0, 3, 300).astype(float) if weighted else None
+    fits = []
+    for dtype in (np.uint8, np.float32, np.int16):  # as they lie, converted, never bytes
+        model = sl.AdditiveClassifier(
+            "hinge", n_bases=6, knots="uniform", penalty_order=order, C=0.1, tol=1e-3,
+            max_passes=500,
+        )  # fmt: skip
+        data = as_dataset(sparse.csr_array(X.astype(dtype)), y, weight, 64)
+        assert data.as_bytes().bytes_kept == (dtype == np.uint8)
+        fits.append(model.fit(data.split(0.9)[0]))
+    for other in fits[1:]:
+        np.testing.assert_array_equal(fits[0].coef_, other.coef_)
+        assert fits[0].certificate_.primal == other.certificate_.primal
+
+
+def test_columns_of_equal_breakpoints_share_their_codes():
+    X = np.zeros((40, 4), np.float32)
+    X[:, :3] = np.arange(40)[:, None] * [1, 1, 3]
+    problem, _ = make(X, np.arange(40) % 2, "hinge", 0)
+    spans, _ = make_places(problem, *find_codes(problem, True), np.dtype(np.float32))
+    columns = as_columns(problem.bases, np.float32)
+    known = held_codes.find_known(columns, spans, True)
+    np.testing.assert_array_equal(known.row, [0, 0, 1, -1])
+    assert len(held_codes.find_known(columns, spans, False).f) == 0
+    for d, x in ((0, 7), (2, 100), (2, 255)):
+        code = codes_kernels.code_of(np.float32(x), columns, spans, d)
+        r = known.row[d]
+        np.testing.assert_array_equal([a[r, x] for a in (known.j, known.f, known.square)], code)
+
+
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compares with compiled code")
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("K", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_python_is_compiled(order, K, dtype):
+def test_python_is_compiled(order, K, dtype, monkeypatch):
     X, y = table(40, K=max(K, 2))
     problem, dataset = make(X, y, "hinge", order, K)
     kind, scale = find_codes(problem, True)
@@ -258,7 +297,9 @@ def test_python_is_compiled(order, K, dtype):
         def of(function, plain=plain):
             return function.py_func if plain else function
 
-        known = of(codes_kernels.byte_codes)(columns, spans)
+        with monkeypatch.context() as patch:
+            patch.setattr(held_codes, "byte_codes", of(codes_kernels.byte_codes))
+            known = held_codes.find_known(columns, spans, True)
         nnz = len(chunk.X.data)
         slot, f = np.zeros(nnz, np.uint32), np.zeros(nnz, np.float32)
         place, norms = np.zeros((40, 2), np.int64), np.zeros(40)

@@ -264,6 +264,28 @@ def visit(X, bases, loss, problem, y, weight, order, state):
     DualEpochs(X, bases, loss, problem, y, weight, state).visit([order])
 
 
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("constant", [False, True])
+def test_rows_of_several_pieces_take_the_plain_steps(order, constant):
+    p = 2 * int(kernels_dual_linear.PIECE) + 5
+    X = np.random.default_rng(0).random((30, p)).astype(np.float32)
+    X[0], X[1] = 0.0, 1.0
+    knots = [np.linspace(0, 1, 3 + d % 3) for d in range(p)]
+    if constant:
+        knots[7] = np.empty(0)
+    bases = make_bases(knots, [1] * p)
+    rough = make_roughness(bases, order)
+    c = np.concatenate([evaluate(bases, d, X[:, d]) for d in range(p)], axis=1).mean(axis=0)
+    problem = ker.DualProblem(rough, make_reference(rough, c), 0.01, 1.0)
+    y, visits = np.sign(X[:, 0] - 0.5), np.random.default_rng(1).integers(0, 30, 90)
+    A = np.concatenate([evaluate(bases, d, X[:, d]) for d in range(p)], axis=1) - c
+    states = [new_state(Hinge(), 1, bases.dim, 30) for _ in range(2)]
+    visit(X, bases, Hinge(), problem, y, ker.NONE, visits, states[0])
+    plain_epoch(A, Hinge(), problem, y, np.ones(30), visits, states[1])
+    np.testing.assert_allclose(states[0].alpha, states[1].alpha, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(A @ states[0].W[0], A @ states[1].W[0], atol=1e-6)
+
+
 @pytest.mark.parametrize(("order", "scale", "kind"), [
     (0, "integral", POINTS), (0, "paper", POINTS), (1, "integral", RAMPS), (1, "paper", RAMPS),
     (2, "integral", TABLES),

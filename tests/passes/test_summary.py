@@ -337,7 +337,8 @@ def test_bytes_in_python_are_the_compiled_ones():
 
     values = np.array([3, 255, 0, 3, 1.5], np.float32)
     indices = np.array([0, 1, 0, 0, 1], np.int32)
-    for n, all_bytes in ((4, True), (5, False)):
+    for n, all_bytes, dtype in ((4, True, np.float32), (5, False, np.float32), (5, True, np.uint8)):
+        values = values.astype(dtype)
         both = []
         for function in (kernels_bytes.count_bytes, kernels_bytes.count_bytes):
             function = getattr(function, "py_func", function) if both else function
@@ -345,7 +346,7 @@ def test_bytes_in_python_are_the_compiled_ones():
             assert function(values[:n], indices[:n], counts) == all_bytes
             both.append(counts)
         np.testing.assert_array_equal(*both)
-        assert both[0].sum() == (4 if all_bytes else 0)
+        assert both[0].sum() == (n if all_bytes else 0)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
