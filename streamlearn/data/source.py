@@ -21,7 +21,7 @@ class Csr(NamedTuple):
     """Compressed sparse rows, as the kernels take them (scipy's convention, canonical format)."""
 
     data: np.ndarray
-    """(nnz,) float32 or float64."""
+    """(nnz,) float32 or float64; uint8 where a read asks for bytes (`Dataset.as_bytes`)."""
     indices: np.ndarray
     """(nnz,) int32 or int64, column numbers, ascending within a row."""
     indptr: np.ndarray

@@ -28,8 +28,8 @@ NO_ROW = np.iinfo(np.int64).max
 TABLE_NBYTES = 16 * SLOTS + 12 * 8
 COLUMN_NBYTES = 8 * N_BINS + TABLE_NBYTES
 """Most that one column's state takes: bins, table, a dozen numbers."""
-BYTES_NBYTES = 8 * BYTES
-"""And its counts of bytes, where rows are sparse."""
+BYTES_NBYTES = 12 * BYTES
+"""And its counts of bytes, where rows are sparse, with those of the chunk in hand."""
 MOMENTS_NBYTES = 12 * 8
 """And without what tells the distribution."""
 SLAB_VALUES = 1 << 16
