@@ -31,15 +31,15 @@ class Terms:
         """Set the fitted attributes: terms less their training means, which go to the intercept."""
         theta = problem.by_output(theta)
         W, b = theta[:, :-1].copy(), theta[:, -1] - theta[:, :-1] @ problem.reference.c
-        first, size = problem.bases.first, np.diff(problem.bases.first)
-        used, splines = size > 0, problem.bases.kind < COSINE
-        shifts = np.zeros((len(W), len(size)))
-        if used.any():
-            shifts[:, used] = np.add.reduceat(W * means, first[:-1][used], axis=1)
-        b += shifts.sum(axis=1)
-        # the splines of a column sum to 1, others have no constant among them
-        W -= np.repeat(np.where(splines, shifts, 0.0), size, axis=1)
-        self._shifts = np.where(splines, 0.0, shifts)
+        first = problem.bases.first
+        self._shifts = np.zeros((len(W), len(first) - 1))
+        for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
+            shift = W[:, a:z] @ means[a:z]
+            if problem.bases.kind[d] < COSINE:
+                W[:, a:z] -= shift[:, None]  # the splines of a column sum to 1
+            else:  # others have no constant among them
+                self._shifts[:, d] = shift
+            b += shift
         self.bases_ = problem.bases
         self.coef_ = W
         self.intercept_ = b + problem.target_mean
