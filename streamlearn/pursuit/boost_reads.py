@@ -10,7 +10,7 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import TURNED, Columns, blocks, project, span_rows
+from .columns import BLOCK, TURNED, Columns, blocks, project, span_rows
 from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
 from .kernels import add_bins, bins_of_cells, halve_rows, mix_column, step_values, weigh_rows
 from .ridge_reads import ranges
@@ -145,14 +145,15 @@ def _step(
     state: list[dict[str, Any]],
     chunk: Chunk,
 ) -> list[dict[str, Any]]:
-    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    ones = np.ones(min(BLOCK, chunk.n_rows)) if chunk.weight is None else None
     margins = chunk.state[MARGIN]
     most = span_rows(asks[0].share)
-    filling = Filling(min(most, chunk.n_rows))
+    filling = Filling()
     turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, v, rows, F = chunk.y[span], w[span], chunk.rows[span], margins[span]
+        y, rows, F = chunk.y[span], chunk.rows[span], margins[span]
         runs = runs_for_tables(rows, asks[0].share)
+        filling.make_room(runs)
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
             for part, block in blocks(X, turned=turned):
@@ -168,7 +169,7 @@ def _step(
                     sums,
                     block,
                     y[part],
-                    v[part],
+                    chunk.weight[span][part] if ones is None else ones[: len(block)],
                     f,
                     hashes[key],
                     runs_within(runs, part),

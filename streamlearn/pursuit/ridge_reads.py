@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import TURNED, Columns, blocks, project, span_rows
+from .columns import BLOCK, TURNED, Columns, blocks, project, span_rows
 from .kernels import spread
 from .search import Cells, Strength, Trial, make_strength, score_moves
 from .smoothers import PSpline, search_gamma
@@ -111,19 +111,18 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
 def _step(
     columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
-    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    ones = np.ones(min(BLOCK, chunk.n_rows)) if chunk.weight is None else None
     most = span_rows(asks[0].share)
-    filling = Filling(min(most, chunk.n_rows))
+    filling = Filling()
     turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, v = chunk.y[span], w[span]
-        runs = runs_for_tables(chunk.rows[span], asks[0].share)
+        y, runs = chunk.y[span], runs_for_tables(chunk.rows[span], asks[0].share)
+        filling.make_room(runs)
         for ask, sums in zip(asks, state, strict=True):
             for part, block in blocks(X, turned=turned):
+                w = chunk.weight[span][part] if ones is None else ones[: len(block)]
                 inside = runs_within(runs, part)
-                _add_block(
-                    columns, ask, sums, block, y[part], v[part], inside, filling, part.start
-                )
+                _add_block(columns, ask, sums, block, y[part], w, inside, filling, part.start)
             filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 

@@ -15,6 +15,7 @@ MOST_TABLES = 128
 ALL_COLUMNS = 64
 """Up to so many columns each has a table in every read; of more, those of steepest slope."""
 SCREENED = 32
+NONE = np.empty(0)
 TABLE_ROWS = 1 << 19
 """Of more rows, about so many go into tables: what these promise is measured on all rows anyway."""
 
@@ -71,10 +72,16 @@ class Filling:
     are more than the cache holds.
     """
 
-    def __init__(self, n_rows: int) -> None:
-        self._kept, self._row = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
-        self._values = np.empty(2 * n_rows)
+    def __init__(self) -> None:
+        self._kept, self._row, self._values = np.empty(0, np.int32), np.empty(0, np.int32), NONE
         self.clear()
+
+    def make_room(self, runs: np.ndarray) -> None:
+        """Have room for the rows of all `runs` of a span: of all its rows would be mapped anew."""
+        n = int((runs[:, 1] - runs[:, 0]).sum())
+        if len(self._kept) < n:
+            self._kept, self._row = np.empty(n, np.int32), np.empty(n, np.int32)
+            self._values = np.empty(2 * n)
 
     def clear(self) -> None:
         """Forget all rows."""
