@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.pages import zeros
 from .columns import Columns
 from .kernels import N_CELLS, RUN, add_table, dot_column, occupied_cells, place_rows
 from .search import Cells, Trial
@@ -60,7 +61,7 @@ def runs_within(runs: np.ndarray, part: slice) -> np.ndarray:
 def empty_tables(n_columns: int) -> dict[str, np.ndarray]:
     """Sums of a pair of numbers by cell; of mass and projection by bin of the projection."""
     return {
-        "cells": np.zeros((n_columns, N_CELLS, N_CELLS, 2)),
+        "cells": zeros((n_columns, N_CELLS, N_CELLS, 2)),
         "places": np.zeros((N_CELLS, 2)),
     }
 
