@@ -63,9 +63,9 @@ def project_column(x, low, high, center, factor, out):
 def place_rows(t, first_sum, second_sum, mass, runs, low, scale, kept, row, values, first, places):
     """Write the rows of `runs` (k, 2) that have mass, for `add_table`; return their number.
 
-    The table sums two numbers of each row, `first_sum` and `second_sum`.  kept (place in its run), row (of the table, by t) and values (2 a row) follow each other;
-    first[r] is where run r begins.  `places` (N_CELLS, 2) sums mass and mass t by row of the table,
-    in place.
+    The table sums two numbers of each row, `first_sum` and `second_sum`.  kept (place in its run),
+    row (of the table, by t) and values (2 a row) follow each other; first[r] is where run r begins.
+    `places` (N_CELLS, 2) sums mass and mass t by row of the table, in place.
     """
     n = 0
     for r in range(len(runs)):
@@ -89,9 +89,10 @@ def place_rows(t, first_sum, second_sum, mass, runs, low, scale, kept, row, valu
 def add_table(x, low, scale, runs, first, kept, row, values, table):
     """Add the two numbers of each placed row to its cell of `table` (flat), in place.
 
-    `x` is the column; values outside [low, low + N_CELLS / scale] count in the outer cells.  Returns
-    a number without meaning: the table is read through first, as that is how it gets into the cache
-    quickest (measured: 2.9 ns a row without, 1.6 with).
+    `x` is the column; values outside [low, low + N_CELLS / scale] count in the outer cells.
+
+    Returns a number without meaning: the table is read through first, which brings it into the
+    cache quickest (measured: 2.9 ns a row without, 1.6 with).
     """
     through = 0.0
     for i in range(0, len(table), 8):

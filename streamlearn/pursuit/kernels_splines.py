@@ -1,8 +1,8 @@
-"""Cubic splines on equal intervals: sums over rows as powers of the place in an interval, values.
+"""Cubic splines on equal intervals: sums over rows by interval, values.
 
-On an interval the four active splines are polynomials in f, the place in it, and their products are
-of degree 6: so sums of w f^q and of w r f^q by interval hold all sums of splines and of their
-products.  A row is three packed adds to one interval, whatever splines lie beside it.
+A row has four active splines; its sums go to its interval's own place, four numbers at a time, and
+what intervals have in common is added at the end: rows of neighbouring intervals do not wait for
+each other's sums.
 """
 
 from __future__ import annotations
@@ -19,41 +19,48 @@ TILE = 128
 """Rows whose places are found before they are added."""
 CUBIC = POLYNOMIALS[3].copy()
 """[a, q]: the coefficient of f^q in the a-th active spline."""
-SQUARES = np.array([[np.convolve(p, q) for q in CUBIC] for p in CUBIC])
-"""[a, b, q]: the coefficient of f^q in the product of two."""
 
 
-def add_cubic(out, at, a, x):
-    """Add a (1, x, x^2, x^3) to out[at:at + 4] in place, as one load, add and store."""
-    x2 = x * x
-    for q, power in enumerate((1.0, x, x2, x * x2)):
-        out[at + q] += a * power
+def add_splines_of(out, at, a, p0, p1, p2, p3):
+    """Add a (p0, p1, p2, p3) to out[at:at + 4] in place, as one load, add and store."""
+    for q, p in enumerate((p0, p1, p2, p3)):
+        out[at + q] += a * p
 
 
-@overload(add_cubic)
-def _add_cubic(out, at, a, x):
-    return lambda out, at, a, x: _add_packed(out, np.intp(at), a, x)
+@overload(add_splines_of)
+def _add_splines_of(out, at, a, p0, p1, p2, p3):
+    return lambda out, at, a, p0, p1, p2, p3: _add_packed(out, np.intp(at), a, p0, p1, p2, p3)
 
 
 @intrinsic
-def _add_packed(typing_context, out, at, a, x):
-    """`add_cubic` compiled, of float64."""
+def _add_packed(typing_context, out, at, a, p0, p1, p2, p3):
+    """`add_splines_of` compiled, of float64."""
     vector, i32 = ir.VectorType(ir.DoubleType(), 4), ir.IntType(32)
 
     def generate(context, builder, signature, args):
-        out, at, a, x = args
-        x2 = builder.fmul(x, x)
-        powers = factor = ir.Constant(vector, ir.Undefined)
-        for q, power in enumerate((x.type(1.0), x, x2, builder.fmul(x, x2))):
-            powers = builder.insert_element(powers, power, i32(q))
+        out, at, a, *splines = args
+        values = factor = ir.Constant(vector, ir.Undefined)
+        for q, p in enumerate(splines):
+            values = builder.insert_element(values, p, i32(q))
             factor = builder.insert_element(factor, a, i32(q))
         data = context.make_array(signature.args[0])(context, builder, out).data
         to = builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
-        total = builder.fadd(builder.load(to, align=8), builder.fmul(factor, powers))
+        total = builder.fadd(builder.load(to, align=8), builder.fmul(factor, values))
         builder.store(total, to, align=8)
         return context.get_dummy_value()
 
-    return types.void(out, types.intp, types.float64, types.float64), generate
+    number = types.float64
+    return types.void(out, types.intp, number, number, number, number, number), generate
+
+
+@inlined
+def active(f):
+    """Return the values of the four active splines at place f of an interval."""
+    g = 1.0 - f
+    f2, g2 = f * f, g * g
+    p1 = 0.5 * f * f2 - f2 + 2.0 / 3.0
+    p2 = 0.5 * g * g2 - g2 + 2.0 / 3.0
+    return g * g2 / 6.0, p1, p2, f * f2 / 6.0
 
 
 @inlined
@@ -68,23 +75,22 @@ def places(t, start, n, low, scale, m, width, at, f):
 
 
 @kernel
-def add_powers(t, low, high, w, wr, sums):
-    """Add w f^q, q = 0..6, and wr f^q, q = 0..3, to sums[12 interval:] in place.
-
-    `sums` holds w f^0..3, then w f^4..6 and a number without meaning, then wr f^0..3.
-    """
-    m = len(sums) // 12
+def add_by_interval(t, low, high, w, wr, sums):
+    """Add a row's w p q of all active splines p, q, and wr p, to sums[20 interval:] in place."""
+    m = len(sums) // 20
     scale = m / (high - low)
     at, f = np.empty(TILE, np.int32), np.empty(TILE)
     for start in range(0, len(t), TILE):
         n = min(TILE, len(t) - start)
-        places(t, start, n, low, scale, m, np.int32(12), at, f)
+        places(t, start, n, low, scale, m, np.int32(20), at, f)
         for i in range(n):
-            k, a, x = np.intp(at[i]), w[start + i], f[i]
-            x2 = x * x
-            add_cubic(sums, k, a, x)
-            add_cubic(sums, k + 4, a * (x2 * x2), x)
-            add_cubic(sums, k + 8, wr[start + i], x)
+            k, a = np.intp(at[i]), w[start + i]
+            p0, p1, p2, p3 = active(f[i])
+            add_splines_of(sums, k, a * p0, p0, p1, p2, p3)
+            add_splines_of(sums, k + 4, a * p1, p0, p1, p2, p3)
+            add_splines_of(sums, k + 8, a * p2, p0, p1, p2, p3)
+            add_splines_of(sums, k + 12, a * p3, p0, p1, p2, p3)
+            add_splines_of(sums, k + 16, wr[start + i], p0, p1, p2, p3)
 
 
 @kernel
@@ -94,19 +100,13 @@ def add_splines(t, low, high, w, wr, gram, moment):
     gram[j, d] is the product of splines j and j + d.
     """
     m = len(moment) - 3
-    sums = np.zeros(12 * m)
-    add_powers(t, low, high, w, wr, sums)
+    sums = np.zeros(20 * m)
+    add_by_interval(t, low, high, w, wr, sums)
     for j in range(m):
         for a in range(4):
             for b in range(a, 4):
-                total = 0.0
-                for q in range(7):
-                    total += SQUARES[a, b, q] * sums[12 * j + q]
-                gram[j + a, b - a] += total
-            total = 0.0
-            for q in range(4):
-                total += CUBIC[a, q] * sums[12 * j + 8 + q]
-            moment[j + a] += total
+                gram[j + a, b - a] += sums[20 * j + 4 * a + b]
+            moment[j + a] += sums[20 * j + 16 + a]
 
 
 @kernel
@@ -114,7 +114,7 @@ def add_cross(t, low, high, t2, low2, high2, w, out):
     """Add sum w Phi(t) Phi(t2)' to `out` (n, n2), in place."""
     m, m2 = out.shape[0] - 3, out.shape[1] - 3
     scale, scale2 = m / (high - low), m2 / (high2 - low2)
-    sums = np.zeros(16 * m * m2)  # by pair of intervals: w f^p g^q at 4 p + q
+    sums = np.zeros(16 * m * m2)
     at, f = np.empty(TILE, np.int32), np.empty(TILE)
     at2, g = np.empty(TILE, np.int32), np.empty(TILE)
     for start in range(0, len(t), TILE):
@@ -122,25 +122,18 @@ def add_cross(t, low, high, t2, low2, high2, w, out):
         places(t, start, n, low, scale, m, np.int32(16 * m2), at, f)
         places(t2, start, n, low2, scale2, m2, np.int32(16), at2, g)
         for i in range(n):
-            k, a, x = np.intp(at[i]) + np.intp(at2[i]), w[start + i], f[i]
-            for p in range(4):
-                add_cubic(sums, k + 4 * p, a, g[i])
-                a *= x
-    half = np.empty((4, 4))
+            k, a = np.intp(at[i]) + np.intp(at2[i]), w[start + i]
+            p0, p1, p2, p3 = active(f[i])
+            q0, q1, q2, q3 = active(g[i])
+            add_splines_of(sums, k, a * p0, q0, q1, q2, q3)
+            add_splines_of(sums, k + 4, a * p1, q0, q1, q2, q3)
+            add_splines_of(sums, k + 8, a * p2, q0, q1, q2, q3)
+            add_splines_of(sums, k + 12, a * p3, q0, q1, q2, q3)
     for j in range(m):
         for c in range(m2):
-            k = 16 * (j * m2 + c)
-            for a in range(4):
-                for q in range(4):
-                    half[a, q] = 0.0
-                    for p in range(4):
-                        half[a, q] += CUBIC[a, p] * sums[k + 4 * p + q]
             for a in range(4):
                 for b in range(4):
-                    total = 0.0
-                    for q in range(4):
-                        total += half[a, q] * CUBIC[b, q]
-                    out[j + a, c + b] += total
+                    out[j + a, c + b] += sums[16 * (j * m2 + c) + 4 * a + b]
 
 
 @kernel

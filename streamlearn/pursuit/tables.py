@@ -12,7 +12,7 @@ from .kernels import N_CELLS, RUN, add_table, dot_column, occupied_cells, place_
 from .search import Cells, Trial
 
 MOST_TABLES = 128
-"""In one state; 64 KiB each."""
+"""In one state; 64 KiB each, in large pages."""
 ALL_COLUMNS = 64
 """Up to so many columns each has a table in every read; of more, those of steepest slope."""
 SCREENED = 32
