@@ -117,9 +117,9 @@ def _warm_pursuit() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((N_ROWS, 3))
     product = X[:, 0] * X[:, 1]
-    for table in (X, X.astype(np.float32)):
+    for n_terms, table in ((1, X), (2, X.astype(np.float32))):
         JensenShannonBoostClassifier(n_learners=1).fit(table, X[:, 0] > 0.5)
-        model = ProjectionPursuitRegressor(n_terms=2, n_bases=8, stop=None, tol=0.1)
+        model = ProjectionPursuitRegressor(n_terms=n_terms, n_bases=8, stop=None, tol=0.1)
         model.fit(table, product)
     model.set_params(smoother="supsmu", n_bases=64).fit(X, product)
 
@@ -136,7 +136,7 @@ def _warm_shareboost() -> None:
     for table in (X.astype(np.float32), X):
         for candidates in ("columns", "stumps", "pieces", "soft-pieces"):
             model = ShareBoostClassifier(
-                2, candidates=candidates, n_anchors=3, n_radii=2, ridge=1e-3
+                1, candidates=candidates, n_anchors=2, n_radii=2, ridge=1e-3
             )
             model.fit(table, y).predict(table)
 

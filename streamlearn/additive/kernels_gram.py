@@ -11,7 +11,7 @@ import numpy as np
 
 from ..numeric.bsplines import POLYNOMIALS
 from ..numeric.jit import kernel, sum_kernel
-from ..numeric.simd import add_quad
+from ..numeric.simd import add_outer, add_quad
 from ..numeric.tiles import copy_values, fill, load_column
 
 TILE = 512
@@ -31,6 +31,7 @@ def gram(rows, columns, part, n_parts, h, r, sums):
     for d in range(p):
         most = max(most, columns.n_intervals[d])
     left, none = np.empty((4, block)), np.zeros(block, np.uint32)
+    pairs, fraction = np.empty(2 * block), np.empty(TILE)
     at, values = np.empty(TILE, np.uint32), np.empty(4 * TILE)
     here, acc, line = np.empty(block, np.uint32), np.zeros(16 * most * most), np.empty(most + 3)
     for start in range(0, rows.n_rows, block):
@@ -53,6 +54,8 @@ def gram(rows, columns, part, n_parts, h, r, sums):
                 continue
             copy_values(h[start:], 1, n, left[0])
             set_left(U[d], n, m, degree, left, here)
+            if degree == 1:
+                set_pairs(n, left, pairs)
             for e in range(d, p):
                 if columns.n_intervals[e] > 0:
                     width = 4 * columns.n_intervals[e]
@@ -60,8 +63,8 @@ def gram(rows, columns, part, n_parts, h, r, sums):
                         if m == 1 and width == 4:
                             add_dots(U[e], n, left, acc)
                         else:
-                            add_squares(U[e], n, columns, e, left, here, width, at, values, acc)
-                        flush_pair(columns, d, e, acc, width, 2, line, sums.H)
+                            add_squares(U[e], n, columns, e, pairs, here, width, at, fraction, acc)
+                        flush_squares(columns, d, e, acc, width, sums.H)
                         fill(acc, m * width, 0.0)
                     else:
                         for s in range(degree + 1):
@@ -104,7 +107,14 @@ def add_powers(u, n, columns, e, weight, here, stride, at, values, acc):
 
 
 @kernel
-def add_squares(u, n, columns, e, left, here, stride, at, values, acc):
+def set_pairs(n, left, pairs):
+    """Write h, h f of each row to `pairs` in place."""
+    for i in range(n):
+        pairs[2 * i], pairs[2 * i + 1] = left[0, i], left[1, i]
+
+
+@kernel
+def add_squares(u, n, columns, e, pairs, here, stride, at, fraction, acc):
     """Add h (1, f_e, f_d, f_d f_e) to `acc` in place, at here * stride + 4 j."""
     last = np.int32(columns.n_intervals[e] - 1)
     stride = np.uint32(stride)
@@ -112,14 +122,10 @@ def add_squares(u, n, columns, e, left, here, stride, at, values, acc):
         stop = min(TILE, n - start)
         for i in range(stop):
             j = min(np.int32(u[start + i]), last)
-            f = np.float64(u[start + i] - np.float32(j))
-            at[i] = np.uint32(here[start + i] * stride) + np.uint32(4 * j)
-            values[4 * i] = left[0, start + i]
-            values[4 * i + 1] = left[0, start + i] * f
-            values[4 * i + 2] = left[1, start + i]
-            values[4 * i + 3] = left[1, start + i] * f
+            fraction[i] = np.float64(u[start + i] - np.float32(j))
+            at[i] = here[start + i] * stride + np.uint32(4 * j)
         for i in range(stop):
-            add_quad(acc, np.intp(at[i]), values, 4 * i)
+            add_outer(acc, np.intp(at[i]), pairs, 2 * (start + i), fraction[i])
 
 
 @sum_kernel
@@ -168,3 +174,18 @@ def flush_pair(columns, d, e, acc, stride, power, line, H):
             flush_line(columns, e, acc, i * stride + s * power, 4, line)
             for a in range(degree + 1):
                 add_line(line, columns, e, POLYNOMIALS[degree, a, s], H[first + i + a])
+
+
+@kernel
+def flush_squares(columns, d, e, acc, stride, H):
+    """`flush_pair` of two columns of degree 1."""
+    first, begin = columns.first[d], columns.first[e]
+    for i in range(columns.n_intervals[d]):
+        above, below = H[first + i], H[first + i + 1]
+        for j in range(columns.n_intervals[e]):
+            at = i * stride + 4 * j
+            ones, right, left, both = acc[at], acc[at + 1], acc[at + 2], acc[at + 3]
+            above[begin + j] += (ones - right) - (left - both)
+            above[begin + j + 1] += right - both
+            below[begin + j] += left - both
+            below[begin + j + 1] += both

@@ -4,40 +4,56 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 _LOCK = threading.Lock()
 _HOLDERS = 0
-_LIMITS: Any = None
+_BEFORE: list[tuple[Any, int]] = []
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, process-wide, until the last of all nested holders leaves."""
-    global _HOLDERS, _LIMITS
+    global _HOLDERS, _BEFORE
     with _LOCK:
         _HOLDERS += 1
         if _HOLDERS == 1:
             # A library loaded later would not be held; scipy brings a BLAS of its own.
             import scipy.linalg  # noqa: F401
 
-            _LIMITS = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+            _BEFORE = [(library, library.num_threads) for library in _libraries(len(sys.modules))]
+            _set((library, 1) for library, _ in _BEFORE)
     try:
         yield
     finally:
         with _LOCK:
             _HOLDERS -= 1
             if _HOLDERS == 0:
-                _LIMITS.restore_original_limits()
-                _LIMITS = None
+                _set(_BEFORE)
 
 
 @lru_cache(1)
-def _libraries(n_modules: int) -> Any:
+def _libraries(n_modules: int) -> list[Any]:
     """The BLAS libraries, looked for anew only once more modules are loaded: it takes 2 ms."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries
+
+
+def _set(n_threads: Iterable[tuple[Any, int]]) -> None:
+    """Set every library's threads.
+
+    threadpoolctl 3.8 obeys one thread, the first that set a limit, and ignores all others until
+    that one gives way.  Holders enter and leave on any thread: each gives way at once.
+    """
+    for library, n in n_threads:
+        give_way = getattr(library, "clear_controlling_thread", None)
+        if give_way is not None:
+            give_way(force=True)
+        library.set_num_threads(n)
+        if give_way is not None:
+            give_way(force=True)

@@ -297,7 +297,8 @@ def _number_facts(
     else:
         lost, endless, kept = 0.0, 0.0, weight
     total = kept.sum()
-    mean = values @ kept / total if len(values) else 0.0
+    # Not by BLAS, whose threads would change the bits of a summary outside of a fit.
+    mean = np.einsum("i,i", values, kept) / total if len(values) else 0.0
     many = state["many"]
     classes, counts = np.empty(0), np.zeros((1, 0))
     if not many:
@@ -313,7 +314,7 @@ def _number_facts(
         "counts": counts[:, :0] if many else counts,
         "weight": np.array([total]),
         "mean": np.array([mean]),
-        "scatter": np.array([(values - mean) ** 2 @ kept]),
+        "scatter": np.array([np.einsum("i,i", (values - mean) ** 2, kept)]),
         "low": float(values.min(initial=np.inf)),
         "high": float(values.max(initial=-np.inf)),
         "missing": float(lost),

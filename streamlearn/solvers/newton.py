@@ -9,9 +9,10 @@
 
 The curvature may be that of a sample of the rows (Erdogdu & Montanari 2015; Roosta-Khorasani &
 Mahoney 2019): the error then shrinks by a constant factor a read, about the dimension over the rows
-used.  When the gap of a problem shrinks less than tenfold in a read, the objective is asked for
-better curvature, and what the step taught of it (how the gradient changed) corrects the next
-directions, as in L-BFGS with H^-1 to start from (Nocedal & Wright 2006, algorithm 7.4).
+used.  When the gap of a problem shrinks less than tenfold in a read, what the step taught of the
+curvature (how the gradient changed) corrects the next directions, as in L-BFGS with H^-1 to start
+from (Nocedal & Wright 2006, algorithm 7.4); when it does so again, the objective is asked for
+better curvature, which may cost the next read as much as the rest of it.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ def newton(
     step, size, slope = np.zeros_like(at.theta), np.ones(n_problems), np.zeros(n_problems)
     done, level = np.zeros(n_problems, bool), np.zeros(n_problems, bool)
     lessons: list[list[Lesson]] = [[] for _ in range(n_problems)]
+    slow = np.zeros(n_problems, bool)
     gap = relative_gap(at.value, at.bound)
     while True:
         reason = watch(at, gap) if watch is not None else ""
@@ -129,14 +131,14 @@ def newton(
         before, at = at, _take(at, trial, moved)
         last, gap = gap, relative_gap(at.value, at.bound)
         level = moved & (gap <= 10 * objective.rounding) & (gap > 0.5 * last)
-        slow = ~done & (gap > np.maximum(SLOW * last, tol))
+        was_slow, slow = slow, ~done & (gap > np.maximum(SLOW * last, tol))
         for k in np.flatnonzero(moved):
             if learns_always or (slow[k] and gap[k] < NEAR):
                 taught = at.theta[k] - before.theta[k], at.gradient[k] - before.gradient[k]
                 lessons[k] = learn(lessons[k], *taught)
             else:
                 lessons[k] = []
-        if slow.any():
+        if (slow & was_slow).any():
             objective.refine(at)
     return Solution(at, gap, n_reads, reason)
 

@@ -2,6 +2,8 @@
 
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import threadpoolctl
 
@@ -37,3 +39,20 @@ def test_libraries_are_looked_for_once_and_again_when_there_may_be_more(monkeypa
     with one_blas_thread():
         assert n_threads() == {1}
     assert n_threads() == before
+
+
+def test_every_thread_holds_it_whoever_was_first_and_leaves_first():
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        with ThreadPoolExecutor(1) as a, ThreadPoolExecutor(1) as b, ExitStack() as first:
+            a.submit(first.enter_context, one_blas_thread()).result()
+            second = ExitStack()
+            b.submit(second.enter_context, one_blas_thread()).result()
+            a.submit(first.close).result()
+            assert n_threads() == {1}
+            b.submit(second.close).result()
+            assert n_threads() == {2}
+            for pool in (b, a):
+                with ExitStack() as stack:
+                    pool.submit(stack.enter_context, one_blas_thread()).result()
+                    assert n_threads() == {1}
+                assert n_threads() == {2}
