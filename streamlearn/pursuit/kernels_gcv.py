@@ -6,16 +6,21 @@ import numpy as np
 
 from ..numeric.jit import inlined, kernel
 
+SURE = 1e-12
+"""Of its diagonal that a pivot must keep: rounding then is 1e-4 of it."""
+
 
 @kernel
 def least_gcv(band, b, P, mus, ridge, rr, n, gamma, least, cost, theta):
     """Write the least GCV cost over the penalties mus (k, g) P, and its fit, of each direction.
 
     band (k, B, 4) and P (B, 4) are the diagonals of G and P and those above, b (k, B), ridge (k,)
-    is added to G; cost (k,) and theta (k, B) are written in place.
+    is added to G; cost (k,) and theta (k, B) are written in place.  A cost is NaN where rounding
+    decides about it: of rows with hardly another projection.
     """
     B = b.shape[1]
     G, A, y, best = np.zeros((B + 3, 4)), np.zeros((B + 3, 4)), np.zeros(B + 3), np.zeros(B)
+    whole = np.empty(B)
     for k in range(len(b)):
         for i in range(B):
             for d in range(4):
@@ -26,10 +31,13 @@ def least_gcv(band, b, P, mus, ridge, rr, n, gamma, least, cost, theta):
             for i in range(B):
                 for d in range(4):
                     A[i, d] = G[i, d] + mu * P[i, d]
-                y[i] = b[k, i]
-            rss, df = fit_band(G, A, y, b[k])
+                y[i], whole[i] = b[k, i], A[i, 0]
+            rss, df, sure = fit_band(G, A, y, b[k], whole, ridge[k])
             left = max(1.0 - gamma * df / n, least)
             value = max(rr + rss, 0.0) / (left * left)
+            if not sure:
+                cost[k] = np.nan
+                break
             if value < cost[k]:
                 cost[k] = value
                 for i in range(B):
@@ -39,16 +47,19 @@ def least_gcv(band, b, P, mus, ridge, rr, n, gamma, least, cost, theta):
 
 
 @inlined
-def fit_band(G, A, y, b):
-    """Make y the solution of A y = y, and return y'G y - 2 b'y and tr A^-1 G; A is overwritten.
+def fit_band(G, A, y, b, whole, least):
+    """Solve A x = b in place of y = b; return x'G x - 2 b'x, tr A^-1 G and whether to trust them.
 
-    Bands (B + 3, 4), beyond B all 0.  A = L D L' by the outer products of its columns; the entries
-    of A^-1 within the band follow from the last row to the first (Takahashi, Fagan & Chin 1973).
+    Bands (B + 3, 4), beyond B all 0; A is overwritten, `whole` (B,) is its diagonal.  A = L D L' by
+    the outer products of its columns; only rounding takes a pivot below the ridge, `least`.  The
+    entries of A^-1 within the band follow from the last row to the first (Takahashi, Fagan & Chin
+    1973).
     """
-    B = len(b)
+    B, sure = len(b), True
     for i in range(B):
+        sure = sure and A[i, 0] > SURE * whole[i]
         a1, a2, a3 = A[i, 1], A[i, 2], A[i, 3]
-        inverse = 1.0 / A[i, 0]
+        inverse = 1.0 / max(A[i, 0], least)
         l1, l2, l3 = a1 * inverse, a2 * inverse, a3 * inverse
         A[i + 1, 0] -= l1 * a1
         A[i + 1, 1] -= l1 * a2
@@ -84,4 +95,4 @@ def fit_band(G, A, y, b):
         y[i] = 0.0
         for d in range(4):
             A[i, d] = 0.0
-    return rss, df
+    return rss, df, sure

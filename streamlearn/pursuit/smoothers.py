@@ -96,6 +96,10 @@ def score_splines(
     ridge = (RIDGE + ROUNDING) * trace / B
     mus = unit[:, None] * GRID
     least_gcv(band, b, diagonals, mus, ridge, rr, max(n, 1.0), gamma, LEAST, cost, theta)
+    unsure = np.isnan(cost)
+    if unsure.any():
+        fit = fit_splines(full_gram(band[unsure]), b[unsure], rr, n, gamma)
+        cost[unsure], theta[unsure] = fit.cost, fit.theta
     return cost, theta
 
 

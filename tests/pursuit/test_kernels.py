@@ -129,6 +129,17 @@ def test_costs_of_directions_without_rows():
     assert not theta.any()
 
 
+def test_costs_of_a_single_distinct_projection():
+    """Where only the mean is fitted, rounding of a large penalty must not pass for a better fit."""
+    t, w, r = np.full(50, 0.3), np.ones(50), rows(50)[2]
+    band, moment = np.zeros((1, 16, 4)), np.zeros((1, 16))
+    add_splines(t, -4.0, 4.0, w, w * r, band[0], moment[0])
+    rr = float(r @ r)
+    fit = fit_splines(full_gram(band), moment, rr, 50.0, 2.0)
+    cost, _ = score_splines(band, moment, rr, 50.0, 2.0)
+    assert cost[0] == pytest.approx(fit.cost[0], rel=1e-3)
+
+
 @either(least_gcv)
 def test_least_cost_by_dense_solves(function):
     t, w, wr = rows()
