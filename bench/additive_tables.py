@@ -49,11 +49,12 @@ SWEEPS = dict(tol=1e-2, max_passes=60)
 
 def run(session):
     for section in (table2, table3, table4, table5):
-        if session.wants(section.__name__):
+        name = section.__name__
+        if session.wants(name) or session.options.only.startswith(f"{name}, "):
             try:
                 section(session)
             except data.Absent as reason:
-                session.note(f"{section.__name__} left out: {reason}")
+                session.note(f"{name} left out: {reason}")
 
 
 def table2(session):
@@ -104,13 +105,17 @@ def table4(session):
 
 
 def table5(session):
-    """Ten digits: test error."""
+    """Ten digits: test error; ``--only "table5, D1, linear"``: these and the linear machine."""
     task = digits(session, "ten digits", rows=None)
     paper = {"linear": 1.44, "min": 0.79}
-    linear = baselines(session, "5", task, "phog", paper=paper, as_error=True)
+    only = session.options.only.partition(", ")[2]
+    names = ("linear_svc",) if only else PEERS
+    linear = baselines(session, "5", task, "phog", names, paper=paper, as_error=True)
     models = dict(SPLINES_5)
     models["Hermite, order 1, n=4"] = (dict(basis="hermite", penalty_order=1, n_bases=4), 1.06)
     for label, (model, error) in some(session, models):
+        if only not in label:
+            continue
         report = ours(session, "5", task, label, model, error, "phog", as_error=True)
         if label == "D1, linear, n=40" and "error" not in report | linear:
             found, base = (100 * (1 - r["accuracy"]) for r in (report, linear))
@@ -179,7 +184,10 @@ def ours(session, table, task, label, model, paper, kind, *, as_error=False):
     return report
 
 
-def baselines(session, table, task, kind, *, paper, as_error=False):
+PEERS = ("linear_svc", "chi2_linear", "min_kernel")
+
+
+def baselines(session, table, task, kind, names=PEERS, *, paper, as_error=False):
     """Rows of the linear machine, chi^2 features, the min kernel; returns the linear one's."""
     tiny = session.options.tiny
     linear = {}
@@ -188,6 +196,8 @@ def baselines(session, table, task, kind, *, paper, as_error=False):
         ("chi2_linear", "AdditiveChi2Sampler + LIBLINEAR", None, dict(C=C_LINEAR[kind])),
         ("min_kernel", "min-kernel SVM, 5,000 rows", "min", dict(rows=200 if tiny else 5_000)),
     ):
+        if peer not in names:
+            continue
         label = f"table {table}, {task.name}, {name}"
         report = session.measure(peer, label=label, task=task.asdict(), **options)
         ratio = report.get("features_ratio")
