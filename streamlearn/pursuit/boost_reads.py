@@ -10,12 +10,12 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .columns import TURNED, Columns, blocks, project, span_rows
+from .columns import BLOCK, TURNED, Columns, blocks, project, span_rows
 from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
-from .kernels import add_bins, bins_of_cells, mix_column, step_values, weigh_rows
+from .kernels import add_bins, bins_of_cells, halve_rows, mix_column, step_values, weigh_rows
 from .ridge_reads import ranges
 from .search import Cells, Strength, Trial, make_strength, score_moves
-from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
+from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables, runs_within
 
 MARGIN = "margin"
 N_MARGINS = 512
@@ -145,13 +145,15 @@ def _step(
     state: list[dict[str, Any]],
     chunk: Chunk,
 ) -> list[dict[str, Any]]:
-    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    ones = np.ones(min(BLOCK, chunk.n_rows)) if chunk.weight is None else None
     margins = chunk.state[MARGIN]
     most = span_rows(asks[0].share)
-    filling = Filling(min(most, chunk.n_rows))
+    filling = Filling()
     turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, v, rows, F = chunk.y[span], w[span], chunk.rows[span], margins[span]
+        y, rows, F = chunk.y[span], chunk.rows[span], margins[span]
+        runs = runs_for_tables(rows, asks[0].share)
+        filling.make_room(runs)
         hashes: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
             for part, block in blocks(X, turned=turned):
@@ -161,17 +163,16 @@ def _step(
                 key = (ask.halves.seed, len(ask.halves.columns), part.start)
                 if key not in hashes:
                     hashes[key] = half_of(ask.halves, block, rows[part])
-                plus = (y[part] == ask.label).astype(np.int64)
                 _add_block(
                     columns,
                     ask,
                     sums,
                     block,
-                    plus,
-                    v[part],
+                    y[part],
+                    chunk.weight[span][part] if ones is None else ones[: len(block)],
                     f,
                     hashes[key],
-                    rows[part],
+                    runs_within(runs, part),
                     filling,
                     part.start,
                 )
@@ -196,12 +197,10 @@ def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
         h = np.zeros(len(X), np.uint64)
         for m in halves.columns.tolist():
             mix_column(np.ascontiguousarray(X[:, m]), np.uint64(m + 1), h)
-    h *= np.uint64(0x9E3779B97F4A7C15)
-    h ^= np.uint64(derive_seed(halves.seed, 0x68616C66))
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        h ^= h >> np.uint64(shift)
-        h *= np.uint64(factor)
-    return (h >> np.uint64(63)).astype(np.int8)
+    half = np.empty(len(X), np.int8)
+    with np.errstate(over="ignore"):  # meant, and not compiled numpy would warn of it
+        halve_rows(h, np.uint64(derive_seed(halves.seed, 0x68616C66)), half)
+    return half
 
 
 def _add_block(
@@ -209,29 +208,29 @@ def _add_block(
     ask: BoostAsk,
     sums: dict[str, Any],
     X: np.ndarray,
-    plus: np.ndarray,
+    y: np.ndarray,
     w: np.ndarray,
     F: np.ndarray,
     half: np.ndarray,
-    rows: Any,
+    runs: np.ndarray,
     filling: Filling,
     start: int,
 ) -> None:
-    pair = np.empty((len(w), 2))
-    weigh_rows(F, plus, w, half, ask.offset, pair, sums["squares"], sums["largest"])
+    pair, searched = np.empty((len(w), 2)), np.empty(len(w))
+    squares, largest = sums["squares"], sums["largest"]
+    weigh_rows(F, y, ask.label, w, half, ask.offset, pair, searched, squares, largest)
     if ask.add is not None or not ask.trials:
         place = (F + ask.reach) * (N_MARGINS / (2 * ask.reach))
-        place = 2 * np.clip(place, 0, N_MARGINS - 1).astype(np.intp) + plus
+        place = 2 * np.clip(place, 0, N_MARGINS - 1).astype(np.intp) + (y == ask.label)
         sums["margins"] += np.bincount(place, w, 2 * N_MARGINS).reshape(-1, 2)
     for k, trial in enumerate(ask.trials):
         t = project(X, columns, trial.alpha)
         add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
         if k == 0:
-            searched = pair * (half == 0)[:, None]
-            runs = runs_for_tables(rows, ask.share)
-            filling.add(sums["tables"], trial, t, searched, searched.sum(1), runs, start)
+            filling.add(sums["tables"], trial, t, (pair[:, 0], pair[:, 1]), searched, runs, start)
             if ask.screens:
-                add_slopes(sums["slopes"], X, columns, _pull(t, searched, trial))
+                masses = pair * (half == 0)[:, None]
+                add_slopes(sums["slopes"], X, columns, _pull(t, masses, trial))
 
 
 def _pull(t: np.ndarray, pair: np.ndarray, trial: Trial) -> np.ndarray:

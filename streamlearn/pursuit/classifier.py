@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.pages import resident
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.base import StreamClassifier
@@ -137,7 +138,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         K = 1 if summary is None else _n_outputs(self.classes_)
         models = K * len(check_tau(self.tau))
         room = table_room(M, models)
-        state = models * (room * (64 << 10) + N_TRIALS * 32 * B + 16 * N_MARGINS + 8 * M)
+        state = models * (resident(room * (64 << 10)) + N_TRIALS * 32 * B + 16 * N_MARGINS + 8 * M)
         block = block_nbytes(dataset, 24)
         cells = room * 4096 * 64
         model = models * self.n_learners * 8 * (M + B + 8) + M * 8 * 70

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.pages import resident
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.base import StreamRegressor
@@ -143,7 +144,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         n = smoother.n_bases
         room = table_room(M, T)
         trials = 8 * n * (N_TRIALS * 5 + n * self.n_terms)
-        state = T * (room * (64 << 10) + trials + 8 * M)
+        state = T * (resident(room * (64 << 10)) + trials + 8 * M)
         # the block's own rows: projections, residuals, pairs, one dense block of sparse rows
         block = block_nbytes(dataset, 14 + self.n_terms)
         cells = 4096 * 8 * 8

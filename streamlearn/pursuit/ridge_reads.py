@@ -9,12 +9,12 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .columns import TURNED, Columns, blocks, project, span_rows
+from .columns import BLOCK, TURNED, Columns, blocks, project, span_rows
 from .kernels import spread
 from .search import Cells, Strength, Trial, make_strength, score_moves
 from .smoothers import PSpline, search_gamma
 from .supsmu import SuperSmoother
-from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables
+from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables, runs_within
 
 
 class Term(NamedTuple):
@@ -111,17 +111,18 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
 def _step(
     columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
-    w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    ones = np.ones(min(BLOCK, chunk.n_rows)) if chunk.weight is None else None
     most = span_rows(asks[0].share)
-    filling = Filling(min(most, chunk.n_rows))
+    filling = Filling()
     turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, v, rows = chunk.y[span], w[span], chunk.rows[span]
+        y, runs = chunk.y[span], runs_for_tables(chunk.rows[span], asks[0].share)
+        filling.make_room(runs)
         for ask, sums in zip(asks, state, strict=True):
             for part, block in blocks(X, turned=turned):
-                _add_block(
-                    columns, ask, sums, block, y[part], v[part], rows[part], filling, part.start
-                )
+                w = chunk.weight[span][part] if ones is None else ones[: len(block)]
+                inside = runs_within(runs, part)
+                _add_block(columns, ask, sums, block, y[part], w, inside, filling, part.start)
             filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
@@ -133,17 +134,17 @@ def _add_block(
     X: np.ndarray,
     y: np.ndarray,
     w: np.ndarray,
-    rows: Any,
+    runs: np.ndarray,
     filling: Filling,
     start: int,
 ) -> None:
     r = y - ask.intercept
-    places = []
-    fitted = np.zeros(len(r))
-    for term in ask.terms:
-        places.append(project(X, columns, term.alpha))
-        term.add_values(places[-1], fitted)
-    r -= fitted
+    places = [project(X, columns, term.alpha) for term in ask.terms]
+    if ask.terms:
+        fitted = np.zeros(len(r))
+        for term, t in zip(ask.terms, places, strict=True):
+            term.add_values(t, fitted)
+        r -= fitted
     wr = w * r
     sums["rr"] += float(wr @ r)
     sums["n"] += float(w.sum())
@@ -154,11 +155,9 @@ def _add_block(
         if k == 0:
             for term, old, cross in zip(ask.terms, places, sums["cross"], strict=True):
                 ask.smoother.add_cross(old, term.low, term.high, *place, w, cross)
-            pair = np.column_stack([w, wr])
-            runs = runs_for_tables(rows, ask.share)
             for a, b in runs.tolist():
                 sums["table"] += wr[a:b] @ r[a:b], w[a:b].sum()
-            filling.add(sums["tables"], trial, t, pair, w, runs, start)
+            filling.add(sums["tables"], trial, t, (w, wr), w, runs, start)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, pull(t, r, trial, ask.smoother) * w)
 
@@ -222,8 +221,8 @@ def score_steps(
     band = np.zeros((len(shifts), smoother.n_bases, smoother.band))
     moment = np.zeros((len(shifts), smoother.n_bases))
     smoother.add_cells(cells, shifts, low, high, band, moment)
-    fit = smoother.fit(band, moment, rr, n, search_gamma(n))
-    return fit.cost, low, high, fit.theta
+    cost, theta = smoother.score(band, moment, rr, n, search_gamma(n))
+    return cost, low, high, theta
 
 
 def ranges(cells: Cells, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

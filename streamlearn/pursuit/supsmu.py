@@ -62,6 +62,13 @@ class SuperSmoother(NamedTuple):
         left = np.maximum(1.0 - gamma * df / max(n, 1.0), LEAST)
         return Fit(rss / left**2, rss, df, np.zeros(len(b)), theta)
 
+    def score(
+        self, band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Cost and theta of `fit`."""
+        fit = self.fit(band, b, rr, n, gamma)
+        return fit.cost, fit.theta
+
     def fit_together(
         self, grams: Any, moments: Any, mus: Any, rr: float, n: float, extra_df: float
     ) -> Fit:

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from ..data.pages import zeros
 from .columns import Columns
-from .kernels import N_CELLS, RUN, add_table, dot_column, place_rows
+from .kernels import N_CELLS, RUN, add_table, dot_column, occupied_cells, place_rows
 from .search import Cells, Trial
 
 MOST_TABLES = 128
-"""In one state; 64 KiB each."""
+"""In one state; 64 KiB each, in large pages."""
 ALL_COLUMNS = 64
 """Up to so many columns each has a table in every read; of more, those of steepest slope."""
 SCREENED = 32
+NONE = np.empty(0)
 TABLE_ROWS = 1 << 19
 """Of more rows, about so many go into tables: what these promise is measured on all rows anyway."""
 
@@ -50,10 +52,16 @@ def runs_for_tables(rows: Any, share: float) -> np.ndarray:
     return np.column_stack([edges[:-1], edges[1:]])[(h >> np.uint64(11)) < share * 2**53]
 
 
+def runs_within(runs: np.ndarray, part: slice) -> np.ndarray:
+    """The parts of runs that lie in a block, counted from where it begins."""
+    inside = np.clip(runs, part.start, part.stop)
+    return inside[inside[:, 0] < inside[:, 1]] - part.start
+
+
 def empty_tables(n_columns: int) -> dict[str, np.ndarray]:
     """Sums of a pair of numbers by cell; of mass and projection by bin of the projection."""
     return {
-        "cells": np.zeros((n_columns, N_CELLS, N_CELLS, 2)),
+        "cells": zeros((n_columns, N_CELLS, N_CELLS, 2)),
         "places": np.zeros((N_CELLS, 2)),
     }
 
@@ -65,10 +73,16 @@ class Filling:
     are more than the cache holds.
     """
 
-    def __init__(self, n_rows: int) -> None:
-        self._kept, self._row = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
-        self._values = np.empty(2 * n_rows)
+    def __init__(self) -> None:
+        self._kept, self._row, self._values = np.empty(0, np.int32), np.empty(0, np.int32), NONE
         self.clear()
+
+    def make_room(self, runs: np.ndarray) -> None:
+        """Have room for the rows of all `runs` of a span: of all its rows would be mapped anew."""
+        n = int((runs[:, 1] - runs[:, 0]).sum())
+        if len(self._kept) < n:
+            self._kept, self._row = np.empty(n, np.int32), np.empty(n, np.int32)
+            self._values = np.empty(2 * n)
 
     def clear(self) -> None:
         """Forget all rows."""
@@ -79,21 +93,21 @@ class Filling:
         state: dict[str, np.ndarray],
         trial: Trial,
         t: np.ndarray,
-        pair: np.ndarray,
+        sums: tuple[np.ndarray, np.ndarray],
         mass: np.ndarray,
         runs: np.ndarray,
         start: int,
     ) -> None:
         """Add the rows of `runs` of a block that begins at `start`.
 
-        `t` (m,) is the projection, `mass` (m,) what it is averaged with in a bin; rows without
-        mass have no place in a table.
+        `t` (m,) is the projection, `sums` are two numbers of each row, `mass` (m,) what `t` is
+        averaged with in a bin; rows without mass have no place in a table.
         """
         n, first = self._n, np.empty(len(runs) + 1, np.int64)
         scale = N_CELLS / (trial.high - trial.low)
         self._n += place_rows(
             t,
-            pair,
+            *sums,
             mass,
             runs,
             trial.low,
@@ -150,7 +164,8 @@ def cells_of(
         table, z = state["cells"][k], columns.means[m]
         cells = coarse = _occupied(s, z, table, scale, reach[k])
         if len(cells.s) > N_CELLS**2 // 4:
-            fours = table.reshape(N_CELLS // 2, 2, N_CELLS // 2, 2, 2).sum((1, 3))
+            twos = table[::2] + table[1::2]
+            fours = twos[:, ::2] + twos[:, 1::2]
             coarse = _occupied(s2, z.reshape(-1, 2).mean(1), fours, scale, 2 * reach[k])
         found.append((m, cells, coarse))
     return found
@@ -165,8 +180,10 @@ def _places(places: np.ndarray, trial: Trial) -> np.ndarray:
 
 
 def _occupied(s: Any, z: Any, table: np.ndarray, scale: float, reach: np.ndarray) -> Cells:
-    i, j = np.nonzero(table.any(2))
-    return Cells(s[i], z[j], scale * table[i, j], reach)
+    a, b, _ = table.shape
+    s_out, z_out, pair = np.empty(a * b), np.empty(a * b), np.empty((a * b, 2))
+    n = occupied_cells(table, s, z, scale, s_out, z_out, pair)
+    return Cells(s_out[:n].copy(), z_out[:n].copy(), pair[:n].copy(), reach)
 
 
 def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: Columns, q: np.ndarray) -> None:
