@@ -284,7 +284,9 @@ def find_known(columns: Columns, spans: Spans, wanted: bool) -> Known:
         row[d] = seen.setdefault((spans.scale[d], knots.tobytes()), len(first))
         if row[d] == len(first):
             first.append(d)
-    return byte_codes(columns, spans, row, np.array(first, np.intp))
+    most = int(columns.n_intervals.max(initial=0))
+    j = np.zeros((len(first), BYTES), np.uint8 if most <= BYTES else np.uint32)
+    return byte_codes(columns, spans, row, np.array(first, np.intp), j)
 
 
 def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:

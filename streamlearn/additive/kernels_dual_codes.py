@@ -83,7 +83,7 @@ class Known(NamedTuple):
     row: np.ndarray
     """(p,) intp: the column's row of the others, -1 if it is constant."""
     j: np.ndarray
-    """(r, 256) uint8."""
+    """(r, 256) uint8 if they suffice, else uint32."""
     f: np.ndarray
     """(r, 256) float32."""
     square: np.ndarray
@@ -105,11 +105,10 @@ def code_of(x, columns, spans, d):
 
 
 @kernel
-def byte_codes(columns, spans, row, first):
-    """Return the `Known` whose row r is that of column first[r]."""
+def byte_codes(columns, spans, row, first, j):
+    """Return the `Known` whose row r is that of column first[r], with `j` to hold its places."""
     n = len(first)
-    j, f = np.zeros((n, BYTES), np.uint8), np.zeros((n, BYTES), np.float32)
-    square = np.zeros((n, BYTES))
+    f, square = np.zeros((n, BYTES), np.float32), np.zeros((n, BYTES))
     for r in range(n):
         for x in range(BYTES):
             code = code_of(columns.knots.dtype.type(x), columns, spans, first[r])

@@ -42,10 +42,10 @@ def table(n=M, seed=0, K=2):
     return X.astype(np.float32), y
 
 
-def make(X, y, loss, order, K=1, B=1.5, C=0.3):
+def make(X, y, loss, order, K=1, B=1.5, C=0.3, n_bases=6):
     dataset = open_pair(sparse.csr_array(X), y.astype(float), None)
     summary = dataset.summary()
-    bases = fit_bases(summary, Shape(6, 1, "uniform"), dataset.dtype)
+    bases = fit_bases(summary, Shape(n_bases, 1, "uniform"), dataset.dtype)
     c = reference_vector(summary, bases, True)
     rough = make_roughness(bases, order, "integral", c)
     problem = Problem(bases, rough, make_reference(rough, c), LOSSES[loss], C, B, K, 0.0, False)
@@ -278,6 +278,17 @@ def test_columns_of_equal_breakpoints_share_their_codes():
         code = codes_kernels.code_of(np.float32(x), columns, spans, d)
         r = known.row[d]
         np.testing.assert_array_equal([a[r, x] for a in (known.j, known.f, known.square)], code)
+
+
+def test_bytes_may_lie_beyond_the_256th_spline():
+    X = np.arange(1021, dtype=np.float32)[:, None] / 4  # bytes among other numbers
+    problem, _ = make(X, np.arange(1021) % 2, "hinge", 0, n_bases=400)
+    spans, _ = make_places(problem, *find_codes(problem, True), np.dtype(np.float32))
+    columns = as_columns(problem.bases, np.float32)
+    known = held_codes.find_known(columns, spans, True)
+    j, f, _ = codes_kernels.code_of(np.float32(250), columns, spans, 0)
+    assert (known.j[0, 250], known.f[0, 250]) == (j, f)
+    assert j > 256
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compares with compiled code")
