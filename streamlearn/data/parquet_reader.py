@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import SourceError
+from .pages import zeros
 from .parquet_arrays import decode_numbers, join, ready_numbers, target_values
 from .select import keep_rows
 from .source import Chunk, Convert
@@ -69,7 +70,7 @@ class ParquetReader:
         if self._buffer.size < n * p:
             kind = self._buffer.dtype
             self._buffer = np.empty(0, kind)  # the old one goes before the new one comes
-            self._buffer = np.empty(n * p, kind)
+            self._buffer = zeros((n * p,), kind)
         if self._weight is not None and len(self._weights) < n:
             self._weights = np.empty(n)
         X = self._buffer[: n * p].reshape(p, n)

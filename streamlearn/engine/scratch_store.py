@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from ..data.pages import zeros
 from ..data.source import Chunk, Column, Csr, Reader, Store
 from .scratch import scratch_write
 from .spool import Block, block_nbytes, read_piece, write_block
@@ -119,7 +120,7 @@ class ScratchStoreReader:
     def read(self, start: int, stop: int) -> Chunk:
         store, m, p = self._store, stop - start, len(self._which)
         if len(self._buffer) < m * p and not store.sparse:
-            self._buffer = np.empty(m * p, self._dtype)
+            self._buffer = zeros((m * p,), self._dtype)
         X = self._buffer[: m * p].reshape(p, m) if not store.sparse else None
         first = int(np.searchsorted(store.starts, start, side="right")) - 1
         sparse, y, weight = [], [], []

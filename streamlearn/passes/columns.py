@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.pages import zeros
 from ..data.source import Chunk, Csr
 from .kernels import (
     TILE,
@@ -182,7 +183,8 @@ def _leave_tables(state: State) -> None:
         return
     bins = state["bins"]
     state["bin_of"][leavers] = np.arange(len(bins), len(bins) + len(leavers))
-    state["bins"] = np.concatenate([bins, np.zeros((len(leavers), N_BINS), bins.dtype)])
+    state["bins"] = zeros((len(bins) + len(leavers), N_BINS), bins.dtype)
+    state["bins"][: len(bins)] = bins
     columns, weighted = _columns(state), _weighted(state)
     for j in leavers:
         pour_table(columns, j, columns, 0, weighted)

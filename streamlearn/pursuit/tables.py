@@ -61,7 +61,7 @@ def runs_within(runs: np.ndarray, part: slice) -> np.ndarray:
 def empty_tables(n_columns: int) -> dict[str, np.ndarray]:
     """Sums of a pair of numbers by cell; of mass and projection by bin of the projection."""
     return {
-        "cells": zeros((n_columns, N_CELLS, N_CELLS, 2)),
+        "cells": zeros((n_columns, N_CELLS, N_CELLS, 2), rounded=True),
         "places": np.zeros((N_CELLS, 2)),
     }
 

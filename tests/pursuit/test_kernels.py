@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from pursuit.direct import design
 
-from streamlearn.data.pages import LARGE, resident, zeros
 from streamlearn.pursuit.boost_reads import Halves, half_of
 from streamlearn.pursuit.kernels import (
     N_CELLS,
@@ -238,16 +237,3 @@ def test_runs_of_a_block_are_those_of_its_span():
     part = slice(8192, 16_384)
     own = runs_for_tables(rows[part], 0.4)
     np.testing.assert_array_equal(runs_within(runs, part), own)
-
-
-@pytest.mark.parametrize("n", [1, 50, 70])
-def test_zeros_in_large_pages(n):
-    x = zeros((n, 64, 64, 2))
-    assert x.shape == (n, 64, 64, 2)
-    assert x.dtype == np.float64
-    assert not x.any()
-    assert x.flags.c_contiguous
-    assert x.flags.writeable
-    x += 1
-    assert x.sum() == x.size
-    assert x.nbytes <= resident(x.nbytes) < x.nbytes + LARGE / 2 + 1
