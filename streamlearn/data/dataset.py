@@ -267,7 +267,7 @@ class Dataset:
         return self._with(convert=convert)
 
     def as_bytes(self) -> Dataset:
-        """The same rows with values as uint8, if they are stored so; itself if they are not."""
+        """The same rows, their values as uint8 if they are sparse and stored so."""
         return self._with(bytes_kept=self.store.has_bytes and not self.maps)
 
     def where_hash(self, low: float, high: float, seed: int) -> Dataset:

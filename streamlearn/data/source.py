@@ -175,7 +175,10 @@ class Store(ABC):
     def open(
         self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
     ) -> Reader:
-        """A reader of these feature columns, in this order, as `dtype` (float32 or float64)."""
+        """A reader of these feature columns, in this order, as `dtype`: float32 or float64.
+
+        Or uint8, if the store `has_bytes`.
+        """
 
     @abstractmethod
     def place(self, start: int, stop: int) -> str:
