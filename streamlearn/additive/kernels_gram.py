@@ -11,7 +11,8 @@ import numpy as np
 
 from ..numeric.bsplines import POLYNOMIALS
 from ..numeric.jit import kernel, sum_kernel
-from ..numeric.simd import add_outer, add_quad
+from ..numeric.quads import add_outer
+from ..numeric.simd import add_quad
 from ..numeric.tiles import copy_values, fill, load_column
 
 TILE = 512

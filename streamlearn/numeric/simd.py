@@ -1,8 +1,8 @@
 """The few vector instructions LLVM does not find by itself; each has a plain body with equal bits.
 
-`add_pair`, `add_quad`, `add_outer` and `add_two_rows` are portable vector code.  `search_column`
-and `lookup_column` hold a column's whole table in registers and read it by permutes where the
-processor has AVX-512; elsewhere the plain bodies are compiled.  Both do the same arithmetic.
+`add_pair`, `add_quad` and `add_two_rows` are portable vector code.  `search_column` and
+`lookup_column` hold a column's whole table in registers and read it by permutes where the processor
+has AVX-512; elsewhere the plain bodies are compiled.  Both do the same arithmetic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ TABLE = 32
 LANES = 16
 FLOATS = ir.VectorType(ir.FloatType(), LANES)
 INTS = ir.VectorType(ir.IntType(32), LANES)
-QUAD = ir.VectorType(ir.DoubleType(), 4)
 
 
 def has_avx512() -> bool:
@@ -40,13 +39,6 @@ def add_quad(acc, at, values, start):
     """`add_pair` of four numbers."""
     for q in range(4):
         acc[at + q] += values[start + q]
-
-
-def add_outer(acc, at, left, start, f):
-    """Add left[start:start + 2] times (1, f), four numbers, to acc[at:at + 4] in place."""
-    for q in range(2):
-        acc[at + 2 * q] += left[start + q]
-        acc[at + 2 * q + 1] += left[start + q] * f
 
 
 def search_column(x, n_rows, knots, inverse, n_intervals, u):
@@ -155,33 +147,6 @@ def _packed_sum(lanes, acc, values):
         return context.get_dummy_value()
 
     return types.void(acc, types.intp, values, types.intp), generate
-
-
-@overload(add_outer)
-def _add_outer(acc, at, left, start, f):
-    return lambda acc, at, left, start, f: add_products(acc, at, left, start, f)
-
-
-@intrinsic
-def add_products(typing_context, acc, at, left, start, f):
-    """`add_outer` compiled, in float64."""
-
-    def generate(context, builder, signature, args):
-        acc, at, left, start, f = args
-        ones = ir.Constant(QUAD, [1.0] * 4)
-        factor = ones
-        for lane in (1, 3):
-            factor = builder.insert_element(factor, f, ir.Constant(ir.IntType(32), lane))
-        to = _vector_at(context, builder, signature.args[0], acc, at, QUAD)
-        half = ir.VectorType(ir.DoubleType(), 2)
-        source = _vector_at(context, builder, signature.args[2], left, start, half)
-        two = builder.load(source, align=8)
-        each_twice = ir.Constant(ir.VectorType(ir.IntType(32), 4), [0, 0, 1, 1])
-        part = builder.fmul(builder.shuffle_vector(two, two, each_twice), factor)
-        builder.store(builder.fadd(builder.load(to, align=8), part), to, align=8)
-        return context.get_dummy_value()
-
-    return types.void(acc, types.intp, left, types.intp, types.float64), generate
 
 
 @intrinsic

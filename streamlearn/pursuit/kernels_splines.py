@@ -8,49 +8,15 @@ each other's sums.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic, overload
 
 from ..numeric.bsplines import POLYNOMIALS
 from ..numeric.jit import inlined, kernel
+from ..numeric.quads import add_multiple
 
 TILE = 128
 """Rows whose places are found before they are added."""
 CUBIC = POLYNOMIALS[3].copy()
 """[a, q]: the coefficient of f^q in the a-th active spline."""
-
-
-def add_splines_of(out, at, a, p0, p1, p2, p3):
-    """Add a (p0, p1, p2, p3) to out[at:at + 4] in place, as one load, add and store."""
-    for q, p in enumerate((p0, p1, p2, p3)):
-        out[at + q] += a * p
-
-
-@overload(add_splines_of)
-def _add_splines_of(out, at, a, p0, p1, p2, p3):
-    return lambda out, at, a, p0, p1, p2, p3: _add_packed(out, np.intp(at), a, p0, p1, p2, p3)
-
-
-@intrinsic
-def _add_packed(typing_context, out, at, a, p0, p1, p2, p3):
-    """`add_splines_of` compiled, of float64."""
-    vector, i32 = ir.VectorType(ir.DoubleType(), 4), ir.IntType(32)
-
-    def generate(context, builder, signature, args):
-        out, at, a, *splines = args
-        values = factor = ir.Constant(vector, ir.Undefined)
-        for q, p in enumerate(splines):
-            values = builder.insert_element(values, p, i32(q))
-            factor = builder.insert_element(factor, a, i32(q))
-        data = context.make_array(signature.args[0])(context, builder, out).data
-        to = builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
-        total = builder.fadd(builder.load(to, align=8), builder.fmul(factor, values))
-        builder.store(total, to, align=8)
-        return context.get_dummy_value()
-
-    number = types.float64
-    return types.void(out, types.intp, number, number, number, number, number), generate
 
 
 @inlined
@@ -86,11 +52,11 @@ def add_by_interval(t, low, high, w, wr, sums):
         for i in range(n):
             k, a = np.intp(at[i]), w[start + i]
             p0, p1, p2, p3 = active(f[i])
-            add_splines_of(sums, k, a * p0, p0, p1, p2, p3)
-            add_splines_of(sums, k + 4, a * p1, p0, p1, p2, p3)
-            add_splines_of(sums, k + 8, a * p2, p0, p1, p2, p3)
-            add_splines_of(sums, k + 12, a * p3, p0, p1, p2, p3)
-            add_splines_of(sums, k + 16, wr[start + i], p0, p1, p2, p3)
+            add_multiple(sums, k, a * p0, p0, p1, p2, p3)
+            add_multiple(sums, k + 4, a * p1, p0, p1, p2, p3)
+            add_multiple(sums, k + 8, a * p2, p0, p1, p2, p3)
+            add_multiple(sums, k + 12, a * p3, p0, p1, p2, p3)
+            add_multiple(sums, k + 16, wr[start + i], p0, p1, p2, p3)
 
 
 @kernel
@@ -125,10 +91,10 @@ def add_cross(t, low, high, t2, low2, high2, w, out):
             k, a = np.intp(at[i]) + np.intp(at2[i]), w[start + i]
             p0, p1, p2, p3 = active(f[i])
             q0, q1, q2, q3 = active(g[i])
-            add_splines_of(sums, k, a * p0, q0, q1, q2, q3)
-            add_splines_of(sums, k + 4, a * p1, q0, q1, q2, q3)
-            add_splines_of(sums, k + 8, a * p2, q0, q1, q2, q3)
-            add_splines_of(sums, k + 12, a * p3, q0, q1, q2, q3)
+            add_multiple(sums, k, a * p0, q0, q1, q2, q3)
+            add_multiple(sums, k + 4, a * p1, q0, q1, q2, q3)
+            add_multiple(sums, k + 8, a * p2, q0, q1, q2, q3)
+            add_multiple(sums, k + 12, a * p3, q0, q1, q2, q3)
     for j in range(m):
         for c in range(m2):
             for a in range(4):

@@ -18,7 +18,6 @@ from streamlearn.pursuit.kernels_splines import (
     add_by_interval,
     add_cross,
     add_splines,
-    add_splines_of,
     spline_values,
     splines_of_cells,
 )
@@ -43,12 +42,6 @@ def rows(n=300, seed=0):
     rng = np.random.default_rng(seed)
     t = np.clip(rng.standard_normal(n), -1.9, 1.9)
     return t, rng.random(n), rng.standard_normal(n)
-
-
-def test_a_packed_add():
-    out = np.ones(6)
-    add_splines_of(out, 1, 2.0, 0.0, 1.0, 3.0, 27.0)
-    assert out.tolist() == [1, 1, 3, 7, 55, 1]
 
 
 @either(add_by_interval)
