@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dger, dsymv
@@ -11,7 +12,7 @@ from scipy.linalg.blas import dger, dsymv
 from ..data.order import row_share
 from ..data.select import keep_rows
 from ..data.source import Chunk
-from ..numeric.linalg import solve_spd
+from ..numeric.linalg import factor_spd
 from ..numeric.losses import (
     Gamma,
     Huber,
@@ -180,19 +181,34 @@ def clear_lower(H: np.ndarray) -> None:
         H[i, :i] = 0.0
 
 
-def solve(problem: Problem, gram: GramSums, total: float, g: np.ndarray) -> np.ndarray:
-    """H^-1 g of one output, (dim + 1,); overwrites ``gram.H``."""
-    return solve_assembled(*assemble(problem, gram, total, g))
+class Border(NamedTuple):
+    """The intercept's part of a system H x = g, which is solved without it."""
+
+    u: np.ndarray
+    """(dim,) its row of H."""
+    corner: float
+
+    def reduced(self, g: np.ndarray) -> np.ndarray:
+        """(dim,) the right-hand side of the others."""
+        return g[:-1] - self.u * (g[-1] / self.corner)
+
+    def extended(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
+        """(dim + 1,) the solution, from that of the others."""
+        return np.append(x, (g[-1] - self.u @ x) / self.corner)
 
 
-def assemble(
-    problem: Problem, gram: GramSums, total: float, g: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, float, float]]:
+def inverse(problem: Problem, gram: GramSums, total: float) -> Callable[[np.ndarray], np.ndarray]:
+    """g -> H^-1 g of one output, both (dim + 1,); the factor takes the place of ``gram.H``."""
+    H, border = assemble(problem, gram, total)
+    divide = factor_spd(H)
+    return lambda g: border.extended(divide(border.reduced(g)), g)
+
+
+def assemble(problem: Problem, gram: GramSums, total: float) -> tuple[np.ndarray, Border]:
     """The system H x = g with the intercept eliminated; ``gram.H`` becomes its matrix.
 
     H of (w, b) is sum h (Phi - c)(Phi - c)' + P bordered by the intercept: its Schur complement is
-    dim x dim and needs no second matrix.  Returns (matrix, right-hand side, what gives the
-    intercept's part).
+    dim x dim and needs no second matrix.
     """
     H, c = gram.H, problem.reference.c
     add_penalty(problem, H)
@@ -202,16 +218,7 @@ def assemble(
     if len(c):
         dger(-1.0, c + u / corner, u, a=H.T, overwrite_a=1)
         dger(-1.0, gram.g, c, a=H.T, overwrite_a=1)
-    return H, g[:-1] - u * (g[-1] / corner), (u, corner, g[-1])
-
-
-def solve_assembled(
-    H: np.ndarray, rhs: np.ndarray, back: tuple[np.ndarray, float, float]
-) -> np.ndarray:
-    """x of an assembled system; the factor overwrites the upper triangle of H."""
-    u, corner, last = back
-    x = solve_spd(H, rhs) if len(rhs) else rhs
-    return np.append(x, (last - u @ x) / corner)
+    return H, Border(u, corner)
 
 
 def gram_optimum(problem: Problem, gram: GramSums, total: float, at: Evaluation) -> Evaluation:
@@ -219,11 +226,13 @@ def gram_optimum(problem: Problem, gram: GramSums, total: float, at: Evaluation)
 
     Overwrites ``gram.H``; the bound is that of the residual of the step.
     """
-    H, rhs, back = assemble(problem, gram, total, -at.gradient[0])
+    H, border = assemble(problem, gram, total)
+    g = -at.gradient[0]
+    rhs = border.reduced(g)
     diagonal = H.diagonal().copy()
     for i in range(len(H)):  # the factor takes the upper triangle, the lower one keeps the matrix
         H[i + 1 :, i] = H[i, i + 1 :]
-    step = solve_assembled(H, rhs, back)
+    step = border.extended(factor_spd(H)(rhs), g)
     np.fill_diagonal(H, diagonal)
     residual = dsymv(1.0, H.T, step[:-1]) - rhs if problem.dim else rhs
     value = at.value + 0.5 * at.gradient @ step

@@ -124,7 +124,7 @@ def effective_freedom(problem: Problem, rows: Moments) -> float:
     """Trace of the matrix that maps targets to fitted values, the intercept's part included."""
     C = problem.C
     gram = GramSums(C * rows.gram.H, C * rows.gram.g, rows.gram.b)
-    H, _, (u, corner, _) = assemble(problem, gram, C * rows.sums[0], np.zeros(problem.dim + 1))
+    H, (u, corner) = assemble(problem, gram, C * rows.sums[0])
     of_intercept = 1.0 / corner
     trace = 0.0
     if problem.dim:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from .curvature import (
     calibrate,
     empty_gram,
     gram_fold,
+    inverse,
     mass_fold,
     row_curvatures,
-    solve,
 )
 from .curvature_products import SampledCurvature
 from .kernels import GramSums, coordinates_rows, empty_sums
@@ -36,6 +37,9 @@ ROUNDING = {True: 1e-8, False: 1e-13}
 ROWS_PER_COEFFICIENT = 20
 """Of the rows that the first directions of a sample's own fit take their curvature from."""
 GROWTH = 4
+STALE = 0.02
+"""Share by which the sample's curvature may have changed since its matrix was factored.  The sample
+itself errs by more: about the root of the coefficients over its rows."""
 FEW = 5
 """Rows of a sample that a spline should be met in."""
 
@@ -92,15 +96,25 @@ class SampleObjective:
 
         `mass` (sum h Phi, sum h) of the rows it stands for corrects it.
         """
+        return self.inverse_at(theta, k, mass, stride)(g)
+
+    def inverse_at(
+        self, theta: np.ndarray, k: int, mass: Any = None, stride: int = 1
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """g -> H^-1 g, as in `solve_at`."""
         if self.matrix_free:
-            return SampledCurvature(self.problem, theta, k, self.rows).solve(g)
+            return SampledCurvature(self.problem, theta, k, self.rows).solve
         problem = self.problem._replace(C=self.problem.C * stride)
         gram = empty_gram(problem.dim)
         rows = _every(self.rows, stride)
         total = add_gram(problem, theta, k, gram, rows, self._n_threads)
         if mass is not None and total > 0:
             gram, total = self._calibrated(gram, total, stride, *mass), mass[1]
-        return solve(problem, gram, total, g)
+        return inverse(problem, gram, total)
+
+    def curvatures(self, theta: np.ndarray, k: int) -> np.ndarray:
+        """(m,) C s l'' of the sample's rows at `theta`."""
+        return row_curvatures(self.problem, theta, k, self.rows)[0]
 
     def _calibrated(
         self, gram: GramSums, total: float, stride: int, mass: np.ndarray, full: float
@@ -121,6 +135,19 @@ class SampleObjective:
             counts[self.problem.bases.nowhere_zero] = rows.n_rows
             self._known_counts[stride] = counts
         return self._known_counts[stride]
+
+
+class Kept(NamedTuple):
+    """A factored matrix, and where it comes from."""
+
+    kind: str
+    h: np.ndarray
+    """(m,) C s l'' of the sample's rows."""
+    inverse: Callable[[np.ndarray], np.ndarray]
+
+    def serves(self, kind: str, h: np.ndarray) -> bool:
+        """Whether it is near enough to that of other curvatures."""
+        return self.kind == kind and float(np.abs(h - self.h).sum()) <= STALE * self.h.sum()
 
 
 class StreamedObjective:
@@ -149,6 +176,7 @@ class StreamedObjective:
         if sample.share < 1.0 and not sample.matrix_free and sample.misses_values:
             self._extra = "mass"
         self._curvature: tuple[str, Any] = "", None
+        self._kept: Kept | None = None
         self._n_reads = self._n_slow = 0
         self._spools = spools
         if not spools and can_convert(source):
@@ -199,9 +227,15 @@ class StreamedObjective:
         kind, found = self._curvature
         if kind == "gram":
             gram, total = found[k]
-            return solve(self.problem, GramSums(*gram), total, g)
+            return inverse(self.problem, GramSums(*gram), total)(g)
         mass = (found[0][k], float(found[1][k])) if kind == "mass" else None
-        return self._sample.solve_at(at.theta, k, g, mass)
+        if self.problem.n_problems > 1 or self._sample.matrix_free:  # one matrix is all there is
+            return self._sample.solve_at(at.theta, k, g, mass)
+        h = self._sample.curvatures(at.theta, k)
+        if not (self._kept and self._kept.serves(kind, h)):
+            self._kept = None  # the next takes its place
+            self._kept = Kept(kind, h, self._sample.inverse_at(at.theta, k, mass))
+        return self._kept.inverse(g)
 
     def refine(self, at: Evaluation) -> None:
         if self._share == 1.0 or self._sample.matrix_free:

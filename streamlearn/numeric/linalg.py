@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 
-def solve_spd(upper: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Solve A x = rhs for a symmetric positive definite A of which the upper triangle is given.
+def factor_spd(upper: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """b -> A^-1 b for a symmetric positive definite A of which the upper triangle is given.
 
-    Overwrites `upper` (8 dim^2 bytes are all it needs).  Raises LinAlgError if A is not positive
-    definite to rounding.
+    The factor overwrites `upper` (8 dim^2 bytes are all it needs).  Raises LinAlgError if A is not
+    positive definite to rounding.
     """
+    if not len(upper):
+        return np.copy
     # LAPACK wants columns: the transposed view of a C-ordered upper triangle is a lower one.
     factor = cho_factor(upper.T, lower=True, overwrite_a=True, check_finite=False)
-    return cho_solve(factor, rhs, check_finite=False)
+    return partial(cho_solve, factor, check_finite=False)
 
 
 def conjugate_gradients(

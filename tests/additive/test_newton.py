@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from additive_kit import as_dataset, make_problem, table
 
-from streamlearn.additive.sampled import SampleObjective
+from streamlearn.additive import sampled
+from streamlearn.additive.sampled import SampleObjective, StreamedObjective
 from streamlearn.passes.fold import read_all
 from streamlearn.solvers.newton import Evaluation, newton, relative_gap
 
@@ -114,3 +115,43 @@ def test_a_part_of_the_rows_estimates_the_objective_of_all():
     [part] = read_all(as_dataset(X[::4], y[::4]))
     estimate = SampleObjective(problem, part, 0.25).evaluate(theta)
     assert estimate.value == pytest.approx(whole.value, rel=0.05)
+
+
+class OneChunk:
+    """A run whose source is one chunk."""
+
+    def fold(self, fold, chunk, *, name):
+        return fold.finish(fold.step(fold.start(), chunk))
+
+
+@pytest.mark.parametrize("rare", [False, True])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+def test_directions_keep_their_matrix_while_the_curvature_hardly_changes(monkeypatch, loss, rare):
+    X, y = table(4000)
+    if not rare:  # else a value that the sample hardly meets: all rows correct its curvature
+        X = np.random.default_rng(1).random((4000, 2))
+    problem, _ = make_problem(as_dataset(X, y), loss)
+    [chunk] = read_all(as_dataset(X, y))
+    [part] = read_all(as_dataset(X[::2], y[::2]))
+    sample = SampleObjective(problem, part, 0.5)
+    assert sample.misses_values == rare
+
+    def new():
+        return StreamedObjective(OneChunk(), chunk, problem, sample, seed=0, may_grow=False)
+
+    summed = []
+    add_gram = sampled.add_gram
+    monkeypatch.setattr(sampled, "add_gram", lambda *a: summed.append(1) or add_gram(*a))
+    streamed = new()
+    first = np.random.default_rng(0).normal(0, 0.3, (1, problem.dim + 1))
+    near, far = first * 1.001, first * 3.0
+    for theta, matrix_of, n_summed in (
+        (first, first, 1), (near, first, 1), (far, far, 2), (near, near, 3)
+    ):  # fmt: skip
+        at = streamed.evaluate(theta)
+        step = streamed.solve(at, 0, at.gradient[0])
+        assert len(summed) == n_summed
+        fresh = new()
+        expected = fresh.solve(fresh.evaluate(matrix_of), 0, at.gradient[0])
+        summed.pop()
+        np.testing.assert_array_equal(step, expected)

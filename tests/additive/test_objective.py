@@ -4,7 +4,7 @@ from additive_kit import as_dataset, make_problem, table
 from oracles import LOSS, dense_splines, gradient_by_differences
 from scipy import sparse
 
-from streamlearn.additive.curvature import add_gram, curvatures, empty_gram, gram_fold, solve
+from streamlearn.additive.curvature import add_gram, curvatures, empty_gram, gram_fold, inverse
 from streamlearn.additive.objective import (
     LOSSES,
     evaluation_fold,
@@ -81,7 +81,7 @@ def test_solve_is_that_of_the_whole_system(loss):
     theta = 0.1 * np.random.default_rng(4).standard_normal((1, problem.dim + 1))
     at = measured(problem, dataset, theta)
     [[gram, total]] = run_fold(gram_fold(problem, theta), read_all(dataset))
-    step = solve(problem, gram, total, at.gradient[0])
+    step = inverse(problem, gram, total)(at.gradient[0])
     A = np.column_stack([dense_splines(problem.bases, X) - problem.reference.c, np.ones(len(X))])
     h = problem.C * weight * curvatures(problem.loss, y, A @ theta[0])
     H = A.T @ (h[:, None] * A)

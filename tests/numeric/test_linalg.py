@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from streamlearn.numeric.linalg import solve_spd
+from streamlearn.numeric.linalg import factor_spd
 
 
 def test_solves_from_the_upper_triangle():
@@ -10,9 +10,9 @@ def test_solves_from_the_upper_triangle():
     A = A @ A.T + np.eye(30)
     b = rng.normal(size=30)
     upper = np.triu(A) + np.tril(np.full_like(A, np.nan), -1)
-    np.testing.assert_allclose(solve_spd(upper, b), np.linalg.solve(A, b), rtol=1e-9)
+    np.testing.assert_allclose(factor_spd(upper)(b), np.linalg.solve(A, b), rtol=1e-9)
 
 
 def test_refuses_what_is_not_positive():
     with pytest.raises(np.linalg.LinAlgError):
-        solve_spd(-np.eye(3), np.ones(3))
+        factor_spd(-np.eye(3))
