@@ -9,10 +9,19 @@ import numpy as np
 
 from ..data.order import derive_seed
 from ..data.source import Chunk
+from ..numeric.rows import flat_rows
 from ..passes.fold import Fold, RowState
 from .columns import BLOCK, TURNED, Columns, blocks, project, span_rows
 from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
-from .kernels import add_bins, bins_of_cells, halve_rows, mix_column, step_values, weigh_rows
+from .kernels import bins_of_cells, step_values
+from .kernels_boost import (
+    add_margins,
+    add_trials,
+    halve_numbers,
+    halve_rows,
+    split_rows,
+    weigh_rows,
+)
 from .ridge_reads import ranges
 from .search import Cells, Strength, Trial, make_strength, score_moves
 from .tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables, runs_within
@@ -145,37 +154,30 @@ def _step(
     state: list[dict[str, Any]],
     chunk: Chunk,
 ) -> list[dict[str, Any]]:
-    ones = np.ones(min(BLOCK, chunk.n_rows)) if chunk.weight is None else None
+    n = min(BLOCK, chunk.n_rows)
+    ones = np.ones(n) if chunk.weight is None else None
     margins = chunk.state[MARGIN]
     most = span_rows(asks[0].share)
-    filling = Filling()
+    filling, scratch = Filling(), Scratch(n)
     turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, rows, F = chunk.y[span], chunk.rows[span], margins[span]
-        runs = runs_for_tables(rows, asks[0].share)
+        y, numbers, F = chunk.y[span], chunk.rows[span], margins[span]
+        runs = runs_for_tables(numbers, asks[0].share)
         filling.make_room(runs)
-        hashes: dict[tuple, np.ndarray] = {}
+        found: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
-            for part, block in blocks(X, turned=turned):
+            key = ask.halves.seed, len(ask.halves.columns)
+            if key not in found:
+                found[key] = half_of(ask.halves, X, numbers)
+            for start in range(0, len(X), BLOCK):
+                part = slice(start, min(start + BLOCK, len(X)))
+                block = X[part]
                 f = add_learner(columns, ask.add, block, np.ascontiguousarray(F[part, k]))
                 if ask.add is not None:
                     F[part, k] = f
-                key = (ask.halves.seed, len(ask.halves.columns), part.start)
-                if key not in hashes:
-                    hashes[key] = half_of(ask.halves, block, rows[part])
-                _add_block(
-                    columns,
-                    ask,
-                    sums,
-                    block,
-                    y[part],
-                    chunk.weight[span][part] if ones is None else ones[: len(block)],
-                    f,
-                    hashes[key],
-                    runs_within(runs, part),
-                    filling,
-                    part.start,
-                )
+                w = chunk.weight[span][part] if ones is None else ones[: len(block)]
+                scratch.weigh(ask, sums, y[part], w, f, found[key][part])
+                scratch.add(columns, ask, sums, block, runs_within(runs, part), filling, start)
             filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
@@ -189,48 +191,70 @@ def add_learner(columns: Columns, new: Learner | None, X: np.ndarray, F: np.ndar
 
 def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
     """(m,) 0 for the rows searched on, 1 for those tested on."""
+    half = np.zeros(len(X), np.int8)
     if halves.seed < 0:
-        return np.zeros(len(X), np.int8)
-    if not len(halves.columns):
-        h = np.array(rows, dtype=np.uint64)
-    else:
-        h = np.zeros(len(X), np.uint64)
-        for m in halves.columns.tolist():
-            mix_column(np.ascontiguousarray(X[:, m]), np.uint64(m + 1), h)
-    half = np.empty(len(X), np.int8)
+        return half
+    seed = np.uint64(derive_seed(halves.seed, 0x68616C66))
     with np.errstate(over="ignore"):  # meant, and not compiled numpy would warn of it
-        halve_rows(h, np.uint64(derive_seed(halves.seed, 0x68616C66)), half)
+        if len(halves.columns):
+            halve_rows(flat_rows(X), halves.columns, seed, half)
+        else:
+            h = np.arange(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows)
+            halve_numbers(h.astype(np.uint64), seed, half)
     return half
 
 
-def _add_block(
-    columns: Columns,
-    ask: BoostAsk,
-    sums: dict[str, Any],
-    X: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    F: np.ndarray,
-    half: np.ndarray,
-    runs: np.ndarray,
-    filling: Filling,
-    start: int,
-) -> None:
-    pair, searched = np.empty((len(w), 2)), np.empty(len(w))
-    squares, largest = sums["squares"], sums["largest"]
-    weigh_rows(F, y, ask.label, w, half, ask.offset, pair, searched, squares, largest)
-    if ask.add is not None or not ask.trials:
-        place = (F + ask.reach) * (N_MARGINS / (2 * ask.reach))
-        place = 2 * np.clip(place, 0, N_MARGINS - 1).astype(np.intp) + (y == ask.label)
-        sums["margins"] += np.bincount(place, w, 2 * N_MARGINS).reshape(-1, 2)
-    for k, trial in enumerate(ask.trials):
-        t = project(X, columns, trial.alpha)
-        add_bins(t, trial.low, trial.high, pair, half, sums["sums"][k])
-        if k == 0:
-            filling.add(sums["tables"], trial, t, (pair[:, 0], pair[:, 1]), searched, runs, start)
-            if ask.screens:
-                masses = pair * (half == 0)[:, None]
-                add_slopes(sums["slopes"], X, columns, _pull(t, masses, trial))
+class Scratch:
+    """What a read needs of a block of rows, in arrays that all blocks of a chunk use."""
+
+    def __init__(self, n: int) -> None:
+        self._v, self._kind = np.empty(n), np.empty(n, np.uint8)
+        """Weights, and 2 half + class."""
+        self._t = np.empty(n)
+        """Projection on the first trial."""
+        self._parts = np.empty((3, n))
+        """Weights of rows for tables: of either class, and searched on."""
+
+    def weigh(
+        self,
+        ask: BoostAsk,
+        sums: dict[str, Any],
+        y: np.ndarray,
+        w: np.ndarray,
+        F: np.ndarray,
+        half: np.ndarray,
+    ) -> None:
+        """Find the weights of a block's rows; add what does not depend on trials."""
+        v, kind = self._v[: len(w)], self._kind[: len(w)]
+        weigh_rows(F, y, ask.label, w, half, ask.offset, v, kind, sums["squares"], sums["largest"])
+        if ask.add is not None or not ask.trials:
+            add_margins(F, w, kind, ask.reach, sums["margins"])
+
+    def add(
+        self,
+        columns: Columns,
+        ask: BoostAsk,
+        sums: dict[str, Any],
+        X: np.ndarray,
+        runs: np.ndarray,
+        filling: Filling,
+        start: int,
+    ) -> None:
+        """Add the weighed rows to the trials' histograms, and collect those for tables."""
+        if not ask.trials:
+            return
+        n, trial = len(X), ask.trials[0]
+        v, kind, t = self._v[:n], self._kind[:n], self._t[:n]
+        alphas = np.array([trial.alpha for trial in ask.trials])
+        ranges = np.array([trial[1:3] for trial in ask.trials])
+        add_trials(flat_rows(X), alphas, columns, ranges, v, kind, sums["sums"], t)
+        minus, plus, searched = self._parts[:, :n]
+        split_rows(v, kind, runs, minus, plus, searched)
+        filling.add(sums["tables"], trial, t, (minus, plus), searched, runs, start)
+        if ask.screens:
+            pair = np.zeros((n, 2))
+            pair[np.arange(n), kind & 1] = np.where(kind < 2, v, 0.0)
+            add_slopes(sums["slopes"], X, columns, _pull(t, pair, trial))
 
 
 def _pull(t: np.ndarray, pair: np.ndarray, trial: Trial) -> np.ndarray:

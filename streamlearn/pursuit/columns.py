@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Csr
+from ..numeric.rows import flat_rows
 from ..passes.quantiles import quantiles
-from .kernels import N_CELLS, project_column
+from .kernels import N_CELLS, project_rows
 
 TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
@@ -118,11 +119,8 @@ def dense_block(X: Any, start: int, stop: int, turned: bool = True) -> np.ndarra
 
 def project(X: np.ndarray, columns: Columns, alpha: np.ndarray) -> np.ndarray:
     """(m,) float64: alpha'z of dense rows; columns without weight are not read."""
-    t = np.zeros(len(X))
-    for m in np.flatnonzero(alpha):
-        factor = alpha[m] / columns.scale[m]
-        x = np.ascontiguousarray(X[:, m])
-        project_column(x, columns.low[m], columns.high[m], columns.center[m], factor, t)
+    t = np.empty(len(X))
+    project_rows(flat_rows(X), alpha, columns, t)
     return t
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numeric.jit import kernel
+from ..numeric.jit import inlined, kernel
 from ..numeric.simd import add_pair
 
 N_CELLS = 64
 """Cells along a side of a table."""
 RUN = 1024
 """Rows that follow each other go into tables together, or not; most rows of a run."""
+TILE = 1024
+"""Rows worked on at a time: their numbers stay in the nearest cache."""
 
 
 @kernel
@@ -25,25 +27,6 @@ def add_bins(t, low, high, pair, part, sums):
 
 
 @kernel
-def weigh_rows(F, y, label, w, half, offset, pair, searched, squares, largest):
-    """Write rows' weights w v, v = exp(-y F - offset), to their class's place of pair (m, 2).
-
-    `searched` (m,) becomes the weights of half 0, else 0.  Adds w v^2 to squares (2, 2) by half and
-    class, and raises largest (2,) to -y F by class, both in place.  The class is y = label.
-    """
-    for i in range(len(F)):
-        c = 1 if y[i] == label else 0
-        cost = F[i] if c == 0 else -F[i]
-        if w[i] > 0.0 and cost > largest[c]:
-            largest[c] = cost
-        v = np.exp(min(cost - offset[c], 0.0))
-        pair[i, c] = w[i] * v
-        pair[i, 1 - c] = 0.0
-        searched[i] = pair[i, c] if half[i] == 0 else 0.0
-        squares[half[i], c] += w[i] * v * v
-
-
-@kernel
 def step_values(t, low, high, heights, out):
     """Add the histogram function with these heights at t to `out`, in place."""
     n = len(heights)
@@ -52,11 +35,31 @@ def step_values(t, low, high, heights, out):
         out[i] += heights[int(min(max((t[i] - low) * scale, 0.0), n - 1.0))]
 
 
+@inlined
+def project_tile(rows, start, n, alpha, used, columns, t):
+    """Write alpha'z of the rows start, ... into t[:n]; only the columns `used` have a weight."""
+    for i in range(n):
+        t[i] = 0.0
+    for m in used:
+        x = rows.flat[start * rows.row_step + m * rows.column_step :]
+        low, high, center = columns.low[m], columns.high[m], columns.center[m]
+        factor = alpha[m] / columns.scale[m]
+        if rows.row_step == 1:  # apart, so that it vectorises
+            for i in range(n):
+                t[i] += factor * (min(max(np.float64(x[i]), low), high) - center)
+        else:
+            for i in range(n):
+                value = np.float64(x[i * rows.row_step])
+                t[i] += factor * (min(max(value, low), high) - center)
+
+
 @kernel
-def project_column(x, low, high, center, factor, out):
-    """Add factor (clip(x, low, high) - center) to `out`, in place."""
-    for i in range(len(x)):
-        out[i] += factor * (min(max(np.float64(x[i]), low), high) - center)
+def project_rows(rows, alpha, columns, t):
+    """Write alpha'z of every row into `t` in place."""
+    used = np.flatnonzero(alpha)
+    for start in range(0, rows.n_rows, TILE):
+        n = min(TILE, rows.n_rows - start)
+        project_tile(rows, start, n, alpha, used, columns, t[start:])
 
 
 @kernel
@@ -86,27 +89,35 @@ def place_rows(t, first_sum, second_sum, mass, runs, low, scale, kept, row, valu
 
 
 @kernel
-def add_table(x, low, scale, runs, first, kept, row, values, table):
-    """Add the two numbers of each placed row to its cell of `table` (flat), in place.
+def add_tables(rows, chosen, columns, runs, first, kept, row, values, tables):
+    """Add the two numbers of each placed row to its cell of the chosen columns' tables, in place.
 
-    `x` is the column; values outside [low, low + N_CELLS / scale] count in the outer cells.
+    Values outside a column's range count in the outer cells.
 
-    Returns a number without meaning: the table is read through first, which brings it into the
-    cache quickest (measured: 2.9 ns a row without, 1.6 with).
+    Returns a number without meaning: a table is read through first, which brings it into the cache
+    quickest (measured: 2.9 ns a row without, 1.6 with).
     """
-    through = 0.0
-    for i in range(0, len(table), 8):
-        through += table[i]
-    kind = x.dtype.type
-    least, factor, zero, last = kind(low), kind(scale), kind(0), kind(N_CELLS - 1)
-    at = np.empty(RUN, np.int32)
-    for r in range(len(runs)):
-        part = x[runs[r, 0] : runs[r, 1]]
-        for i in range(len(part)):
-            at[i] = 2 * np.int32(min(max((part[i] - least) * factor, zero), last))
-        # unsigned places: a signed one is asked each time whether it counts from the end
-        for q in range(np.uintp(first[r]), np.uintp(first[r + 1])):
-            add_pair(table, np.intp(row[q] + at[np.uintp(kept[q])]), values, np.intp(2 * q))
+    kind = rows.flat.dtype.type
+    zero, last = kind(0), kind(N_CELLS - 1)
+    at, through = np.empty(RUN, np.int32), 0.0
+    for k in range(len(chosen)):
+        m, table = chosen[k], tables[k].reshape(-1)
+        least, factor = kind(columns.low[m]), kind(N_CELLS / (columns.high[m] - columns.low[m]))
+        for i in range(0, len(table), 8):
+            through += table[i]
+        for r in range(len(runs)):
+            n = runs[r, 1] - runs[r, 0]
+            x = rows.flat[runs[r, 0] * rows.row_step + m * rows.column_step :]
+            if rows.row_step == 1:  # apart, so that it vectorises
+                for i in range(n):
+                    at[i] = 2 * np.int32(min(max((x[i] - least) * factor, zero), last))
+            else:
+                for i in range(n):
+                    value = (x[i * rows.row_step] - least) * factor
+                    at[i] = 2 * np.int32(min(max(value, zero), last))
+            # unsigned places: a signed one is asked each time whether it counts from the end
+            for q in range(np.uintp(first[r]), np.uintp(first[r + 1])):
+                add_pair(table, np.intp(row[q] + at[np.uintp(kept[q])]), values, np.intp(2 * q))
     return through
 
 
@@ -117,26 +128,6 @@ def dot_column(x, low, high, center, factor, q):
     for i in range(len(x)):
         total += q[i] * (min(max(np.float64(x[i]), low), high) - center)
     return factor * total
-
-
-@kernel
-def mix_column(x, seed, h):
-    """Mix the float32 bits of a column into the rows' hashes `h` (uint64), in place."""
-    bits = x.astype(np.float32).view(np.uint32)
-    for i in range(len(x)):
-        z = h[i] ^ (np.uint64(bits[i]) + seed)
-        z *= np.uint64(0xBF58476D1CE4E5B9)
-        h[i] = z ^ (z >> np.uint64(29))
-
-
-@kernel
-def halve_rows(h, seed, half):
-    """Write a bit of the rows' hashes `h` (uint64), mixed with the seed, into `half` in place."""
-    for i in range(len(h)):
-        z = (h[i] * np.uint64(0x9E3779B97F4A7C15)) ^ seed
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        half[i] = z >> np.uint64(63)
 
 
 @kernel

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..data.pages import zeros
+from ..numeric.rows import flat_rows
 from .columns import Columns
-from .kernels import N_CELLS, RUN, add_table, dot_column, occupied_cells, place_rows
+from .kernels import N_CELLS, RUN, add_tables, dot_column, occupied_cells, place_rows
 from .search import Cells, Trial
 
 MOST_TABLES = 128
@@ -103,6 +104,8 @@ class Filling:
         `t` (m,) is the projection, `sums` are two numbers of each row, `mass` (m,) what `t` is
         averaged with in a bin; rows without mass have no place in a table.
         """
+        if not len(runs):
+            return
         n, first = self._n, np.empty(len(runs) + 1, np.int64)
         scale = N_CELLS / (trial.high - trial.low)
         self._n += place_rows(
@@ -132,19 +135,8 @@ class Filling:
                 ends = np.cumsum(runs[:, 1] - runs[:, 0])
                 runs = np.column_stack([ends - (runs[:, 1] - runs[:, 0]), ends])
             first = np.concatenate([*self._first, [self._n]])
-            for table, m in zip(state["cells"], chosen.tolist(), strict=True):
-                scale = N_CELLS / (columns.high[m] - columns.low[m])
-                add_table(
-                    X[:, m],
-                    columns.low[m],
-                    scale,
-                    runs,
-                    first,
-                    self._kept,
-                    self._row,
-                    self._values,
-                    table.reshape(-1),
-                )
+            placed = first, self._kept, self._row, self._values
+            add_tables(flat_rows(X), chosen, columns, runs, *placed, state["cells"])
         self.clear()
 
 

@@ -5,12 +5,21 @@ import pytest
 from pursuit.direct import design
 
 from streamlearn.pursuit.boost_reads import Halves, half_of
+from streamlearn.numeric.rows import flat_rows
+from streamlearn.pursuit.columns import Columns
 from streamlearn.pursuit.kernels import (
     N_CELLS,
-    add_table,
-    halve_rows,
+    add_tables,
     occupied_cells,
     place_rows,
+    project_rows,
+)
+from streamlearn.pursuit.kernels_boost import (
+    add_margins,
+    add_trials,
+    halve_numbers,
+    halve_rows,
+    split_rows,
     weigh_rows,
 )
 from streamlearn.pursuit.kernels_gcv import least_gcv
@@ -156,40 +165,140 @@ def test_least_cost_by_dense_solves(function):
     np.testing.assert_allclose(theta[0], expected[best][1], atol=1e-8)
 
 
+def columns_of(n, low=-1.5, high=1.5):
+    """Columns of which the last is constant."""
+    scale = np.append(np.linspace(0.5, 2.0, n - 1), np.inf)
+    return Columns(*(np.full(n, v) for v in (low, high, 0.1)), scale, np.zeros((n, N_CELLS)))
+
+
+LAYOUTS = {
+    "columns": np.asfortranarray,
+    "rows": np.ascontiguousarray,
+    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+}
+
+
+@pytest.fixture(params=LAYOUTS)
+def table(request):
+    """More rows than a tile."""
+    X = np.random.default_rng(3).standard_normal((1500, 5)).astype(np.float32)
+    return LAYOUTS[request.param](X)
+
+
+def z_of(X, columns):
+    return (np.clip(X, columns.low, columns.high) - columns.center) / columns.scale
+
+
+@either(project_rows)
+def test_projections(function, table):
+    columns, alpha = columns_of(5), np.array([0.3, 0.0, -1.0, 0.0, 0.5])
+    t = np.full(len(table), 7.0)
+    function(flat_rows(table), alpha, columns, t)
+    np.testing.assert_allclose(t, z_of(table.astype(float), columns) @ alpha, atol=1e-12)
+
+
 @either(weigh_rows)
 def test_weights_of_rows(function):
-    F, w, _ = rows(50)
-    y = (np.arange(50) % 3).astype(float)
-    half = (np.arange(50) % 2).astype(np.int8)
-    pair, searched = np.full((50, 2), 7.0), np.full(50, 7.0)
+    n = 1100
+    F, w, _ = rows(n)
+    y, w[5] = (np.arange(n) % 3).astype(float), 0.0
+    F[5] = 50.0
+    half = (np.arange(n) % 2).astype(np.int8)
+    v, kind = np.full(n, 7.0), np.full(n, 7, np.uint8)
     squares, largest = np.zeros((2, 2)), np.full(2, -np.inf)
-    function(F, y, 2, w, half, np.array([2.0, 3.0]), pair, searched, squares, largest)
+    function(F, y, 2, w, half, np.array([2.0, 3.0]), v, kind, squares, largest)
     c = (y == 2).astype(int)
     cost = np.where(c == 1, -F, F)
-    v = np.exp(np.minimum(cost - np.array([2.0, 3.0])[c], 0))
-    np.testing.assert_allclose(pair[np.arange(50), c], w * v)
-    assert not pair[np.arange(50), 1 - c].any()
-    np.testing.assert_allclose(searched, np.where(half == 0, w * v, 0.0))
-    np.testing.assert_allclose(squares[1, 0], (w * v * v)[(half == 1) & (c == 0)].sum())
-    assert largest.tolist() == [cost[c == 0].max(), cost[c == 1].max()]
+    e = np.exp(np.minimum(cost - np.array([2.0, 3.0])[c], 0))
+    np.testing.assert_allclose(v, w * e, rtol=1e-14)
+    np.testing.assert_array_equal(kind, 2 * half + c)
+    for h in (0, 1):
+        for d in (0, 1):
+            expected = (w * e * e)[(half == h) & (c == d)].sum()
+            np.testing.assert_allclose(squares[h, d], expected)
+    assert largest.tolist() == [cost[(c == d) & (w > 0)].max() for d in (0, 1)]
 
 
-@either(halve_rows)
+@either(add_trials)
+def test_histograms_of_projections(function, table):
+    n, columns = len(table), columns_of(5)
+    alphas = np.array([[1.0, 0, 0, 0, 0], [0.2, -1.0, 0, 0.5, 0]])
+    ranges = np.array([[-2.0, 2.5], [-1.0, 1.0]])
+    v, kind = rows(n)[1], np.random.default_rng(1).integers(0, 4, n).astype(np.uint8)
+    sums, first = np.zeros((2, 2, 9, 2)), np.empty(n)
+    function(flat_rows(table), alphas, columns, ranges, v, kind, sums, first)
+    Z = z_of(table.astype(float), columns)
+    np.testing.assert_allclose(first, Z @ alphas[0], atol=1e-12)
+    expected = np.zeros_like(sums)
+    for k, (low, high) in enumerate(ranges):
+        b = np.clip((Z @ alphas[k] - low) * 9 / (high - low), 0, 8).astype(int)
+        np.add.at(expected[k], (kind >> 1, b, kind & 1), v)
+    np.testing.assert_allclose(sums, expected, atol=1e-12)
+
+
+@either(add_margins)
+def test_margins_by_class(function):
+    F, w, _ = rows(300)
+    F[:2], kind = (-9.0, 9.0), (np.arange(300) % 4).astype(np.uint8)
+    margins = np.zeros((16, 2))
+    function(F, w, kind, 1.5, margins)
+    for c in (0, 1):
+        own = kind & 1 == c
+        expected, _ = np.histogram(np.clip(F[own], -1.5, 1.5), 16, (-1.5, 1.5), weights=w[own])
+        np.testing.assert_allclose(margins[:, c], expected)
+
+
+@either(split_rows)
+def test_weights_of_the_rows_of_runs(function):
+    v, kind = rows(20)[1], (np.arange(20) % 4).astype(np.uint8)
+    parts = np.full((3, 20), 7.0)
+    function(v, kind, np.array([[2, 5], [9, 14]]), *parts)
+    here = np.r_[2:5, 9:14]
+    np.testing.assert_array_equal(parts[0, here], np.where(kind & 1, 0, v)[here])
+    np.testing.assert_array_equal(parts[1, here], np.where(kind & 1, v, 0)[here])
+    np.testing.assert_array_equal(parts[2, here], np.where(kind < 2, v, 0)[here])
+
+
+def plain_half(h, seed):
+    z = h * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(seed)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z ^= z >> np.uint64(shift)
+        z *= np.uint64(factor)
+    return (z >> np.uint64(63)).astype(np.int8)
+
+
+@either(halve_numbers)
 def test_halves_are_those_of_the_plain_hash(function):
     h = np.arange(200, dtype=np.uint64) * np.uint64(0xABCDEF12345)
     half = np.empty(200, np.int8)
     with np.errstate(over="ignore"):
         function(h, np.uint64(99), half)
-    z = h * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(99)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        z ^= z >> np.uint64(shift)
-        z *= np.uint64(factor)
-    np.testing.assert_array_equal(half, (z >> np.uint64(63)).astype(np.int8))
+    np.testing.assert_array_equal(half, plain_half(h, 99))
     drawn = half_of(Halves(3, np.empty(0, np.intp)), np.zeros((4000, 1)), range(4000))
     assert abs(drawn.mean() - 0.5) < 0.03
+    numbers = np.arange(100, 4000)
+    again = half_of(Halves(3, np.empty(0, np.intp)), np.zeros((3900, 1)), numbers)
+    np.testing.assert_array_equal(again, drawn[100:])
 
 
-def test_a_table_of_the_rows_of_runs():
+@either(halve_rows)
+def test_halves_by_content(function, table):
+    """Of the float32 bits, whatever the layout and the precision of the store."""
+    which, h = np.array([0, 3, 4]), np.zeros(len(table), np.uint64)
+    for m in which.tolist():
+        bits = np.ascontiguousarray(table[:, m]).view(np.uint32).astype(np.uint64)
+        h = (h ^ (bits + np.uint64(m + 1))) * np.uint64(0xBF58476D1CE4E5B9)
+        h ^= h >> np.uint64(29)
+    for X in (table, table.astype(np.float64)):
+        half = np.empty(len(X), np.int8)
+        with np.errstate(over="ignore"):
+            function(flat_rows(X), which, np.uint64(99), half)
+        np.testing.assert_array_equal(half, plain_half(h, 99))
+    assert 0.45 < half.mean() < 0.55
+
+
+@either(add_tables)
+def test_a_table_of_the_rows_of_runs(function):
     t, w, r = rows(3000)
     w[::7] = 0.0
     x = rows(3000, 1)[0].astype(np.float32)
@@ -202,8 +311,12 @@ def test_a_table_of_the_rows_of_runs():
     here[:1000] = here[1500:2400] = True
     here &= w > 0
     assert n == here.sum()
-    table = np.zeros((N_CELLS, N_CELLS, 2))
-    add_table(x, -2.0, scale, runs, first, kept, row, values, table.reshape(-1))
+    columns, X = columns_of(3, -2.0, 2.0), np.column_stack([x, -x, x])
+    tables, chosen = np.zeros((1, N_CELLS, N_CELLS, 2)), np.array([2])
+    for turned in (np.asfortranarray(X), X):
+        tables[:] = 0.0
+        function(flat_rows(turned), chosen, columns, runs, first, kept, row, values, tables)
+    table = tables[0]
     i = ((t + 2) * scale).astype(int)
     j = ((x + np.float32(2)) * np.float32(scale)).astype(int)
     expected = np.zeros_like(table)
