@@ -60,10 +60,10 @@ def mixed(h, x, seed):
 
 @kernel
 def weigh_rows(F, y, label, w, half, offset, v, kind, squares, largest):
-    """Write rows' weights v = w e, e = exp(-y F - offset), and their kind, 2 half + class, in place.
+    """Write rows' weights v = w e, e = exp(-y F - offset), and their kind, 2 half + class.
 
-    Adds w e^2 to squares (2, 2) by half and class, and raises largest (2,) to -y F by class, both
-    in place.  The class is y = label.
+    Adds w e^2 to squares (2, 2) by half and class, and raises largest (2,) to -y F by class.  All
+    in place; the class is y = label.
     """
     e, cost = np.empty(TILE), np.empty(TILE)
     minus, plus = offset[0], offset[1]
