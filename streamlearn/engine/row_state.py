@@ -145,8 +145,10 @@ class RowAccess:
         for file in self._files:
             values = np.empty((chunk.n_rows, file.width), dtype=file.dtype)
             for ref, at, chosen in _placed(chunk, parts):
-                span = self.read_span(file, ref.start, ref.stop)
-                values[at] = span if chosen is None else span[chosen]
+                if chosen is None:
+                    self._read_into(file, ref.start, values[at])
+                else:
+                    values[at] = self.read_span(file, ref.start, ref.stop)[chosen]
             chunk.state[file.name] = values
 
     def store(self, chunk: Chunk, parts: Sequence[tuple[Ref, int]]) -> None:
@@ -164,17 +166,21 @@ class RowAccess:
 
     def read_span(self, file: RowFile, start: int, stop: int) -> np.ndarray:
         """Rows [start, stop) of the generation that is read; zero where it was never written."""
-        span = np.zeros((stop - start, file.width), dtype=file.dtype)
-        if file.read_path is not None and span.nbytes:
-            handle = self._open(file.read_path, os.O_RDONLY)
-            view, at = span.data.cast("B"), start * file.row_nbytes
-            done = 0
+        span = np.empty((stop - start, file.width), dtype=file.dtype)
+        self._read_into(file, start, span)
+        return span
+
+    def _read_into(self, file: RowFile, start: int, span: np.ndarray) -> None:
+        """`read_span` of the rows from `start` on into `span`, contiguous, in place."""
+        view, done = span.reshape(-1).view(np.uint8), 0
+        if file.read_path is not None and len(view):
+            handle, at = self._open(file.read_path, os.O_RDONLY), start * file.row_nbytes
             while done < len(view):
                 n = os.preadv(handle, [view[done:]], at + done)
                 if n == 0:  # past the end: those rows were never written
                     break
                 done += n
-        return span
+        view[done:] = 0
 
     def write_span(self, file: RowFile, start: int, values: np.ndarray) -> None:
         """Write rows from `start` on into the next generation."""

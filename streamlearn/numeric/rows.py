@@ -33,3 +33,8 @@ def flat_rows(X: np.ndarray) -> Rows:
     span = sum((n - 1) * step for n, step in zip(X.shape, steps, strict=True)) + 1
     flat = as_strided(X, (span,), (X.itemsize,), writeable=False)
     return Rows(flat, *steps, *X.shape)
+
+
+def some_rows(rows: Rows, start: int, stop: int) -> Rows:
+    """The rows [start, stop) of `rows`, a view."""
+    return rows._replace(flat=rows.flat[start * rows.row_step :], n_rows=stop - start)

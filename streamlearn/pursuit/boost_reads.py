@@ -9,11 +9,11 @@ import numpy as np
 
 from ..data.order import derive_seed
 from ..data.source import Chunk
-from ..numeric.rows import flat_rows
+from ..numeric.rows import Rows, flat_rows, some_rows
 from ..passes.fold import Fold, RowState
-from .columns import BLOCK, TURNED, Columns, blocks, project, span_rows
+from .columns import BLOCK, TURNED, Columns, blocks, span_rows
 from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
-from .kernels import bins_of_cells, step_values
+from .kernels import bins_of_cells, project_rows, step_values
 from .kernels_boost import (
     add_margins,
     add_trials,
@@ -161,59 +161,65 @@ def _step(
     filling, scratch = Filling(), Scratch(n)
     turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, numbers, F = chunk.y[span], chunk.rows[span], margins[span]
+        y, numbers, F, rows = chunk.y[span], chunk.rows[span], margins[span], flat_rows(X)
         runs = runs_for_tables(numbers, asks[0].share)
         filling.make_room(runs)
         found: dict[tuple, np.ndarray] = {}
         for ask, k, sums in zip(asks, models, state, strict=True):
             key = ask.halves.seed, len(ask.halves.columns)
             if key not in found:
-                found[key] = half_of(ask.halves, X, numbers)
+                found[key] = half_of(ask.halves, rows, numbers)
             for start in range(0, len(X), BLOCK):
-                part = slice(start, min(start + BLOCK, len(X)))
-                block = X[part]
+                stop = min(start + BLOCK, len(X))
+                part, block = slice(start, stop), some_rows(rows, start, stop)
                 f = add_learner(columns, ask.add, block, np.ascontiguousarray(F[part, k]))
                 if ask.add is not None:
                     F[part, k] = f
-                w = chunk.weight[span][part] if ones is None else ones[: len(block)]
+                w = ones[: stop - start] if chunk.weight is None else chunk.weight[span][part]
                 scratch.weigh(ask, sums, y[part], w, f, found[key][part])
-                scratch.add(columns, ask, sums, block, runs_within(runs, part), filling, start)
+                if ask.trials:
+                    scratch.measure(columns, ask, sums, block)
+                    scratch.fill(ask, sums["tables"], runs_within(runs, part), filling, start)
+                if ask.screens:
+                    scratch.screen(columns, ask, sums["slopes"], X[part])
             filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
 
-def add_learner(columns: Columns, new: Learner | None, X: np.ndarray, F: np.ndarray) -> np.ndarray:
+def add_learner(columns: Columns, new: Learner | None, rows: Rows, F: np.ndarray) -> np.ndarray:
     """F with one more learner, in place."""
     if new is not None:
-        step_values(project(X, columns, new.alpha), *new[1:4], F)
+        t = np.empty(rows.n_rows)
+        project_rows(rows, new.alpha, columns, t)
+        step_values(t, *new[1:4], F)
     return F
 
 
-def half_of(halves: Halves, X: np.ndarray, rows: Any) -> np.ndarray:
-    """(m,) 0 for the rows searched on, 1 for those tested on."""
-    half = np.zeros(len(X), np.int8)
+def half_of(halves: Halves, rows: Rows, numbers: Any) -> np.ndarray:
+    """(m,) 0 for the rows searched on, 1 for those tested on; the rows' numbers besides."""
+    half = np.zeros(rows.n_rows, np.int8)
     if halves.seed < 0:
         return half
     seed = np.uint64(derive_seed(halves.seed, 0x68616C66))
     with np.errstate(over="ignore"):  # meant, and not compiled numpy would warn of it
         if len(halves.columns):
-            halve_rows(flat_rows(X), halves.columns, seed, half)
+            halve_rows(rows, halves.columns, seed, half)
         else:
-            h = np.arange(rows.start, rows.stop) if isinstance(rows, range) else np.array(rows)
+            whole = isinstance(numbers, range)
+            h = np.arange(numbers.start, numbers.stop) if whole else np.asarray(numbers)
             halve_numbers(h.astype(np.uint64), seed, half)
     return half
 
 
 class Scratch:
-    """What a read needs of a block of rows, in arrays that all blocks of a chunk use."""
+    """What a read finds of a block's rows, in arrays that all blocks of a chunk use.
+
+    Where threads work at once, pages mapped anew for each block cost more than the sums.
+    """
 
     def __init__(self, n: int) -> None:
-        self._v, self._kind = np.empty(n), np.empty(n, np.uint8)
-        """Weights, and 2 half + class."""
-        self._t = np.empty(n)
-        """Projection on the first trial."""
+        self._v, self._kind, self._t = np.empty(n), np.empty(n, np.uint8), np.empty(n)
         self._parts = np.empty((3, n))
-        """Weights of rows for tables: of either class, and searched on."""
 
     def weigh(
         self,
@@ -224,37 +230,35 @@ class Scratch:
         F: np.ndarray,
         half: np.ndarray,
     ) -> None:
-        """Find the weights of a block's rows; add what does not depend on trials."""
-        v, kind = self._v[: len(w)], self._kind[: len(w)]
+        """Find the weights of a block's rows, and add what does not depend on trials."""
+        self._n = n = len(w)
+        v, kind = self._v[:n], self._kind[:n]
         weigh_rows(F, y, ask.label, w, half, ask.offset, v, kind, sums["squares"], sums["largest"])
         if ask.add is not None or not ask.trials:
             add_margins(F, w, kind, ask.reach, sums["margins"])
 
-    def add(
-        self,
-        columns: Columns,
-        ask: BoostAsk,
-        sums: dict[str, Any],
-        X: np.ndarray,
-        runs: np.ndarray,
-        filling: Filling,
-        start: int,
-    ) -> None:
-        """Add the weighed rows to the trials' histograms, and collect those for tables."""
-        if not ask.trials:
-            return
-        n, trial = len(X), ask.trials[0]
-        v, kind, t = self._v[:n], self._kind[:n], self._t[:n]
+    def measure(self, columns: Columns, ask: BoostAsk, sums: dict[str, Any], rows: Rows) -> None:
+        """Add the weighed rows to the histograms of all trials."""
+        n = self._n
         alphas = np.array([trial.alpha for trial in ask.trials])
         ranges = np.array([trial[1:3] for trial in ask.trials])
-        add_trials(flat_rows(X), alphas, columns, ranges, v, kind, sums["sums"], t)
-        minus, plus, searched = self._parts[:, :n]
-        split_rows(v, kind, runs, minus, plus, searched)
-        filling.add(sums["tables"], trial, t, (minus, plus), searched, runs, start)
-        if ask.screens:
-            pair = np.zeros((n, 2))
-            pair[np.arange(n), kind & 1] = np.where(kind < 2, v, 0.0)
-            add_slopes(sums["slopes"], X, columns, _pull(t, pair, trial))
+        v, kind, t = self._v[:n], self._kind[:n], self._t[:n]
+        add_trials(rows, alphas, columns, ranges, v, kind, sums["sums"], t)
+
+    def fill(self, ask: BoostAsk, tables: Any, runs: Any, filling: Filling, start: int) -> None:
+        """Collect the rows of `runs` for the tables of the first trial."""
+        if len(runs):
+            minus, plus, searched = self._parts[:, : self._n]
+            split_rows(self._v, self._kind, runs, minus, plus, searched)
+            t = self._t[: self._n]
+            filling.add(tables, ask.trials[0], t, (minus, plus), searched, runs, start)
+
+    def screen(self, columns: Columns, ask: BoostAsk, slopes: Any, X: np.ndarray) -> None:
+        """Add the slopes along all columns at the first trial."""
+        n = self._n
+        v, kind, pair = self._v[:n], self._kind[:n], np.zeros((n, 2))
+        pair[np.arange(n), kind & 1] = np.where(kind < 2, v, 0.0)
+        add_slopes(slopes, X, columns, _pull(self._t[:n], pair, ask.trials[0]))
 
 
 def _pull(t: np.ndarray, pair: np.ndarray, trial: Trial) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data.order import derive_seed
 from ..data.source import Chunk
+from ..numeric.rows import flat_rows
 from .boost_reads import (
     N_MARGINS,
     BoostAsk,
@@ -209,14 +210,14 @@ class _SampleMargin:
         self.F = np.zeros(len(self.X))
 
     def add(self, new: Learner) -> None:
-        add_learner(self.columns, new, self.X, self.F)
+        add_learner(self.columns, new, flat_rows(self.X), self.F)
 
     def start(
         self, settings: BoostSettings, halves: Halves, offset: np.ndarray
     ) -> tuple[Trial, np.ndarray]:
         """The column whose histograms differ most on the searched half, and the slopes there."""
         columns, live = self.columns, self.columns.live
-        half = half_of(halves, self.X, self.rows)
+        half = half_of(halves, flat_rows(self.X), self.rows)
         cost = np.where(self.plus == 1, -self.F, self.F) - offset[self.plus]
         v = self.w * np.exp(np.minimum(cost, 0.0)) * (half == 0)
         pair = np.zeros((len(v), 2))

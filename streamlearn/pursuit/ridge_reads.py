@@ -157,7 +157,8 @@ def _add_block(
                 ask.smoother.add_cross(old, term.low, term.high, *place, w, cross)
             for a, b in runs.tolist():
                 sums["table"] += wr[a:b] @ r[a:b], w[a:b].sum()
-            filling.add(sums["tables"], trial, t, (w, wr), w, runs, start)
+            if len(runs):
+                filling.add(sums["tables"], trial, t, (w, wr), w, runs, start)
             if ask.screens:
                 add_slopes(sums["slopes"], X, columns, pull(t, r, trial, ask.smoother) * w)
 

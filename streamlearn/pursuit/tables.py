@@ -55,7 +55,7 @@ def runs_for_tables(rows: Any, share: float) -> np.ndarray:
 
 def runs_within(runs: np.ndarray, part: slice) -> np.ndarray:
     """The parts of runs that lie in a block, counted from where it begins."""
-    inside = np.clip(runs, part.start, part.stop)
+    inside = np.minimum(np.maximum(runs, part.start), part.stop)
     return inside[inside[:, 0] < inside[:, 1]] - part.start
 
 
@@ -104,8 +104,6 @@ class Filling:
         `t` (m,) is the projection, `sums` are two numbers of each row, `mass` (m,) what `t` is
         averaged with in a bin; rows without mass have no place in a table.
         """
-        if not len(runs):
-            return
         n, first = self._n, np.empty(len(runs) + 1, np.int64)
         scale = N_CELLS / (trial.high - trial.low)
         self._n += place_rows(

@@ -10,6 +10,7 @@ from streamlearn import JensenShannonBoostClassifier
 from streamlearn.data.from_arrays import open_arrays
 from streamlearn.data.open import dataset_of
 from streamlearn.data.source import Chunk
+from streamlearn.numeric.rows import flat_rows
 from streamlearn.passes.summary import summarise
 from streamlearn.pursuit.answers import margin_rows
 from streamlearn.pursuit.boost_reads import (
@@ -103,7 +104,7 @@ def test_costs_of_a_read_are_those_of_direct_histograms(charged):
     F, Z = chunk.state["margin"][:, 0], z_of(X, columns)
     place = np.clip(((Z @ alphas[1] + 3) / 6 * 16).astype(int), 0, 15)
     np.testing.assert_allclose(F, old.heights[place])
-    half = half_of(halves, X, range(len(y)))
+    half = half_of(halves, flat_rows(X), range(len(y)))
     assert 0.4 < half.mean() < 0.6
     v = np.exp(np.where(y == 1, -F, F))
     for a, cost in zip(alphas, answer.costs, strict=True):

@@ -274,10 +274,10 @@ def test_halves_are_those_of_the_plain_hash(function):
     with np.errstate(over="ignore"):
         function(h, np.uint64(99), half)
     np.testing.assert_array_equal(half, plain_half(h, 99))
-    drawn = half_of(Halves(3, np.empty(0, np.intp)), np.zeros((4000, 1)), range(4000))
+    drawn = half_of(Halves(3, np.empty(0, np.intp)), flat_rows(np.zeros((4000, 1))), range(4000))
     assert abs(drawn.mean() - 0.5) < 0.03
     numbers = np.arange(100, 4000)
-    again = half_of(Halves(3, np.empty(0, np.intp)), np.zeros((3900, 1)), numbers)
+    again = half_of(Halves(3, np.empty(0, np.intp)), flat_rows(np.zeros((3900, 1))), numbers)
     np.testing.assert_array_equal(again, drawn[100:])
 
 
