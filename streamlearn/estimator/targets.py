@@ -21,8 +21,9 @@ def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
         return np.fromiter((code.get(label, -1) for label in y.tolist()), np.float64, len(y))
     if len(classes) == 2:  # a fifth of the search's time
         second = y == classes[1]
-        codes = second.astype(np.float64)
-        codes[~(second | (y == classes[0]))] = -1.0
+        codes, known = second.astype(np.float64), second | (y == classes[0])
+        if not known.all():
+            codes[~known] = -1.0
         return codes
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return np.where(classes[at] == y, at, -1).astype(np.float64)
@@ -84,6 +85,13 @@ class CodedSource:
             chunk.y = np.asarray(chunk.y, dtype=np.float64)
             return chunk
         codes = encode(chunk.y, self.classes)
+        if codes.min(initial=0.0) < 0:
+            codes = self._checked(codes, chunk, ref)
+        chunk.y = codes
+        return chunk
+
+    def _checked(self, codes: np.ndarray, chunk: Chunk, ref: Ref) -> np.ndarray:
+        """Codes some of which are of no class, those of absent rows as 0."""
         unknown = codes < 0
         if chunk.weight is not None:
             unknown &= chunk.weight > 0  # a row of weight 0 is absent, its label with it
@@ -95,8 +103,7 @@ class CodedSource:
                 f"({', '.join(map(repr, self.classes[:MAX_SHOWN].tolist()))}...); "
                 "leave these rows out or train with them"
             )
-        chunk.y = np.maximum(codes, 0.0, out=codes)
-        return chunk
+        return np.maximum(codes, 0.0)
 
 
 class CodedReader:

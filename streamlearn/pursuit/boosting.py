@@ -10,16 +10,8 @@ import numpy as np
 from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..numeric.rows import flat_rows
-from .boost_reads import (
-    N_MARGINS,
-    BoostAsk,
-    Halves,
-    Learner,
-    _pull,
-    add_learner,
-    gain_of_bins,
-    half_of,
-)
+from .boost_reads import gain_of_bins
+from .boost_rows import N_MARGINS, BoostAsk, Halves, Learner, add_learner, half_of, pull
 from .columns import Columns, bounds, dense_block, project, unit
 from .histograms import (
     FLOOR,
@@ -237,5 +229,5 @@ class _SampleMargin:
         start = Trial(unit(columns, m), *bounds(columns, m), slopes(h[0], h[1]).ravel())
         along = np.zeros(len(columns.scale))
         t = project(self.X, columns, start.alpha)
-        add_slopes(along, self.X, columns, _pull(t, pair, start))
+        add_slopes(along, self.X, columns, pull(t, pair, start))
         return start, along

@@ -14,7 +14,8 @@ from ..engine.plan import Needs
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from .answers import decide_rows, log_loss_fold
-from .boost_reads import N_MARGINS, boost_fold
+from .boost_reads import boost_fold
+from .boost_rows import N_MARGINS
 from .boosting import Boosted, BoostSettings, boost, hashed_columns
 from .columns import block_nbytes, make_columns
 from .driving import drive

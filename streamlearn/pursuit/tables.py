@@ -55,6 +55,8 @@ def runs_for_tables(rows: Any, share: float) -> np.ndarray:
 
 def runs_within(runs: np.ndarray, part: slice) -> np.ndarray:
     """The parts of runs that lie in a block, counted from where it begins."""
+    if not len(runs):
+        return runs
     inside = np.minimum(np.maximum(runs, part.start), part.stop)
     return inside[inside[:, 0] < inside[:, 1]] - part.start
 

@@ -227,7 +227,7 @@ def additive_folds():
 
 
 def pursuit_folds():
-    from streamlearn.pursuit import answers, boost_reads, ridge_reads
+    from streamlearn.pursuit import answers, boost_reads, boost_rows, ridge_reads
     from streamlearn.pursuit.boosting import Boosted
     from streamlearn.pursuit.columns import Columns
     from streamlearn.pursuit.growing import LossAsk
@@ -247,10 +247,10 @@ def pursuit_folds():
         (term,), 0.3, trials, chosen, None, 10.0, "scale-free", splines, True, 1.0
     )
     stepped = ask._replace(terms=(term._replace(smoother=steps),), smoother=steps)
-    new = boost_reads.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
-    halves = boost_reads.Halves(7, np.array([0, 3]))
+    new = boost_rows.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
+    halves = boost_rows.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
-    boost_ask = boost_reads.BoostAsk(
+    boost_ask = boost_rows.BoostAsk(
         1,
         None,
         halves,

@@ -13,13 +13,8 @@ from streamlearn.data.source import Chunk
 from streamlearn.numeric.rows import flat_rows
 from streamlearn.passes.summary import summarise
 from streamlearn.pursuit.answers import margin_rows
-from streamlearn.pursuit.boost_reads import (
-    BoostAsk,
-    Halves,
-    Learner,
-    boost_fold,
-    half_of,
-)
+from streamlearn.pursuit.boost_reads import boost_fold
+from streamlearn.pursuit.boost_rows import BoostAsk, Halves, Learner, half_of
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.histograms import (
     blurred,

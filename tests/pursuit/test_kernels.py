@@ -5,7 +5,7 @@ import pytest
 from pursuit.direct import design
 
 from streamlearn.numeric.rows import flat_rows
-from streamlearn.pursuit.boost_reads import Halves, half_of
+from streamlearn.pursuit.boost_rows import Halves, half_of
 from streamlearn.pursuit.columns import Columns
 from streamlearn.pursuit.kernels import (
     N_CELLS,

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from streamlearn import JensenShannonBoostClassifier
 from streamlearn.data.source import Chunk
 from streamlearn.pursuit.answers import margin_rows
-from streamlearn.pursuit.boost_reads import N_MARGINS
+from streamlearn.pursuit.boost_rows import N_MARGINS
 from streamlearn.pursuit.histograms import fit_logistic
 
 
