@@ -172,15 +172,16 @@ class RowAccess:
 
     def _read_into(self, file: RowFile, start: int, span: np.ndarray) -> None:
         """`read_span` of the rows from `start` on into `span`, contiguous, in place."""
-        view, done = span.reshape(-1).view(np.uint8), 0
-        if file.read_path is not None and len(view):
+        flat, done = span.reshape(-1).view(np.uint8), 0
+        if file.read_path is not None and len(flat):
+            view = flat.data
             handle, at = self._open(file.read_path, os.O_RDONLY), start * file.row_nbytes
             while done < len(view):
                 n = os.preadv(handle, [view[done:]], at + done)
                 if n == 0:  # past the end: those rows were never written
                     break
                 done += n
-        view[done:] = 0
+        flat[done:] = 0
 
     def write_span(self, file: RowFile, start: int, values: np.ndarray) -> None:
         """Write rows from `start` on into the next generation."""
