@@ -236,6 +236,23 @@ def test_histograms_of_projections(function, table):
     np.testing.assert_allclose(sums, expected, atol=1e-12)
 
 
+def test_python_and_compiled_sums_of_a_read_have_equal_bits(table):
+    n, columns = len(table), columns_of(5)
+    F, w, _ = rows(n)
+    y, half = (np.arange(n) % 2).astype(float), (np.arange(n) % 3 == 0).astype(np.int8)
+    alphas = np.array([[1.0, 0, 0.3, 0, 0], [0.2, -1.0, 0, 0.5, 0]])
+    ranges, offset = np.array([[-2.0, 2.5], [-1.0, 1.0]]), np.array([1.5, 1.0])
+    found = []
+    for pick in (lambda kernel: kernel, lambda kernel: kernel.py_func):
+        v, kind, first = np.empty(n), np.empty(n, np.uint8), np.empty(n)
+        squares, largest, sums = np.zeros((2, 2)), np.full(2, -np.inf), np.zeros((2, 2, 9, 2))
+        pick(weigh_rows)(F, y, 1, w, half, offset, v, kind, squares, largest)
+        pick(add_trials)(flat_rows(table), alphas, columns, ranges, v, kind, sums, first)
+        found.append((v, kind, squares, largest, sums, first))
+    for compiled, plain in zip(*found, strict=True):
+        np.testing.assert_array_equal(compiled, plain)
+
+
 @either(add_margins)
 def test_margins_by_class(function):
     F, w, _ = rows(300)
