@@ -64,7 +64,7 @@ def project_rows(rows, alpha, columns, t):
 
 @kernel
 def place_rows(t, first_sum, second_sum, mass, runs, low, scale, kept, row, values, first, places):
-    """Write the rows of `runs` (k, 2) that have mass, for `add_table`; return their number.
+    """Write the rows of `runs` (k, 2) that have mass, for `add_tables`; return their number.
 
     The table sums two numbers of each row, `first_sum` and `second_sum`.  kept (place in its run),
     row (of the table, by t) and values (2 a row) follow each other; first[r] is where run r begins.
