@@ -20,7 +20,7 @@ import numpy as np
 
 from ..data.source import Chunk, Csr
 from ..numeric.bsplines import Columns, as_columns
-from ..numeric.lanes import LANES
+from ..numeric.lanes import CLASSES, LANES, zeros_in_lines
 from ..numeric.roughness import times
 from ..solvers.newton import Evaluation, relative_gap
 from .dual_cd import (
@@ -41,10 +41,12 @@ from .kernels_dual_codes import (
     Places,
     Spans,
     byte_codes,
+    code_margins,
     code_sums,
     encode,
     epoch_codes,
     epoch_codes_classes,
+    move_mean,
 )
 from .kernels_dual_step import dual_rule
 from .objective import Problem, weights
@@ -116,7 +118,9 @@ class HeldCodes:
         weight = np.concatenate([c.weight for c in chunks]) if weighted else None
         self._s = weights(Chunk(place, weight=weight))
         m = self.n_rows = len(place)
-        self._w = np.zeros(self._n_places * self._places.width, dtype)
+        self._groups = class_groups(K)
+        size = len(self._groups), self._n_places * self._places.width
+        self._w = zeros_in_lines(size, dtype)
         self._state = DualState(
             np.zeros((m, alpha_width(problem)), np.float32), np.empty((K, 0)), np.zeros(K)
         )
@@ -124,11 +128,11 @@ class HeldCodes:
         self._seen = np.zeros((m, K))
         self._rule, self._n_looks = dual_rule(problem.loss), 1
         if not self._rule.logistic and self._rule.quadratic == 0:
-            self._n_looks = min(max(len(self._codes.slot) // len(self._w), 1), LOOKS)
+            self._n_looks = min(max(len(self._codes.slot) // self._w.size, 1), LOOKS)
         self._n_looked = 0
         ones = np.ones((1, problem.dim))
         self._ones = times(problem.roughness.P, problem.roughness, ones)[0]
-        self._mean = np.zeros(len(self._w)), np.zeros(K)
+        self._mean = np.zeros(size), np.zeros(K)
 
     @property
     def _n_places(self) -> int:
@@ -151,23 +155,32 @@ class HeldCodes:
         return n
 
     def _epoch(self, order: np.ndarray) -> None:
-        problem, state = self._problem, self._state
+        """One visit of every row; groups of classes, which share only what they read, at once."""
+        parts = np.array_split(order, self._n_looks)
+        if len(self._groups) == 1 or self._n_threads == 1:
+            for g in range(len(self._groups)):
+                self._visit_group(parts, g)
+        else:
+            with ThreadPoolExecutor(self._n_threads) as pool:
+                for _ in pool.map(partial(self._visit_group, parts), range(len(self._groups))):
+                    pass
+        self._n_looked += len(parts)
+
+    def _visit_group(self, parts: list[np.ndarray], g: int) -> None:
+        problem, state, w, (first, last) = self._problem, self._state, self._w[g], self._groups[g]
         dual = DualProblem(
             problem.roughness, problem.reference, problem.C, problem.intercept_scaling
         )
-        epoch = epoch_codes if problem.n_outputs == 1 else epoch_codes_classes
-        for part in np.array_split(order, self._n_looks):
-            args = self._rule, dual, self._norms, self._y, self._s, part
-            epoch(self._codes, self._places, *args, self._w, state, self._seen)
-            if self._n_looks > 1:
-                self._remember()
-
-    def _remember(self) -> None:
-        """Move the mean towards w and b as they are."""
-        self._n_looked += 1
-        rate = 2.0 / (1 + min(self._n_looked, MEMORY * self._n_looks))
-        for mean, now in zip(self._mean, (self._w, self._state.b), strict=True):
-            mean += rate * (now - mean)
+        same = self._codes, self._places, self._rule, dual, self._norms, self._y, self._s
+        for n, part in enumerate(parts, self._n_looked + 1):
+            if problem.n_outputs == 1:
+                epoch_codes(*same, part, w, state, self._seen)
+            else:
+                epoch_codes_classes(*same, part, first, last, w, state, self._seen)
+            if self._n_looks > 1:  # move the mean towards w and b as they are
+                rate = 2.0 / (1 + min(n, MEMORY * self._n_looks))
+                move_mean(self._mean[0][g], w, rate)
+                move_mean(self._mean[1][first:last], state.b[first:last], rate)
 
     def _look(self) -> None:
         """Set `sweep`: the dual value as it is, the primal one from what the visits saw."""
@@ -197,9 +210,18 @@ class HeldCodes:
         F, V = np.empty((self.n_rows, len(W))), np.zeros((PARTS, K, self._n_places))
         forces = forces_of(problem, y, self._state.alpha)
         ends = self.n_rows * np.arange(PARTS + 1) // PARTS
+        groups = class_groups(len(W)) if K > 1 else []
+        apart = W[:0] if groups else W
         with ThreadPoolExecutor(self._n_threads) as pool:
-            parts = zip(ends[:-1], ends[1:], V, strict=True)
-            done = [pool.submit(code_sums, self._codes, W, a, b, F, forces, v) for a, b, v in parts]
+            rows = list(zip(ends[:-1], ends[1:], strict=True))
+            done = [
+                pool.submit(code_margins, self._codes, w, *group, a, b, F)
+                for w, group in zip(self._lanes(W, groups, np.float64), groups, strict=True)
+                for a, b in rows
+            ] + [
+                pool.submit(code_sums, self._codes, apart, a, b, F, forces, v)
+                for (a, b), v in zip(rows, V, strict=True)
+            ]
         for future in done:
             future.result()
         dual = np.zeros(K)
@@ -218,7 +240,8 @@ class HeldCodes:
         assert at is not None
         step = force - total[:, None] * problem.reference.c
         exact = times(problem.roughness.L, problem.roughness, step)
-        self._w[:] = self._lanes(self._padded(exact))  # without what rounding has added up to
+        exact = self._padded(exact)  # without what rounding has added up to
+        self._w[:] = self._lanes(exact, self._groups, self._w.dtype)
         self._state.b[:] = problem.intercept_scaling**2 * total
         return at
 
@@ -247,16 +270,20 @@ class HeldCodes:
         """(K, dim) of (K, places)."""
         return V[:, self._where()]
 
-    def _lanes(self, W: np.ndarray) -> np.ndarray:
-        """Coefficients as the epochs take them."""
-        out = np.zeros((self._n_places, self._places.width), self._w.dtype)
-        out[:, : len(W)] = W.T
-        return out.ravel()
+    def _lanes(self, W: np.ndarray, groups: list[tuple[int, int]], dtype: Any) -> np.ndarray:
+        """(groups, places of them) coefficients as the epochs take them."""
+        out = zeros_in_lines((len(groups), self._n_places, self._places.width), dtype)
+        for lanes, (first, last) in zip(out, groups, strict=True):
+            lanes[:, : last - first] = W[first:last].T
+        return out.reshape(len(groups), self._n_places * self._places.width)
 
     def _coefficients(self, w: np.ndarray) -> np.ndarray:
         """(K, dim) the coefficients w = L v of lanes, of which 1'Pw = 0 in every column."""
-        problem, K = self._problem, self._problem.n_outputs
-        w = w.reshape(self._n_places, -1)[self._where(), :K].T.astype(np.float64)
+        problem = self._problem
+        lanes = w.reshape(len(w), self._n_places, -1)[:, self._where()]
+        parts = zip(lanes, self._groups, strict=True)
+        w = np.concatenate([part[:, : last - first].T for part, (first, last) in parts])
+        w = w.astype(np.float64, order="C", copy=False)
         first, used = self._first_of_columns()
         shift = np.add.reduceat(w * self._ones, first, axis=1) / np.add.reduceat(self._ones, first)
         return w - np.repeat(shift, np.diff(problem.bases.first)[used], axis=1)
@@ -289,6 +316,13 @@ def find_known(columns: Columns, spans: Spans, wanted: bool) -> Known:
     return byte_codes(columns, spans, row, np.array(first, np.intp), j)
 
 
+def class_groups(n_classes: int) -> list[tuple[int, int]]:
+    """The first and last of the classes that are visited together, about as many in each group."""
+    n = -(-n_classes // CLASSES)
+    ends = [n_classes * g // n for g in range(n + 1)]
+    return list(zip(ends[:-1], ends[1:], strict=True))
+
+
 def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:
     """(kind, (p,) s) of the places where codes serve the problem, else None.
 
@@ -312,9 +346,10 @@ def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:
 def make_places(
     problem: Problem, kind: int, scale: np.ndarray, dtype: np.dtype
 ) -> tuple[Spans, Places]:
-    """Columns one after the other; ramps of one class in whole vectors."""
+    """Columns one after the other; ramps in whole vectors."""
     n, K = np.diff(problem.bases.first), problem.n_outputs
-    room = -(-n // LANES) * LANES if kind == RAMPS and K == 1 else n
+    whole = 1 if kind == POINTS else LANES if K == 1 else 2
+    room = -(-n // whole) * whole
     at = np.concatenate([[0], np.cumsum(room)]).astype(np.intp)
 
     def of_places(x: np.ndarray, kind: Any) -> np.ndarray:
@@ -329,6 +364,6 @@ def make_places(
         scales,
         of_places(at[:-1], np.int32),
         of_places(room, np.int32),
-        1 if K == 1 else -(-K // LANES) * LANES,
+        1 if K == 1 else CLASSES,
     )
     return Spans(int(kind), at, np.array(scale, np.float64)), places

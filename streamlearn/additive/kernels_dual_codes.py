@@ -7,7 +7,8 @@ breakpoint f(0) = w_0 = 0, which no step changes.  Steps as in `kernels_dual_lin
     POINTS  L = s I but for the value at 0     order 0     the one or two active coefficients
     RAMPS   L = s min(i, j)                    order 1     w_i += delta s min(i, u)
 
-Coefficients of K > 1 classes lie side by side, padded to `LANES`.
+Of K > 1 classes `CLASSES` at most lie side by side and are visited together; groups of them know
+nothing of each other, so that each may have a thread of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..numeric import lanes
 from ..numeric.bsplines import coordinate
 from ..numeric.jit import inlined, kernel
 from ..numeric.lanes import (
-    LANES,
+    CLASSES,
     add_lanes,
     add_pairs,
     add_ramp_lanes,
@@ -30,7 +31,7 @@ from ..numeric.lanes import (
 )
 from ..numeric.prefetch import LINE, prefetch
 from ..passes.kernels_bytes import BYTES, as_byte
-from .kernels_dual_step import class_target, dual_step
+from .kernels_dual_step import class_target, dual_step, stays_at_zero
 
 POINTS, RAMPS = 0, 1
 ONE, PAIRS = np.uintp(1), np.uintp(lanes.PAIRS)
@@ -71,7 +72,7 @@ class Places(NamedTuple):
     room: np.ndarray
     """(places,) int32: places of its column that a ramp is added to."""
     width: int
-    """Lanes of a place: 1, or of K > 1 classes K padded."""
+    """Lanes of a place: 1, or `CLASSES` if there are several classes."""
 
 
 class Known(NamedTuple):
@@ -192,6 +193,8 @@ def epoch_codes(codes, places, rule, problem, norms, y, weight, order, w, state,
         begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
         z = state.b[0] + code_margin(slot, f, w, begin, end)
         seen[i, 0] = z
+        if stays_at_zero(rule, state.alpha[i, 0], y[i], z):
+            continue
         delta = dual_step(rule, C * s, state.alpha, i, 0, 1, y[i], z, norms[i] + bias)
         if delta != 0.0:
             state.b[0] += delta * bias
@@ -199,11 +202,14 @@ def epoch_codes(codes, places, rule, problem, norms, y, weight, order, w, state,
 
 
 @kernel
-def epoch_codes_classes(codes, places, rule, problem, norms, y, weight, order, w, state, seen):
-    """`epoch_codes` of K > 1 classes side by side."""
-    slot, f, C, width = codes.slot, codes.f, problem.C, places.width
+def epoch_codes_classes(
+    codes, places, rule, problem, norms, y, weight, order, first, last, w, state, seen
+):
+    """`epoch_codes` of the classes first:last, at most `CLASSES`, of all side by side in `w`."""
+    slot, f, C = codes.slot, codes.f, problem.C
     bias, n_classes = problem.intercept_scaling**2, len(state.b)
-    total, step = np.zeros(width, w.dtype), np.zeros(width, w.dtype)
+    total, step = np.zeros(CLASSES, w.dtype), np.zeros(CLASSES, w.dtype)
+    b = state.b[first:last].copy()  # not in the cache line that other groups write to
     for t in range(len(order)):
         if t + AHEAD < len(order):
             ask_for(codes, np.uintp(order[t + AHEAD]))
@@ -212,42 +218,55 @@ def epoch_codes_classes(codes, places, rule, problem, norms, y, weight, order, w
         if s == 0:
             continue
         begin, end = codes.place[i, 0], codes.place[i, 1]
-        for at in range(0, width, LANES):
-            for k in range(at, at + LANES):
-                total[k] = 0
-            pair_lanes(w, slot, f, begin, end, width, at, total)
-        norm = norms[i] + bias
-        for k in range(n_classes):
-            z = state.b[k] + np.float64(total[k])
-            seen[i, k] = z
-            target = class_target(y[i], k, n_classes)
-            delta = dual_step(rule, C * s, state.alpha, i, k, n_classes, target, z, norm)
-            state.b[k] += delta * bias
+        pair_lanes(w, slot, f, begin, end, total)
+        norm, moved = norms[i] + bias, False
+        for k in range(last - first):
+            z = b[k] + np.float64(total[k])
+            seen[i, first + k] = z
+            target, step[k] = class_target(y[i], first + k, n_classes), 0
+            if stays_at_zero(rule, state.alpha[i, first + k], target, z):
+                continue
+            delta = dual_step(rule, C * s, state.alpha, i, first + k, n_classes, target, z, norm)
+            b[k] += delta * bias
             step[k] = delta
-        for at in range(0, width, LANES):
-            moved = False
-            for k in range(at, at + LANES):
-                moved |= step[k] != 0
-            if moved:
-                step_lanes(places, slot, f, w, begin, end, at, step)
+            moved = moved or delta != 0.0
+        if moved:
+            step_lanes(places, slot, f, w, begin, end, step)
+    state.b[first:last] = b
 
 
 @inlined
-def step_lanes(places, slot, f, w, begin, end, at, step):
-    """`code_step` of the classes at:at + LANES."""
-    scale, width = places.scale, places.width
-    one = w.dtype.type(1)
+def step_lanes(places, slot, f, w, begin, end, step):
+    """`code_step` of classes side by side."""
+    scale, width, one = places.scale, np.intp(CLASSES), w.dtype.type(1)
     if places.kind == POINTS:
         for v in range(begin, end):
             k, part = np.intp(slot[v]), w.dtype.type(f[v])
-            add_lanes(w, k * width, step, at, scale[k] * (one - part))
-            add_lanes(w, (k + 1) * width, step, at, scale[k + 1] * part)
+            add_lanes(w, k * width, step, scale[k] * (one - part))
+            add_lanes(w, (k + 1) * width, step, scale[k + 1] * part)
     else:
         first, room = places.first, places.room
         for v in range(begin, end):
             k = np.intp(slot[v])
             u = w.dtype.type(k - first[k]) + w.dtype.type(f[v])
-            add_steps(w, first[k] * width, room[k], width, step, at, scale[k], u)
+            add_steps(w, first[k] * width, room[k], step, scale[k], u)
+
+
+@kernel
+def move_mean(mean, now, rate):
+    """Move `mean` towards `now` by `rate` in place."""
+    for i in range(len(mean)):
+        mean[i] += rate * (np.float64(now[i]) - mean[i])
+
+
+@kernel
+def code_margins(codes, w, first, last, begin, end, F):
+    """Write Phi'w of rows begin:end into the columns first:last of `F` in place, side by side."""
+    slot, f, total = codes.slot, codes.f, np.zeros(CLASSES, w.dtype)
+    for i in range(begin, end):
+        pair_lanes(w, slot, f, codes.place[i, 0], codes.place[i, 1], total)
+        for k in range(first, last):
+            F[i, k] = total[k - first]
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..numeric.jit import kernel
+from ..numeric.jit import inlined, kernel
 from ..numeric.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -79,6 +79,12 @@ def dual_step(rule, C, alpha, i, k, n_classes, y, f, norm):
     alpha[i, k] = new
     delta = np.float64(new) - old
     return delta if rule.both_signs else y * delta
+
+
+@inlined
+def stays_at_zero(rule, old, y, f):
+    """Whether `dual_step` of a class, which is slower, would leave its variable `old` at 0."""
+    return old == 0.0 and y * f >= 1.0 and not (rule.logistic or rule.both_signs)
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..config import format_bytes, get_config
 from ..engine.plan import Needs
-from ..numeric.lanes import LANES
+from ..numeric.lanes import CLASSES, LANES
 from ..solvers.lbfgs import PAIRS
 from .dual_cd import GROUP
 from .explicit import tile_nbytes
@@ -256,9 +256,9 @@ def held_nbytes(size: Size) -> int:
     rows = size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs)
     places = 0
     if size.sparse:  # coefficients in whole vectors, their mean, sums of parts, facts of a place
-        width = LANES if size.n_outputs == 1 else 1
-        lanes = 1 if size.n_outputs == 1 else -(-size.n_outputs // LANES) * LANES
-        places = (size.dim + LANES * (1 + size.n_columns * (width > 1))) * (
+        whole = LANES if size.n_outputs == 1 else 2
+        lanes = 1 if size.n_outputs == 1 else -(-size.n_outputs // CLASSES) * CLASSES
+        places = (size.dim + LANES + whole * size.n_columns) * (
             16 + 16 * lanes + 32 * size.n_outputs
         )
     return int(rows + places)

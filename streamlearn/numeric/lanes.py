@@ -1,41 +1,61 @@
 """Sums over a sparse row with eight or sixteen numbers at once, as explicit vectors (see `simd`).
 
-Coefficients lie in places of `width` lanes each, one lane a class; a row's values are places and
+Coefficients lie in places, of one class or of `CLASSES` side by side; a row's values are places and
 fractions: see `additive.kernels_dual_codes`.  Each has a plain body with equal bits.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
+from .prefetch import LINE
+
 LANES = 16
+CLASSES = 8
+"""Of a place that holds several: as many float32 as the vectors of nearly all processors."""
 PAIRS = 8
 """Values whose two coefficients are taken at once, each pair as one load."""
 
 
-def pair_lanes(w, slot, f, begin, end, width, at, out):
-    """Add w + f (next place's w - w) of the values begin..end to out[at:at + LANES] in place."""
+def zeros_in_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Zeros that begin where a cache line does: vectors across two take twice the time."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.zeros(size + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+def pair_lanes(w, slot, f, begin, end, out):
+    """Write the sum of w + f (next place's w - w) over begin:end to out[:CLASSES] in place.
+
+    Every other value is summed apart, so that one addition does not wait for the last.
+    """
+    sums = np.zeros((2, CLASSES), w.dtype)
     for v in range(begin, end):
-        x, place = w.dtype.type(f[v]), slot[v] * width
-        for i in range(at, at + LANES):
-            out[i] += w[place + i] + x * (w[place + width + i] - w[place + i])
+        x, place = w.dtype.type(f[v]), slot[v] * CLASSES
+        low, high = w[place : place + CLASSES], w[place + CLASSES : place + 2 * CLASSES]
+        sums[(v - begin) % 2] += low + x * (high - low)
+    out[:CLASSES] = sums[0] + sums[1]
 
 
-def add_lanes(w, place, step, at, a):
-    """Add a step[at:at + LANES] to w[place + at:][:LANES] in place."""
-    for i in range(at, at + LANES):
+def add_lanes(w, place, step, a):
+    """Add a step[:CLASSES] to w[place:][:CLASSES] in place."""
+    for i in range(CLASSES):
         w[place + i] += a * step[i]
 
 
-def add_steps(w, place, n, width, step, at, a, u):
-    """Add a min(j, u) step to the places j = 1 .. n-1 after `place`, LANES of each, in place."""
-    for j in range(1, n):
+def add_steps(w, place, n, step, a, u):
+    """Add a min(j, u) step to the n places from `place` on, an even number, in place."""
+    for j in range(n):
         b = a * min(w.dtype.type(j), u)
-        for i in range(at, at + LANES):
-            w[place + j * width + i] += b * step[i]
+        for i in range(CLASSES):
+            w[place + j * CLASSES + i] += b * step[i]
 
 
 def add_ramp_lanes(w, at, n, a, u):
@@ -76,22 +96,18 @@ def _add_pairs(w, scale, slot, f, begin, end, step):
 
 
 @overload(pair_lanes)
-def _pair_lanes(w, slot, f, begin, end, width, at, out):
-    return lambda w, slot, f, begin, end, width, at, out: _pair(
-        w, slot, f, np.intp(begin), np.intp(end), np.intp(width), np.intp(at), out
-    )
+def _pair_lanes(w, slot, f, begin, end, out):
+    return lambda w, slot, f, begin, end, out: _pair(w, slot, f, np.intp(begin), np.intp(end), out)
 
 
 @overload(add_lanes)
-def _add_lanes(w, place, step, at, a):
-    return lambda w, place, step, at, a: _add(w, np.intp(place), step, np.intp(at), a)
+def _add_lanes(w, place, step, a):
+    return lambda w, place, step, a: _add(w, np.intp(place), step, a)
 
 
 @overload(add_steps)
-def _add_steps(w, place, n, width, step, at, a, u):
-    return lambda w, place, n, width, step, at, a, u: _add_to_places(
-        w, np.intp(place), np.intp(n), np.intp(width), step, np.intp(at), a, u
-    )
+def _add_steps(w, place, n, step, a, u):
+    return lambda w, place, n, step, a, u: _add_to_places(w, np.intp(place), np.intp(n), step, a, u)
 
 
 @overload(add_ramp_lanes)
@@ -100,76 +116,89 @@ def _add_ramp_lanes(w, at, n, a, u):
 
 
 @intrinsic
-def _pair(typing_context, w, slot, f, begin, end, width, at, out):
+def _pair(typing_context, w, slot, f, begin, end, out):
     """`pair_lanes` compiled."""
 
     def generate(context, builder, signature, args):
-        w_, slot_, f_, begin, end, width, at, out_ = args
-        vector, number = _vector(context, w.dtype)
-        size = w.dtype.bitwidth // 8
-        to = _at(context, builder, signature.args[7], out_, at, vector)
-        total = cgutils.alloca_once_value(builder, builder.load(to, align=size))
-        step = begin.type(1)
-        with cgutils.for_range_slice(builder, begin, end, step, begin.type) as (v, _):
+        w_, slot_, f_, begin, end, out_ = args
+        number, size = context.get_value_type(w.dtype), w.dtype.bitwidth // 8
+        vector = ir.VectorType(number, CLASSES)
+
+        def part(v):
             place = _load(context, builder, signature.args[1], slot_, v)
-            place = builder.zext(place, begin.type) if place.type != begin.type else place
+            place = builder.zext(place, v.type) if place.type != v.type else place
             x = _load(context, builder, signature.args[2], f_, v)
             x = builder.fpext(x, number) if x.type != number else x
-            here = builder.add(builder.mul(place, width), at)
+            at = builder.mul(place, v.type(CLASSES))
             low, high = (
                 builder.load(_at(context, builder, signature.args[0], w_, i, vector), align=size)
-                for i in (here, builder.add(here, width))
+                for i in (at, builder.add(at, v.type(CLASSES)))
             )
-            part = builder.fmul(_spread(builder, x, vector), builder.fsub(high, low))
-            part = builder.fadd(low, part)
-            builder.store(builder.fadd(builder.load(total), part), total)
-        builder.store(builder.load(total), to, align=size)
+            more = builder.fmul(_spread(builder, x, vector), builder.fsub(high, low))
+            return builder.fadd(low, more)
+
+        none = ir.Constant(vector, [0.0] * CLASSES)
+        sums = [cgutils.alloca_once_value(builder, none) for _ in range(2)]
+        one, two = begin.type(1), begin.type(2)
+        n = builder.sub(end, begin)
+        even = builder.add(begin, builder.sub(n, builder.and_(n, one)))
+        with cgutils.for_range_slice(builder, begin, even, two, begin.type) as (v, _):
+            for k, total in enumerate(sums):
+                more = part(builder.add(v, v.type(k)))
+                builder.store(builder.fadd(builder.load(total), more), total)
+        with builder.if_then(builder.icmp_signed("<", even, end)):
+            builder.store(builder.fadd(builder.load(sums[0]), part(even)), sums[0])
+        total = builder.fadd(*map(builder.load, sums))
+        to = _at(context, builder, signature.args[5], out_, begin.type(0), vector)
+        builder.store(total, to, align=size)
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(w, slot, f, i, i, i, i, out), generate
+    return types.void(w, slot, f, i, i, out), generate
 
 
 @intrinsic
-def _add(typing_context, w, place, step, at, a):
+def _add(typing_context, w, place, step, a):
     """`add_lanes` compiled."""
 
     def generate(context, builder, signature, args):
-        w_, place, step_, at, a_ = args
-        vector, _ = _vector(context, w.dtype)
-        size = w.dtype.bitwidth // 8
-        steps = _at(context, builder, signature.args[2], step_, at, vector)
+        w_, place, step_, a_ = args
+        vector, size = ir.VectorType(a_.type, CLASSES), w.dtype.bitwidth // 8
+        steps = _at(context, builder, signature.args[2], step_, place.type(0), vector)
         steps = builder.load(steps, align=size)
-        to = _at(context, builder, signature.args[0], w_, builder.add(place, at), vector)
+        to = _at(context, builder, signature.args[0], w_, place, vector)
         part = builder.fmul(_spread(builder, a_, vector), steps)
         builder.store(builder.fadd(builder.load(to, align=size), part), to, align=size)
         return context.get_dummy_value()
 
-    return types.void(w, types.intp, step, types.intp, w.dtype), generate
+    return types.void(w, types.intp, step, w.dtype), generate
 
 
 @intrinsic
-def _add_to_places(typing_context, w, place, n, width, step, at, a, u):
+def _add_to_places(typing_context, w, place, n, step, a, u):
     """`add_steps` compiled."""
 
     def generate(context, builder, signature, args):
-        w_, place, n, width, step_, at, a_, u_ = args
-        vector, number = _vector(context, w.dtype)
-        size = w.dtype.bitwidth // 8
-        steps = _at(context, builder, signature.args[4], step_, at, vector)
+        w_, place, n, step_, a_, u_ = args
+        number, size = a_.type, w.dtype.bitwidth // 8
+        vector = ir.VectorType(number, 2 * CLASSES)  # two places: in one cache line if aligned
+        half = ir.VectorType(number, CLASSES)
+        steps = _at(context, builder, signature.args[3], step_, n.type(0), half)
         steps = builder.load(steps, align=size)
-        one = n.type(1)
-        with cgutils.for_range_slice(builder, one, n, one, n.type) as (j, _):
-            low = builder.sitofp(j, number)
-            low = builder.select(builder.fcmp_ordered("<", low, u_), low, u_)
-            part = builder.fmul(_spread(builder, builder.fmul(a_, low), vector), steps)
-            here = builder.add(builder.add(place, builder.mul(j, width)), at)
+        steps = _pick(builder, steps, steps, range(2 * CLASSES))
+        factor, level = _spread(builder, a_, vector), _spread(builder, u_, vector)
+        first = ir.Constant(vector, [float(i // CLASSES) for i in range(2 * CLASSES)])
+        with cgutils.for_range_slice(builder, n.type(0), n, n.type(2), n.type) as (j, _):
+            low = builder.fadd(first, _spread(builder, builder.sitofp(j, number), vector))
+            low = builder.select(builder.fcmp_ordered("<", low, level), low, level)
+            part = builder.fmul(builder.fmul(factor, low), steps)
+            here = builder.add(place, builder.mul(j, n.type(CLASSES)))
             to = _at(context, builder, signature.args[0], w_, here, vector)
             builder.store(builder.fadd(builder.load(to, align=size), part), to, align=size)
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(w, i, i, i, step, i, w.dtype, w.dtype), generate
+    return types.void(w, i, i, step, w.dtype, w.dtype), generate
 
 
 @intrinsic
@@ -178,8 +207,8 @@ def _add_ramp(typing_context, w, at, n, a, u):
 
     def generate(context, builder, signature, args):
         w_, at, n, a_, u_ = args
-        vector, number = _vector(context, w.dtype)
-        size = w.dtype.bitwidth // 8
+        number, size = a_.type, w.dtype.bitwidth // 8
+        vector = ir.VectorType(number, LANES)
         factor, level = _spread(builder, a_, vector), _spread(builder, u_, vector)
         lanes = ir.Constant(vector, [float(i) for i in range(LANES)])
         with cgutils.for_range_slice(builder, n.type(0), n, n.type(LANES), n.type) as (i, _):
@@ -272,11 +301,6 @@ def _pick(builder, a, b, which):
     return builder.shuffle_vector(a, b, index)
 
 
-def _vector(context, dtype):
-    number = context.get_value_type(dtype)
-    return ir.VectorType(number, LANES), number
-
-
 def _load(context, builder, array_type, array, i):
     data = context.make_array(array_type)(context, builder, array).data
     return builder.load(builder.gep(data, [i]))
@@ -291,5 +315,5 @@ def _spread(builder, x, vector):
     """x in every lane."""
     undefined = ir.Constant(vector, ir.Undefined)
     one = builder.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(one, undefined, zeros)

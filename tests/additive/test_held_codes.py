@@ -88,7 +88,8 @@ def plain_epochs(A, problem, y, orders, alpha, K):
 
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize(
-    "loss, K", [*((loss, 1) for loss in DUALS), *((loss, 3) for loss in CLASSIFYING)]
+    "loss, K",
+    [*((loss, 1) for loss in DUALS), *((loss, 3) for loss in CLASSIFYING), ("hinge", 10)],
 )
 def test_epochs_are_the_plain_ones(loss, K, order):
     X, y = table(K=max(K, 2))
@@ -324,12 +325,18 @@ def test_python_is_compiled(order, K, dtype, monkeypatch):
         for seed in range(2):
             of(epoch)(
                 codes, places, dual_rule(problem.loss), dual, norms, targets, NONE,
-                np.random.default_rng(seed).permutation(40), w, state, seen,
+                np.random.default_rng(seed).permutation(40), *((0, K) if K > 1 else ()),
+                w, state, seen,
             )  # fmt: skip
         V, F = np.zeros((K, len(places.scale))), np.zeros((40, K))
         W = np.ascontiguousarray(w.reshape(-1, places.width)[:, :K].T.astype(float))
         of(codes_kernels.code_sums)(codes, W, 0, 40, F, state.alpha.astype(float), V)
-        results.append([slot, f, place, norms, w, state.alpha, seen, F, V])
+        aside = np.zeros_like(F)
+        if K > 1:
+            of(codes_kernels.code_margins)(codes, w.astype(float), 0, K, 0, 40, aside)
+            np.testing.assert_allclose(aside, F, rtol=1e-12)
+        of(codes_kernels.move_mean)(mean := np.ones(len(w)), w, 0.25)
+        results.append([slot, f, place, norms, w, state.alpha, seen, F, V, aside, mean])
     for compiled, python in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, python, rtol=1e-5, atol=1e-6)
     assert results[0][4].any()
@@ -344,16 +351,17 @@ def test_lanes_are_their_plain_bodies(dtype):
     @numba.njit
     def use(w, slot, f, step, total):
         a, u = w.dtype.type(0.3), w.dtype.type(1.7)
-        lanes.pair_lanes(w, slot, f, 0, 3, 32, 16, total)
-        lanes.pair_lanes(w, slot, f, 3, 7, 32, 0, total)
-        lanes.add_lanes(w, 32, step, 16, a)
-        lanes.add_steps(w, 32, 4, 32, step, 0, a, u)
+        lanes.pair_lanes(w, slot, f, 0, 3, total[:8])
+        lanes.pair_lanes(w, slot, f, 3, 7, total[8:16])
+        lanes.pair_lanes(w, slot, f, 3, 3, total[16:24])
+        lanes.add_lanes(w, 16, step, a)
+        lanes.add_steps(w, 32, 4, step, a, u)
         lanes.add_ramp_lanes(w, 160, 32, a, u)
 
     both = []
     for function in (use, use.py_func):
         w = np.random.default_rng(1).random(200).astype(dtype)
-        total, step = np.zeros(32, dtype), np.arange(32).astype(dtype)
+        total, step = np.ones(32, dtype), np.arange(8).astype(dtype)
         function(w, slot, f, step, total)
         both.append((w, total))
     for compiled, python in zip(*both, strict=True):
