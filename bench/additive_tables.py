@@ -48,6 +48,10 @@ SWEEPS = dict(tol=1e-2, max_passes=60)
 
 
 def run(session):
+    if session.options.only.startswith("choice"):
+        from . import phog_choice
+
+        return phog_choice.run(session)
     for section in (table2, table3, table4, table5):
         name = section.__name__
         if session.wants(name) or session.options.only.startswith(f"{name}, "):

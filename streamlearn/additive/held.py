@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.source import Chunk, Csr
 from ..solvers.newton import Evaluation, relative_gap
+from .code_places import find_codes
 from .dual_cd import (
     ALPHA,
     _add_certificate,
@@ -25,7 +26,7 @@ from .dual_cd import (
     shuffled,
 )
 from .dual_epochs import DualEpochs, DualState
-from .held_codes import HeldCodes, find_codes
+from .held_codes import HeldCodes
 from .kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from .objective import Problem, losses, weights
 from .training import Outcome, Watch, better

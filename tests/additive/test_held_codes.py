@@ -1,3 +1,5 @@
+import itertools
+
 import numba
 import numpy as np
 import pytest
@@ -6,12 +8,13 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 import streamlearn as sl
-from streamlearn.additive import held_codes
+from streamlearn.additive import code_places, held_codes
 from streamlearn.additive import kernels_dual_codes as codes_kernels
+from streamlearn.additive.code_places import Room, find_codes, make_places
 from streamlearn.additive.dual_epochs import DualState
-from streamlearn.additive.held_codes import MEMORY, HeldCodes, Room, find_codes, make_places
+from streamlearn.additive.held_codes import MEMORY, HeldCodes
 from streamlearn.additive.kernels import NONE, DualProblem
-from streamlearn.additive.kernels_dual_step import dual_rule, dual_step
+from streamlearn.additive.kernels_dual_step import dual_rule, dual_step, stays_at_zero
 from streamlearn.additive.objective import LOSSES, Problem
 from streamlearn.additive.shape import Shape, fit_bases, reference_vector
 from streamlearn.estimator.inputs import open_pair
@@ -199,6 +202,37 @@ def test_single_is_near_double_and_threads_change_no_bit():
     assert (fits[0].certificate_.primal <= exact.certificate_.primal * 1.0011).all()
 
 
+def test_classes_on_threads_of_their_own_have_the_same_bits():
+    X, y = table(1500, K=11)
+    fits = []
+    for scheduler in ("threads", "synchronous"):
+        with sl.config_context(scheduler=scheduler):
+            model = sl.AdditiveClassifier("hinge", n_bases=6, C=0.1, tol=3e-2, max_passes=100)
+            fits.append(model.fit(as_dataset(sparse.csr_array(X), y, None, 256)))
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    np.testing.assert_array_equal(fits[0].certificate_.dual, fits[1].certificate_.dual)
+
+
+def test_classes_are_shared_out_evenly():
+    assert code_places.class_groups(1) == [(0, 1)]
+    assert code_places.class_groups(8) == [(0, 8)]
+    assert code_places.class_groups(10) == [(0, 5), (5, 10)]
+    assert code_places.class_groups(17) == [(0, 5), (5, 11), (11, 17)]
+
+
+@pytest.mark.parametrize("loss", DUALS)
+def test_what_stays_at_zero_is_not_moved(loss):
+    rule, some = dual_rule(LOSSES[loss]), False
+    for y, f in itertools.product((-1.0, 1.0), np.linspace(-3, 3, 25)):
+        if stays_at_zero(rule, 0.0, y, f):
+            some = True
+            alpha = np.zeros((1, 2), np.float32)
+            assert dual_step(rule, 0.3, alpha, 0, 0, 1, y, f, 2.0) == 0.0
+            assert not alpha.any()
+        assert not stays_at_zero(rule, 0.1, y, f)
+    assert some == (loss in ("hinge", "squared_hinge"))
+
+
 def test_weights_and_absent_rows():
     X, y = table(300)
     weight = np.random.default_rng(1).integers(0, 3, 300).astype(float)
@@ -272,9 +306,9 @@ def test_columns_of_equal_breakpoints_share_their_codes():
     problem, _ = make(X, np.arange(40) % 2, "hinge", 0)
     spans, _ = make_places(problem, *find_codes(problem, True), np.dtype(np.float32))
     columns = as_columns(problem.bases, np.float32)
-    known = held_codes.find_known(columns, spans, True)
+    known = code_places.find_known(columns, spans, True)
     np.testing.assert_array_equal(known.row, [0, 0, 1, -1])
-    assert len(held_codes.find_known(columns, spans, False).f) == 0
+    assert len(code_places.find_known(columns, spans, False).f) == 0
     for d, x in ((0, 7), (2, 100), (2, 255)):
         code = codes_kernels.code_of(np.float32(x), columns, spans, d)
         r = known.row[d]
@@ -286,7 +320,7 @@ def test_bytes_may_lie_beyond_the_256th_spline():
     problem, _ = make(X, np.arange(1021) % 2, "hinge", 0, n_bases=400)
     spans, _ = make_places(problem, *find_codes(problem, True), np.dtype(np.float32))
     columns = as_columns(problem.bases, np.float32)
-    known = held_codes.find_known(columns, spans, True)
+    known = code_places.find_known(columns, spans, True)
     j, f, _ = codes_kernels.code_of(np.float32(250), columns, spans, 0)
     assert (known.j[0, 250], known.f[0, 250]) == (j, f)
     assert j > 256
@@ -310,8 +344,8 @@ def test_python_is_compiled(order, K, dtype, monkeypatch):
             return function.py_func if plain else function
 
         with monkeypatch.context() as patch:
-            patch.setattr(held_codes, "byte_codes", of(codes_kernels.byte_codes))
-            known = held_codes.find_known(columns, spans, True)
+            patch.setattr(code_places, "byte_codes", of(codes_kernels.byte_codes))
+            known = code_places.find_known(columns, spans, True)
         nnz = len(chunk.X.data)
         slot, f = np.zeros(nnz, np.uint32), np.zeros(nnz, np.float32)
         place, norms = np.zeros((40, 2), np.int64), np.zeros(40)
@@ -360,7 +394,9 @@ def test_lanes_are_their_plain_bodies(dtype):
 
     both = []
     for function in (use, use.py_func):
-        w = np.random.default_rng(1).random(200).astype(dtype)
+        w = lanes.zeros_in_lines((200,), dtype)
+        assert w.ctypes.data % 64 == 0
+        w[:] = np.random.default_rng(1).random(200)
         total, step = np.ones(32, dtype), np.arange(8).astype(dtype)
         function(w, slot, f, step, total)
         both.append((w, total))
