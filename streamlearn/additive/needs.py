@@ -255,11 +255,11 @@ def held_nbytes(size: Size) -> int:
     """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
     rows = size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs)
     places = 0
-    if size.sparse:  # coefficients in whole vectors, their mean, sums of parts, facts of a place
+    if size.sparse:  # facts of a place, coefficients, their mean, two points, sums of parts
         whole = LANES if size.n_outputs == 1 else 2
         lanes = 1 if size.n_outputs == 1 else -(-size.n_outputs // CLASSES) * CLASSES
         places = (size.dim + LANES + whole * size.n_columns) * (
-            16 + 16 * lanes + 32 * size.n_outputs
+            16 + 32 * lanes + 32 * size.n_outputs
         )
     return int(rows + places)
 
