@@ -226,6 +226,7 @@ class StreamedObjective:
     def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
         kind, found = self._curvature
         if kind == "gram":
+            self._kept = None
             gram, total = found[k]
             return inverse(self.problem, GramSums(*gram), total)(g)
         mass = (found[0][k], float(found[1][k])) if kind == "mass" else None

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.source import Chunk
 from ..numeric.rows import flat_rows, some_rows
 from ..passes.fold import Fold, RowState
-from .boost_rows import N_MARGINS, BoostAsk, Scratch, add_learner, half_of
+from .boost_rows import N_MARGINS, BlockRows, BoostAsk, add_learner, half_of
 from .columns import BLOCK, TURNED, Columns, blocks, span_rows
 from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
 from .kernels import bins_of_cells
@@ -100,7 +100,7 @@ def _step(
     ones = np.ones(n) if chunk.weight is None else None
     margins = chunk.state[MARGIN]
     most = span_rows(asks[0].share)
-    filling, scratch = Filling(), Scratch(n)
+    filling, found_rows = Filling(), BlockRows(n)
     turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
         y, numbers, F, rows = chunk.y[span], chunk.rows[span], margins[span], flat_rows(X)
@@ -118,14 +118,14 @@ def _step(
                 if ask.add is not None:
                     F[part, k] = f
                 w = ones[: stop - start] if chunk.weight is None else chunk.weight[span][part]
-                scratch.weigh(ask, sums, y[part], w, f, found[key][part])
+                found_rows.weigh(ask, sums, y[part], w, f, found[key][part])
                 if ask.trials:
-                    scratch.measure(columns, ask, sums, block)
+                    found_rows.measure(columns, ask, sums, block)
                 inside = runs_within(runs, part)
                 if ask.trials and len(inside):
-                    scratch.fill(ask, sums["tables"], inside, filling, start)
+                    found_rows.fill(ask, sums["tables"], inside, filling, start)
                 if ask.screens:
-                    scratch.screen(columns, ask, sums["slopes"], X[part])
+                    found_rows.screen(columns, ask, sums["slopes"], X[part])
             filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 

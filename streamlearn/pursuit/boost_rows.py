@@ -98,7 +98,7 @@ def half_of(halves: Halves, rows: Rows, numbers: Any) -> np.ndarray:
     return half
 
 
-class Scratch:
+class BlockRows:
     """What a read finds of a block's rows, in arrays that all blocks of a chunk use.
 
     Where threads work at once, pages mapped anew for each block cost more than the sums.
