@@ -5,7 +5,8 @@ of pedestrians, which are no longer public, have 19,800 of 656).  Table 4's shap
 on odd or even pixels and on covtype, class 2.  Table 5: ten digits, one against the rest, all
 60,000.  Ours reads zarr or parquet under a budget; rivals have arrays in memory.  The peak of ours
 is that of the whole fit, which holds no table; "features" is what they take precomputed, as a
-multiple of the float32 table (the paper's Fourier features: 4).
+multiple of the float32 table (the paper's Fourier features: 4).  ``--only choice``: C of table 5 by
+training rows held out.
 """
 
 from . import data, phog
