@@ -54,7 +54,12 @@ def _compile(function: Any, fastmath: bool | set[str], **options: Any) -> Any:
         config.CACHE_DIR = folder  # numba reads it while it decorates, and only then
     try:
         decorate = numba.njit(
-            nogil=True, error_model="numpy", fastmath=fastmath, cache=folder is not None, **options
+            nogil=True,
+            error_model="numpy",
+            fastmath=fastmath,
+            cache=folder is not None,
+            no_cfunc_wrapper=True,  # for callers in C, of which there are none
+            **options,
         )
         return decorate(function)
     finally:
