@@ -5,8 +5,8 @@ of pedestrians, which are no longer public, have 19,800 of 656).  Table 4's shap
 on odd or even pixels and on covtype, class 2.  Table 5: ten digits, one against the rest, all
 60,000.  Ours reads zarr or parquet under a budget; rivals have arrays in memory.  The peak of ours
 is that of the whole fit, which holds no table; "features" is what they take precomputed, as a
-multiple of the float32 table (the paper's Fourier features: 4).  ``--only choice``: C of table 5 by
-training rows held out.
+multiple of the float32 table (the paper's Fourier features: 4).  ``--only choice``: the columns and
+C of table 5 by training rows held out.
 """
 
 from . import data, phog
@@ -146,7 +146,7 @@ def digits(session, what, rows):
     for part, (X, y) in parts.items():
         X, y = (X, y) if rows is None or part == "test" else (X[:rows], y[:rows])
         y = y % 2 if what == "odd or even" else y
-        path = folder / f"phog-{what.replace(' ', '-')}-{len(y)}-{part}.zarr"
+        path = folder / phog.store_name(what, len(y), part)
         if not path.exists():
             data.write_zarr(path, phog.phog_blocks(X, y), len(y), phog.N_COLUMNS)
         paths.append(path)
