@@ -4,10 +4,12 @@ The image is smoothed by a Gaussian; each pixel's gradient votes, by its length,
 directions nearest to its own and, by triangular weights, for the overlapping cells it lies in
 (12 x 12, 6 x 6 and one for the whole image).  Every level of the pyramid is divided by its sum
 (Bosch, Zisserman & Munoz 2007; Maji & Malik 2009).  Smoothing, overlap and what is divided were
-chosen on training rows alone, by the held-out error of our additive machine
-(``--only "choice, features"``, `phog_choice.SETTINGS`: 6,000 rows to fit, 15,000 others to judge):
-wide cells are best; dividing every cell by its own length, as gradient descriptors with blocks do,
-is as good for additive machines and better for linear ones, so the pyramid's own rule decides.
+chosen by the held-out error of our additive machine on training rows alone (`phog_choice`): 6,000
+to fit and 15,000 others to judge for all settings, 24,000 and 12,000 for the best.  Weights that
+reach two steps to each side are best.  Dividing every cell by its own length, as descriptors with
+blocks do, is as good for the additive machine (24,000 rows: 0.93 % against 0.92), so the pyramid's
+own rule stays; it bends the columns, which a linear machine cannot, and helps that one (at an
+overlap of 3 and 6,000 rows 1.81 % against 2.47, the additive one 1.13 against 1.15).
 """
 
 import numpy as np
