@@ -126,7 +126,7 @@ class PageReader:
         for run in _runs(chunks):
             part = raw[at[run.start] : at[run.stop]]
             try:
-                if os.preadv(self._file, [part], chunks[run.start].start) != len(part):
+                if os.preadv(self._file, [part.data], chunks[run.start].start) != len(part):
                     return [None] * len(chunks)
             except OSError:  # the library reads it too, and says what is wrong
                 return [None] * len(chunks)

@@ -7,10 +7,8 @@ a rule, is a negative or false answer, never an error.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic, overload
 
+from .inflate import WORD, copy_bytes, inflate, load_word, read_varint
 from .jit import kernel
 
 HEADER = 6
@@ -21,7 +19,6 @@ DATA, DICTIONARY = 0, 2
 PLAIN, OLD_INDICES, RLE, INDICES = 0, 2, 3, 8
 """Encodings; dictionary pages of old writers say `OLD_INDICES` for `PLAIN`."""
 _DEEPEST = 8
-_WORD = 8
 
 
 @kernel
@@ -89,66 +86,6 @@ def copy_numbers(page, at, out):
         return False
     copy_bytes(page, at, out, 0, len(page) - at)
     return True
-
-
-@kernel
-def inflate(data, out):
-    """Decompress a snappy block into `out`; return whether it was whole and fits exactly.
-
-    A tag's low bits say whether bytes follow, or which of those written before come again.
-    """
-    n, at = read_varint(data, 0)
-    if at < 0 or n != len(out):
-        return False
-    done = 0
-    while at < len(data):
-        tag = np.int64(data[at])
-        at += 1
-        more = tag & 3
-        length, back = (tag >> 2) + 1, 0
-        extra = more if more < 3 else 4
-        if more == 0 and length > 60:
-            extra = length - 60
-        if extra > len(data) - at:
-            return False
-        number = 0
-        for i in range(extra):
-            number |= np.int64(data[at + i]) << np.int64(8 * i)
-        at += extra
-        if more == 0:
-            if extra:
-                length = number + 1
-            if length > len(data) - at or length > len(out) - done:
-                return False
-            copy_bytes(data, at, out, done, length)
-            at += length
-        else:
-            back = number
-            if more == 1:
-                length, back = 4 + ((tag >> 2) & 7), number | (tag >> 5) << 8
-            if back == 0 or back > done or length > len(out) - done:
-                return False
-            first, left, to = done - back, length, done
-            while left > 0:  # each time as much as lies there already: a pattern doubles
-                n = min(left, to - first)
-                copy_bytes(out, first, out, to, n)
-                left, to = left - n, to + n
-        done += length
-    return done == len(out)
-
-
-@kernel
-def read_varint(data, at):
-    """Return (value, where it ends) of a number in Thrift's variable form; the end is -1 if bad."""
-    value, shift = np.int64(0), 0
-    while at < len(data) and shift < 42:
-        byte = np.int64(data[at])
-        value |= (byte & 127) << np.int64(shift)
-        at += 1
-        if byte < 128:
-            return value, at
-        shift += 7
-    return np.int64(0), -1
 
 
 @kernel
@@ -268,9 +205,9 @@ def unpack(page, at, width, dictionary, n_known, out):
     one, bits, last = np.uintp(1), np.uintp(width), np.intp(n_known - 1)
     mask, over, n = (one << bits) - one, np.intp(0), np.uintp(len(out))
     # Indices whose word of eight bytes ends within the page.
-    room = 8 * (len(page) - at - _WORD) + 8
+    room = 8 * (len(page) - at - WORD) + 8
     whole = n if width == 0 else np.uintp(min(len(out), max(0, room // width)))
-    if len(page) - at < _WORD:
+    if len(page) - at < WORD:
         whole = np.uintp(0)
     start, byte, seven = np.uintp(at), np.uintp(3), np.uintp(7)
     for i in range(whole):
@@ -282,60 +219,9 @@ def unpack(page, at, width, dictionary, n_known, out):
     for i in range(whole, n):
         bit = np.uintp(i) * bits
         first, word = start + (bit >> byte), np.uintp(0)
-        for k in range(min(_WORD, len(page) - np.intp(first))):
+        for k in range(min(WORD, len(page) - np.intp(first))):
             word |= np.uintp(page[first + np.uintp(k)]) << np.uintp(8 * k)
         index = (word >> (bit & seven)) & mask
         over |= last - np.intp(index)
         out[i] = dictionary[index]
     return over >= 0
-
-
-def load_word(data, at):
-    """The uint64 whose bytes begin at ``data[at]``."""
-    return data[at : at + _WORD].view(np.uint64)[0]
-
-
-def copy_bytes(data, start, out, to, n):
-    """Copy n bytes of `data` from `start` on to byte `to` of `out`; they must not overlap."""
-    out.view(np.uint8)[to : to + n] = data[start : start + n]
-
-
-@overload(load_word)
-def _load_word(data, at):
-    return lambda data, at: _load(data, np.intp(at))
-
-
-@overload(copy_bytes)
-def _copy_bytes(data, start, out, to, n):
-    return lambda data, start, out, to, n: _copy(data, np.intp(start), out, np.intp(to), np.intp(n))
-
-
-@intrinsic
-def _load(typing_context, data, at):
-    """`load_word` compiled: at any byte."""
-
-    def generate(context, builder, signature, args):
-        start = _byte(context, builder, signature.args[0], *args)
-        pointer = ir.PointerType(ir.IntType(8 * _WORD))
-        return builder.load(builder.bitcast(start, pointer), align=1)
-
-    return types.uint64(data, types.intp), generate
-
-
-@intrinsic
-def _copy(typing_context, data, start, out, to, n):
-    """`copy_bytes` compiled: the loop of bytes would not vectorise, as arrays may overlap."""
-
-    def generate(context, builder, signature, args):
-        source = _byte(context, builder, signature.args[0], *args[:2])
-        target = _byte(context, builder, signature.args[2], *args[2:4])
-        cgutils.raw_memcpy(builder, target, source, args[4], 1)
-        return context.get_dummy_value()
-
-    i = types.intp
-    return types.void(data, i, out, i, i), generate
-
-
-def _byte(context, builder, kind, array, at):
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.gep(builder.bitcast(data, ir.PointerType(ir.IntType(8))), [at])
