@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from .pages import zeros
+from .source import Convert
 
 _NUMBERS = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
 _PACKED = {"SNAPPY": True, "UNCOMPRESSED": False}
 _TOO_LARGE = 1 << 30
 _DICTIONARY = 1 << 20
 """Values of a dictionary."""
+_ROWS_PER_PLACE = 16
+"""Of a dictionary whose values are mapped: tables of them take little beside the rows."""
 
 
 class _Chunk(NamedTuple):
@@ -54,6 +57,8 @@ class PageReader:
         self._kinds: dict[str, tuple[Any, bool] | None] = {}
         self._bytes, self._values, self._page = (np.empty(0, np.uint8) for _ in range(3))
         self._tables: dict[Any, np.ndarray] = {}
+        self._places: dict[str, np.ndarray] = {}
+        self._unmapped: set[str] = set()
 
     def close(self) -> None:
         if self._file >= 0:
@@ -119,6 +124,72 @@ class PageReader:
         """The rows of `out` filled from the chunks; None for those that are not understood."""
         from ..numeric.page_kernels import decode_chunks
 
+        loaded = self._load(chunks)
+        if loaded is None:
+            return [None] * len(chunks)
+        size = max((c.plain_nbytes for c in chunks if c.has_dictionary), default=0)
+        # a power of two: a place for every index of the width that so many values need
+        places = 1 << min(size // out.itemsize, _DICTIONARY).bit_length() if size else 1
+        if len(self._tables.get(out.dtype, ())) < places:
+            self._tables[out.dtype] = np.zeros(places, out.dtype)
+        understood = np.zeros(len(chunks), bool)
+        decode_chunks(*loaded, self._tables[out.dtype], out, understood)
+        return [row if known else None for row, known in zip(out, understood, strict=True)]
+
+    def map(
+        self,
+        group: Any,
+        wanted: Mapping[str, int],
+        convert: Convert,
+        dtype: np.dtype,
+        out: np.ndarray,
+        start: int,
+    ) -> set[str]:
+        """Columns put through `convert` into ``out[wanted[name], start:]``; the names of these.
+
+        Those of a dictionary alone, and that a short one: its values are mapped, not the rows.
+        """
+        from ..numeric.page_kernels import decode_mapped, read_dictionaries
+
+        places = 1 << max(group.num_rows // _ROWS_PER_PLACE, 1).bit_length() - 1
+        chunks = []
+        for name in wanted:
+            kind = self._kind(name)
+            if name in self._unmapped or kind is None or kind[0].to_pandas_dtype() != dtype:
+                continue
+            chunk = self._chunk(group, name, kind[1])
+            if chunk is not None and chunk.has_dictionary:
+                chunks.append(chunk)
+        loaded = self._load(chunks) if chunks else None
+        if loaded is None:
+            return set()
+        raw, at, packed, levels, page = loaded
+        shapes = {"values": (len(chunks), places), "mapped": (len(out), places)}
+        for key, shape in shapes.items():
+            old = self._places.get(key)
+            if old is None or old.shape[0] < shape[0] or old.shape[1] != places:
+                self._places[key] = np.zeros(shape, dtype if key == "values" else out.dtype)
+        values, mapped = self._places["values"], self._places["mapped"]
+        counts = np.zeros(len(chunks), np.int64)
+        read_dictionaries(raw, at, packed, page, values, counts)
+        which = np.array([wanted[chunk.name] for chunk in chunks])
+        known = np.zeros(len(chunks), bool)
+        some = np.flatnonzero(counts > 0)
+        if len(some):
+            columns = [values[i, : counts[i]] for i in some.tolist()]
+            for column in columns:
+                column.flags.writeable = False
+            convert(columns, which[some].tolist(), mapped, 0)
+            n = group.num_rows
+            decode_mapped(
+                raw, at, packed, levels, page, mapped, counts, which, start, n, out, known
+            )
+        names = {chunk.name for chunk, done in zip(chunks, known, strict=True) if done}
+        self._unmapped |= {chunk.name for chunk in chunks} - names
+        return names
+
+    def _load(self, chunks: list[_Chunk]) -> Any:
+        """The chunks' bytes, their places, what they are, room for a page; None if not read."""
         at = np.concatenate([[0], np.cumsum([chunk.nbytes for chunk in chunks])])
         if len(self._bytes) < at[-1]:
             self._bytes = np.empty(at[-1], np.uint8)
@@ -127,34 +198,29 @@ class PageReader:
             part = raw[at[run.start] : at[run.stop]]
             try:
                 if os.preadv(self._file, [part.data], chunks[run.start].start) != len(part):
-                    return [None] * len(chunks)
+                    return None
             except OSError:  # the library reads it too, and says what is wrong
-                return [None] * len(chunks)
+                return None
         largest = max(chunk.plain_nbytes for chunk in chunks)
         if len(self._page) < largest and any(chunk.packed for chunk in chunks):
             self._page = np.empty(largest, np.uint8)
-        size = max((c.plain_nbytes for c in chunks if c.has_dictionary), default=0)
-        # a power of two: a place for every index of the width that so many values need
-        places = 1 << min(size // out.itemsize, _DICTIONARY).bit_length() if size else 0
-        if len(self._tables.get(out.dtype, ())) < max(places, 1):
-            self._tables[out.dtype] = np.zeros(max(places, 1), out.dtype)
-        understood = np.zeros(len(chunks), bool)
         packed = np.array([chunk.packed for chunk in chunks])
         levels = np.array([chunk.has_levels for chunk in chunks])
-        table = self._tables[out.dtype]
-        decode_chunks(raw, at, packed, levels, self._page, table, out, understood)
-        return [row if known else None for row, known in zip(out, understood, strict=True)]
+        return raw, at, packed, levels, self._page
 
 
 def load_kernels() -> None:
     """Compile or load what decodes pages, for both dtypes."""
-    from ..numeric.page_kernels import decode_chunks
+    from ..numeric.page_kernels import decode_chunks, decode_mapped, read_dictionaries
 
     raw, none, at = np.empty(0, np.uint8), np.zeros(0, bool), np.zeros(1, np.int64)
     for kind in _NUMBERS.values():
         dtype = kind.to_pandas_dtype()
         out = np.empty((0, 1), dtype)
         decode_chunks(raw, at, none, none, raw, np.zeros(1, dtype), out, none.copy())
+        read_dictionaries(raw, at, none, raw, out, at[:0])
+    out = np.empty((0, 1), np.float32)
+    decode_mapped(raw, at, none, none, raw, out, at[:0], at[:0], 0, 0, out, none.copy())
 
 
 def _runs(chunks: list[_Chunk]) -> list[range]:

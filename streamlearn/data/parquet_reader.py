@@ -142,7 +142,7 @@ class ParquetReader:
                 targets.append(np.full(stop - start, value, store.partitions[name].dtype))
             if name == self._weight:
                 self._weights[here] = value
-        for batch in self._columns(unit, start - base, stop - base):
+        for batch in self._columns(unit, start - base, stop - base, X, here.start):
             for name, pieces in batch:
                 if sum(map(len, pieces)) != stop - start:
                     raise ValueError(
@@ -175,15 +175,18 @@ class ParquetReader:
         elif which:
             self._convert(columns, which, X, here.start)
 
-    def _columns(self, unit: int, start: int, stop: int) -> Iterator[Batch]:
-        """The columns' Arrow arrays of rows [start, stop) of the row group, some at a time."""
+    def _columns(self, unit: int, start: int, stop: int, X: np.ndarray, at: int) -> Iterator[Batch]:
+        """The columns' Arrow arrays of rows [start, stop) of the row group, some at a time.
+
+        But for those that went through `convert` straight into ``X[:, at:]``.
+        """
         store = self._store
         file, group = store.unit(unit)
         n_rows = int(store.boundaries()[unit + 1] - store.boundaries()[unit])
         if start == 0 and stop == n_rows:
             self._group = None
             opened, group = self._open(file, group, streamed=False)
-            yield from self._decode(opened, group, n_rows, lasting=False)
+            yield from self._decode(opened, group, n_rows, (X, at))
             return
         if self._group is None or self._group.unit != unit or self._group.at > start:
             self._group = None
@@ -192,7 +195,7 @@ class ParquetReader:
             if store.held_nbytes(self._read, n_rows):
                 opened, group = self._open(file, group, streamed=False)
                 held: Batch = []
-                for batch in self._decode(opened, group, n_rows, lasting=True):
+                for batch in self._decode(opened, group, n_rows, None):
                     held += batch
                 self._group = _Held(unit, held)
             else:
@@ -200,14 +203,20 @@ class ParquetReader:
                 self._group = _Stream(opened, unit, group, self._read, stop - start)
         yield from self._group.take(start, stop)
 
-    def _decode(self, opened: Any, group: int, n_rows: int, *, lasting: bool) -> Iterator[Batch]:
+    def _decode(
+        self, opened: Any, group: int, n_rows: int, into: tuple[np.ndarray, int] | None
+    ) -> Iterator[Batch]:
         """Whole columns of a row group, some at a time: from their pages where those are known."""
         step = columns_at_once(n_rows)
         for i in range(0, len(self._read), PAGES_TO_ARROW * step):
             names = self._read[i : i + PAGES_TO_ARROW * step]
             if self._pages is not None:
                 facts = opened.metadata.row_group(group)
-                kept = lasting or not self._filtering.isdisjoint(names)
+                if into is not None and self._convert is not None:
+                    wanted = {n: self._row_of[n] for n in names if self._feature_alone(n)}
+                    done = self._pages.map(facts, wanted, self._convert, self._dtype, *into)
+                    names = [name for name in names if name not in done]
+                kept = into is None or not self._filtering.isdisjoint(names)
                 known = self._pages.read(facts, names, lasting=kept)
                 names = [name for name in names if name not in known]
                 if known:
@@ -218,6 +227,11 @@ class ParquetReader:
                 table = opened.read_row_group(group, columns=some, use_threads=False)
                 yield [(name, table.column(name).chunks) for name in some]
                 del table  # these columns are let go before the next ones are decoded
+
+    def _feature_alone(self, name: str) -> bool:
+        """Whether a column's values are wanted as a feature, and for nothing else."""
+        roles = (self._target, self._weight, *self._filtering)
+        return name in self._row_of and name not in roles and name not in self._store.levels
 
     def _open(self, file: int, group: int, *, streamed: bool) -> tuple[Any, int]:
         """The file with the part of its footer that has this row group, whose number is there."""

@@ -19,6 +19,8 @@ DATA, DICTIONARY = 0, 2
 PLAIN, OLD_INDICES, RLE, INDICES = 0, 2, 3, 8
 """Encodings; dictionary pages of old writers say `OLD_INDICES` for `PLAIN`."""
 _DEEPEST = 8
+_NARROW = 15
+"""Bits of an index: four and half a byte are at most a word."""
 
 
 @kernel
@@ -29,14 +31,52 @@ def decode_chunks(raw, at, snappy, has_levels, room, table, out, understood):
     """
     for i in range(len(out)):
         chunk = raw[at[i] : at[i + 1]]
-        understood[i] = decode_chunk(chunk, snappy[i], has_levels[i], room, table, out[i])
+        understood[i] = decode_chunk(chunk, snappy[i], has_levels[i], room, table, -1, out[i])
 
 
 @kernel
-def decode_chunk(raw, snappy, has_levels, room, table, out):
+def decode_mapped(raw, at, snappy, has_levels, room, tables, counts, which, start, n, out, known):
+    """Decode the chunks of n values whose dictionaries are known into ``out[which[i], start:]``.
+
+    ``tables[which[i]]`` says what the ``counts[i]`` values of chunk i's dictionary stand for.
+    """
+    for i in range(len(which)):
+        chunk, d = raw[at[i] : at[i + 1]], which[i]
+        values = out[d, start : start + n]
+        known[i] = counts[i] >= 0 and decode_chunk(
+            chunk, snappy[i], has_levels[i], room, tables[d], counts[i], values
+        )
+
+
+@kernel
+def read_dictionaries(raw, at, snappy, room, tables, counts):
+    """Write each chunk's dictionary into ``tables[i]``, its length into ``counts[i]``; -1: none."""
+    header = np.zeros(HEADER, np.int64)
+    for i in range(len(counts)):
+        chunk = raw[at[i] : at[i + 1]]
+        counts[i] = -1
+        begin = read_header(chunk, 0, header)
+        plain, packed, n = header[1], header[2], header[3]
+        told = header[4] == PLAIN or header[4] == OLD_INDICES
+        if begin < 0 or header[0] != DICTIONARY or not told or n > tables.shape[1]:
+            continue
+        if min(plain, packed, n) < 0 or packed > len(chunk) - begin:
+            continue
+        page = chunk[begin : begin + packed]
+        if snappy[i]:
+            if plain > len(room) or not inflate(page, room[:plain]):
+                continue
+            page = room[:plain]
+        if copy_numbers(page, 0, tables[i, :n]):
+            counts[i] = n
+
+
+@kernel
+def decode_chunk(raw, snappy, has_levels, room, table, n_given, out):
     """Write a column chunk's values into `out` in place; return whether it was understood.
 
-    `room` is for a page decompressed, `table` for the dictionary: a power of two, or empty.
+    `room` is for a page decompressed, `table` for the dictionary: a power of two, or empty.  It may
+    already say what the dictionary's `n_given` values stand for; then all must be by it.
     """
     header, at, done, n_known = np.zeros(HEADER, np.int64), 0, 0, -1
     while done < len(out):
@@ -46,6 +86,11 @@ def decode_chunk(raw, snappy, has_levels, room, table, out):
             return False
         page = raw[at : at + packed]
         at += packed
+        if kind == DICTIONARY and n_given >= 0:
+            if n_known >= 0 or done or n != n_given:
+                return False
+            n_known = n
+            continue
         if snappy:
             if plain > len(room) or not inflate(page, room[:plain]):
                 return False
@@ -68,7 +113,7 @@ def decode_chunk(raw, snappy, has_levels, room, table, out):
             if start < 0:
                 return False
             if header[4] == PLAIN:
-                if not copy_numbers(page, start, values):
+                if n_given >= 0 or not copy_numbers(page, start, values):
                     return False
             elif header[4] != INDICES and header[4] != OLD_INDICES:
                 return False
@@ -210,7 +255,28 @@ def unpack(page, at, width, dictionary, n_known, out):
     if len(page) - at < WORD:
         whole = np.uintp(0)
     start, byte, seven = np.uintp(at), np.uintp(3), np.uintp(7)
-    for i in range(whole):
+    eights = whole // np.uintp(8) if width <= _NARROW else np.uintp(0)
+    # eight indices take `width` bytes; a word holds four, the second four may begin in mid-byte
+    two, three, four = bits + bits, bits + bits + bits, np.uintp(4) * bits
+    half, rest, here = four >> byte, four & seven, start
+    for g in range(eights):
+        low, high = load_word(page, here), load_word(page, here + half) >> rest
+        here += bits
+        a, b, c, d = low & mask, (low >> bits) & mask, (low >> two) & mask, (low >> three) & mask
+        i = np.uintp(8 * g)
+        out[i], out[i + np.uintp(1)] = dictionary[a], dictionary[b]
+        out[i + np.uintp(2)], out[i + np.uintp(3)] = dictionary[c], dictionary[d]
+        over |= last - np.intp(a) | last - np.intp(b) | last - np.intp(c) | last - np.intp(d)
+        a, b, c, d = (
+            high & mask,
+            (high >> bits) & mask,
+            (high >> two) & mask,
+            (high >> three) & mask,
+        )
+        out[i + np.uintp(4)], out[i + np.uintp(5)] = dictionary[a], dictionary[b]
+        out[i + np.uintp(6)], out[i + np.uintp(7)] = dictionary[c], dictionary[d]
+        over |= last - np.intp(a) | last - np.intp(b) | last - np.intp(c) | last - np.intp(d)
+    for i in range(np.uintp(8) * eights, whole):
         i = np.uintp(i)
         bit = i * bits
         index = (load_word(page, start + (bit >> byte)) >> (bit & seven)) & mask

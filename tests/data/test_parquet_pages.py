@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamlearn.additive.kernels import coordinates_rows
 from streamlearn.data.open import open_dataset
 from streamlearn.data.parquet_pages import USABLE, PageReader
 from streamlearn.errors import SourceError
 from streamlearn.numeric import page_kernels
+from streamlearn.numeric.bsplines import Coordinates, make_bases
 from streamlearn.numeric.inflate import inflate
 
 pytestmark = pytest.mark.skipif(not USABLE, reason="this system's files are left to the library")
@@ -159,6 +161,41 @@ def test_filters_and_slices_see_the_same_rows(tmp_path):
         assert bits(X) == bits(expected)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"compression": "none"},
+        {"use_dictionary": False},
+        {"dictionary_pagesize_limit": 2_000, "write_batch_size": 64},  # pages of both kinds
+        {"data_page_size": 512, "write_batch_size": 100},
+        {"compression": "gzip"},
+    ],
+    ids=str,
+)
+def test_coordinates_by_way_of_the_dictionary(tmp_path, dtype, options, monkeypatch):
+    done, by_pages = set(), PageReader.map
+    monkeypatch.setattr(
+        PageReader, "map", lambda *args: done.update(names := by_pages(*args)) or names
+    )
+    columns = make_columns(np.dtype(dtype))
+    columns["odd"] = np.where(np.isfinite(columns["odd"]), columns["odd"], 3)
+    path = write(tmp_path / "a.parquet", columns, row_group_size=2_000, **options)
+    knots = [np.linspace(-1, 4, 6), np.array([0.0, 0.5, 2.0]), np.array([0.0])] * 3
+    data = open_dataset(path, target="five", chunk_rows=4_000)
+    bases = make_bases(knots[: data.n_features], [1] * data.n_features)
+    with data.reader() as plain, data.through(Coordinates(bases)).reader() as mapped:
+        for ref in data.refs():
+            expected = coordinates_rows(plain.read(ref).X, bases)
+            chunk = mapped.read(ref)
+            used = bases.n_intervals > 0
+            assert bits(chunk.X[:, used]) == bits(expected[:, used])
+            assert bits(chunk.y) == bits(columns["five"][ref.start : ref.stop])
+    by_dictionary = options.get("use_dictionary", True) and options.get("compression") != "gzip"
+    assert ({"one", "two", "odd"} <= done) == by_dictionary
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_damaged_bytes_are_refused_or_read_as_numbers(data):
@@ -185,7 +222,7 @@ def test_damaged_bytes_are_refused_or_read_as_numbers(data):
     answers = []
     for function in (page_kernels.decode_chunk, plain_body("decode_chunk")):
         out = np.zeros(n, np.float32)
-        answers.append((function(raw, True, True, room, places, out), bits(out)))
+        answers.append((function(raw, True, True, room, places, -1, out), bits(out)))
     assert answers[0] == answers[1]
 
 
