@@ -24,6 +24,8 @@ _PACKED = {"SNAPPY": True, "UNCOMPRESSED": False}
 _TOO_LARGE = 1 << 30
 _DICTIONARY = 1 << 20
 """Values of a dictionary."""
+_ALIGNED = 64
+"""Bytes between the beginnings of columns of different types."""
 _ROWS_PER_PLACE = 16
 """Of a dictionary whose values are mapped: tables of them take little beside the rows."""
 
@@ -49,9 +51,8 @@ class PageReader:
     def __init__(self, path: str, schema: pa.Schema, columns: Any) -> None:
         """`schema` of the file in Arrow's terms, `columns` in parquet's."""
         self._file = os.open(path, os.O_RDONLY)
-        names = (
-            schema.names if len(columns) == len(schema) else []
-        )  # of nested ones each leaf is one
+        # of nested columns each leaf is one
+        names = schema.names if len(columns) == len(schema) else []
         self._index = {name: i for i, name in enumerate(names)}
         self._schema, self._columns = schema, columns
         self._kinds: dict[str, tuple[Any, bool] | None] = {}
@@ -76,7 +77,7 @@ class PageReader:
             chunk = None if kind is None else self._chunk(group, name, kind[1])
             if kind is not None and chunk is not None:
                 chunks.setdefault(kind[0], []).append(chunk)
-        found, used = {}, 0
+        found, used = {}, 0  # doubles after floats begin at a whole one too
         for kind, some in chunks.items():
             shape, dtype = (len(some), group.num_rows), np.dtype(kind.to_pandas_dtype())
             size = shape[0] * shape[1] * dtype.itemsize
@@ -86,7 +87,7 @@ class PageReader:
                 if len(self._values) < used + size:
                     self._values = zeros((used + size,), np.uint8)
                 out = self._values[used : used + size].view(dtype).reshape(shape)
-                used += size
+                used += size + -size % _ALIGNED
             for chunk, values in zip(some, self._decode(some, out), strict=True):
                 if values is None:
                     self._kinds[chunk.name] = None  # its other row groups are like it

@@ -116,6 +116,22 @@ def test_what_is_not_known_is_left(tmp_path, options):
     assert bits(chunk.X.T) == bits(np.array(list(columns.values())))
 
 
+def test_doubles_after_an_odd_number_of_floats(tmp_path):
+    columns = {
+        name: np.arange(7, dtype=kind) for name, kind in zip("abcd", ["f4", "f8"] * 2, strict=True)
+    }
+    path = write(tmp_path / "a.parquet", columns)
+    found = read(path, ["a", "b", "d"], lasting=False)
+    for name, values in found.items():
+        assert bits(values) == bits(columns[name]), name
+    file = pq.ParquetFile(path)
+    pages = PageReader(path, file.schema_arrow, file.schema)
+    kept = pages.read(file.metadata.row_group(0), ["a", "b", "d"], lasting=False)
+    addresses = [array.buffers()[1].address for array in kept.values()]
+    pages.close()
+    assert all(address % 8 == 0 for address in addresses[1:])
+
+
 def test_other_types_and_holes_are_left(tmp_path):
     holes = pa.array([None if i % 7 == 3 else float(i) for i in range(N)], pa.float32())
     table = pa.table(
