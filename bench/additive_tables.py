@@ -44,7 +44,7 @@ FOURIER = {
 C = {"phog": 0.03, "pixels": 0.1, "covtype": 1.0}
 """Of the additive hinge machines, by the data."""
 KNOTS = {"phog": "quantile", "pixels": "uniform", "covtype": "quantile"}
-C_LINEAR = {"phog": 0.3, "pixels": 0.01, "covtype": 1.0}
+C_LINEAR = {"phog": 1.0, "pixels": 0.01, "covtype": 1.0}
 SWEEPS = dict(tol=1e-2, max_passes=60)
 
 
