@@ -58,7 +58,6 @@ def _warm_additive() -> None:
         make_point,
         margins_rows,
     )
-    from .additive.regressor import AdditiveRegressor
     from .data.open import open_dataset
     from .numeric.bsplines import Coordinates
     from .numeric.losses import Force, LogLoss
@@ -73,7 +72,6 @@ def _warm_additive() -> None:
     for table in [np.asfortranarray(single), *tables]:
         model = AdditiveClassifier(n_bases=4, max_passes=3).fit(table, y)
         model.predict(table)
-        AdditiveRegressor(n_bases=4).fit(table, X[:, 0])
         # What only a table of many rows comes to: passes in float32, and lanes that merge.
         dataset = open_dataset(table)
         fold = summary_fold(dataset)
@@ -117,13 +115,13 @@ def _warm_pursuit() -> None:
     from .pursuit.regressor import ProjectionPursuitRegressor
 
     rng = np.random.default_rng(0)
-    X = rng.random((N_ROWS, 3))
+    X = rng.random((N_ROWS, 2))
     product = X[:, 0] * X[:, 1]
     for n_terms, table in ((1, X), (2, X.astype(np.float32))):
         JensenShannonBoostClassifier(n_learners=1).fit(table, X[:, 0] > 0.5)
         model = ProjectionPursuitRegressor(n_terms=n_terms, n_bases=8, stop=None, tol=0.1)
         model.fit(table, product)
-    model.set_params(smoother="supsmu", n_bases=64).fit(X, product)
+    model.set_params(n_terms=1, smoother="supsmu").fit(X, product)
 
 
 def _warm_shareboost() -> None:
@@ -133,7 +131,7 @@ def _warm_shareboost() -> None:
     from .shareboost.estimator import ShareBoostClassifier
 
     rng = np.random.default_rng(0)
-    X = rng.random((N_ROWS, 3))
+    X = rng.random((N_ROWS, 2))
     y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
     for table in (X.astype(np.float32), X):
         for candidates in ("columns", "stumps", "pieces", "soft-pieces"):

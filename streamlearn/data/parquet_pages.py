@@ -81,8 +81,8 @@ class PageReader:
         for kind, some in chunks.items():
             shape, dtype = (len(some), group.num_rows), np.dtype(kind.to_pandas_dtype())
             size = shape[0] * shape[1] * dtype.itemsize
-            if lasting:
-                out = np.empty(shape, dtype)
+            if lasting:  # from the library's pool: the heap's would lie scattered when let go
+                out = np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
             else:  # made anew, its pages would be touched anew too
                 if len(self._values) < used + size:
                     self._values = zeros((used + size,), np.uint8)
