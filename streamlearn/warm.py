@@ -32,8 +32,10 @@ def warm(*families: str) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     from .config import config_context
+    from .data.parquet_pages import load_kernels
     from .engine.blas import one_blas_thread
 
+    load_kernels()
     # An open scratch folder or a cluster has no part in this.
     quiet = config_context(scheduler="synchronous", progress=False)
     with warnings.catch_warnings(), quiet, one_blas_thread():

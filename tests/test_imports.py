@@ -35,6 +35,7 @@ ONLY_IN = {
         "data/from_parquet.py",
         "data/parquet_arrays.py",
         "data/parquet_footer.py",
+        "data/parquet_pages.py",
         "data/parquet_reader.py",
         "data/parquet_filter.py",
         "data/from_arrow.py",
@@ -56,6 +57,10 @@ ONLY_IN = {
 UPWARD = {
     # A method of the public noun whose work is a pass: imported when it is called, never before.
     ("data/dataset.py", "passes"): "Dataset.summary() runs the summary pass",
+    (
+        "data/parquet_pages.py",
+        "numeric",
+    ): "pages are decoded by a kernel, loaded with the first one",
 }
 """(file, room it may import from above, inside a function or for its types only): why."""
 

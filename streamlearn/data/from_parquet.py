@@ -19,7 +19,13 @@ import pyarrow as pa
 from ..errors import SourceError
 from .files import READ_AHEAD, find_files, hive_values, parse_partition, relative
 from .parquet_footer import FileFacts, Footers, dtype_name, kept_nbytes, page_nbytes
-from .parquet_reader import BATCH_ROWS, PAGE_BUFFER, ParquetReader, columns_at_once
+from .parquet_reader import (
+    BATCH_ROWS,
+    PAGE_BUFFER,
+    PAGES_TO_ARROW,
+    ParquetReader,
+    columns_at_once,
+)
 from .roles import NUMBERS
 from .source import Column, Convert, Store
 
@@ -189,7 +195,11 @@ class ParquetStore(Store):
         wide = 8 if any("64" in c.dtype for c in self.columns if c.name in stored) else 4
         whole = int(rows[rows <= slice_rows].max(initial=0))
         if whole:
-            held = min(len(stored), columns_at_once(whole)) * (largest + 2 * wide * whole)
+            step = columns_at_once(whole)
+            held = min(len(stored), step) * (largest + 2 * wide * whole)
+            # by their pages: bytes, values, a page and a dictionary
+            some = min(len(stored), PAGES_TO_ARROW * step)
+            held = max(held, some * (largest + wide * whole) + 2 * wide * whole)
         sliced = rows[rows > slice_rows]
         for n_rows in np.unique(sliced).tolist():
             kept = self.held_nbytes(stored, n_rows)

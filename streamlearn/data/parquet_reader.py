@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ..errors import SourceError
 from .pages import zeros
 from .parquet_arrays import decode_numbers, join, ready_numbers, target_values
+from .parquet_pages import USABLE, PageReader
 from .select import keep_rows
 from .source import Chunk, Convert
 
@@ -30,6 +31,8 @@ PAGE_BUFFER = 1 << 16
 BATCH_ROWS = 1 << 14
 """Rows decoded at a time of a column that is streamed: the library keeps its last batch of each."""
 _AT_ONCE = 1 << 20
+PAGES_TO_ARROW = 2
+"""Columns read by their pages for every one that takes as much memory in the library."""
 Batch = list[tuple[str, list[pa.Array]]]
 """Columns and their Arrow arrays."""
 
@@ -40,7 +43,7 @@ def columns_at_once(n_rows: int) -> int:
 
 
 class ParquetReader:
-    """One task's open file and buffers.  Holds one file handle at a time."""
+    """One task's open file and buffers.  Holds one file at a time, by at most two handles."""
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class ParquetReader:
         self._buffer = np.empty(0, self._dtype if convert is None else np.float32)
         self._weights = np.empty(0)
         self._file: Any = None
+        self._pages: PageReader | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._group: _Held | _Stream | None = None
 
@@ -111,7 +115,9 @@ class ParquetReader:
         if self._file is not None:
             self._file.close()
             pa.default_memory_pool().release_unused()  # it would keep a row group's worth
-        self._file = self._opened = None
+        if self._pages is not None:
+            self._pages.close()
+        self._file = self._opened = self._pages = None
 
     def _fill(
         self,
@@ -136,7 +142,7 @@ class ParquetReader:
                 targets.append(np.full(stop - start, value, store.partitions[name].dtype))
             if name == self._weight:
                 self._weights[here] = value
-        for batch in self._columns(unit, start - base, stop - base):
+        for batch in self._columns(unit, start - base, stop - base, X, here.start):
             for name, pieces in batch:
                 if sum(map(len, pieces)) != stop - start:
                     raise ValueError(
@@ -169,18 +175,18 @@ class ParquetReader:
         elif which:
             self._convert(columns, which, X, here.start)
 
-    def _columns(self, unit: int, start: int, stop: int) -> Iterator[Batch]:
-        """The columns' Arrow arrays of rows [start, stop) of the row group, some at a time."""
+    def _columns(self, unit: int, start: int, stop: int, X: np.ndarray, at: int) -> Iterator[Batch]:
+        """The columns' Arrow arrays of rows [start, stop) of the row group, some at a time.
+
+        But for those that went through `convert` straight into ``X[:, at:]``.
+        """
         store = self._store
         file, group = store.unit(unit)
         n_rows = int(store.boundaries()[unit + 1] - store.boundaries()[unit])
         if start == 0 and stop == n_rows:
             self._group = None
             opened, group = self._open(file, group, streamed=False)
-            for batch in self._batches(n_rows):
-                table = opened.read_row_group(group, columns=batch, use_threads=False)
-                yield [(name, table.column(name).chunks) for name in batch]
-                del table  # these columns are let go before the next ones are decoded
+            yield from self._decode(opened, group, n_rows, (X, at))
             return
         if self._group is None or self._group.unit != unit or self._group.at > start:
             self._group = None
@@ -188,21 +194,44 @@ class ParquetReader:
             pa.default_memory_pool().release_unused()
             if store.held_nbytes(self._read, n_rows):
                 opened, group = self._open(file, group, streamed=False)
-                held = []
-                for batch in self._batches(n_rows):
-                    table = opened.read_row_group(group, columns=batch, use_threads=False)
-                    held += [(name, table.column(name)) for name in batch]
+                held: Batch = []
+                for batch in self._decode(opened, group, n_rows, None):
+                    held += batch
                 self._group = _Held(unit, held)
             else:
                 opened, group = self._open(file, group, streamed=True)
                 self._group = _Stream(opened, unit, group, self._read, stop - start)
         yield from self._group.take(start, stop)
 
-    def _batches(self, n_rows: int) -> Iterator[list[str]]:
-        """The columns to read, as many at a time as are decoded in one call."""
+    def _decode(
+        self, opened: Any, group: int, n_rows: int, into: tuple[np.ndarray, int] | None
+    ) -> Iterator[Batch]:
+        """Whole columns of a row group, some at a time: from their pages where those are known."""
         step = columns_at_once(n_rows)
-        for i in range(0, len(self._read), step):
-            yield self._read[i : i + step]
+        for i in range(0, len(self._read), PAGES_TO_ARROW * step):
+            names = self._read[i : i + PAGES_TO_ARROW * step]
+            if self._pages is not None:
+                facts = opened.metadata.row_group(group)
+                if into is not None and self._convert is not None:
+                    wanted = {n: self._row_of[n] for n in names if self._feature_alone(n)}
+                    done = self._pages.map(facts, wanted, self._convert, self._dtype, *into)
+                    names = [name for name in names if name not in done]
+                kept = into is None or not self._filtering.isdisjoint(names)
+                known = self._pages.read(facts, names, lasting=kept)
+                names = [name for name in names if name not in known]
+                if known:
+                    yield [(name, [array]) for name, array in known.items()]
+                del known
+            for j in range(0, len(names), step):
+                some = names[j : j + step]
+                table = opened.read_row_group(group, columns=some, use_threads=False)
+                yield [(name, table.column(name).chunks) for name in some]
+                del table  # these columns are let go before the next ones are decoded
+
+    def _feature_alone(self, name: str) -> bool:
+        """Whether a column's values are wanted as a feature, and for nothing else."""
+        roles = (self._target, self._weight, *self._filtering)
+        return name in self._row_of and name not in roles and name not in self._store.levels
 
     def _open(self, file: int, group: int, *, streamed: bool) -> tuple[Any, int]:
         """The file with the part of its footer that has this row group, whose number is there."""
@@ -221,6 +250,8 @@ class ParquetReader:
                 else 16 * PAGE_BUFFER * streamed,
                 pre_buffer=False,
             )
+            if USABLE and store.fs is None and not streamed:
+                self._pages = PageReader(raw, self._file.schema_arrow, self._file.schema)
             self._opened = file, block, streamed
         return self._file, index
 
@@ -230,12 +261,16 @@ class _Held:
 
     at = 0
 
-    def __init__(self, unit: int, columns: list[tuple[str, pa.ChunkedArray]]) -> None:
+    def __init__(self, unit: int, columns: Batch) -> None:
         self.unit = unit
         self._columns = columns
 
     def take(self, start: int, stop: int) -> Iterator[Batch]:
-        yield [(name, column.slice(start, stop - start).chunks) for name, column in self._columns]
+        n = stop - start
+        yield [
+            (name, pa.chunked_array(pieces).slice(start, n).chunks)
+            for name, pieces in self._columns
+        ]
 
 
 class _Stream:

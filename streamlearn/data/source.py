@@ -95,10 +95,11 @@ class Convert(Protocol):
     def __call__(
         self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int
     ) -> None:
-        """Write float32 made of each column's values into ``out[which[i], at : at + n]``.
+        """Write float32 made of each column's n values into ``out[which[i], at : at + n]``.
 
-        Columns are read-only arrays of n values in the dataset's dtype, ``which`` the numbers of
-        their features, `out` a C-contiguous matrix of a row per feature.
+        Columns are read-only arrays in the dataset's dtype, not all of one length: rows, or the
+        values of a dictionary; a value's image depends on it alone.  ``which`` are the numbers of
+        their features, `out` is a C-contiguous matrix of a row per feature.
         """
 
 
