@@ -118,7 +118,7 @@ class Footers:
                 trim_heaps()  # 3 MiB after 600 row groups of 50 columns
             footer = self.parsed(file)
             rows = blocks.rows if blocks else _group_rows(footer)
-            schema = self._shared(footer.schema.to_arrow_schema().remove_metadata())
+            schema = self._shared(_arrow_schema(footer).remove_metadata())
         stored, largest = _column_sizes(lambda g: self.row_group(file, g), rows)
         size = _BYTES_PER_CHUNK * footer.num_columns
         parsed = size * footer.num_row_groups, size * len(rows)
@@ -174,6 +174,11 @@ def _whole_footer(stream: Any) -> tuple[int, bytes]:
     if end[4:] != _MAGIC or nbytes > size - 12:
         raise OSError(f"its last bytes are {end!r}, not a footer's length and {_MAGIC!r}")
     return size - 8 - nbytes, _read_at(stream, size - 8 - nbytes, nbytes)
+
+
+def _arrow_schema(footer: Any) -> pa.Schema:
+    """Of the file; not by `footer.schema`: it and the footer would keep each other alive."""
+    return pq.ParquetFile(pa.BufferReader(b""), metadata=footer).schema_arrow
 
 
 def _group_rows(footer: Any) -> list[int]:

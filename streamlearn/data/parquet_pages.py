@@ -19,7 +19,7 @@ import pyarrow as pa
 from .pages import zeros
 from .source import Convert
 
-_NUMBERS = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
+_NUMBERS = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}
 _PACKED = {"SNAPPY": True, "UNCOMPRESSED": False}
 _TOO_LARGE = 1 << 30
 _DICTIONARY = 1 << 20
@@ -48,14 +48,17 @@ USABLE = sys.byteorder == "little" and hasattr(os, "preadv")
 class PageReader:
     """The pages of a local file: a handle of its own, the bytes and values of a few columns."""
 
-    def __init__(self, path: str, schema: pa.Schema, columns: Any) -> None:
-        """`schema` of the file in Arrow's terms, `columns` in parquet's."""
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        """`schema` of the file in Arrow's terms.
+
+        (A footer asked for parquet's keeps itself alive, megabytes of it, until cycles of
+        references are looked for.)
+        """
         self._file = os.open(path, os.O_RDONLY)
-        # of nested columns each leaf is one
-        names = schema.names if len(columns) == len(schema) else []
-        self._index = {name: i for i, name in enumerate(names)}
-        self._schema, self._columns = schema, columns
-        self._kinds: dict[str, tuple[Any, bool] | None] = {}
+        self._index = {name: i for i, name in enumerate(schema.names)}
+        self._kinds: dict[str, tuple[Any, bool] | None] = {
+            field.name: (field.type, field.nullable) for field in schema if field.type in _NUMBERS
+        }
         self._bytes, self._values, self._page = (np.empty(0, np.uint8) for _ in range(3))
         self._tables: dict[Any, np.ndarray] = {}
         self._places: dict[str, np.ndarray] = {}
@@ -73,8 +76,8 @@ class PageReader:
         """
         chunks: dict[Any, list[_Chunk]] = {}
         for name in names:
-            kind = self._kind(name)
-            chunk = None if kind is None else self._chunk(group, name, kind[1])
+            kind = self._kinds.get(name)
+            chunk = None if kind is None else self._chunk(group, name, *kind)
             if kind is not None and chunk is not None:
                 chunks.setdefault(kind[0], []).append(chunk)
         found, used = {}, 0  # doubles after floats begin at a whole one too
@@ -96,19 +99,9 @@ class PageReader:
                     found[chunk.name] = pa.Array.from_buffers(kind, len(values), buffers)
         return found
 
-    def _kind(self, name: str) -> tuple[Any, bool] | None:
-        """The column's type and whether it has definition levels; None if it is not known here."""
-        if name not in self._kinds:
-            self._kinds[name] = None
-            if name in self._index:
-                i = self._index[name]
-                column, kind = self._columns.column(i), self._schema.field(i).type
-                flat = column.max_repetition_level == 0 and column.max_definition_level <= 1
-                if flat and column.path == name and _NUMBERS.get(column.physical_type) == kind:
-                    self._kinds[name] = kind, column.max_definition_level == 1
-        return self._kinds[name]
-
-    def _chunk(self, group: Any, name: str, has_levels: bool) -> _Chunk | None:
+    def _chunk(self, group: Any, name: str, kind: Any, has_levels: bool) -> _Chunk | None:
+        if group.num_columns != len(self._index):  # of nested columns each leaf is one
+            return None
         chunk = group.column(self._index[name])
         packed = _PACKED.get(chunk.compression)
         start, nbytes = chunk.data_page_offset, chunk.total_compressed_size
@@ -117,6 +110,7 @@ class PageReader:
             start = min(start, chunk.dictionary_page_offset)
         plain = chunk.total_uncompressed_size
         alike = chunk.num_values == group.num_rows and chunk.path_in_schema == name
+        alike = alike and chunk.physical_type == _NUMBERS[kind]
         if packed is None or not alike or not 0 < max(nbytes, plain) < _TOO_LARGE or start < 0:
             return None
         return _Chunk(name, start, nbytes, plain, packed, has_levels, has_dictionary)
@@ -155,10 +149,10 @@ class PageReader:
         places = 1 << max(group.num_rows // _ROWS_PER_PLACE, 1).bit_length() - 1
         chunks = []
         for name in wanted:
-            kind = self._kind(name)
+            kind = self._kinds.get(name)
             if name in self._unmapped or kind is None or kind[0].to_pandas_dtype() != dtype:
                 continue
-            chunk = self._chunk(group, name, kind[1])
+            chunk = self._chunk(group, name, *kind)
             if chunk is not None and chunk.has_dictionary:
                 chunks.append(chunk)
         loaded = self._load(chunks) if chunks else None
@@ -215,7 +209,7 @@ def load_kernels() -> None:
     from ..numeric.page_kernels import decode_chunks, decode_mapped, read_dictionaries
 
     raw, none, at = np.empty(0, np.uint8), np.zeros(0, bool), np.zeros(1, np.int64)
-    for kind in _NUMBERS.values():
+    for kind in _NUMBERS:
         dtype = kind.to_pandas_dtype()
         out = np.empty((0, 1), dtype)
         decode_chunks(raw, at, none, none, raw, np.zeros(1, dtype), out, none.copy())

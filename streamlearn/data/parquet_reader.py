@@ -251,7 +251,7 @@ class ParquetReader:
                 pre_buffer=False,
             )
             if USABLE and store.fs is None and not streamed:
-                self._pages = PageReader(raw, self._file.schema_arrow, self._file.schema)
+                self._pages = PageReader(raw, self._file.schema_arrow)
             self._opened = file, block, streamed
         return self._file, index
 

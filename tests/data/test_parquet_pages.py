@@ -1,5 +1,7 @@
 """Columns decoded from their pages, against pyarrow's own reading of the same bytes."""
 
+import gc
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamlearn.additive.kernels import coordinates_rows
+from streamlearn.data import parquet_footer
 from streamlearn.data.open import open_dataset
 from streamlearn.data.parquet_pages import USABLE, PageReader
 from streamlearn.errors import SourceError
@@ -46,7 +49,7 @@ def write(path, columns, *, nullable=True, **options):
 def read(path, names=None, lasting=True):
     """{name: array} of the columns that are known, of the file's first row group."""
     file = pq.ParquetFile(path)
-    pages = PageReader(path, file.schema_arrow, file.schema)
+    pages = PageReader(path, file.schema_arrow)
     try:
         found = pages.read(
             file.metadata.row_group(0), names or file.schema_arrow.names, lasting=lasting
@@ -125,7 +128,7 @@ def test_doubles_after_an_odd_number_of_floats(tmp_path):
     for name, values in found.items():
         assert bits(values) == bits(columns[name]), name
     file = pq.ParquetFile(path)
-    pages = PageReader(path, file.schema_arrow, file.schema)
+    pages = PageReader(path, file.schema_arrow)
     kept = pages.read(file.metadata.row_group(0), ["a", "b", "d"], lasting=False)
     addresses = [array.buffers()[1].address for array in kept.values()]
     pages.close()
@@ -298,3 +301,23 @@ def test_a_broken_page_is_the_librarys_to_name(tmp_path):
     assert read(path) == {}
     with pytest.raises(SourceError, match="row group 0"), data.reader() as reader:
         reader.read(data.refs()[0])
+
+
+def test_footers_are_let_go(tmp_path, monkeypatch):
+    """A parsed footer takes megabytes; what is asked of it must not keep it beyond its turn."""
+    path = write(tmp_path / "t.parquet", make_columns(np.float32), row_group_size=100)
+    for name, size in (("_WHOLE", 0), ("_BLOCK", 4000), ("_KEPT", 0)):
+        monkeypatch.setattr(parquet_footer, name, size)
+    gc.collect()
+    gc.disable()
+    try:
+        before = count_footers()
+        data = open_dataset(path)
+        assert sum(chunk.n_rows for chunk in data.iter_chunks()) == N
+        assert count_footers() - before <= 2
+    finally:
+        gc.enable()
+
+
+def count_footers():
+    return sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
