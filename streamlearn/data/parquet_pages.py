@@ -1,4 +1,4 @@
-"""Floating-point columns decoded from the bytes of their pages.
+"""Columns of numbers decoded from the bytes of their pages.
 
 The library takes 3 ns of a processor for every value, this one (which knows only numbers without
 nulls, plain or by a dictionary, in pages of the first version, packed by snappy or not) less than
@@ -19,7 +19,16 @@ import pyarrow as pa
 from .pages import zeros
 from .source import Convert
 
-_NUMBERS = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}
+_FLOATS = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}
+_SHORT = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
+_NUMBERS = {
+    **_FLOATS,
+    **dict.fromkeys(_SHORT, "INT32"),
+    **dict.fromkeys((pa.int64(), pa.uint64()), "INT64"),
+}
+"""How numbers of Arrow's types are stored."""
+_BITS = {"FLOAT": np.uint32, "INT32": np.uint32, "DOUBLE": np.uint64, "INT64": np.uint64}
+"""As what they are decoded, whatever they stand for."""
 _PACKED = {"SNAPPY": True, "UNCOMPRESSED": False}
 _TOO_LARGE = 1 << 30
 _DICTIONARY = 1 << 20
@@ -82,7 +91,7 @@ class PageReader:
                 chunks.setdefault(kind[0], []).append(chunk)
         found, used = {}, 0  # doubles after floats begin at a whole one too
         for kind, some in chunks.items():
-            shape, dtype = (len(some), group.num_rows), np.dtype(kind.to_pandas_dtype())
+            shape, dtype = (len(some), group.num_rows), np.dtype(_BITS[_NUMBERS[kind]])
             size = shape[0] * shape[1] * dtype.itemsize
             if lasting:  # from the library's pool: the heap's would lie scattered when let go
                 out = np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
@@ -95,8 +104,7 @@ class PageReader:
                 if values is None:
                     self._kinds[chunk.name] = None  # its other row groups are like it
                 else:
-                    buffers = [None, pa.py_buffer(values)]
-                    found[chunk.name] = pa.Array.from_buffers(kind, len(values), buffers)
+                    found[chunk.name] = _array(kind, values)
         return found
 
     def _chunk(self, group: Any, name: str, kind: Any, has_levels: bool) -> _Chunk | None:
@@ -140,7 +148,7 @@ class PageReader:
         out: np.ndarray,
         start: int,
     ) -> set[str]:
-        """Columns put through `convert` into ``out[wanted[name], start:]``; the names of these.
+        """Floats put through `convert` into ``out[wanted[name], start:]``; the names of these.
 
         Those of a dictionary alone, and that a short one: its values are mapped, not the rows.
         """
@@ -150,7 +158,9 @@ class PageReader:
         chunks = []
         for name in wanted:
             kind = self._kinds.get(name)
-            if name in self._unmapped or kind is None or kind[0].to_pandas_dtype() != dtype:
+            if name in self._unmapped or kind is None or kind[0] not in _FLOATS:
+                continue
+            if kind[0].to_pandas_dtype() != dtype:
                 continue
             chunk = self._chunk(group, name, *kind)
             if chunk is not None and chunk.has_dictionary:
@@ -166,7 +176,8 @@ class PageReader:
                 self._places[key] = np.zeros(shape, dtype if key == "values" else out.dtype)
         values, mapped = self._places["values"], self._places["mapped"]
         counts = np.zeros(len(chunks), np.int64)
-        read_dictionaries(raw, at, packed, page, values, counts)
+        bits = values.view(_BITS["FLOAT" if values.itemsize == 4 else "DOUBLE"])
+        read_dictionaries(raw, at, packed, page, bits, counts)
         which = np.array([wanted[chunk.name] for chunk in chunks])
         known = np.zeros(len(chunks), bool)
         some = np.flatnonzero(counts > 0)
@@ -209,13 +220,19 @@ def load_kernels() -> None:
     from ..numeric.page_kernels import decode_chunks, decode_mapped, read_dictionaries
 
     raw, none, at = np.empty(0, np.uint8), np.zeros(0, bool), np.zeros(1, np.int64)
-    for kind in _NUMBERS:
-        dtype = kind.to_pandas_dtype()
+    for dtype in (np.uint32, np.uint64):
         out = np.empty((0, 1), dtype)
         decode_chunks(raw, at, none, none, raw, np.zeros(1, dtype), out, none.copy())
         read_dictionaries(raw, at, none, raw, out, at[:0])
     out = np.empty((0, 1), np.float32)
     decode_mapped(raw, at, none, none, raw, out, at[:0], at[:0], 0, 0, out, none.copy())
+
+
+def _array(kind: pa.DataType, values: np.ndarray) -> pa.Array:
+    """Values of a type as they are stored."""
+    stored = pa.from_numpy_dtype(values.dtype) if kind.bit_width < 32 else kind
+    array = pa.Array.from_buffers(stored, len(values), [None, pa.py_buffer(values)])
+    return array if stored == kind else array.cast(kind, safe=False)
 
 
 def _runs(chunks: list[_Chunk]) -> list[range]:
