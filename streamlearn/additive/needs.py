@@ -180,6 +180,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         driver = sample + lessons + held + grown
         copied = 4 * size.n_columns if get_config().scratch and not size.in_memory else 0
         disk = copied + 16 if copied else 0
+        again = size.n_rows > rows and not (copied or size.in_memory or size.sparse)
         return [
             Needs(
                 solver,
@@ -189,6 +190,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
                 model,
                 scratch_bytes_per_row=disk,
                 passes=passes,
+                kept_bytes_per_row=size.row_nbytes + 24 if again else 0,
             )
         ]
     if solver == PEGASOS:

@@ -184,6 +184,8 @@ class StreamedObjective:
             mapped = source.dataset.through(Coordinates(problem.bases))
             self._source = replace(source, dataset=mapped)
             self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
+        if run.keeps_rows and sample.share < 1.0 and not spools:
+            self._source = run.kept(self._source)
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)

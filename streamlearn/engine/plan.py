@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil, log2
 from typing import Any, NamedTuple
 
@@ -44,6 +44,8 @@ class Needs:
     """Fewest and most reads."""
     step_bytes: int = 0
     """Temporaries of a step, whatever its rows."""
+    kept_bytes_per_row: float = 0
+    """Rows that stay in memory between its reads, if what else it takes leaves room for all."""
 
 
 class Term(NamedTuple):
@@ -84,6 +86,8 @@ class Plan:
     passes: tuple[int, int]
     slices_halved: int = 0
     """How often slices were halved to fit the budget."""
+    keeps_rows: bool = False
+    """Whether rows stay in memory between reads; it changes neither slices nor results."""
 
     def __str__(self) -> str:
         fewest, most = self.passes
@@ -149,7 +153,7 @@ def make_plan(
         for lanes_in_flight in range(most, 0, -1):
             plan = _plan(source, refs, needs, lanes_in_flight, budget, halved)
             if plan.peak_bytes <= budget:
-                return plan
+                return _keeping(plan, needs)
         finer = _finer(source)
         if finer is None:
             break
@@ -235,6 +239,19 @@ def _plan(
         passes=(sum(need.passes[0] for need in needs), sum(need.passes[1] for need in needs)),
         slices_halved=halved,
     )
+
+
+def _keeping(plan: Plan, needs: Sequence[Needs]) -> Plan:
+    """The plan with the rows that may be kept, if the budget has room for them too."""
+    kept = [int(plan.n_rows * need.kept_bytes_per_row) for need in needs]
+    terms = tuple(
+        (name, (*part, Term("rows kept", 1, nbytes)))
+        for (name, part), nbytes in zip(plan.terms, kept, strict=True)
+    )
+    peak = max((_total(part) for _, part in terms), default=0)
+    if not any(kept) or peak > plan.budget:
+        return plan
+    return replace(plan, terms=terms, peak_bytes=peak, keeps_rows=True)
 
 
 def _terms(

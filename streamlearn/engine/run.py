@@ -24,6 +24,7 @@ from .dask_engine import Engine, count_threads, open_engine
 from .driver import run_read
 from .groups import VisitOrder, cut_segments, fold_segment
 from .keeping import KeptLanes, KeptSegments
+from .kept_rows import KeptRows
 from .lanes import Job, RetryingReader, cut_lanes, fold_lane
 from .log import Log
 from .memory import MemorySampler
@@ -243,6 +244,15 @@ class Run:
             self._log_read(source, name, result)
         return scratch_source, result
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `kept` has room; workers of a cluster have no memory in common to do it in."""
+        return self.plan.keeps_rows and not self._engine.is_cluster
+
+    def kept(self, source: Source | None = None) -> KeptRows:
+        """The source, read once: its chunks stay in memory.  A checkpoint does not keep them."""
+        return KeptRows(self._reachable(source))
+
     def hold(
         self, source: Source | None, convert: Callable[[Chunk], Chunk], *, name: str
     ) -> list[Chunk]:
@@ -317,8 +327,10 @@ class Run:
 
     def _log_read(self, source: Source, name: str, result: Any) -> None:
         refs = Refs.of(source.refs())
-        stored = getattr(source, "stored_nbytes", None)
-        n_bytes = int(refs.nbytes.sum()) if stored is None else int(stored)
+        if isinstance(source, KeptRows):
+            n_bytes = source.drain_nbytes()
+        else:
+            n_bytes = int(getattr(source, "stored_nbytes", refs.nbytes.sum()))
         self._log.add_read(name, result, int(refs.sizes.sum()), n_bytes)
 
     def _planned(self, source: Source) -> Source:

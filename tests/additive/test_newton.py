@@ -120,6 +120,8 @@ def test_a_part_of_the_rows_estimates_the_objective_of_all():
 class OneChunk:
     """A run whose source is one chunk."""
 
+    keeps_rows = False
+
     def fold(self, fold, chunk, *, name):
         return fold.finish(fold.step(fold.start(), chunk))
 
