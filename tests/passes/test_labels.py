@@ -46,6 +46,30 @@ def test_classes_and_counts_by_ref(kind, cuts):
     assert labels.count == N
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8"])
+@pytest.mark.parametrize("width", [1, 2, 1000, 1001])
+def test_whole_numbers_that_lie_close_together(dtype, width):
+    """Counted by their places; weights of one take the general way."""
+    rng, info = np.random.default_rng(0), np.iinfo(dtype)
+    width = min(width, int(info.max) - int(info.min) + 1)
+    for low in {0, int(info.min), max(int(info.min), -5), int(info.max) - width + 1}:
+        if max(-low, low + width) > 1 << 53 or low + width - 1 > info.max:
+            continue
+        y = (low + rng.integers(0, width, N)).astype(dtype)
+        y[:2] = low, low + width - 1
+        found, known = (labels_of(y, w, cuts=(130, 600)) for w in (None, np.ones(N)))
+        for name in ("classes", "by_ref", "refs"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(known, name))
+        assert (found.mean, found.min, found.max) == (known.mean, known.min, known.max)
+        assert found.variance == pytest.approx(known.variance, rel=1e-12, abs=0)
+        assert (found.count, found.dtype, found.missing) == (N, known.dtype, 0)
+
+
+def test_labels_beyond_the_exact_ones_are_refused_however_close():
+    with pytest.raises(sl.SourceError, match=r"2\*\*53"):
+        labels_of(np.array([2**53 + 1, 2**53 + 2]))
+
+
 @pytest.mark.parametrize("kind", ["ints", "strings"])
 def test_weights_are_copies(kind):
     rng = np.random.default_rng(1)
