@@ -20,6 +20,8 @@ from .fold import Fold, both
 _PURPOSE = 0x73616D706C65
 """Keeps the sample apart from splits and folds by the same seed: they hash the same row numbers."""
 
+_PIECE = 1 << 20
+"""Bytes up to which pieces are joined: a small slice gives a row or two, a long table many."""
 State = dict[str, list[np.ndarray]]
 
 
@@ -113,22 +115,36 @@ def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
     X = part.X
     # the chunk's arrays are the reader's: whatever keep_rows passed through is copied
     if isinstance(X, Csr):
-        state["X"].append(X.data.copy())
-        state["indices"].append(X.indices.copy())
-        state["lengths"].append(np.diff(X.indptr))
+        _add(state["X"], X.data.copy())
+        _add(state["indices"], X.indices.copy())
+        _add(state["lengths"], np.diff(X.indptr))
     else:
-        state["X"].append(np.array(X, order="C"))
-    state["rows"].append(np.array(part.rows, np.int64))
+        _add(state["X"], np.array(X, order="C"))
+    _add(state["rows"], np.array(part.rows, np.int64))
     if part.y is not None:
         # strings as numpy's own: an array of objects is no plain tree
-        state["y"].append(part.y.astype(str) if part.y.dtype == object else np.array(part.y))
+        _add(state["y"], part.y.astype(str) if part.y.dtype == object else np.array(part.y))
     if part.weight is not None:
-        state["weight"].append(part.weight.copy())
+        _add(state["weight"], part.weight.copy())
     return state
 
 
 def _merge(a: State, b: State) -> State:
-    return {name: [*a[name], *b[name]] for name in a}
+    merged = {name: list(pieces) for name, pieces in a.items()}
+    for name, pieces in b.items():
+        for piece in pieces:
+            _add(merged[name], piece)
+    return merged
+
+
+def _add(pieces: list[np.ndarray], piece: np.ndarray) -> None:
+    """One more piece, joined with the last ones of its size: few stay, and none is copied often."""
+    pieces.append(piece)
+    while len(pieces) > 1:
+        last, before = pieces[-1], pieces[-2]
+        if before.nbytes > 2 * last.nbytes or before.nbytes + last.nbytes > _PIECE:
+            return
+        pieces[-2:] = [np.concatenate([before, last])]
 
 
 def _finish(width: int, kept: str, labelled: bool, weighted: bool, state: State) -> Sample:

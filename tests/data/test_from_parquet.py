@@ -591,8 +591,8 @@ def test_peak_stays_below_what_is_promised(tmp_path, group_rows):
     names = {f"x{j}": random.standard_normal(500_000).astype(np.float32) for j in range(50)}
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table(names), file, row_group_size=group_rows, use_dictionary=False)
-    small = tmp_path / "small.parquet"  # with whole numbers, so that Arrow decodes too
-    pq.write_table(pa.table(names | {"k": np.arange(500_000)}).slice(0, 10), small)
+    small = tmp_path / "small.parquet"  # with booleans, so that Arrow decodes too
+    pq.write_table(pa.table(names | {"k": np.arange(500_000) % 2 == 0}).slice(0, 10), small)
     code = f"""
     import numpy as np, pyarrow.parquet as pq
     from streamlearn.data.open import open_dataset

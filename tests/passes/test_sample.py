@@ -64,3 +64,24 @@ def test_the_sample_outlives_the_reader_s_buffers():
         state = fold.step(state, chunk)
         chunk.X[:] = -1
     np.testing.assert_array_equal(fold.finish(state).X, X)
+
+
+@pytest.mark.parametrize("layout", ["C", "csr"])
+def test_pieces_do_not_grow_with_the_chunks(layout):
+    """Small slices of a long table give a row or two each."""
+    rows = sparse.csr_array(X) if layout == "csr" else X
+    data = sl.open_dataset(rows, target="x3" if layout == "C" else None, chunk_rows=4)
+    fold = sample_fold(data, N // 4, 0)
+    states = []
+    for half in np.array_split(np.arange(0, N, 4), 2):
+        state = fold.start()
+        with data.reader() as reader:
+            for ref in data.refs()[half[0] // 4 : half[-1] // 4 + 1]:
+                state = fold.step(state, reader.read(ref))
+        states.append(state)
+    merged = fold.merge(*states)
+    for state in [*states, merged]:
+        assert max(map(len, state.values())) <= 16
+    found, expected = fold.finish(merged), draw(data, N // 4)
+    np.testing.assert_array_equal(found.rows, expected.rows)
+    assert len(found.rows) > N // 5
