@@ -53,10 +53,10 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         frequent ones.  All others, those not seen in training, and missing ones share a level.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
-        and holds no matrix.  Both keep the rows in memory, 4 bytes a value, and take no more than
-        two reads from the store, where the budget has room for that.  "dual-cd" holds 8 dim bytes
-        and 4 to 8 a row on disk.  "pegasos" (hinge and log_loss) is averaged mini-batch descent:
-        near the optimum after a pass or two if C is small, far from a small `tol` after many.
+        and holds no matrix.  Both keep the rows in memory, as large as they are read, and take no
+        more than two reads from the store, where the budget has room for that.  "dual-cd" holds
+        8 dim bytes and 4 to 8 a row on disk.  "pegasos" (hinge and log_loss) is averaged mini-batch
+        descent: near the optimum in a pass or two if C is small, far from a small `tol` in many.
         "auto" takes Newton where it fits, else "dual-cd".
     multi_class : {"ovr", "multinomial"}, default="ovr"
         Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of

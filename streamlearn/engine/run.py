@@ -249,7 +249,7 @@ class Run:
         """Whether `kept` has room; workers of a cluster have no memory in common to do it in."""
         return self.plan.keeps_rows and not self._engine.is_cluster
 
-    def kept(self, source: Source | None = None) -> KeptRows:
+    def kept(self, source: Source) -> KeptRows:
         """The source, read once: its chunks stay in memory.  A checkpoint does not keep them."""
         return KeptRows(self._reachable(source))
 

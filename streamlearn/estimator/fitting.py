@@ -118,7 +118,10 @@ def replan(run: Any, needs: Any) -> None:
     """Hold the run to its budget now that the number of classes and coefficients is known."""
     now = run.plan
     plan = make_plan(run.source, needs, budget=now.budget, threads=now.lanes_in_flight)
-    if (plan.lanes_in_flight, plan.slice_rows) != (now.lanes_in_flight, now.slice_rows):
+    if any(
+        getattr(plan, name) != getattr(now, name)
+        for name in ("lanes_in_flight", "slice_rows", "keeps_rows")
+    ):
         run.replan(plan)
 
 

@@ -9,6 +9,8 @@ import zarr
 import streamlearn as sl
 from streamlearn.additive import needs
 from streamlearn.engine import plan as planning
+from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.estimator.fitting import replan
 
 N = 12_000
 
@@ -85,3 +87,23 @@ def test_only_where_the_budget_has_room(tmp_path):
         assert getattr(not_kept, name) == getattr(kept, name)
     table = sl.open_dataset(pq.read_table(path), target="y")
     assert not sl.plan(model, table, memory_budget="1GiB").keeps_rows  # they lie in memory
+
+
+def test_given_up_where_what_the_summary_tells_leaves_no_room(tmp_path):
+    """The number of classes, for one, is not known before."""
+
+    class Planned:
+        source = sl.open_dataset(write(tmp_path, "parquet"), target="y")
+        plan = make_plan(source, [Needs("reads", 0, kept_bytes_per_row=100)], budget=20 << 20)
+
+        def replan(self, plan):
+            self.plan = plan
+
+    run = Planned()
+    assert run.plan.keeps_rows
+    room = run.plan.budget - run.plan.peak_bytes
+    replan(run, [Needs("reads", 0, kept_bytes_per_row=100, driver_bytes=room + 1)])
+    assert not run.plan.keeps_rows
+    assert run.plan.peak_bytes <= run.plan.budget
+    replan(run, [Needs("reads", 0, kept_bytes_per_row=100, driver_bytes=room)])
+    assert run.plan.keeps_rows
