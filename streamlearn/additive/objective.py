@@ -220,6 +220,9 @@ def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evalua
     g += problem.C * (sums.gradient - sums.slope[:, None] * problem.reference.c)
     g_b = b / problem.intercept_scaling**2 + problem.C * sums.slope
     value = problem.in_all(problem.penalty(outputs) + problem.C * sums.value)
+    # The dual value at alpha = -C l'(z).  The point linearised along the last step, u - l''(z) dz,
+    # would prove no more: what it lacks is (H - H_sample) step, to leading order what this one
+    # lacks; only with H of all rows it vanishes, and then a fit in memory leaves one read to do.
     bound = value - problem.in_all(problem.half_norm(g, g_b))
     return Evaluation(theta, value, problem.by_problem(np.column_stack([g, g_b])), bound)
 
