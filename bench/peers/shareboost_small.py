@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.shareboost_choice import choose_look
+from bench.shareboost_choice import choose_copies, choose_look
 from bench.shareboost_fits import Task, boost, error_path, least_n
 from bench.shareboost_pieces import choose_pieces, pieces
 from bench.shareboost_uci import products, stumps
@@ -95,5 +95,6 @@ PARTS = {
     "stumps": stumps,
     "pieces": pieces,
     "choose_look": choose_look,
+    "choose_copies": choose_copies,
     "choose_pieces": choose_pieces,
 }
