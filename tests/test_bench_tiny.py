@@ -78,6 +78,16 @@ def test_the_expanded_digits_are_tested_as_they_are_trained_on(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_copies_of_the_expanded_digits_can_be_chosen(tmp_path):
+    record, _ = bench(tmp_path, "shareboost-tables", "--only", "choice copies")
+    assert not record["failed"]
+    assert {row["copies"] for row in record["rows"]} == {"none", "weak", "in use"}
+    last = [row["held-out error, %"] for row in record["rows"] if row["columns"] == 10]
+    assert len(last) == 6
+    assert max(last) < 30
+
+
+@pytest.mark.slow
 def test_mixture_tables(tmp_path):
     record, _ = bench(tmp_path, "mixture-tables")
     toys = [row for row in record["rows"] if row["data"] in ("circle", "spirals")]
