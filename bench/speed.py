@@ -154,9 +154,7 @@ def start(session):
         "first small fit, cold kernels": ("fit_s", "fit", "cold", 30.0),
     }
     for label, (key, what, cache, limit) in runs.items():
-        best = session.measure if cache == "cold" else session.best
-        extra = {} if cache == "cold" else {"key": key}
-        report = best("startup", label=label, what=what, cache=cache, **extra)
+        report = session.best("startup", label=label, what=what, cache=cache, key=key)
         session.add(
             {
                 "what": label,

@@ -23,7 +23,7 @@ from ..numeric.roughness import Reference, Roughness
 from ..numeric.rows import flat_rows
 from . import explicit, kernels_csr, kernels_dense, kernels_dual_step, kernels_gram, kernels_loss
 from .kernels_dual_step import dual_rule
-from .kernels_loss import loss_code
+from .kernels_loss import loss_code, targets_by_class
 
 Matrix = np.ndarray | Csr
 NONE = np.empty(0)
@@ -130,7 +130,7 @@ def gradient_rows(
     X: Matrix, bases: Bases, loss: Any, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
 ) -> None:
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
-    X = present(X, bases)
+    X, y = present(X, bases), targets_by_class(y)
     if bases.dense:
         explicit.gradient(X, bases, loss, point, y, weight, sums)
     elif isinstance(X, Csr):
@@ -170,7 +170,7 @@ def loss_sum_rows(
     loss: Any, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
 ) -> None:
     """Add the rows' weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
-    kernels_loss.loss_sum(loss_code(loss), F, y, weight, out)
+    kernels_loss.loss_sum(loss_code(loss), F, targets_by_class(y), weight, out)
 
 
 def dual_sum_rows(

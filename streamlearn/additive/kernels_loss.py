@@ -25,35 +25,38 @@ from ..numeric.tiles import fill, sum_plain
 
 
 class LossBuffers(NamedTuple):
-    """(n,) float64 each: the tile's targets and weights, and two to be summed."""
+    """(n,) float64 each: a tile's targets, weights, decisions, weighted losses and slopes."""
 
     y: np.ndarray
     s: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
+    f: np.ndarray
+    value: np.ndarray
+    slope: np.ndarray
 
 
 @kernel
 def make_loss_buffers(n):
     """Return buffers for tiles of n rows."""
-    return LossBuffers(np.empty(n), np.empty(n), np.empty(n), np.empty(n))
+    return LossBuffers(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n))
+
+
+def targets_by_class(y):
+    """Targets (m,) or codes (m,) as a column, targets (m, K) as they are: passes compile once."""
+    return y if y.ndim == 2 else y[:, None]
 
 
 @kernel
 def load_targets(y, weight, start, n, k, n_classes, buffers):
     """Write class k's targets and the weights of rows start.. into `buffers` in place.
 
-    y (m,) holds targets, or codes of K > 1 classes; y (m, K) each class's own targets.
+    y (m, K) holds each class's own targets; (m, 1) the codes of K > 1 classes.
     """
-    if y.ndim == 2:
+    if y.shape[1] == n_classes:
         for i in range(n):
             buffers.y[i] = y[start + i, k]
     else:
         for i in range(n):
-            buffers.y[i] = y[start + i]
-        if n_classes > 1:
-            for i in range(n):
-                buffers.y[i] = 1.0 if buffers.y[i] == k else -1.0
+            buffers.y[i] = 1.0 if y[start + i, 0] == k else -1.0
     if len(weight) > 0:
         for i in range(n):
             buffers.s[i] = weight[start + i]
@@ -92,38 +95,41 @@ def loss_code(loss):
 @kernel
 def tile_losses(code, n, f, r, buffers):
     """Write weighted slopes into `r` in place; return the sums of value and slope."""
+    for i in range(n):
+        buffers.f[i] = f[i]
     number, parameter = code.number, code.parameter
     if number == 0:
-        return losses_of(LogLoss(), n, f, r, buffers)
-    if number == 1:
-        return losses_of(SquaredHinge(), n, f, r, buffers)
-    if number == 2:
-        return losses_of(Hinge(), n, f, r, buffers)
-    if number == 3:
-        return losses_of(SquaredError(), n, f, r, buffers)
-    if number == 4:
-        return losses_of(EpsilonInsensitive(parameter), n, f, r, buffers)
-    if number == 5:
-        return losses_of(SquaredEpsilonInsensitive(parameter), n, f, r, buffers)
-    if number == 6:
-        return losses_of(Huber(parameter), n, f, r, buffers)
-    if number == 7:
-        return losses_of(Poisson(), n, f, r, buffers)
-    if number == 8:
-        return losses_of(Gamma(), n, f, r, buffers)
-    return losses_of(Force(), n, f, r, buffers)
+        fill_losses(LogLoss(), n, buffers)
+    elif number == 1:
+        fill_losses(SquaredHinge(), n, buffers)
+    elif number == 2:
+        fill_losses(Hinge(), n, buffers)
+    elif number == 3:
+        fill_losses(SquaredError(), n, buffers)
+    elif number == 4:
+        fill_losses(EpsilonInsensitive(parameter), n, buffers)
+    elif number == 5:
+        fill_losses(SquaredEpsilonInsensitive(parameter), n, buffers)
+    elif number == 6:
+        fill_losses(Huber(parameter), n, buffers)
+    elif number == 7:
+        fill_losses(Poisson(), n, buffers)
+    elif number == 8:
+        fill_losses(Gamma(), n, buffers)
+    else:
+        fill_losses(Force(), n, buffers)
+    for i in range(n):
+        r[i] = buffers.slope[i]
+    return sum_plain(buffers.value, n), sum_plain(buffers.slope, n)
 
 
 @kernel
-def losses_of(loss, n, f, r, buffers):
-    """`tile_losses` of one loss."""
-    y, s, a, b = buffers
+def fill_losses(loss, n, buffers):
+    """Write the tile's weighted losses and slopes into `buffers`: compiled into each pass."""
+    y, s, f = buffers.y, buffers.s, buffers.f
     for i in range(n):
-        z = np.float64(f[i])
-        a[i] = s[i] * value(loss, y[i], z)
-        b[i] = s[i] * slope(loss, y[i], z)
-        r[i] = b[i]
-    return sum_plain(a, n), sum_plain(b, n)
+        buffers.value[i] = s[i] * value(loss, y[i], f[i])
+        buffers.slope[i] = s[i] * slope(loss, y[i], f[i])
 
 
 @kernel

@@ -456,7 +456,7 @@ class TestPythonIsCompiled:
         for function in (kernels_dense.gradient, kernels_dense.gradient.py_func):
             sums = ker.empty_sums(2, bases.dim)
             room = kernels_dense.tile_coordinates(X, columns)
-            function(rows, columns, room, code, point, y, weight, sums)
+            function(rows, columns, room, code, point, y[:, None], weight, sums)
             results.append(sums)
         assert_sums(*results, 1e-14 if dtype == np.float64 else 1e-7)
 
@@ -464,10 +464,10 @@ class TestPythonIsCompiled:
         rows, _, bases = sparse_data()
         point, y, weight = make_case(bases, 2)
         u0 = kernels_csr.coordinates_of_zero(bases, np.float64)
-        columns, results = as_columns(bases, np.float64), []
+        columns, code, results = as_columns(bases, np.float64), loss_code(LogLoss()), []
         for function in (kernels_csr.gradient, kernels_csr.gradient.py_func):
             sums = ker.empty_sums(2, bases.dim)
-            function(*rows[:3], columns, u0, loss_code(LogLoss()), point, y, weight, sums)
+            function(*rows[:3], columns, u0, code, point, y[:, None], weight, sums)
             results.append(sums)
         assert_sums(*results, 1e-14)
 
