@@ -17,9 +17,8 @@ def warm(*families: str) -> None:
     """Load the libraries, and compile or load every kernel by fitting it to a few made-up rows.
 
     After it a fit adds only its own data to memory, and spends no time on compiling.  (Dask arrays
-    and clusters bring their libraries with them.)  The additive
-    family takes three seconds with kernels in numba's cache, and a minute without, as every solver,
-    dtype and layout is compiled.
+    and clusters bring their libraries with them.)  All families take three seconds with kernels in
+    numba's cache, and two minutes without, as every solver, dtype and layout is compiled.
 
     Parameters
     ----------
