@@ -28,7 +28,8 @@ from .columns import (
 )
 from .fold import Fold, read_all, run_fold
 from .kernels_table import MANY, sort_tables
-from .labels import Labels, OrderBias, add_labels, empty_labels, finish_labels, merge_labels
+from .label_sums import add_labels, empty_labels, merge_labels
+from .labels import Labels, OrderBias, finish_labels
 from .quantiles import Cdf, cdf_of_bins, cdf_of_values, occupied, quantiles
 from .summary_text import format_summary
 

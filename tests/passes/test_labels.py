@@ -3,7 +3,8 @@ import pytest
 
 import streamlearn as sl
 from streamlearn.data.source import Chunk
-from streamlearn.passes.labels import add_labels, empty_labels, finish_labels, merge_labels
+from streamlearn.passes.label_sums import add_labels, empty_labels, merge_labels
+from streamlearn.passes.labels import finish_labels
 
 STARTS = np.array([0, 100, 250, 400, 700])
 N = 1000
