@@ -21,7 +21,9 @@ def kernels():
         for args in d.signatures
     }
 
+thresholds = gc.get_threshold()
 sl.warm()
+assert gc.get_threshold() == thresholds
 before = kernels()
 data = sl.open_dataset(sys.argv[1], target="y", chunk_rows=8192)
 for parameters in ({}, {"solver": "dual-cd", "max_passes": 4}, {"tol": 1e-9}):
