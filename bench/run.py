@@ -94,7 +94,7 @@ class Session:
         return report
 
     def best(self, peer, *, key="fit_s", cache="shared", **options):
-        """The quickest of ``--repeat`` measurements; each has a "cold" cache of its own."""
+        """The quickest of ``--repeat`` measurements; "cold" gives each a fresh kernel cache."""
         reports = [
             self.measure(peer, cache=f"cold-{i}" if cache == "cold" else cache, **options)
             for i in range(self.options.repeat)
