@@ -11,6 +11,7 @@ from types import ModuleType
 
 N_ROWS = 400
 """More than the 256 values that a column is counted in a table of."""
+FEW = 64
 ALLOCATIONS = 50_000
 """Between two searches for cycles; with Python 3.11's own 700 they are a tenth of `warm`."""
 
@@ -72,9 +73,11 @@ def _warm_additive() -> None:
     from .additive.classifier import AdditiveClassifier
     from .additive.kernels import (
         NONE,
+        GramSums,
         coordinates_rows,
         empty_sums,
         gradient_rows,
+        gram_rows,
         make_point,
         margins_rows,
     )
@@ -86,39 +89,43 @@ def _warm_additive() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((N_ROWS, 3))
     X[:, 2] = rng.integers(0, 3, N_ROWS)  # a column of few values has kernels of its own
-    y = (X[:, 0] + X[:, 2] > 1.5).astype(np.int64)
-    single, double = X.astype(np.float32), np.asfortranarray(X)
-    tables = [single, double, scipy.sparse.csr_array(single), scipy.sparse.csr_array(double)]
-    for table in [np.asfortranarray(single), *tables]:
-        model = AdditiveClassifier(n_bases=4, max_passes=3).fit(table, y)
-        model.predict(table)
-        # What only a table of many rows comes to: passes in float32, and lanes that merge.
-        dataset = open_dataset(table)
-        fold = summary_fold(dataset)
-        with dataset.reader() as reader:
-            (ref,) = dataset.refs()
-            chunk = reader.read(ref)
-            fold.merge(fold.step(fold.start(), chunk), fold.step(fold.start(), chunk))
-            point = make_point(model.coef_.astype(np.float32), model.intercept_)
-            sums = empty_sums(*point.W.shape)
-            gradient_rows(chunk.X, model.bases_, LogLoss(), point, 2.0 * y - 1.0, NONE, sums)
-            point = make_point(model.coef_.astype(np.float32), model.intercept_)
-            margins_rows(chunk.X, model.bases_, point.W, np.empty((N_ROWS, 1)))
-            coordinates_rows(chunk.X, model.bases_)
+    y, three = (X[:, 0] + X[:, 2] > 1.5).astype(np.int64), X[:, 2].astype(np.int64)
+    single, double, csr = X.astype(np.float32), np.asfortranarray(X), scipy.sparse.csr_array
+    for kind in (np.asarray, csr):
+        model = AdditiveClassifier(n_bases=4, max_passes=2)
+        model.fit(kind(single), y, None if kind is csr else np.ones(N_ROWS)).predict(kind(single))
+        W, M = model.coef_, model.coef_.shape[1]
+        for table in (kind(single), kind(double)):
+            # In float64, too, and what only a table of many rows comes to: passes in float32, and
+            # lanes that merge.
+            dataset = open_dataset(table)
+            fold = summary_fold(dataset)
+            with dataset.reader() as reader:
+                (ref,) = dataset.refs()
+                rows = reader.read(ref)
+                fold.merge(fold.step(fold.start(), rows), fold.step(fold.start(), rows))
+                for dtype in (np.float32, np.float64):
+                    at = make_point(W.astype(dtype), model.intercept_)
+                    sums = empty_sums(*W.shape)
+                    gradient_rows(rows.X, model.bases_, LogLoss(), at, 2.0 * y - 1.0, NONE, sums)
+                    margins_rows(rows.X, model.bases_, at.W, np.empty((N_ROWS, 1)))
+                gram = GramSums(np.zeros((M, M)), np.zeros(M), np.zeros(M))
+                gram_rows(rows.X, model.bases_, np.ones(N_ROWS), NONE, gram)
+                for order in "FC":
+                    coordinates_rows(rows.X, model.bases_, order)
     for table in (single, double):  # what a reader of columns does while it decodes them
         columns = [np.ascontiguousarray(column) for column in table.T]
         for column in columns:
             column.flags.writeable = False
         Coordinates(model.bases_)(columns, range(3), np.empty((3, N_ROWS), np.float32), 0)
     # epochs take coordinates of one dtype, whatever the loss; codes' coefficients may be float32
-    three = X[:, 2].astype(np.int64)
     for table, target, order, tol in (
         (single, y, 0, 1e-4),
-        (tables[2], y, 2, 1e-4),
-        (tables[2], y, 1, 1e-4),
-        (tables[3], y, 1, 1e-2),
-        (tables[2], three, 1, 1e-4),
-        (tables[2], three, 1, 1e-2),
+        (csr(single), y, 2, 1e-4),
+        (csr(single), y, 1, 1e-4),
+        (csr(double), y, 1, 1e-2),
+        (csr(single), three, 1, 1e-4),
+        (csr(single), three, 1, 1e-2),
     ):
         model = AdditiveClassifier("hinge", solver="dual-cd", n_bases=4, penalty_order=order)
         model.set_params(max_passes=3, tol=tol).fit(table, target)
@@ -132,13 +139,13 @@ def _warm_pursuit() -> None:
     from .pursuit.regressor import ProjectionPursuitRegressor
 
     rng = np.random.default_rng(0)
-    X = rng.random((N_ROWS, 2))
+    X = rng.random((FEW, 2))
     product = X[:, 0] * X[:, 1]
     for n_terms, table in ((1, X), (2, X.astype(np.float32))):
         JensenShannonBoostClassifier(n_learners=1).fit(table, X[:, 0] > 0.5)
-        model = ProjectionPursuitRegressor(n_terms=n_terms, n_bases=8, stop=None, tol=0.1)
+        model = ProjectionPursuitRegressor(n_terms, n_bases=8, backfit=0, stop=None, tol=0.1)
         model.fit(table, product)
-    model.set_params(n_terms=1, smoother="supsmu").fit(X, product)
+    model.set_params(smoother="supsmu").fit(X, product)
 
 
 def _warm_shareboost() -> None:
@@ -147,15 +154,14 @@ def _warm_shareboost() -> None:
 
     from .shareboost.estimator import ShareBoostClassifier
 
-    rng = np.random.default_rng(0)
-    X = rng.random((N_ROWS, 2))
+    X = np.random.default_rng(0).random((N_ROWS, 2))
     y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
+    options = {"n_anchors": 2, "n_radii": 2, "ridge": 1e-2, "tol": 1e-3}
     for table in (X.astype(np.float32), X):
-        for candidates in ("stumps", "pieces", "soft-pieces"):  # columns alone have no kernel
-            model = ShareBoostClassifier(
-                1, candidates=candidates, n_anchors=2, n_radii=2, ridge=1e-3
-            )
-            model.fit(table, y).predict(table)
+        # Columns alone have no kernel; only stumps need more values than are counted in a table.
+        for candidates, m in (("stumps", N_ROWS), ("pieces", FEW), ("soft-pieces", FEW)):
+            model = ShareBoostClassifier(1, candidates=candidates, **options)
+            model.fit(table[:m], y[:m]).predict(table[:m])
 
 
 def _warm_mixture() -> None:
@@ -164,19 +170,14 @@ def _warm_mixture() -> None:
 
     from .mixture.estimator import SVMMixtureClassifier
 
-    X = np.random.default_rng(0).random((N_ROWS, 3), dtype=np.float32)
+    X = np.random.default_rng(0).random((FEW, 3), dtype=np.float32)
     y = X[:, 0] > 0.5
-    SVMMixtureClassifier(2, expert_loss="hinge", max_passes=3, tol=1e-2).fit(X, y).predict(X)
+    SVMMixtureClassifier(2, expert_loss="hinge", max_passes=2, tol=1e-2).fit(X, y).predict(X)
 
 
 def _warm_supersparse() -> None:
-    """Fit once: no kernels, but libraries that load when they are used."""
-    import numpy as np
-
-    from .supersparse.estimators import SuperSparseClassifier
-
-    X = np.random.default_rng(0).random((N_ROWS, 2))
-    SuperSparseClassifier(3).fit(X, X[:, 0] > X[:, 1])
+    """No kernels: its modules, and the libraries that come with them."""
+    from .supersparse import estimators  # noqa: F401
 
 
 FAMILIES = {
