@@ -7,7 +7,7 @@ import sys
 import pytest
 from promises.jobs import write_rows
 
-PROGRAM = """
+WARM = """
 import gc, json, sys, warnings
 warnings.simplefilter("ignore")
 from numba.core.dispatcher import Dispatcher
@@ -25,6 +25,8 @@ thresholds = gc.get_threshold()
 sl.warm()
 assert gc.get_threshold() == thresholds
 before = kernels()
+"""
+PARQUET = """
 data = sl.open_dataset(sys.argv[1], target="y", chunk_rows=8192)
 for parameters in ({}, {"solver": "dual-cd", "max_passes": 4}, {"tol": 1e-9}):
     model = sl.AdditiveClassifier(**parameters).fit(data)
@@ -33,15 +35,66 @@ model.explain(data)
 options = {"Cs": 2, "n_bases": [4, 6], "cv": 2}
 sl.AdditiveClassifierCV(**options, calibration="sigmoid").fit(data)
 sl.AdditiveRegressorCV(**options).fit(data)
-print(json.dumps(sorted(kernels() - before)))
 """
+ARRAYS = """
+import numpy as np
+import scipy.sparse
+
+rng = np.random.default_rng(1)
+n = 1200
+X = rng.random((n, 5))
+X[:, 3] = rng.integers(0, 4, n)
+X[:, 4] *= rng.random(n) < 0.3
+two, three = (X[:, 0] + X[:, 1] * X[:, 2] > 0.8).astype(int), rng.integers(0, 3, n)
+number, weight = X[:, 0] * X[:, 1], rng.random(n)
+for dtype in ("float32", "float64"):
+    dense = X.astype(dtype)
+    tables = [dense, np.asfortranarray(dense), scipy.sparse.csr_array(dense)]
+    for table in tables:
+        for y in (two, three):
+            for s in (None, weight):
+                sl.AdditiveClassifier(n_bases=6, max_passes=4).fit(table, y, s).predict(table)
+            for order in (0, 1, 2):
+                for tol in (1e-2, 1e-4):
+                    model = sl.AdditiveClassifier("hinge", solver="dual-cd", penalty_order=order)
+                    model.set_params(n_bases=6, max_passes=4, tol=tol).fit(table, y).predict(table)
+        for degree in (1, 2, 3):
+            sl.AdditiveRegressor(n_bases=6, degree=degree).fit(table, number).predict(table)
+        for smoother in ("pspline", "supsmu"):
+            model = sl.ProjectionPursuitRegressor(3, smoother=smoother).fit(table, number)
+            model.predict(table)
+        for loss in ("hinge", "squared_hinge", "log_loss"):
+            model = sl.SVMMixtureClassifier(2, expert_loss=loss, max_passes=3).fit(table, two)
+            model.predict(table)
+    for y in (two, three):
+        sl.JensenShannonBoostClassifier(4).fit(dense, y).predict(dense)
+        for candidates in ("columns", "products", "stumps", "pieces", "soft-pieces"):
+            model = sl.ShareBoostClassifier(3, candidates=candidates, ridge=1e-3, n_anchors=5)
+            model.fit(dense, y).predict(dense)
+    sl.SuperSparseClassifier(3).fit(dense, two).predict(dense)
+    sl.SuperSparseRegressor(3).fit(dense, number).predict(dense)
+"""
+REPORT = "print(json.dumps(sorted(kernels() - before)))"
+
+
+def new_kernels(fits, *arguments):
+    """What is loaded or compiled by `fits` after `warm()`, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", WARM + fits + REPORT, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
 def test_a_fit_after_warm_brings_no_new_kernel(tmp_path):
     path = write_rows(tmp_path / "rows.parquet", 120_000, 5, row_group=8_192)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, path], capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == []
+    assert new_kernels(PARQUET, path) == []
+
+
+@pytest.mark.slow
+def test_no_family_dtype_or_layout_brings_a_new_kernel():
+    assert new_kernels(ARRAYS) == []
