@@ -12,6 +12,7 @@ from types import ModuleType
 N_ROWS = 400
 """More than the 256 values that a column is counted in a table of."""
 FEW = 64
+"""Enough for all else."""
 ALLOCATIONS = 50_000
 """Between two searches for cycles; with Python 3.11's own 700 they are a tenth of `warm`."""
 
