@@ -228,7 +228,7 @@ def fit(
 @JSON
 def status(run, json_output) -> None:
     """Say how far the fit with checkpoint RUN (a folder or URL) is, from any shell."""
-    from .engine.status import read_status
+    from .engine.watch.status import read_status
 
     result = read_status(run)
     report(result, str(result), json_output=json_output)

@@ -118,7 +118,7 @@ def write_data(path: str, n_rows: int) -> float:
     """
     import numpy as np
 
-    from .data.sink import open_sink
+    from .data.write.sink import open_sink
 
     names = [chr(ord("a") + j) for j in range(N_COLUMNS)]
     columns = [(name, "float32") for name in names] + [("y", "int8")]

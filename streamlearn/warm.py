@@ -54,7 +54,7 @@ def _load(families: tuple[str, ...]) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     from .config import config_context
-    from .data.parquet_pages import load_kernels
+    from .data.parquet.pages.reader import load_kernels
     from .engine.blas import one_blas_thread
 
     load_kernels()
@@ -71,8 +71,7 @@ def _warm_additive() -> None:
     import numpy as np
     import scipy.sparse
 
-    from .additive.classifier import AdditiveClassifier
-    from .additive.kernels import (
+    from .additive.basis.kernels import (
         NONE,
         GramSums,
         coordinates_rows,
@@ -82,10 +81,11 @@ def _warm_additive() -> None:
         make_point,
         margins_rows,
     )
+    from .additive.classifier import AdditiveClassifier
     from .data.open import open_dataset
-    from .numeric.bsplines import Coordinates
+    from .numeric.bases.bsplines import Coordinates
     from .numeric.losses import LogLoss
-    from .passes.summary import summary_fold
+    from .passes.summary.summary import summary_fold
 
     rng = np.random.default_rng(0)
     X = rng.random((N_ROWS, 3))
@@ -136,8 +136,8 @@ def _warm_pursuit() -> None:
     """Fit both estimators of projection pursuit to columns of both dtypes, and both smoothers."""
     import numpy as np
 
-    from .pursuit.classifier import JensenShannonBoostClassifier
-    from .pursuit.regressor import ProjectionPursuitRegressor
+    from .pursuit.boosting.classifier import JensenShannonBoostClassifier
+    from .pursuit.regression.regressor import ProjectionPursuitRegressor
 
     rng = np.random.default_rng(0)
     X = rng.random((FEW, 2))

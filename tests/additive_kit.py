@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from streamlearn.additive.basis.column_bases import Shape, fit_bases, reference_vector
 from streamlearn.additive.objective import LOSSES, Problem
-from streamlearn.additive.shape import Shape, fit_bases, reference_vector
 from streamlearn.estimator.inputs import open_pair
-from streamlearn.numeric.roughness import make_reference, make_roughness
+from streamlearn.numeric.bases.roughness import make_reference, make_roughness
 
 
 def table(n=400, seed=0, n_classes=2):

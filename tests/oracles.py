@@ -132,7 +132,7 @@ def gradient_by_differences(f, x, h=1e-4):
 
 def dense_splines(bases, X):
     """Phi of every row, by the reference evaluation, column by column."""
-    from streamlearn.numeric.bsplines import evaluate
+    from streamlearn.numeric.bases.bsplines import evaluate
 
     return np.hstack([evaluate(bases, d, X[:, d]) for d in range(X.shape[1])])
 

@@ -13,12 +13,12 @@ def run(report, *, rows, columns, penalty_order=0, n_bases=10, C=0.01, seed=0, *
     import numpy as np
 
     from bench.pixels import dense_pixels
-    from streamlearn.additive.dual_cd import shuffled
-    from streamlearn.additive.dual_epochs import DualEpochs, DualState
-    from streamlearn.additive.kernels import NONE, DualProblem, coordinates_rows
-    from streamlearn.numeric.bsplines import make_bases
+    from streamlearn.additive.basis.kernels import NONE, DualProblem, coordinates_rows
+    from streamlearn.additive.dual.descent import shuffled
+    from streamlearn.additive.dual.epochs import DualEpochs, DualState
+    from streamlearn.numeric.bases.bsplines import make_bases
+    from streamlearn.numeric.bases.roughness import make_reference, make_roughness
     from streamlearn.numeric.losses import Hinge
-    from streamlearn.numeric.roughness import make_reference, make_roughness
 
     X, y = dense_pixels(rows, columns, seed)
     bases = make_bases([np.linspace(0, 1, n_bases)] * columns, [1] * columns)

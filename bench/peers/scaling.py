@@ -67,7 +67,7 @@ def lanes(report, *, n_lanes, processes, **options):
 
 def open_one(client):
     from streamlearn.engine.cluster import Cluster
-    from streamlearn.engine.dask_engine import Threads
+    from streamlearn.engine.executor import Threads
 
     return Threads(1) if client is None else Cluster(client, 1)
 

@@ -9,9 +9,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..estimator.base import StreamClassifier
 from ..solvers.calibration import METHODS
-from .adjusted import Adjustment, weigh_classes
 from .model import AdditiveModel
-from .partial_fit import go_on
+from .stochastic.partial_fit import go_on
+from .targets import Adjustment, weigh_classes
 
 
 class AdditiveClassifier(AdditiveModel, StreamClassifier):

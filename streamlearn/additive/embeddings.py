@@ -24,10 +24,10 @@ from ..estimator.inputs import (
     open_pair,
 )
 from ..estimator.predicting import check_finite
-from ..numeric.roughness import Reference, make_reference, make_roughness
-from ..passes.summary import collect_summary, state_nbytes
-from .kernels import embed_rows
-from .shape import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
+from ..numeric.bases.roughness import Reference, make_reference, make_roughness
+from ..passes.summary.summary import collect_summary, state_nbytes
+from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
+from .basis.kernels import embed_rows
 
 
 class _Embedding(TransformerMixin, BaseEstimator):

@@ -11,15 +11,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
-from ..numeric.roughness import make_reference, make_roughness
+from ..numeric.bases.roughness import make_reference, make_roughness
 from ..solvers.newton import relative_gap
-from . import needs
-from .adjusted import Adjustment, adjust, adjusted, without_column
-from .held import fit_held
+from . import costs as needs
+from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
+from .dual.in_memory import fit_held
+from .inspect.terms import Terms
 from .objective import Problem, make_loss
-from .pegasos import fit_pegasos
-from .shape import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
-from .terms import Terms
+from .stochastic.pegasos import fit_pegasos
+from .targets import Adjustment, adjust, adjusted, without_column
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
 from .warm_start import warm_bases, warm_point
 

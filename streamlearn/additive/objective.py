@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
-from ..numeric.bsplines import Bases
+from ..numeric.bases.bsplines import Bases
+from ..numeric.bases.roughness import Reference, Roughness, times
 from ..numeric.losses import (
     EpsilonInsensitive,
     Force,
@@ -31,17 +32,9 @@ from ..numeric.losses import (
     SquaredError,
     SquaredHinge,
 )
-from ..numeric.roughness import Reference, Roughness, times
 from ..passes.fold import Fold
 from ..solvers.newton import Evaluation
-from .kernels import (
-    NONE,
-    Sums,
-    empty_sums,
-    gradient_rows,
-    make_point,
-    margins_rows,
-)
+from .basis.kernels import NONE, Sums, empty_sums, gradient_rows, make_point, margins_rows
 
 LOSSES: dict[str, Any] = {
     "log_loss": LogLoss(),

@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..estimator.base import StreamRegressor
-from .adjusted import (
+from .model import AdditiveModel
+from .stochastic.partial_fit import go_on
+from .targets import (
     LOG_LINK,
     Adjustment,
     check_exposures,
@@ -18,8 +20,6 @@ from .adjusted import (
     exposures,
     find_column,
 )
-from .model import AdditiveModel
-from .partial_fit import go_on
 
 
 class AdditiveRegressor(AdditiveModel, StreamRegressor):

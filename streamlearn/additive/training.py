@@ -11,11 +11,10 @@ import numpy as np
 from ..config import get_config
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk
-from ..engine.scratch import scratch_allowed
+from ..engine.scratch.folder import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
-from .curvature import gram_fold, gram_optimum
-from .dual_cd import (
+from .dual.descent import (
     EPOCHS,
     EPOCHS_OF_ALL,
     GROUP,
@@ -25,8 +24,9 @@ from .dual_cd import (
     start_sweep,
     sweep_fold,
 )
+from .newton.curvature import gram_fold, gram_optimum
+from .newton.sampled import SampleObjective, StreamedObjective
 from .objective import Problem, evaluation_fold, loss_fold
-from .sampled import SampleObjective, StreamedObjective
 
 DECREMENT = 1e-3
 """A sample's own fit stops when a step promises less than this share: its rows err by as much."""

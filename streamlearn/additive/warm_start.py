@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..numeric.bsplines import COSINE, LEVELS, Bases
-from ..numeric.roughness import times
+from ..numeric.bases.bsplines import COSINE, LEVELS, Bases
+from ..numeric.bases.roughness import times
 from .objective import Problem
 
 

@@ -14,13 +14,13 @@ from ..errors import SourceError
 from .dataset_reader import DatasetReader
 from .levels import Coder
 from .order import HashShare, derive_seed, exact_share, kept_rows
-from .refs import Refs
 from .roles import CATEGORIES, SINGLE, check_columns, refuse_duplicates, some
+from .row_ranges import Refs
 from .runs import cut_runs, largest_slice
 from .source import Chunk, Convert, Ref, Store
 
 if TYPE_CHECKING:
-    from ..passes.summary import Summary
+    from ..passes.summary.summary import Summary
 
 _SPLIT = 0x73706C6974
 """Keeps the hashes of split and take apart from those of folds: nested choices are independent."""
@@ -202,8 +202,8 @@ class Dataset:
     def summary(self) -> Summary:
         """Ranges, missing values, quantiles, class counts of the columns; reads one pass."""
         # The pass rooms are above this one: the method is a door to them, no more.
-        from ..passes.levels import learn_levels
-        from ..passes.summary import summarise
+        from ..passes.summary.levels import learn_levels
+        from ..passes.summary.summary import summarise
 
         summary = summarise(learn_levels(self))
         self._counted[:] = [summary.n_rows]
@@ -320,13 +320,13 @@ class Dataset:
 
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the rows as a folder of parquet parts, a part a chunk; reads one pass."""
-        from .export import write_parquet
+        from .write.export import write_parquet
 
         write_parquet(self, path, overwrite=overwrite)
 
     def to_zarr(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the rows as a zarr v3 group of ``X``, ``y``, ``weight``; reads one pass."""
-        from .export import write_zarr
+        from .write.export import write_zarr
 
         write_zarr(self, path, overwrite=overwrite)
 

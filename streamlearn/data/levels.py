@@ -1,7 +1,7 @@
 """Categories as numbers: a column of strings read as the codes of its levels.
 
-Which levels a column has is learned first (`passes.levels`); a store then reads the column as
-float32 codes 0, 1, ..., by the words themselves, whatever a file's own dictionary numbers them.
+Which levels a column has is learned first (`passes.summary.levels`); a store then reads the column
+as float32 codes 0, 1, ..., by the words themselves, whatever a file's own dictionary numbers them.
 Missing values and words that are no level are NaN.
 """
 

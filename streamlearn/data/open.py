@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import SourceError
 from .dataset import Dataset
-from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
+from .files.remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 from .source import Store
 
 _ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")
@@ -102,22 +102,22 @@ def _open_store(
         and all(isinstance(one, str | os.PathLike) for one in source)
     )
     if paths and not _is_zarr(source, storage_options):
-        from .from_parquet import open_parquet
+        from .parquet.store import open_parquet
 
         return open_parquet(source, filters, storage_options)
     if filters is not None:
         raise SourceError(f"filters are for parquet files, not for {_say(source)}")
     if paths or _comes_from(source, "zarr"):
-        from .from_zarr import open_zarr
+        from .zarr.opening import open_zarr
 
         return open_zarr(source, storage_options, target, weight, features)
     if _comes_from(source, "dask") or (
         isinstance(source, list | tuple) and any(_comes_from(one, "dask") for one in source)
     ):
-        from .from_dask import open_dask
+        from .dask.store import open_dask
 
         return open_dask(source)
-    from .from_arrays import open_arrays
+    from .memory.arrays import open_arrays
 
     return open_arrays(source)
 

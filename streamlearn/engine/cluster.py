@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ClusterError, ScratchError
 from .aligned import aligned, in_one_piece
-from .scratch import probe_file, see_probe
+from .scratch.folder import probe_file, see_probe
 
 _COUNTED_S = 2.0
 """How long a count of the workers' threads is trusted: workers come and go in mid-read."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..data.source import Ref
 from ..errors import ClusterError
-from .dask_engine import Engine
-from .keeping import KeptLanes, KeptSegments
+from .checkpoint.lanes_done import KeptLanes, KeptSegments
+from .executor import Engine
 from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states, place_note
 
 

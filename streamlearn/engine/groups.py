@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..data.malloc import return_freed_blocks, trim_heaps
-from ..data.refs import Refs
+from ..data.row_ranges import Refs
 from ..data.source import Chunk, Csr, Ref
+from ..numeric.malloc import return_freed_blocks, trim_heaps
 from .blas import one_blas_thread
 from .lanes import (
     LANE_NBYTES,
@@ -29,7 +29,7 @@ from .lanes import (
     slot,
 )
 from .memory import peak_resident_bytes
-from .row_state import RowAccess
+from .scratch.row_state import RowAccess
 
 Parts = list[tuple[Ref, int]]
 

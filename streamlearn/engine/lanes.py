@@ -17,15 +17,15 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from ..data.malloc import return_freed_blocks, trim_heaps
-from ..data.refs import Refs
+from ..data.row_ranges import Refs
 from ..data.source import Chunk, Ref, Source
 from ..errors import SourceError, StreamlearnError
+from ..numeric.malloc import return_freed_blocks, trim_heaps
 from ..passes.fold import Fold
 from .aligned import aligned, in_one_piece
 from .blas import one_blas_thread
 from .memory import peak_resident_bytes
-from .row_state import RowAccess, RowFile
+from .scratch.row_state import RowAccess, RowFile
 
 LANE_NBYTES = 256 << 20
 MIN_LANES, MAX_LANES = 16, 4096

@@ -8,14 +8,14 @@ from math import ceil, log2
 from typing import Any, NamedTuple
 
 from ..config import format_bytes, get_config
-from ..data.refs import Refs
+from ..data.row_ranges import Refs
 from ..data.source import Source
 from ..errors import MemoryBudgetError
-from .checkpoint import Checkpoint
-from .dask_engine import count_threads
+from .checkpoint.store import Checkpoint
+from .executor import count_threads
 from .lanes import cut_lanes
 from .memory import available_bytes
-from .scratch import lies_in_memory, scratch_allowed, scratch_root
+from .scratch.folder import lies_in_memory, scratch_allowed, scratch_root
 
 RESERVE_BYTES = 10 << 20
 """Pages of libraries that a fit touches first (5 MiB), thread stacks, the allocator's slack."""

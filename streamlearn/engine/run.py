@@ -14,26 +14,26 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..config import get_config
-from ..data.malloc import return_freed_blocks, trim_heaps
-from ..data.refs import Refs
+from ..data.row_ranges import Refs
 from ..data.source import Chunk, Source
+from ..numeric.malloc import return_freed_blocks, trim_heaps
 from ..passes.fold import Fold
 from .blas import one_blas_thread
-from .checkpoint import Checkpoint
-from .dask_engine import Engine, count_threads, open_engine
+from .checkpoint.lanes_done import KeptLanes, KeptSegments
+from .checkpoint.log import Log
+from .checkpoint.stopping import TimeLimit
+from .checkpoint.store import Checkpoint
 from .driver import run_read
+from .executor import Engine, count_threads, open_engine
 from .groups import VisitOrder, cut_segments, fold_segment
-from .keeping import KeptLanes, KeptSegments
-from .kept_rows import KeptRows
 from .lanes import Job, RetryingReader, cut_lanes, fold_lane
-from .log import Log
 from .memory import MemorySampler
 from .plan import Plan, plan_of_resume
-from .progress import lane_bar
-from .row_state import RowFile, RowStates
-from .scratch import ScratchFolder
-from .spool import ScratchSource, open_spool, spool_fold
-from .stopping import TimeLimit
+from .scratch.blocks import ScratchSource, open_spool, spool_fold
+from .scratch.folder import ScratchFolder
+from .scratch.in_memory import KeptRows
+from .scratch.row_state import RowFile, RowStates
+from .watch.progress import lane_bar
 
 Result = TypeVar("Result")
 Visit = tuple[VisitOrder, int] | None

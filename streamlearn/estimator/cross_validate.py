@@ -12,8 +12,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
 from ..data.order import HashShare
-from ..engine.settle import settled
-from ..solvers.folds import fold_edges, folds_seed
+from ..engine.scratch.materialise import settled
+from ..solvers.splits import fold_edges, folds_seed
 from .inputs import open_training
 from .scoring import check_metric, evaluate_models
 

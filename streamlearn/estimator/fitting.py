@@ -10,13 +10,13 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from ..config import get_config
+from ..engine.checkpoint.stopping import orderly_end
 from ..engine.plan import make_plan
 from ..engine.run import Run
-from ..engine.settle import settled
-from ..engine.stopping import orderly_end
+from ..engine.scratch.materialise import settled
 from ..errors import SourceError
 from ..passes.sample import SampledRead
-from ..passes.summary import collect_summary
+from ..passes.summary.summary import collect_summary
 from ..solvers.calibration import calibrate, score_fold
 from .callbacks import Tasks
 from .certificate import warn_unless_converged

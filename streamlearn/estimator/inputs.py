@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ..data.dataset import Dataset
-from ..data.from_arrays import open_arrays
+from ..data.memory.arrays import open_arrays
 from ..data.open import dataset_of, open_dataset
 from .levels import as_trained
 
@@ -124,7 +124,7 @@ def open_pair(X: Any, y: Any, sample_weight: Any) -> Dataset:
         return open_dataset(X)
     open_store = open_arrays
     if is_dask(X):
-        from ..data.from_dask import open_dask
+        from ..data.dask.store import open_dask
 
         open_store = open_dask
     store = open_store(X, y, sample_weight)

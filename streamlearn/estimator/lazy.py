@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..config import get_config
-from ..data.from_dask import open_collection
-from ..data.map_dask import map_rows
-from ..engine.dask_engine import count_threads, open_engine
-from ..engine.settle import map_partitions
+from ..data.dask.map import map_rows
+from ..data.dask.store import open_collection
+from ..engine.executor import count_threads, open_engine
+from ..engine.scratch.materialise import map_partitions
 from .inputs import check_count, match_names
 from .predicting import answer, empty_answer, write_values
 

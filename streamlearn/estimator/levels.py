@@ -6,12 +6,12 @@ import os
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..data.from_dask import DaskStore
-from ..data.stream import StreamStore
+from ..data.dask.store import DaskStore
+from ..data.memory.stream import StreamStore
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
-from ..engine.settle import fold_partitions, settled
-from ..passes.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
+from ..engine.scratch.materialise import fold_partitions, settled
+from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 
 
 def settle_training(model: Any, dataset: Any, stack: Any, checkpoint: Any = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.archive import read_archive, write_archive
+from ..data.files.archive import read_archive, write_archive
 from ..errors import ArchiveError
 from ..solvers.calibration import Calibration
 

@@ -10,7 +10,12 @@ from ..config import parse_bytes
 from ..engine.plan import Needs, Plan, make_plan
 from ..errors import MemoryBudgetError
 from ..passes.sample import sample_nbytes
-from ..passes.summary import MAX_STATE_BYTES, column_blocks, state_nbytes, step_nbytes_per_row
+from ..passes.summary.summary import (
+    MAX_STATE_BYTES,
+    column_blocks,
+    state_nbytes,
+    step_nbytes_per_row,
+)
 from ..solvers.calibration import N_BINS
 from .inputs import open_data
 

@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..config import format_bytes, get_config
+from ..data.memory.stream import StreamStore
 from ..data.source import Chunk, Csr
-from ..data.stream import StreamStore
+from ..engine.checkpoint.stopping import orderly_end
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
-from ..engine.settle import settled
-from ..engine.stopping import orderly_end
+from ..engine.scratch.materialise import settled
 from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold, run_fold
 from .inputs import is_dask, open_features
@@ -209,7 +209,7 @@ def as_items(value: Any) -> tuple[Any, ...]:
 
 def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) -> None:
     """Write the answers for the rows of X to `path`, whole or not at all."""
-    from ..data.sink import open_sink
+    from ..data.write.sink import open_sink
 
     check_is_fitted(model)
     check_what(model, what)

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from ..data.source import Chunk
-from ..numeric.blocks import blocks
+from ..numeric.rows.blocks import blocks
 from . import experts
 from .objective import Parameters, Problem, posterior, row_blocks, weights
 

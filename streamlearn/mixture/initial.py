@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data.source import Chunk
-from ..numeric.blocks import blocks
+from ..numeric.rows.blocks import blocks
 from ..solvers.kmeans import distances, lloyd_rows, plus_plus
 from .gate import Tree, make_tree
 from .objective import Parameters, Problem

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..config import get_config
 from ..engine.plan import Needs
-from ..numeric.blocks import block_rows
+from ..numeric.rows.blocks import block_rows
 from . import em, experts
 from .curvature import FORMS
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
-from ..numeric.blocks import block_rows, blocks, square_norms
+from ..numeric.rows.blocks import block_rows, blocks, square_norms
 from ..passes.fold import Fold
 from . import experts, gate
 from .gate import Tree

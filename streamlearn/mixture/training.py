@@ -11,13 +11,7 @@ from ..data.source import Chunk, Csr
 from ..solvers.kmeans import lloyd
 from . import dual, em, experts, initial, needs, online, selection
 from .curvature import Axes, Curvature, axes_of
-from .objective import (
-    Parameters,
-    Point,
-    Problem,
-    evaluation_fold,
-    likelihood_fold,
-)
+from .objective import Parameters, Point, Problem, evaluation_fold, likelihood_fold
 
 LLOYD_READS = 2
 SAMPLE_ITERATIONS = 100

@@ -19,7 +19,7 @@ import numba
 from numba.core import config
 
 PACKAGE = Path(__file__).resolve().parent.parent
-SHARED = ("numeric", "passes", "solvers")
+SHARED = ("data", "numeric", "passes", "solvers")
 
 
 def kernel(function: Any) -> Any:
@@ -69,7 +69,7 @@ def _compile(function: Any, fastmath: bool | set[str], **options: Any) -> Any:
 def room_of(function: Any) -> str:
     """The family a kernel belongs to; ``"shared"`` if none."""
     path = Path(function.__code__.co_filename).resolve()
-    family = path.parent.name if path.parent.parent == PACKAGE else ""
+    family = path.relative_to(PACKAGE).parts[0] if path.is_relative_to(PACKAGE) else ""
     return "shared" if family in ("", *SHARED) else family
 
 
@@ -109,8 +109,10 @@ def kernel_hash(room: str) -> str:
 
 
 def kernel_files(room: str) -> list[Path]:
-    shared = [path for name in SHARED for path in PACKAGE.glob(f"{name}/kernels*.py")]
-    return sorted([*PACKAGE.glob("numeric/*.py"), *shared, *PACKAGE.glob(f"{room}/kernels*.py")])
+    """Every file under `numeric`, and every ``kernels*.py`` of the shared rooms and this one."""
+    rooms = {*SHARED, room} - {"shared"}
+    named = [path for name in rooms for path in (PACKAGE / name).rglob("kernels*.py")]
+    return sorted({*(PACKAGE / "numeric").rglob("*.py"), *named})
 
 
 def _user_cache() -> str:

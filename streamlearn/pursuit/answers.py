@@ -9,11 +9,11 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
-from .boosting import Boosted
+from .boosting.boosting import Boosted
 from .columns import Columns, blocks, project
-from .growing import LossAsk
 from .kernels import step_values
-from .ridge_reads import Term, add_trees
+from .regression.growing import LossAsk
+from .regression.reads import Term, add_trees
 
 
 def predict_rows(

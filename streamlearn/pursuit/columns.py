@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Csr
-from ..numeric.rows import flat_rows
-from ..passes.quantiles import quantiles
+from ..numeric.rows.dense import flat_rows
+from ..passes.summary.quantiles import quantiles
 from .kernels import N_CELLS, project_rows
 
 TAILS = (0.001, 0.999)

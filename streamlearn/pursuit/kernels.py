@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..numeric.jit import inlined, kernel
-from ..numeric.simd import add_pair
+from ..numeric.simd.add import add_pair
 
 N_CELLS = 64
 """Cells along a side of a table."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.pages import zeros
-from ..numeric.rows import flat_rows
+from ..numeric.huge_pages import zeros
+from ..numeric.rows.dense import flat_rows
 from .columns import Columns
 from .kernels import N_CELLS, RUN, add_tables, dot_column, occupied_cells, place_rows
 from .search import Cells, Trial

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data.refs import Refs
+from ..data.row_ranges import Refs
 from ..data.source import Chunk, Ref
 from ..engine.lanes import MergeTree, cut_lanes
-from ..engine.row_state import RowAccess, RowFile
+from ..engine.scratch.row_state import RowAccess, RowFile
 from ..passes.fold import Fold, RowState
 from .design import BASE, KEPT, TARGET, Layout, stored_columns
 

@@ -12,14 +12,7 @@ from .candidates import Choice, Kind, Pieces, likeness, stored_width
 from .correction import Solved, correct
 from .curvature import choose_metric
 from .design import BASE
-from .fetching import (
-    base_fold,
-    copy_fold,
-    fetch_fold,
-    residual_fold,
-    unlike,
-    without_fold,
-)
+from .fetching import base_fold, copy_fold, fetch_fold, residual_fold, unlike, without_fold
 from .lookahead import LOOKED_AT, values_ahead
 from .objective import Penalty
 from .path import Point

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk, Csr
-from ..numeric.blocks import blocks, square_norms
+from ..numeric.rows.blocks import blocks, square_norms
 from ..passes.fold import Fold
 
 SAME = 1e-13

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..config import get_config
 from ..data.select import keep_rows
 from ..data.source import Chunk
+from ..engine.checkpoint.stopping import orderly_end
 from ..engine.plan import Needs
 from ..engine.run import Run
-from ..engine.scratch import scratch_allowed
-from ..engine.stopping import orderly_end
+from ..engine.scratch.folder import scratch_allowed
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
 from ..estimator.fitting import conclude, identity, replan
@@ -27,7 +27,7 @@ from ..estimator.persistence import fitted_tree, restore_fitted
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, run_fold
 from ..passes.sample import SampledRead
-from ..passes.summary import collect_summary
+from ..passes.summary.summary import collect_summary
 from .answers import AnsweredSource, answers_of, with_features_of
 from .deviation import deviation_fold
 from .estimators import SuperSparseClassifier, SuperSparseRegressor

@@ -5,7 +5,7 @@ from oracles import dense_splines
 from scipy import sparse
 
 from streamlearn import SplineEmbedding
-from streamlearn.numeric.roughness import times
+from streamlearn.numeric.bases.roughness import times
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import streamlearn as sl
-from streamlearn.additive import needs
+from streamlearn.additive import costs as needs
 
 BASES = dict(n_bases=6)
 ENDS = [

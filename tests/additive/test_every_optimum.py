@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.svm import LinearSVR
 
 import streamlearn as sl
-from streamlearn.additive import needs
+from streamlearn.additive import costs as needs
 
 CLASSES = ("log_loss", "squared_hinge", "hinge")
 PAIRS = [(loss, solver) for loss in needs.OFFERED for solver in needs.OFFERED[loss]]

@@ -4,12 +4,14 @@ from additive_kit import as_dataset, make_problem, table
 from oracles import LOSS, dense_splines, gradient_by_differences
 from scipy import sparse
 
-from streamlearn.additive.curvature import add_gram, curvatures, empty_gram, gram_fold, inverse
-from streamlearn.additive.objective import (
-    LOSSES,
-    evaluation_fold,
-    loss_fold,
+from streamlearn.additive.newton.curvature import (
+    add_gram,
+    curvatures,
+    empty_gram,
+    gram_fold,
+    inverse,
 )
+from streamlearn.additive.objective import LOSSES, evaluation_fold, loss_fold
 from streamlearn.passes.fold import read_all, run_fold
 
 SMOOTH = ["log_loss", "squared_hinge", "squared_error"]

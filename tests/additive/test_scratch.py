@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamlearn as sl
-from streamlearn.additive import needs
+from streamlearn.additive import costs as needs
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.svm import LinearSVR
 
 import streamlearn as sl
-from streamlearn.additive import needs
+from streamlearn.additive import costs as needs
 
 BASES = dict(n_bases=6)
 REGRESSIONS = [

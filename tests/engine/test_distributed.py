@@ -19,8 +19,8 @@ from engine_kit import (
 from streamlearn.config import config_context
 from streamlearn.data.open import open_dataset
 from streamlearn.engine.cluster import Cluster
-from streamlearn.engine.dask_engine import find_client
-from streamlearn.engine.settle import settled
+from streamlearn.engine.executor import find_client
+from streamlearn.engine.scratch.materialise import settled
 from streamlearn.errors import ScratchError
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ def test_partitions_are_computed_on_the_workers(client):
 
 
 def test_a_large_table_in_memory_goes_through_scratch(client, monkeypatch):
-    monkeypatch.setattr("streamlearn.engine.settle.SENT_NBYTES", 1000)
+    monkeypatch.setattr("streamlearn.engine.scratch.materialise.SENT_NBYTES", 1000)
     X = np.random.default_rng(0).normal(size=(1000, 3))
     with settled(open_dataset(X)) as dataset:
         assert not dataset.store.in_memory

@@ -39,7 +39,7 @@ class FirstIsLastReader(RowsReader):
 
 
 def test_a_lane_that_takes_as_long_as_fourteen_holds_up_none_of_them(monkeypatch):
-    from streamlearn.engine.keeping import KeptLanes
+    from streamlearn.engine.checkpoint.lanes_done import KeptLanes
 
     waiting, keep = [], KeptLanes.__call__
 

@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score
 
 import streamlearn as sl
 from streamlearn.data.order import row_share
-from streamlearn.solvers.folds import folds_seed
+from streamlearn.solvers.splits import folds_seed
 
 NAMES = ["a", "b", "c"]
 

@@ -9,7 +9,7 @@ from estimator.ridge import RidgeClassifier, RidgeRegressor
 from sklearn.exceptions import NotFittedError
 
 import streamlearn as sl
-from streamlearn.data.archive import read_archive, write_archive
+from streamlearn.data.files.archive import read_archive, write_archive
 from streamlearn.errors import ArchiveError
 
 

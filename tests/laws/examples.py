@@ -61,7 +61,7 @@ def named(source, **kw):
 
 
 def arrays(X):
-    from streamlearn.data.from_arrays import open_arrays
+    from streamlearn.data.memory.arrays import open_arrays
 
     store = open_arrays(X, TABLE.y, TABLE.weight)
     return dataset_of(store, "y", "sample_weight", FEATURES)
@@ -97,7 +97,7 @@ def zarr(folder, **kw):
 def dask_array(folder):
     import dask.array as da
 
-    from streamlearn.data.from_dask import open_dask
+    from streamlearn.data.dask.store import open_dask
 
     cuts = ((100, 300, N - 400), (P,))
     store = open_dask(
@@ -112,7 +112,7 @@ def dask_frame(folder):
     """A dataframe does not know its lengths: as it is after they have been counted."""
     import dask.dataframe as dd
 
-    from streamlearn.data.from_dask import open_dask
+    from streamlearn.data.dask.store import open_dask
 
     store = open_dask(dd.from_pandas(frame(), npartitions=4))
     lengths = [len(part.compute()) for part in dd.from_pandas(frame(), npartitions=4).partitions]
@@ -123,8 +123,8 @@ def stream(folder):
     """A one-shot stream as it is after its first read: spooled."""
     import pyarrow as pa
 
-    from streamlearn.data.from_arrow import open_stream
-    from streamlearn.data.stream import spool_stream
+    from streamlearn.data.memory.arrow import open_stream
+    from streamlearn.data.memory.stream import spool_stream
 
     reader = pa.Table.from_pandas(frame()).to_reader(max_chunksize=90)
     (folder / "spool").mkdir()
@@ -132,7 +132,7 @@ def stream(folder):
 
 
 def scratch(folder):
-    from streamlearn.engine.scratch_store import Ask, ScratchStore, write_rows
+    from streamlearn.engine.scratch.store import Ask, ScratchStore, write_rows
 
     origin = arrays(TABLE.X).store
     ask = Ask(FEATURES, "y", "sample_weight", "float32", 100)
@@ -167,17 +167,17 @@ NO_EXAMPLE = {"StreamStore": "has no rows before it is spooled; the spooled one 
 def fold_examples(dataset: Any) -> dict[str, Any]:
     """Name of a fold's constructor (a second one after a colon) -> the fold for this dataset."""
     from streamlearn.passes.fold import both
-    from streamlearn.passes.levels import levels_fold
     from streamlearn.passes.sample import sample_fold
-    from streamlearn.passes.summary import summary_fold
+    from streamlearn.passes.summary.levels import levels_fold
+    from streamlearn.passes.summary.summary import summary_fold
     from streamlearn.solvers.kmeans import lloyd_fold
 
     folds = {
-        "passes.summary.summary_fold": summary_fold(dataset),
-        "passes.summary.summary_fold:moments": summary_fold(dataset, moments_only=True),
+        "passes.summary.summary.summary_fold": summary_fold(dataset),
+        "passes.summary.summary.summary_fold:moments": summary_fold(dataset, moments_only=True),
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
-    folds["passes.levels.levels_fold"] = levels_fold("y")
+    folds["passes.summary.levels.levels_fold"] = levels_fold("y")
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
@@ -198,9 +198,14 @@ def mixture_folds():
 
 
 def additive_folds():
-    from streamlearn.additive import curvature, objective
-    from streamlearn.numeric.bsplines import make_bases
-    from streamlearn.numeric.roughness import make_reference, make_roughness, reference_at_zero
+    from streamlearn.additive import objective
+    from streamlearn.additive.newton import curvature
+    from streamlearn.numeric.bases.bsplines import make_bases
+    from streamlearn.numeric.bases.roughness import (
+        make_reference,
+        make_roughness,
+        reference_at_zero,
+    )
 
     knots = [np.linspace(-2, 2, 6)] * P
     knots[1] = np.arange(4.0)
@@ -214,26 +219,29 @@ def additive_folds():
     folds = {
         at + "evaluation_fold": objective.evaluation_fold(problem, theta),
         at + "loss_fold": objective.loss_fold(problem, theta),
-        "additive.curvature.gram_fold": curvature.gram_fold(problem, theta, 0.5, 7),
-        "additive.curvature.mass_fold": curvature.mass_fold(problem, theta),
+        "additive.newton.curvature.gram_fold": curvature.gram_fold(problem, theta, 0.5, 7),
+        "additive.newton.curvature.mass_fold": curvature.mass_fold(problem, theta),
     }
-    if has("additive.dual_cd"):
-        from streamlearn.additive.dual_cd import certificate_fold
+    if has("additive.dual.descent"):
+        from streamlearn.additive.dual.descent import certificate_fold
 
-        folds["additive.dual_cd.certificate_fold"] = certificate_fold(problem, theta)
-    if has("additive.choosing"):
+        folds["additive.dual.descent.certificate_fold"] = certificate_fold(problem, theta)
+    if has("additive.choose.choosing"):
         folds |= folds_of_candidates(problem, theta)
     return folds
 
 
 def pursuit_folds():
-    from streamlearn.pursuit import answers, boost_reads, boost_rows, ridge_reads
-    from streamlearn.pursuit.boosting import Boosted
+    from streamlearn.pursuit import answers
+    from streamlearn.pursuit.boosting.boosting import Boosted
+    from streamlearn.pursuit.boosting.boosting import reads as boost_reads
+    from streamlearn.pursuit.boosting.boosting import rows as boost_rows
     from streamlearn.pursuit.columns import Columns
-    from streamlearn.pursuit.growing import LossAsk
+    from streamlearn.pursuit.regression import reads as ridge_reads
+    from streamlearn.pursuit.regression.growing import LossAsk
+    from streamlearn.pursuit.regression.smoothers import PSpline
+    from streamlearn.pursuit.regression.supsmu import SuperSmoother
     from streamlearn.pursuit.search import Trial
-    from streamlearn.pursuit.smoothers import PSpline
-    from streamlearn.pursuit.supsmu import SuperSmoother
 
     ones = np.ones(P)
     columns = Columns(-2 * ones, 3 * ones, 0.1 * ones, ones, np.zeros((P, 64)))
@@ -371,7 +379,9 @@ def supersparse_folds():
 
 def folds_of_candidates(problem, theta):
     """Of cross-validation and calibration; one fold, as folds are by row number."""
-    from streamlearn.additive import fold_gram, fold_newton, judging
+    from streamlearn.additive.choose import gram as fold_gram
+    from streamlearn.additive.choose import judging
+    from streamlearn.additive.choose import newton as fold_newton
     from streamlearn.additive.classifier import AdditiveClassifier
     from streamlearn.numeric.losses import SquaredError
     from streamlearn.solvers.calibration import score_fold
@@ -384,11 +394,13 @@ def folds_of_candidates(problem, theta):
     model._keep(problem, theta, np.zeros(problem.dim))
     squared = problem._replace(loss=SquaredError(), n_outputs=1)
     return {
-        "additive.fold_newton.evaluations_fold": fold_newton.evaluations_fold(
+        "additive.choose.newton.evaluations_fold": fold_newton.evaluations_fold(
             models, [theta, theta / 2], split
         ),
-        "additive.fold_gram.moments_fold": fold_gram.moments_fold([squared], split),
-        "additive.judging.scores_fold": judging.scores_fold([[model, model]], split, "accuracy"),
+        "additive.choose.gram.moments_fold": fold_gram.moments_fold([squared], split),
+        "additive.choose.judging.scores_fold": judging.scores_fold(
+            [[model, model]], split, "accuracy"
+        ),
         "solvers.calibration.score_fold": score_fold(model._decision_chunk, 3),
     }
 
@@ -402,8 +414,8 @@ ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
 """Folds whose answer holds rows: as they are stored, and drawn whatever their weight."""
 
 ROW_STATE = (
-    "additive.dual_cd.certificate_fold",
-    "pursuit.boost_reads.boost_fold",
+    "additive.dual.descent.certificate_fold",
+    "pursuit.boosting.reads.boost_fold",
     *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
     "shareboost.pieces.pieces_fold:soft",
@@ -426,10 +438,10 @@ DENSE = (
 """Folds of families that refuse sparse rows."""
 
 NO_FOLD_EXAMPLE = {
-    "engine.spool.spool_fold": "its state is files; tests/engine has its tests",
-    "additive.dual_cd.sweep_fold": "order-sensitive; tests/additive has its tests",
+    "engine.scratch.blocks.spool_fold": "its state is files; tests/engine has its tests",
+    "additive.dual.descent.sweep_fold": "order-sensitive; tests/additive has its tests",
     "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.online.online_fold": "order-sensitive; tests/mixture has its tests",
-    "additive.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
+    "additive.stochastic.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

@@ -25,7 +25,7 @@ from laws.examples import (
 from laws.laws_kit import as_csr, cut, read_whole, rows_of, same
 
 import streamlearn
-from streamlearn.data.archive import read_archive, write_archive
+from streamlearn.data.files.archive import read_archive, write_archive
 from streamlearn.data.order import row_share
 from streamlearn.passes.fold import both, read_all, run_fold
 
@@ -212,14 +212,14 @@ def _single(answer):
 
 
 def test_both_gives_what_each_gives(fold):
-    pair = both(fold, folds()["passes.summary.summary_fold"])
+    pair = both(fold, folds()["passes.summary.summary.summary_fold"])
     first, second = finish(pair, state_of(pair, whole()))
     same(first, finish(fold, state_of(fold, whole())), rtol=0)
-    same(second, run_fold(folds()["passes.summary.summary_fold"], [whole()]), rtol=0)
+    same(second, run_fold(folds()["passes.summary.summary.summary_fold"], [whole()]), rtol=0)
 
 
 def test_a_dataset_is_read_through():
     """The example chunks above are those of a real dataset."""
-    summary = run_fold(folds()["passes.summary.summary_fold"], read_all(dataset()))
-    expected = run_fold(folds()["passes.summary.summary_fold"], [whole()])
+    summary = run_fold(folds()["passes.summary.summary.summary_fold"], read_all(dataset()))
+    expected = run_fold(folds()["passes.summary.summary.summary_fold"], [whole()])
     same(summary.columns, expected.columns)

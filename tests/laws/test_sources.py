@@ -13,7 +13,7 @@ from laws.laws_kit import CountingSource, dense, read_whole
 import streamlearn
 from streamlearn.data.source import Csr, Store
 from streamlearn.passes.fold import read_all, run_fold
-from streamlearn.passes.summary import summary_fold
+from streamlearn.passes.summary.summary import summary_fold
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def subclasses(kind):
 def test_every_store_has_an_example(datasets):
     for room in ("data", "engine"):
         package = importlib.import_module(f"streamlearn.{room}")
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     public = {
         kind for kind in subclasses(Store) if kind.__module__.startswith(streamlearn.__name__)
     }

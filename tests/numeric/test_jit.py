@@ -8,14 +8,15 @@ import warnings
 import numba
 import pytest
 
-from streamlearn.additive import kernels_dense
-from streamlearn.numeric import bsplines, jit
+from streamlearn.additive.basis import kernels_dense
+from streamlearn.numeric import jit
+from streamlearn.numeric.bases import bsplines
 
 FIT = """
 import numpy as np
 from streamlearn.additive import kernels as k
 from streamlearn.additive import kernels_dense
-from streamlearn.numeric.bsplines import make_bases
+from streamlearn.numeric.bases.bsplines import make_bases
 from streamlearn.numeric.losses import LogLoss
 bases = make_bases([np.linspace(0, 1, 5)] * 2, [1, 1])
 X = np.random.default_rng(0).random((50, 2))
@@ -49,9 +50,17 @@ def test_config_is_restored():
 
 def test_hash_covers_every_kernel_file_of_the_shared_rooms_and_the_own():
     paths = {path.relative_to(jit.PACKAGE).as_posix() for path in jit.kernel_files("additive")}
-    shared = {"numeric/losses.py", "numeric/bsplines.py", "numeric/tiles.py", "passes/kernels.py"}
-    assert shared | {"additive/kernels_dual.py"} <= paths
-    assert {path.parent.name for path in jit.kernel_files("shared")} <= set(jit.SHARED)
+    shared = {
+        "numeric/losses.py",
+        "numeric/bases/bsplines.py",
+        "numeric/rows/tiles.py",
+        "passes/summary/kernels.py",
+        "data/parquet/pages/kernels.py",
+    }
+    assert shared | {"additive/dual/kernels.py"} <= paths
+    assert {path.relative_to(jit.PACKAGE).parts[0] for path in jit.kernel_files("shared")} <= set(
+        jit.SHARED
+    )
 
 
 def test_room_of_a_kernel():
@@ -73,7 +82,7 @@ def test_kernels_lie_in_rooms_whose_files_are_hashed():
     ]
     assert holders
     for path in holders:
-        assert path in jit.kernel_files(path.parent.name), path
+        assert path in jit.kernel_files(path.relative_to(jit.PACKAGE).parts[0]), path
 
 
 def test_folder_that_cannot_be_made_warns_once(monkeypatch, tmp_path):

@@ -68,7 +68,7 @@ def samples_of(n_rows):
         return
     from unittest.mock import patch
 
-    from streamlearn.additive import needs
+    from streamlearn.additive import costs as needs
     from streamlearn.mixture import needs as mixture_needs
     from streamlearn.supersparse import model as supersparse_model
 

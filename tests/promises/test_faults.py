@@ -21,7 +21,7 @@ from promises.forks import report_of
 from promises.orders import repair
 
 import streamlearn as sl
-from streamlearn.engine.status import read_status
+from streamlearn.engine.watch.status import read_status
 
 pytestmark = pytest.mark.fault
 ROWS, GROUP, SAMPLE = 5_000, 500, 1_000

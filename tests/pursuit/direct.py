@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.interpolate import BSpline
 
-from streamlearn.pursuit.smoothers import GRID, LEAST
+from streamlearn.pursuit.regression.smoothers import GRID, LEAST
 
 
 def product(seed, sd, n=300):

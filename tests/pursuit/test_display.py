@@ -5,11 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from streamlearn import (
-    JensenShannonBoostClassifier,
-    ProjectionPursuitRegressor,
-    PursuitDisplay,
-)
+from streamlearn import JensenShannonBoostClassifier, ProjectionPursuitRegressor, PursuitDisplay
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from pursuit.direct import design
 
-from streamlearn.numeric.rows import flat_rows
-from streamlearn.pursuit.boost_rows import Halves, half_of
+from streamlearn.numeric.rows.dense import flat_rows
+from streamlearn.pursuit.boosting.kernels import (
+    add_margins,
+    add_trials,
+    halve_numbers,
+    halve_rows,
+    split_rows,
+    weigh_rows,
+)
+from streamlearn.pursuit.boosting.rows import Halves, half_of
 from streamlearn.pursuit.columns import Columns
 from streamlearn.pursuit.kernels import (
     N_CELLS,
@@ -14,23 +22,15 @@ from streamlearn.pursuit.kernels import (
     place_rows,
     project_rows,
 )
-from streamlearn.pursuit.kernels_boost import (
-    add_margins,
-    add_trials,
-    halve_numbers,
-    halve_rows,
-    split_rows,
-    weigh_rows,
-)
-from streamlearn.pursuit.kernels_gcv import least_gcv
-from streamlearn.pursuit.kernels_splines import (
+from streamlearn.pursuit.regression.kernels_gcv import least_gcv
+from streamlearn.pursuit.regression.kernels_splines import (
     add_by_interval,
     add_cross,
     add_splines,
     spline_values,
     splines_of_cells,
 )
-from streamlearn.pursuit.smoothers import (
+from streamlearn.pursuit.regression.smoothers import (
     GRID,
     LEAST,
     PSpline,

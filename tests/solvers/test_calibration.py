@@ -11,12 +11,7 @@ from streamlearn.data.order import row_share
 from streamlearn.data.source import Chunk
 from streamlearn.estimator.fitting import CALIBRATION_SEED, CALIBRATION_SHARE
 from streamlearn.passes.fold import run_fold
-from streamlearn.solvers.calibration import (
-    calibrate,
-    fit_isotonic,
-    fit_sigmoid,
-    score_fold,
-)
+from streamlearn.solvers.calibration import calibrate, fit_isotonic, fit_sigmoid, score_fold
 
 
 def scores(n=3000, seed=0, n_classes=2):

@@ -7,12 +7,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import pairwise
 from supersparse.supersparse_kit import objective, rows, written_out
 
-from streamlearn.supersparse.equations import (
-    removal_costs,
-    removal_order,
-    solve,
-    without,
-)
+from streamlearn.supersparse.equations import removal_costs, removal_order, solve, without
 from streamlearn.supersparse.similarity import NAMES, make_similarity
 
 

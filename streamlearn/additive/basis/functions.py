@@ -1,0 +1,280 @@
+"""Passes over explicit functions, a tile of rows at a time: for bases that are not splines alone.
+
+`kernels` hands these what it hands the spline kernels; both mean the same.  A tile holds its
+functions, at most about `TILE_NBYTES`, and products of matrices do the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg.blas import dger, dsyrk
+from scipy.sparse import csr_matrix
+
+from ...data.source import Csr
+from ...numeric.bases.bsplines import COSINE, Bases, Columns, as_columns
+from ...numeric.bases.fourier import fill_functions
+from ...numeric.bases.roughness import reference_at_zero
+from ...numeric.rows.dense import flat_rows
+from . import kernels_functions as ker
+from .kernels_loss import loss_code
+
+TILE_NBYTES = 1 << 21
+"""What the functions of a tile take; more if 32 rows do."""
+MOST_ROWS, LEAST_ROWS = 1024, 32
+
+
+class Tile(NamedTuple):
+    """Rows start..stop with their functions: Phi = A + base, A (n, dim) an array or CSR matrix."""
+
+    start: int
+    stop: int
+    A: Any
+    base: np.ndarray | None
+    """(dim,) Phi(0) of sparse rows; None: 0."""
+
+
+def tile_nbytes(dim: int) -> int:
+    """Bytes that a pass over dense rows holds beside its sums."""
+    return 3 * max(TILE_NBYTES, 8 * dim * LEAST_ROWS)
+
+
+def tiles(X: np.ndarray | Csr, bases: Bases) -> Iterator[Tile]:
+    """The rows' functions; each tile's are overwritten by the next one's."""
+    if isinstance(X, Csr):
+        yield from _sparse_tiles(X, bases)
+        return
+    columns, kinds, rows = as_columns(bases, X.dtype), kinds_of(bases), flat_rows(X)
+    step = max(LEAST_ROWS, min(MOST_ROWS, TILE_NBYTES // (8 * max(bases.dim, 1))))
+    step = min(step, max(len(X), 1))
+    Phi = np.empty((bases.dim, step))
+    for start in range(0, len(X), step):
+        n = min(step, len(X) - start)
+        part = Phi if n == step else np.empty((bases.dim, n))
+        ker.fill_tile(rows, columns, kinds, start, n, part)
+        yield Tile(start, start + n, part.T, None)
+
+
+def kinds_of(bases: Bases) -> ker.Kinds:
+    """The kernels' view of what is not in `Columns`."""
+    return ker.Kinds(np.array(bases.kind, np.intp), bases.has_missing.astype(np.intp))
+
+
+def _sparse_tiles(X: Csr, bases: Bases) -> Iterator[Tile]:
+    base = reference_at_zero(bases)
+    for start, stop, stored in _stored_tiles(X, bases):
+        A = _compressed(stored, bases.dim, base, ker.stored_functions)
+        yield Tile(start, stop, A, base)
+
+
+class Stored(NamedTuple):
+    """The stored values of a tile of sparse rows, as the kernels take them."""
+
+    indices: np.ndarray
+    indptr: np.ndarray
+    columns: Columns
+    kinds: ker.Kinds
+    u: np.ndarray
+    t: np.ndarray
+    T: np.ndarray
+    """(n, stored) the functions that are not splines."""
+
+
+def _stored_tiles(
+    X: Csr, bases: Bases, order: np.ndarray | None = None
+) -> Iterator[tuple[int, int, Stored]]:
+    """Runs of rows, of `order` if given, whose functions fill a tile."""
+    columns, kinds = as_columns(bases, X.data.dtype), kinds_of(bases)
+    dense = np.flatnonzero(bases.kind >= COSINE)
+    width = np.diff(bases.first)
+    n = int((width - bases.has_missing)[dense].max(initial=0))
+    n_rows = len(X.indptr) - 1 if order is None else len(order)
+    lengths = np.diff(X.indptr) if order is None else np.diff(X.indptr)[order]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    room = max(1, TILE_NBYTES // (12 * max(int(width.max(initial=1)), 1)))
+    start = 0
+    while start < n_rows:
+        stop = int(np.searchsorted(ends, ends[start] + room, "right")) - 1
+        stop = min(max(stop, start + 1), start + 4 * MOST_ROWS, n_rows)
+        if order is None:
+            a, z = int(X.indptr[start]), int(X.indptr[stop])
+            data, indices = X.data[a:z], X.indices[a:z]
+            indptr = X.indptr[start : stop + 1] - a
+        else:
+            indptr = ends[start : stop + 1] - ends[start]
+            first = np.repeat(X.indptr[order[start:stop]] - indptr[:-1], np.diff(indptr))
+            at = first + np.arange(indptr[-1])
+            data, indices = X.data[at], X.indices[at]
+        u, t = np.empty(len(data), np.float32), np.empty(len(data))
+        ker.stored_positions(data, indices, columns, kinds, u, t)
+        T = np.empty((n, len(data)))
+        if n and len(data):
+            kind = int(bases.kind[dense[0]])
+            fill_functions(t, len(data), kind, n, T, 0, np.empty((2, len(data))))
+        yield start, stop, Stored(indices, np.asarray(indptr, np.int64), columns, kinds, u, t, T)
+        start = stop
+
+
+def _compressed(stored: Stored, dim: int, base: np.ndarray, fill: Any, *tables: Any) -> csr_matrix:
+    width = np.diff(stored.columns.first)
+    most = int(width[stored.indices].sum())
+    values, places = np.empty(most), np.empty(most, np.int32)
+    ends = np.empty(len(stored.indptr), np.int32)
+    fill(*stored, base, *tables, values, places, ends)
+    # not by the constructor, which looks for what is known not to be there
+    A = csr_matrix((len(ends) - 1, dim))
+    A.data, A.indices, A.indptr = values[: ends[-1]], places[: ends[-1]], ends
+    return A
+
+
+def margins(X: Any, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
+    """`kernels.margins_rows`."""
+    W = W.astype(np.float64, copy=False)
+    for tile in tiles(X, bases):
+        F[tile.start : tile.stop] = _product(tile, W).T
+
+
+def _product(tile: Tile, W: np.ndarray) -> np.ndarray:
+    """(K, n) Phi W of a tile."""
+    if tile.base is None:
+        return W @ tile.A.T
+    return (tile.A @ W.T + W @ tile.base).T
+
+
+def gradient(
+    X: Any, bases: Bases, loss: Any, point: Any, y: np.ndarray, weight: np.ndarray, sums: Any
+) -> None:
+    """`kernels.gradient_rows`, in float64."""
+    code, W = loss_code(loss), point.W.astype(np.float64, copy=False)
+    for tile in tiles(X, bases):
+        F = np.ascontiguousarray(_product(tile, W))
+        F += point.b[:, None]
+        R, slope = np.empty_like(F), np.zeros(len(W))
+        n = tile.stop - tile.start
+        ker.tile_sums(code, F, y, weight, tile.start, n, R, sums.value, slope)
+        sums.slope[:] += slope
+        if len(sums.gradient):
+            sums.gradient[:] += R @ tile.A if tile.base is None else (tile.A.T @ R.T).T
+            if tile.base is not None:
+                sums.gradient[:] += slope[:, None] * tile.base
+
+
+def gram(X: Any, bases: Bases, h: np.ndarray, r: np.ndarray, sums: Any) -> None:
+    """`kernels.gram_rows`; sparse rows cost the squares of what they store."""
+    for tile in tiles(X, bases):
+        weight, target = h[tile.start : tile.stop], r[tile.start : tile.stop]
+        if tile.base is None:
+            half = np.sqrt(weight) * tile.A.T
+            # C order is BLAS's transpose: its lower triangle is the upper one here
+            dsyrk(1.0, half.T, 1.0, sums.H.T, trans=1, lower=1, overwrite_c=1)
+            sums.g[:] += weight @ tile.A
+            sums.b[:] += target @ tile.A if len(r) else 0.0
+            continue
+        A, c = tile.A, tile.base
+        ker.add_sparse_gram(A.data, A.indices, A.indptr, weight, sums.H)
+        moved, total = A.T @ weight, weight.sum()
+        dger(1.0, c, moved + total * c, a=sums.H.T, overwrite_a=1)
+        dger(1.0, moved, c, a=sums.H.T, overwrite_a=1)
+        sums.g[:] += moved + total * c
+        if len(r):
+            sums.b[:] += A.T @ target + target.sum() * c
+
+
+# Dual coordinate descent: in the features Psi the penalty is 1/2 |v|^2, v = R w.
+
+
+def dual_epochs(
+    X: Any,
+    bases: Bases,
+    rule: Any,
+    problem: Any,
+    y: np.ndarray,
+    weight: np.ndarray,
+    orders: Iterable[np.ndarray],
+    state: Any,
+) -> None:
+    """`DualEpochs.visit`: linear steps on the features of a tile of visits at a time."""
+    roughness, reference = problem.roughness, problem.reference
+    inverse = inverse_factors(bases, roughness)
+    V = factor_times(bases, roughness, state.W)
+    bias = problem.intercept_scaling**2
+    shared = rule, problem.C, bias, y, weight, state, V
+    step = max(LEAST_ROWS, min(256, TILE_NBYTES // (8 * max(bases.dim, 1))))
+    for order in orders:
+        if isinstance(X, Csr):
+            for start, stop, stored in _stored_tiles(X, bases, order):
+                tables = inverse, roughness.table
+                A = _compressed(stored, bases.dim, reference.c, ker.stored_features, *tables)
+                ker.visit_sparse_rows(A.data, A.indices, A.indptr, order[start:stop], *shared)
+            continue
+        for start in range(0, len(order), step):
+            visits = order[start : start + step]
+            for tile in tiles(np.ascontiguousarray(X[visits]), bases):
+                Psi = features(tile.A, bases, roughness, inverse, reference.c)
+                ker.visit_rows(Psi, visits[tile.start : tile.stop], *shared)
+    state.W[:] = _blocks_times(bases, roughness, inverse, V, transposed=False)
+
+
+def inverse_factors(bases: Bases, roughness: Any) -> np.ndarray:
+    """R^-1 of every column, where `roughness` holds R."""
+    out, done = np.zeros_like(roughness.R), set()
+    for d, n in enumerate(np.diff(bases.first)):
+        begin = int(roughness.table[d])
+        if n and begin not in done:
+            block = slice(begin, begin + n * n)
+            out[block] = np.linalg.inv(roughness.R[block].reshape(n, n)).ravel()
+            done.add(begin)
+    return out
+
+
+def factor_times(bases: Bases, roughness: Any, W: np.ndarray) -> np.ndarray:
+    """(K, dim) R w of every column."""
+    return _blocks_times(bases, roughness, roughness.R, W, transposed=False)
+
+
+def _blocks_times(
+    bases: Bases, roughness: Any, stack: np.ndarray, V: np.ndarray, *, transposed: bool
+) -> np.ndarray:
+    """Each column's matrix of `stack`, or its transpose, times its part of each row of V."""
+    out = np.zeros_like(V)
+    first = bases.first.tolist()
+    for a, z, begin in zip(first[:-1], first[1:], roughness.table.tolist(), strict=True):
+        n = z - a
+        M = stack[begin : begin + n * n].reshape(n, n)
+        out[:, a:z] = V[:, a:z] @ (M if transposed else M.T)
+    return out
+
+
+def features(
+    Phi: np.ndarray, bases: Bases, roughness: Any, inverse: np.ndarray, c: np.ndarray
+) -> np.ndarray:
+    """(n, dim) Psi = R^-T (Phi - c) in rows."""
+    A = Phi - c
+    out = np.empty((len(A), bases.dim))
+    first = bases.first.tolist()
+    for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
+        n, begin = z - a, int(roughness.table[d])
+        M = inverse[begin : begin + n * n].reshape(n, n)
+        diagonal = bases.kind[d] >= COSINE
+        out[:, a:z] = A[:, a:z] * M.diagonal() if diagonal else A[:, a:z] @ M
+    return out
+
+
+def embed(X: Any, bases: Bases, psi: Any) -> csr_matrix:
+    """Phi or Psi of the rows; of sparse ones Psi alone, with c = Phi(0)."""
+    inverse = None if psi is None else inverse_factors(bases, psi[0])
+    parts = []
+    if isinstance(X, Csr):
+        roughness, reference = psi
+        for _, _, stored in _stored_tiles(X, bases):
+            tables = inverse, roughness.table
+            parts.append(_compressed(stored, bases.dim, reference.c, ker.stored_features, *tables))
+    else:
+        for tile in tiles(X, bases):
+            dense = tile.A if psi is None else features(tile.A, bases, psi[0], inverse, psi[1].c)
+            parts.append(csr_matrix(dense))
+    from scipy.sparse import vstack
+
+    return vstack(parts, format="csr") if parts else csr_matrix((0, bases.dim))

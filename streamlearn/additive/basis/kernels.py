@@ -1,0 +1,215 @@
+"""Passes of the additive models over the rows of a chunk, bases computed on the fly.
+
+f_k(x) = b_k + sum_d Phi_d(x)'w_dk.  `X` is (m, p) float32 or float64 in any order, or `Csr`, or
+(``bases.prepared``) the coordinates u of `coordinates_rows`; NaN only in columns that have a level
+for missing values.  `y` (m,) float64 holds +1/-1 or targets when there is one class, and the codes
+0..K-1 when there are K > 1 (one against the rest).  `weight` (m,) float64, empty = every weight is
+1.  Coefficients are (K, dim).
+
+Arithmetic is done in the dtype of the coefficients given: float32 is the fast path (relative error
+about 1e-7 a row), float64 the exact one.  Sums are always float64 and are added to.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...data.source import Csr
+from ...numeric.bases.bsplines import Bases, as_columns
+from ...numeric.bases.roughness import Reference, Roughness
+from ...numeric.rows.dense import flat_rows
+from ..dual import kernels_step as kernels_dual_step
+from ..dual.kernels_step import dual_rule
+from . import functions as explicit
+from . import kernels_csr, kernels_dense, kernels_gram, kernels_loss
+from .kernels_loss import loss_code, targets_by_class
+
+Matrix = np.ndarray | Csr
+NONE = np.empty(0)
+"""No weights, no right-hand side."""
+
+
+class Point(NamedTuple):
+    """Where a pass evaluates: f = b + Phi W."""
+
+    W: np.ndarray
+    """(K, dim) float32 or float64."""
+    b: np.ndarray
+    """(K,) float64."""
+
+
+class Sums(NamedTuple):
+    """What `gradient_rows` adds to, all float64; r is the slope of the loss in f."""
+
+    value: np.ndarray
+    """(K,) sum s l(y, f)."""
+    slope: np.ndarray
+    """(K,) sum s r."""
+    gradient: np.ndarray
+    """(K, dim) sum s r Phi; (0, dim) = not wanted."""
+
+
+def make_point(W: np.ndarray, b: np.ndarray) -> Point:
+    """A point of one or K outputs."""
+    return Point(np.atleast_2d(W), np.atleast_1d(np.asarray(b, float)))
+
+
+def empty_sums(n_classes: int, dim: int, *, gradient: bool = True) -> Sums:
+    """Zeros of the right shapes."""
+    kept = n_classes if gradient else 0
+    return Sums(np.zeros(n_classes), np.zeros(n_classes), np.zeros((kept, dim)))
+
+
+class GramSums(NamedTuple):
+    """What `gram_rows` adds to, float64."""
+
+    H: np.ndarray
+    """(dim, dim) sum h Phi Phi', upper triangle (the lower one is not defined)."""
+    g: np.ndarray
+    """(dim,) sum h Phi."""
+    b: np.ndarray
+    """(dim,) sum r Phi; untouched without r."""
+
+
+class DualProblem(NamedTuple):
+    """The fixed part of a dual problem: 1/2 w'Pw + 1/2 b^2/B^2 + C sum s l."""
+
+    roughness: Roughness
+    reference: Reference
+    """Dense X: any; Csr: c = Phi(0), so that absent values cost nothing."""
+    C: float
+    intercept_scaling: float
+    """B."""
+
+
+def present(X: Matrix, bases: Bases) -> Matrix:
+    """X with missing values as kernels take them, +inf; a copy if there are any."""
+    if bases.prepared or not bases.has_missing.any():
+        return X
+    values = X.data if isinstance(X, Csr) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isnan(values.sum(dtype=np.float64)):  # quick: a NaN makes the sum one
+            return X
+    filled = values.copy(order="K")
+    filled[np.isnan(filled)] = np.inf
+    return X._replace(data=filled) if isinstance(X, Csr) else filled
+
+
+def coordinates_rows(X: Matrix, bases: Bases, order: str = "F") -> Matrix:
+    """The coordinates u as float32; see `Bases.prepared`.
+
+    `order`: "F" (columns) for passes, "C" (rows) for dual epochs; Csr keeps its pattern.
+    """
+    X = present(X, bases)
+    if isinstance(X, Csr):
+        data = np.empty(len(X.data), np.float32)
+        kernels_csr.coordinates(X.data, X.indices, as_columns(bases, X.data.dtype), data)
+        return X._replace(data=data)
+    if order == "C":
+        U = np.empty(X.shape, np.float32)
+        kernels_dense.coordinates_by_row(flat_rows(X), as_columns(bases, X.dtype), U)
+        return U
+    U = np.empty(X.shape[::-1], np.float32)
+    kernels_dense.coordinates(flat_rows(X), as_columns(bases, X.dtype), U)
+    return U.T
+
+
+def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
+    """Write Phi W into `F` (m, K) float64 in place."""
+    W, X = np.ascontiguousarray(W), present(X, bases)
+    if bases.dense:
+        explicit.margins(X, bases, W, F)
+    elif isinstance(X, Csr):
+        kernels_csr.margins(*_sparse(X, bases), W, F)
+    else:
+        kernels_dense.margins(flat_rows(X), as_columns(bases, X.dtype), W, F)
+
+
+def gradient_rows(
+    X: Matrix, bases: Bases, loss: Any, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
+) -> None:
+    """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
+    X, y = present(X, bases), targets_by_class(y)
+    if bases.dense:
+        explicit.gradient(X, bases, loss, point, y, weight, sums)
+    elif isinstance(X, Csr):
+        kernels_csr.gradient(*_sparse(X, bases), loss_code(loss), point, y, weight, sums)
+    else:
+        columns = as_columns(bases, X.dtype)
+        code = loss_code(loss)
+        coordinates = kernels_dense.tile_coordinates(X, columns)
+        kernels_dense.gradient(flat_rows(X), columns, coordinates, code, point, y, weight, sums)
+
+
+def gram_rows(
+    X: Matrix, bases: Bases, h: np.ndarray, r: np.ndarray, sums: GramSums, n_threads: int = 1
+) -> None:
+    """Add the rows' curvature-weighted outer products to `sums` in place.
+
+    `h` (m,) weights, `r` (m,) right-hand side (weighted target) or empty; all in float64.  Dense
+    splines use up to `n_threads` threads; the bits are those of one.
+    """
+    X = present(X, bases)
+    if bases.dense or isinstance(X, Csr):
+        explicit.gram(X, bases, h, r, sums)
+        return
+    rows, columns = flat_rows(X), as_columns(bases, X.dtype)
+    if n_threads == 1:
+        kernels_gram.gram(rows, columns, 0, 1, h, r, sums)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        for done in [
+            pool.submit(kernels_gram.gram, rows, columns, part, n_threads, h, r, sums)
+            for part in range(n_threads)
+        ]:
+            done.result()
+
+
+def loss_sum_rows(
+    loss: Any, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
+) -> None:
+    """Add the rows' weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
+    kernels_loss.loss_sum(loss_code(loss), F, targets_by_class(y), weight, out)
+
+
+def dual_sum_rows(
+    loss: Any, C: float, y: np.ndarray, weight: np.ndarray, alpha: np.ndarray, out: np.ndarray
+) -> None:
+    """Add C sum_i s_i dual_value(alpha_i) of each class to `out` (K,) in place.
+
+    The dual objective of `dual_epochs_rows` is this less 1/2 |w|^2 = 1/2 W'PW + 1/2 b^2/B^2.
+    """
+    kernels_dual_step.dual_sum(dual_rule(loss), C, y, weight, alpha, out)
+
+
+def embed_rows(
+    X: Matrix, bases: Bases, psi: tuple[Roughness, Reference] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Explicit features as (data, indices, indptr, n_columns) of a CSR matrix, float64.
+
+    Without `psi`: Phi, degree + 1 values a column.  With it: Psi = R^-T (Phi - c), the features in
+    which the penalty is 1/2 |w|^2; for Csr rows c must be Phi(0), then absent values stay absent.
+    """
+    X = present(X, bases)
+    if bases.dense:
+        if psi is None and isinstance(X, Csr):
+            X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
+        A = explicit.embed(X, bases, psi)
+        return A.data, A.indices, A.indptr, bases.dim
+    if isinstance(X, Csr):
+        if psi is not None:
+            return kernels_csr.embed_stored(X, bases, *psi)
+        X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
+    return kernels_dense.embed(X, bases, psi)
+
+
+def _csr(X: Csr) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return X.data, X.indices, X.indptr
+
+
+def _sparse(X: Csr, bases: Bases) -> tuple:
+    u0 = kernels_csr.coordinates_of_zero(bases, X.data.dtype)
+    return *_csr(X), as_columns(bases, X.data.dtype), u0

@@ -1,0 +1,227 @@
+"""Explicit functions of a tile of rows, for bases that every row meets with every function.
+
+Nothing is saved by looking up what is not 0, so a tile's functions are written out, a row of
+memory a function, and the sums over rows are products of matrices.  Columns of few values in the
+same table have splines, which are written out beside them.  Sparse rows: the functions of stored
+values less those of 0, as compressed rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...numeric.bases.bsplines import COSINE, basis_values, coordinate
+from ...numeric.bases.fourier import fill_functions
+from ...numeric.jit import inlined, kernel
+from ...numeric.rows.tiles import fill, load_column
+from ..dual.kernels_step import class_target, dual_step
+from .kernels_loss import load_targets, make_loss_buffers, tile_losses
+
+
+class Kinds(NamedTuple):
+    """What `Columns` does not say of each column."""
+
+    kind: np.ndarray
+    missing: np.ndarray
+    """(p,) intp: 1 if it has a level for missing values."""
+
+
+@inlined
+def position(u, columns, kinds, d):
+    """Return u / M; beyond 1 for a missing value."""
+    return np.float64(u) / (columns.n_intervals[d] - kinds.missing[d])
+
+
+@kernel
+def fill_tile(rows, columns, kinds, start, n, Phi):
+    """Write all functions of rows start.. into Phi[:, :n] (dim, >= n) float64 in place."""
+    x, u = np.empty(n, rows.flat.dtype), np.empty(n, np.float32)
+    t, scratch, phi = np.empty(n), np.empty((2, n)), np.empty(4)
+    for d in range(rows.n_columns):
+        m, degree, first = columns.n_intervals[d], columns.degree[d], columns.first[d]
+        width = columns.first[d + 1] - first
+        if m == 0:
+            continue
+        load_column(rows, columns, d, start, n, x, u)
+        if kinds.kind[d] < COSINE:
+            for k in range(width):
+                fill(Phi[first + k], n, 0.0)
+            for i in range(n):
+                j = first + basis_values(u[i], m, degree, phi)
+                for q in range(degree + 1):
+                    Phi[j + q, i] = phi[q]
+            continue
+        for i in range(n):
+            t[i] = position(u[i], columns, kinds, d)
+        width -= kinds.missing[d]
+        fill_functions(t, n, kinds.kind[d], width, Phi, first, scratch)
+        if kinds.missing[d] > 0:
+            for i in range(n):
+                Phi[first + width, i] = 1.0 if t[i] > 1.0 else 0.0
+
+
+@kernel
+def tile_sums(code, F, y, weight, start, n, R, value, slope):
+    """Write weighted slopes at F (K, n) into `R` (K, n); add their sums and the losses'."""
+    buffers = make_loss_buffers(n)
+    for k in range(len(F)):
+        load_targets(y, weight, start, n, k, len(F), buffers)
+        total = tile_losses(code, n, F[k], R[k], buffers)
+        value[k] += total[0]
+        slope[k] += total[1]
+
+
+@kernel
+def stored_positions(data, indices, columns, kinds, u, t):
+    """Write the coordinates and positions of stored values into `u`, `t` in place."""
+    for v in range(len(data)):
+        d = indices[v]
+        u[v], t[v] = np.float32(0), 0.0
+        if columns.n_intervals[d] > 0:
+            u[v] = coordinate(data[v], columns, d)
+            t[v] = position(u[v], columns, kinds, d)
+
+
+@inlined
+def set_value(v, d, u, t, T, columns, kinds, phi, line):
+    """Write all functions of stored value v into `line` in place; return how many."""
+    width = columns.first[d + 1] - columns.first[d]
+    if kinds.kind[d] < COSINE:
+        fill(line, width, 0.0)
+        j = basis_values(u[v], columns.n_intervals[d], columns.degree[d], phi)
+        for q in range(columns.degree[d] + 1):
+            line[j + q] = phi[q]
+    else:
+        for k in range(width - kinds.missing[d]):
+            line[k] = T[k, v]
+        if kinds.missing[d] > 0:
+            line[width - 1] = 1.0 if t[v] > 1.0 else 0.0
+    return width
+
+
+@kernel
+def stored_functions(indices, indptr, columns, kinds, u, t, T, c, values, places, ends):
+    """Write Phi - c of stored values, less what is exactly 0, as compressed rows, in place."""
+    phi, line, at = np.empty(4), np.empty(longest_column(columns)), 0
+    ends[0] = 0
+    for i in range(len(indptr) - 1):
+        for v in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
+            d = indices[v]
+            if columns.n_intervals[d] > 0:
+                width, first = set_value(v, d, u, t, T, columns, kinds, phi, line), columns.first[d]
+                for k in range(width):
+                    a = line[k] - c[first + k]
+                    if a != 0.0:
+                        values[at], places[at] = a, first + k
+                        at += 1
+        ends[i + 1] = at
+
+
+@kernel
+def stored_features(indices, indptr, columns, kinds, u, t, T, c, inverse, table, values, places,
+                    ends):  # fmt: skip
+    """Write Psi = R^-T (Phi - c) of stored values as compressed rows in place.
+
+    `inverse` holds R^-1 of every column from ``table[d]`` on.
+    """
+    most, at = longest_column(columns), 0
+    phi, line, out = np.empty(4), np.empty(most), np.empty(most)
+    ends[0] = 0
+    for i in range(len(indptr) - 1):
+        for v in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
+            d = indices[v]
+            if columns.n_intervals[d] > 0:
+                width, first = set_value(v, d, u, t, T, columns, kinds, phi, line), columns.first[d]
+                if kinds.kind[d] < COSINE:
+                    fill(out, width, 0.0)
+                    for j in range(width):
+                        a = line[j] - c[first + j]
+                        if a != 0.0:
+                            for k in range(width):
+                                out[k] += a * inverse[table[d] + j * width + k]
+                else:
+                    for k in range(width):
+                        a = line[k] - c[first + k]
+                        out[k] = a * inverse[table[d] + k * (width + 1)]
+                for k in range(width):
+                    values[at], places[at] = out[k], first + k
+                    at += 1
+        ends[i + 1] = at
+
+
+@kernel
+def longest_column(columns):
+    """Return the most functions that a column has, 1 at least."""
+    most = 1
+    for d in range(len(columns.degree)):
+        most = max(most, columns.first[d + 1] - columns.first[d])
+    return most
+
+
+@kernel
+def add_sparse_gram(values, places, ends, h, H):
+    """Add sum h a a' of compressed rows a, places ascending, to the upper triangle of `H`."""
+    for i in range(len(ends) - 1):
+        for v in range(ends[i], ends[i + 1]):
+            a, j = h[i] * values[v], places[v]
+            for w in range(v, ends[i + 1]):
+                H[j, places[w]] += a * values[w]
+
+
+@kernel
+def visit_rows(Psi, order, rule, C, bias, y, weight, state, V):
+    """Visit rows ``order[i]`` with explicit features Psi[i] (n, dim); `state` and `V` in place.
+
+    `V` (K, dim) is sum alpha y Psi; ``state.W`` is left alone.
+    """
+    n_classes, dim = V.shape
+    for i in range(len(order)):
+        row = order[i]
+        s = weight[row] if len(weight) > 0 else 1.0
+        if s == 0:
+            continue
+        norm = bias
+        for j in range(dim):
+            norm += Psi[i, j] * Psi[i, j]
+        for k in range(n_classes):
+            f = 0.0
+            for j in range(dim):
+                f += Psi[i, j] * V[k, j]
+            delta = take_step(row, k, f, norm, rule, C * s, bias, y, n_classes, state)
+            if delta != 0.0:
+                for j in range(dim):
+                    V[k, j] += delta * Psi[i, j]
+
+
+@kernel
+def visit_sparse_rows(values, places, ends, order, rule, C, bias, y, weight, state, V):
+    """`visit_rows` of compressed rows."""
+    n_classes = len(V)
+    for i in range(len(order)):
+        row = order[i]
+        s = weight[row] if len(weight) > 0 else 1.0
+        if s == 0:
+            continue
+        norm = bias
+        for v in range(ends[i], ends[i + 1]):
+            norm += values[v] * values[v]
+        for k in range(n_classes):
+            f = 0.0
+            for v in range(ends[i], ends[i + 1]):
+                f += values[v] * V[k, places[v]]
+            delta = take_step(row, k, f, norm, rule, C * s, bias, y, n_classes, state)
+            if delta != 0.0:
+                for v in range(ends[i], ends[i + 1]):
+                    V[k, places[v]] += delta * values[v]
+
+
+@inlined
+def take_step(row, k, f, norm, rule, weight, bias, y, n_classes, state):
+    """Minimise class k's dual variable of a row, in place; return the change of its force."""
+    target = class_target(y[row], k, n_classes)
+    f += state.b[k]
+    delta = dual_step(rule, weight, state.alpha, row, k, n_classes, target, f, norm)
+    state.b[k] += delta * bias
+    return delta

@@ -1,0 +1,1 @@
+"""Choosing C and the number of basis functions by cross-validation in shared reads."""

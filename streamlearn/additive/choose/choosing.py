@@ -1,0 +1,312 @@
+"""Choosing C and the number of splines: every candidate on every fold in the same reads."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ...config import format_bytes
+from ...engine.plan import Needs
+from ...estimator.certificate import Certificate
+from ...estimator.scoring import METRICS, check_metric
+from ...solvers.newton import newton, relative_gap
+from .. import costs as needs
+from ..basis.column_bases import mean_splines
+from ..objective import Problem
+from ..targets import Adjustment
+from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
+from . import costs as cost
+from . import gram as fold_gram
+from .candidates import Candidate, candidates
+from .judging import best_index, cv_results, scores_fold
+from .newton import NO_FOLD, FoldModel, FoldObjective, Split, samples_of
+
+NOTHING = Adjustment()
+
+
+class Choosing:
+    """A mixin before an additive estimator; `_fit` chooses, then fits all rows."""
+
+    _choosing_constraints: dict[str, list[Any]] = {
+        "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "n_bases": ["array-like", Interval(Integral, 2, 256, closed="both")],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "scoring": [None, StrOptions(set(METRICS))],
+        "one_standard_error": ["boolean"],
+    }
+    # What the plain estimators choose among and these do not.
+    solver, early_stopping, warm_start = "newton", False, False
+
+    @property
+    def partial_fit(self) -> None:
+        raise AttributeError(
+            f"{type(self).__name__} reads the rows several times and has no partial_fit; choose "
+            f"with fit, then go on with {type(self._plain()).__name__}"
+        )
+
+    # What it costs.
+
+    def _candidates(self) -> list[Candidate]:
+        return candidates(self.Cs, self.n_bases)
+
+    def _member(self, candidate: Candidate) -> Any:
+        """The plain estimator with a candidate's parameters."""
+        names = self._plain().get_params()
+        shared = {name: value for name, value in self.get_params().items() if name in names}
+        model = type(self._plain())(**{**shared, "C": candidate.C, "n_bases": candidate.n_bases})
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_
+        model.n_features_in_ = getattr(self, "n_features_in_", None)
+        return model
+
+    def _layout(self, dataset: Any, summary: Any = None) -> tuple[str, needs.Size]:
+        """The way ("gram", "newton"), from metadata alone, and the largest candidate's size."""
+        name = type(self).__name__
+        if self.loss not in self._losses:
+            raise ValueError(
+                f"{name} takes loss={' or '.join(map(repr, self._losses))}, got {self.loss!r}; "
+                f"for others use sl.cross_validate with {type(self._plain()).__name__}"
+            )
+        largest = self._member(self._candidates()[-1])
+        size = needs.size_of(largest, dataset)
+        matrix, room = 8 * size.dim**2, cost.room()
+        if self.loss == "squared_error" and self._n_folds * matrix <= room // 8:
+            way = "gram"
+        elif self.cv == "gcv":
+            raise ValueError(
+                f"cv='gcv' needs a Gram of {format_bytes(matrix)} in every lane, and an eighth of "
+                f"{format_bytes(room)} is the most; raise memory_budget, take fewer n_bases or an "
+                "integer cv"
+            )
+        elif size.dim > needs.NEWTON_DIM or matrix > room // 2:
+            raise ValueError(
+                f"{name} solves with matrices, and up to {size.dim} coefficients make one of "
+                f"{format_bytes(matrix)}: over {needs.NEWTON_DIM} coefficients or half of "
+                f"{format_bytes(room)}; take fewer n_bases, raise memory_budget, or use "
+                "sl.cross_validate"
+            )
+        else:
+            way = "newton"
+        return way, needs.size_of(largest, dataset, summary)
+
+    @property
+    def _n_folds(self) -> int:
+        return 1 if self.cv == "gcv" else int(self.cv)
+
+    def _sample_rows(self, dataset: Any) -> int:
+        way, size = self._layout(dataset)
+        return needs.sample_rows(size) if way == "newton" else 0
+
+    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+        way, size = self._layout(dataset, summary)
+        n_models = len(self._candidates()) * self._n_folds
+        if way == "gram":
+            phases = cost.gram_needs(size, self._n_folds, self._counts_in_groups(dataset))
+        else:
+            n_groups = len(self._groups(size, n_models))
+            phases = cost.newton_needs(size, self._n_folds, n_models, n_groups, self.max_passes)
+        return needs.with_temporaries(phases, self, size, summary)
+
+    def _groups(self, size: needs.Size, n_models: int) -> list[range]:
+        return cost.groups_of_models(size, n_models)
+
+    def _counts_in_groups(self, dataset: Any) -> list[list[int]]:
+        dims = {
+            candidate.n_bases: needs.size_of(self._member(candidate), dataset).dim
+            for candidate in self._candidates()
+        }
+        return cost.groups_of_counts(dims, self._n_folds)
+
+    # Fitting.
+
+    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+        if validation is not None:
+            raise ValueError(
+                f"{type(self).__name__} judges on its folds; leave validation out, or fit the "
+                "chosen parameters with the plain estimator"
+            )
+        if summary.n_rows < 2:
+            raise ValueError(
+                f"n_samples={summary.n_rows}: a fold cannot be judged on rows and trained on others"
+            )
+        tried = self._candidates()
+        if self.one_standard_error and self.cv == "gcv":
+            raise ValueError(
+                "one_standard_error needs the spread over folds, and cv='gcv' has none; use an "
+                "integer cv"
+            )
+        scoring = self._scoring()
+        way, size = self._layout(dataset, summary)
+        fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
+        outcome, problem = fit(run, dataset, summary, sample, tried, scoring, size)
+        self._keep_fit(problem, outcome.theta, summary)
+        choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
+        run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
+        return self._certificate(outcome, choice)
+
+    def _scoring(self) -> str:
+        scoring = self.scoring or self._default_scoring()
+        check_metric(self, scoring)
+        if scoring in ("log_loss", "mean_squared_error"):
+            raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
+        if self.cv == "gcv" and scoring != "neg_mean_squared_error":
+            raise ValueError(
+                f"cv='gcv' estimates the mean squared error, got scoring={scoring!r}; use "
+                "'neg_mean_squared_error' or an integer cv"
+            )
+        return scoring
+
+    def _problems(self, dataset: Any, summary: Any, candidates: list[Candidate]) -> list[Problem]:
+        """The candidates' problems; those of one `n_bases` share their bases."""
+        problems: list[Problem] = []
+        made: dict[int, Problem] = {}
+        for candidate in candidates:
+            if candidate.n_bases not in made:
+                member = self._member(candidate)
+                made[candidate.n_bases] = member._problem(dataset, summary, NOTHING, "newton")
+            problems.append(made[candidate.n_bases]._replace(C=candidate.C))
+        return problems
+
+    def _choose_by_gram(self, run, dataset, summary, sample, candidates, scoring, size):
+        """Squared error: one read for each group of `n_bases`."""
+        problems = self._problems(dataset, summary, candidates)
+        split = Split(self._n_folds, self.random_state)
+        of_count = {c.n_bases: p for c, p in zip(candidates, problems, strict=True)}
+        scores, gaps = np.empty((2, len(candidates), split.cv))
+        for number, counts in enumerate(self._counts_in_groups(dataset)):
+            fold = fold_gram.moments_fold([of_count[n] for n in counts], split)
+            found = run.fold(fold, dataset, name=f"gram-{number + 1}")
+            moments = dict(zip(counts, found, strict=True))
+            for k, (candidate, problem) in enumerate(zip(candidates, problems, strict=True)):
+                if candidate.n_bases in moments:
+                    of_folds = moments[candidate.n_bases]
+                    scores[k], gaps[k] = self._judge_gram(problem, of_folds, scoring)
+        self._judge(candidates, scores, gaps)
+        problem = problems[self.best_index_]
+        if self.n_bases_ not in moments:  # a later group took its place: one more read
+            again = run.fold(fold_gram.moments_fold([problem], split), dataset, name="gram-refit")
+            moments = {self.n_bases_: again[0]}
+        whole = fold_gram.without(moments[self.n_bases_], NO_FOLD, problem.dim)
+        at = fold_gram.optimum(problem, whole).at
+        gap = float(relative_gap(at.value, at.bound).max())
+        goal = max(self.tol, 1e-8)
+        return Outcome(at.theta, at.value, at.bound, "squared error: exact", gap <= goal), problem
+
+    def _judge_gram(self, problem, moments, scoring):
+        """The scores and gaps of one candidate on every fold."""
+        scores, gaps = np.full(len(moments), np.nan), np.zeros(len(moments))
+        for fold in range(len(moments)):
+            train = fold_gram.without(moments, NO_FOLD if self.cv == "gcv" else fold, problem.dim)
+            held_out = moments[fold]
+            h, hy, hyy = held_out.sums
+            if not h > 0 or not train.sums[0] > 0:
+                continue
+            found = fold_gram.optimum(problem, train)
+            gaps[fold] = float(relative_gap(found.at.value, found.at.bound).max())
+            if self.cv == "gcv":
+                scores[fold] = -fold_gram.gcv(problem, found, train)
+                continue
+            error = fold_gram.squared_error(problem, found, held_out)
+            scatter = 0.5 * (hyy - hy**2 / h)
+            if scoring == "neg_mean_squared_error":
+                scores[fold] = -2 * error / h
+            elif scatter > 0:
+                scores[fold] = 1 - error / scatter
+        return scores, gaps
+
+    def _choose_by_newton(self, run, dataset, summary, sample, candidates, scoring, size):
+        """A few reads for each group of models, one that scores all, a few that refit the best."""
+        problems = self._problems(dataset, summary, candidates)
+        split = Split(self._n_folds, self.random_state)
+        share = needs.sample_share(sample, summary.total_weight)
+        if share >= 1.0:
+            problems = [problem._replace(single=False) for problem in problems]
+        # Neighbours in C one after the other: each starts where the one before ended.
+        places = [(k, f) for f in range(split.cv) for k in range(len(candidates))]
+        models = [FoldModel(problems[k], f) for k, f in places]
+        thetas: list[np.ndarray] = []
+        gaps = np.empty((len(candidates), split.cv))
+        for number, group in enumerate(self._groups(size, len(models))):
+            name = f"newton-{number + 1}"
+            members = [models[m] for m in group]
+            found, gap = self._solve(run, dataset, members, sample, split, share, name, None)
+            thetas += found.thetas
+            for m, value in zip(group, gap, strict=True):
+                k, f = places[m]
+                gaps[k, f] = value
+        counts = {c.n_bases: p.bases for c, p in zip(candidates, problems, strict=True)}
+        means = {n: mean_splines(summary, bases) for n, bases in counts.items()}
+        judges: list[list[Any]] = [[] for _ in range(split.cv)]
+        for (k, f), theta in zip(places, thetas, strict=True):
+            judge = self._member(candidates[k])
+            if hasattr(self, "classes_"):  # the rows of a fit carry codes
+                judge.classes_ = np.arange(len(self.classes_), dtype=np.float64)
+            judge._keep(problems[k], theta, means[candidates[k].n_bases])
+            judges[f].append(judge)
+        fold = scores_fold(judges, split, scoring)
+        scores = run.fold(fold, dataset, name="score")
+        self._judge(candidates, scores, gaps)
+        problem = problems[self.best_index_]
+        best = [
+            theta for (k, _), theta in zip(places, thetas, strict=True) if k == self.best_index_
+        ]
+        start = np.mean(best, axis=0)
+        whole = FoldModel(problem, NO_FOLD)
+        found, gap = self._solve(run, dataset, [whole], sample, split, share, "refit", start)
+        at = found.at
+        reason = found.reason or f"relative gap {gap[0]:.2g} <= tol {self.tol:.2g}"
+        return Outcome(at.theta, at.value, at.bound, reason, gap[0] <= self.tol), problem
+
+    def _solve(self, run, dataset, models, sample, split, share, name, start):
+        """Optima of some models in the same reads, from `start` or the sample's own optima."""
+        samples = samples_of(models, sample, split, share, run.n_threads)
+        objective = FoldObjective(run, dataset, models, samples, split, name)
+        goal = {"tol": EXACT} if share >= 1.0 else {"tol": 0.0, "decrement": DECREMENT}
+        thetas: list[np.ndarray] = []
+        for k, (model, own) in enumerate(zip(models, samples, strict=True)):
+            shape = (model.problem.n_outputs, model.problem.dim + 1)
+            at = np.zeros(shape) if start is None else start
+            if k and models[k - 1].fold == model.fold and thetas[-1].shape == shape:
+                at = thetas[-1]
+            if start is None or share >= 1.0:
+                at = newton(own, at, max_reads=SAMPLE_ITERATIONS, **goal).at.theta
+            thetas.append(at)
+        left = max(self.max_passes - run.n_passes - (1 if name == "refit" else 3), 1)
+        solution = newton(objective, objective.stack(thetas), tol=self.tol, max_reads=left)
+        K = objective.n_outputs
+        found = _Solved(objective.unstack(solution.at.theta), solution.at, solution.reason)
+        run.record(read=run.n_passes, relative_gap=float(solution.gap.max()), models=len(models))
+        return found, solution.gap.reshape(-1, K).max(axis=1)
+
+    def _judge(self, candidates: list[Candidate], scores: np.ndarray, gaps: np.ndarray) -> None:
+        """Set what was found of every candidate, and which is best."""
+        parameters = [{"C": c.C, "n_bases": c.n_bases} for c in candidates]
+        self.cv_results_ = cv_results(parameters, scores, gaps)
+        self._choose(best_index(self.cv_results_, one_standard_error=self.one_standard_error))
+
+    def _choose(self, best: int) -> None:
+        self.best_index_ = best
+        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+        self.C_ = float(self.cv_results_["param_C"][best])
+        self.n_bases_ = int(self.cv_results_["param_n_bases"][best])
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **super()._state(),
+            "cv_results": self.cv_results_,
+            "best_index": self.best_index_,
+        }
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        super()._restore(tree)
+        self.cv_results_ = tree["cv_results"]
+        self._choose(tree["best_index"])
+
+
+class _Solved(NamedTuple):
+    thetas: list[np.ndarray]
+    at: Any
+    reason: str

@@ -1,0 +1,146 @@
+"""Squared error: all values of C, on all folds, from one Gram a fold, made in one read.
+
+The Gram of the rows outside a fold is the sum of the others' Grams; targets are centred on these
+rows' own mean; the error on the fold itself is a quadratic form in its own sums.  GCV needs the sum
+of all alone (Golub, Heath & Wahba 1979):  (RSS / W) / (1 - edf / W)^2,  W the weight of the rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ...data.select import keep_rows
+from ...data.source import Chunk
+from ...passes.fold import Fold
+from ...solvers.newton import Evaluation
+from ..basis.kernels import GramSums, gram_rows
+from ..newton.curvature import assemble, clear_lower, empty_gram, gram_optimum
+from ..objective import Problem, add_sums, weights
+from .newton import Split
+
+
+class Moments(NamedTuple):
+    """Sums over some rows, h = 2 s: of the Gram, and of h, h y, h y^2."""
+
+    gram: GramSums
+    sums: np.ndarray
+    """(3,)."""
+
+
+def moments_fold(problems: list[Problem], split: Split) -> Fold[Any, list[list[Moments]]]:
+    """Fold: for each problem (its C is not used) the moments of every fold's rows.
+
+    State 8 dim^2 bytes a fold and problem.
+    """
+    return Fold(
+        partial(_start, [problem.dim for problem in problems], split.cv),
+        partial(_add, problems, split),
+        _merge,
+        _finish,
+    )
+
+
+def _start(dims: list[int], cv: int) -> list[Any]:
+    return [[[empty_gram(dim), np.zeros(3)] for _ in range(cv)] for dim in dims]
+
+
+def _add(problems: list[Problem], split: Split, state: list[Any], chunk: Chunk) -> list[Any]:
+    fold = split.folds(chunk)
+    for f in range(split.cv):
+        part = keep_rows(chunk, fold == f, in_place=False)
+        if not part.n_rows:
+            continue
+        s = weights(part)
+        h = np.full(part.n_rows, 2.0) if not len(s) else 2.0 * s
+        for problem, kept in zip(problems, state, strict=True):
+            y = problem.targets(part)
+            gram_rows(part.X, problem.bases, h, h * y, kept[f][0])
+            kept[f][1] += [h.sum(), h @ y, h @ y**2]
+    return state
+
+
+def _merge(a: list[Any], b: list[Any]) -> list[Any]:
+    for of_a, of_b in zip(a, b, strict=True):
+        for x, y in zip(of_a, of_b, strict=True):
+            add_sums(x[0], y[0])
+            x[1] += y[1]
+    return a
+
+
+def _finish(state: list[Any]) -> list[list[Moments]]:
+    for kept in state:
+        for gram, _ in kept:
+            clear_lower(GramSums(*gram).H)
+    return [[Moments(GramSums(*gram), sums) for gram, sums in kept] for kept in state]
+
+
+def without(moments: list[Moments], fold: int, dim: int) -> Moments:
+    """The sum over all folds but one (none: -1), summed afresh: nothing cancels."""
+    total = Moments(empty_gram(dim), np.zeros(3))
+    for f, part in enumerate(moments):
+        if f != fold:
+            add_sums(total.gram, part.gram)
+            total.sums[:] += part.sums
+    return total
+
+
+class Optimum(NamedTuple):
+    """The solution for one C on some rows."""
+
+    at: Evaluation
+    mean: float
+    """Of these rows' targets, less that of all rows: to be added to the intercept."""
+
+
+def optimum(problem: Problem, rows: Moments) -> Optimum:
+    """The exact optimum at ``problem.C``; `rows` is not changed."""
+    C, (h, hy, hyy) = problem.C, rows.sums
+    mean = hy / h if h > 0 else 0.0
+    b = rows.gram.b - mean * rows.gram.g  # of the targets less their mean
+    gradient = np.append(-C * b, 0.0)[None]
+    value = np.array([0.5 * C * max(hyy - mean * hy, 0.0)])
+    gram = GramSums(C * rows.gram.H, C * rows.gram.g, b)
+    zero = Evaluation(np.zeros((1, problem.dim + 1)), value, gradient, value)
+    return Optimum(gram_optimum(problem, gram, C * h, zero), mean)
+
+
+def squared_error(problem: Problem, found: Optimum, rows: Moments) -> float:
+    """Weighted sum of (y - f)^2 over the rows of `rows`."""
+    w, b = found.at.theta[0, :-1], found.at.theta[0, -1]
+    constant = found.mean + b - w @ problem.reference.c
+    h, hy, hyy = rows.sums
+    upper = np.triu(rows.gram.H)
+    quadratic = 2 * w @ (upper @ w) - w @ (upper.diagonal() * w)
+    cross = w @ rows.gram.b + constant * hy
+    fitted = quadratic + 2 * constant * (w @ rows.gram.g) + constant**2 * h
+    return max(0.5 * (hyy - 2 * cross + fitted), 0.0)
+
+
+def effective_freedom(problem: Problem, rows: Moments) -> float:
+    """Trace of the matrix that maps targets to fitted values, the intercept's part included."""
+    C = problem.C
+    gram = GramSums(C * rows.gram.H, C * rows.gram.g, rows.gram.b)
+    H, (u, corner) = assemble(problem, gram, C * rows.sums[0])
+    of_intercept = 1.0 / corner
+    trace = 0.0
+    if problem.dim:
+        factor = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
+        inverse = cho_solve(factor, np.eye(problem.dim), check_finite=False)
+        of_intercept += u @ inverse @ u / corner**2
+        first, roughness = problem.bases.first, problem.roughness
+        for a, z, begin in zip(first[:-1], first[1:], roughness.table, strict=True):
+            n = z - a
+            P = roughness.P[begin : begin + n * n].reshape(n, n)
+            trace += float((inverse[a:z, a:z] * P).sum())
+    return problem.dim + 1 - trace - of_intercept / problem.intercept_scaling**2
+
+
+def gcv(problem: Problem, found: Optimum, rows: Moments) -> float:
+    """Generalised cross-validation: an estimate of the mean squared error on new rows."""
+    weight = 0.5 * rows.sums[0]
+    left = max(1.0 - effective_freedom(problem, rows) / weight, np.finfo(float).eps)
+    return squared_error(problem, found, rows) / weight / left**2

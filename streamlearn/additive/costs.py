@@ -1,0 +1,273 @@
+"""What a fit costs, and which solver that allows, by data, parameters and the budget set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..config import format_bytes, get_config
+from ..engine.plan import Needs
+from ..numeric.simd.gather import CLASSES, LANES
+from ..solvers.lbfgs import PAIRS
+from .basis.functions import tile_nbytes
+from .dual.descent import GROUP
+
+NEWTON_DIM = 8000
+"""Most coefficients for which "auto" solves with matrices."""
+UNSET_BUDGET = 1 << 30
+"""What a choice counts on when no budget is set; never the memory that happens to be free."""
+GRAM_NBYTES = 16 << 20
+"""Largest state of a read that sums up a Gram for squared error; else Newton reads more often."""
+GROWN_NBYTES = 4 << 20
+"""Largest state of a Newton read that sums up the curvature of rows outside the sample."""
+COLD_NBYTES = 6 << 20
+"""Kernels that `warm` leaves out, being for bases other than splines."""
+SAMPLE_ROWS, SAMPLE_NBYTES, MOST_SAMPLE_NBYTES = 50_000, 8 << 20, 32 << 20
+
+
+class Choice(NamedTuple):
+    """A solver and why it was taken."""
+
+    solver: str
+    """One of `OFFERED`, or "gram"."""
+    reason: str
+
+
+class Size(NamedTuple):
+    """What the cost depends on."""
+
+    dim: int
+    """Coefficients per output; before the summary as if no column had few values."""
+    n_outputs: int
+    """1 before the classes are known."""
+    n_columns: int
+    row_nbytes: float
+    n_rows: int
+    loss: str
+    in_memory: bool
+    sparse: bool
+
+
+def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
+    """The size of a fit, from metadata alone or with the summary."""
+    classes = getattr(model, "classes_", None) if summary is not None else None
+    if summary is None:
+        n_levels = len(dataset.categorical)
+        dim = (dataset.n_features - n_levels) * model.n_bases + n_levels * (model.max_levels + 1)
+    else:
+        dim = sum(_n_bases(column, model) for column in summary.columns)
+    return Size(
+        dim,
+        len(classes) if classes is not None and len(classes) > 2 else 1,
+        dataset.n_features,
+        dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
+        dataset.n_physical_rows,
+        model.loss,
+        dataset.store.in_memory,
+        dataset.sparse,
+    )
+
+
+def _n_bases(column: Any, model: Any) -> int:
+    if column.levels is not None:
+        return len(column.levels) + 1
+    if column.values is None:
+        return model.n_bases + (model.degree if column.missing else 0)
+    n = np.count_nonzero(column.value_counts)  # never below 0
+    if n > model.n_bases:
+        return model.n_bases + (model.degree if column.missing else 0)
+    return n + bool(column.missing) if n + bool(column.missing) > 1 else 0
+
+
+NEWTON, DUAL, LBFGS, PEGASOS = "newton", "dual-cd", "lbfgs", "pegasos"
+OFFERED: dict[str, tuple[str, ...]] = {
+    "log_loss": (NEWTON, DUAL, LBFGS, PEGASOS),
+    "multinomial log_loss": (LBFGS,),
+    "squared_hinge": (NEWTON, DUAL, LBFGS),
+    "hinge": (DUAL, PEGASOS),
+    "squared_error": (NEWTON, DUAL, LBFGS),
+    "epsilon_insensitive": (DUAL, PEGASOS),
+    "squared_epsilon_insensitive": (NEWTON, DUAL, LBFGS),
+    "huber": (NEWTON, DUAL, LBFGS, PEGASOS),
+    "poisson": (NEWTON, LBFGS),
+    "gamma": (NEWTON, LBFGS),
+}
+"""The solvers of each loss, the one for small problems first, then that for large ones."""
+WHY_NOT = {
+    NEWTON: "needs a smooth loss of one output at a time",
+    LBFGS: "needs a smooth loss",
+    DUAL: "needs a loss whose dual variables can be minimised one at a time",
+    PEGASOS: "needs a loss of bounded slope and one output at a time",
+}
+
+
+def require_offered(loss: str, solver: str, joint: bool) -> tuple[str, ...]:
+    """The solvers of a loss; refuses one that is none of them."""
+    offered = OFFERED[f"multinomial {loss}" if joint else loss]
+    if solver not in ("auto", *offered):
+        raise ValueError(
+            f"solver={solver!r} {WHY_NOT[solver]}, got loss={loss!r}"
+            + (" with multi_class='multinomial'" if joint else "")
+            + f"; use solver={' or '.join(map(repr, offered))}"
+        )
+    return offered
+
+
+def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
+    """The solver to use; `joint`: of the multinomial loss."""
+    offered = require_offered(loss, solver, joint)
+    matrix = 8 * size.dim**2
+    if loss == "squared_error" and solver in ("auto", NEWTON) and matrix <= GRAM_NBYTES:
+        return Choice("gram", "squared error: one Gram of all rows is exact")
+    if solver != "auto":
+        return Choice(solver, "")
+    large = DUAL if DUAL in offered else LBFGS
+    if NEWTON not in offered:
+        why = "the outputs are one problem" if joint else f"{loss} is not smooth"
+        return Choice(large, f"{large} as {why}")
+    room = (get_config().memory_budget or UNSET_BUDGET) // 2
+    if size.dim > NEWTON_DIM:
+        return Choice(large, f"{large} as up to {size.dim} coefficients are over {NEWTON_DIM}")
+    if matrix > room:
+        return Choice(
+            large, f"{large} as a matrix of {format_bytes(matrix)} is over half of the budget"
+        )
+    return Choice(NEWTON, f"newton as {loss} is smooth, with at most {size.dim} coefficients")
+
+
+def sample_rows(size: Size) -> int:
+    """Rows of the sample: 40 a coefficient and 50,000 at least, as far as 32 MiB go."""
+    row = size.row_nbytes + 16
+    most = int(MOST_SAMPLE_NBYTES / row)
+    wanted = max(SAMPLE_ROWS, 40 * size.dim, min(160 * size.dim, int(SAMPLE_NBYTES / row)))
+    return max(min(wanted, most), 1)
+
+
+def sample_share(sample: Any, total_weight: float) -> float:
+    """The share of the rows, by weight, that a sample holds."""
+    weight = len(sample.y) if sample.weight is None else float(sample.weight.sum())
+    return 1.0 if weight >= total_weight * (1 - 1e-12) else weight / total_weight
+
+
+def may_grow(n_outputs: int, dim: int) -> bool:
+    """Whether lanes may sum up curvature: a function of the problem alone, as it decides bits."""
+    return 8 * n_outputs * dim**2 <= GROWN_NBYTES
+
+
+def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
+    """The phases of a fit after the summary."""
+    dim, K = size.dim, size.n_outputs
+    model, matrix = 3 * 8 * K * dim, 8 * dim**2
+    sums = 3 * 8 * K * (dim + 8)
+    per_row = 48.0 + 24 * K  # targets, weights, decisions, probabilities, slopes
+    if solver == "gram":
+        return [Needs("gram", matrix + sums, per_row, matrix, model)]
+    if solver in (NEWTON, LBFGS):
+        rows = min(sample_rows(size), size.n_rows)
+        sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
+        lessons = 2 * PAIRS * 8 * K * (dim + 1)
+        held = 0
+        if solver == NEWTON:
+            held = matrix
+        else:  # products with the sample: vectors as long as the problem, and as its rows
+            lessons += 8 * 8 * K * (dim + 1)
+            sample += 3 * 8 * K * rows
+        grown = K * matrix if solver == NEWTON and may_grow(K, dim) else 0
+        state = sums + grown
+        passes = (1, max_passes - 1)
+        driver = sample + lessons + held + grown
+        copied = 4 * size.n_columns if get_config().scratch and not size.in_memory else 0
+        disk = copied + 16 if copied else 0
+        again = size.n_rows > rows and not (copied or size.in_memory or size.sparse)
+        return [
+            Needs(
+                solver,
+                state,
+                per_row + copied,
+                driver,
+                model,
+                scratch_bytes_per_row=disk,
+                passes=passes,
+                kept_bytes_per_row=size.row_nbytes + 24 if again else 0,
+            )
+        ]
+    if solver == PEGASOS:
+        return [
+            Needs(
+                PEGASOS,
+                (2 * 3 + 4) * 8 * K * (dim + 8),
+                per_row + 24,
+                0,
+                model,
+                group=GROUP,
+                passes=(1, max_passes - 1),
+            ),
+            Needs("certificate", sums, per_row, 0, model),
+        ]
+    if solver == DUAL and holds_rows(size):
+        return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
+    width = 4 * K * (2 if size.loss == "log_loss" else 1)
+    u = 4 * size.n_columns
+    spooled = 0 if size.in_memory else u + 16
+    return [
+        Needs("spool", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=spooled, passes=(0, 1)),
+        Needs(
+            DUAL,
+            2 * 8 * K * (dim + 8),
+            per_row + u,
+            0,
+            model,
+            row_state_bytes=width,
+            group=GROUP,
+            scratch_bytes_per_row=spooled,
+            passes=(1, max_passes - 2),
+        ),
+        Needs("certificate", sums, per_row + 16, 0, model, row_state_bytes=width),
+    ]
+
+
+def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
+    """The phases with what bases other than splines, and missing values, take beside."""
+    tile = 0 if model.basis == "bspline" and not size.sparse else tile_nbytes(size.dim)
+    cold = 0 if model.basis == "bspline" else COLD_NBYTES
+    copied = 0.0
+    if summary is not None and any(column.missing for column in summary.columns):
+        copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
+    sample = int(copied * min(sample_rows(size), size.n_rows))
+    return [
+        replace(
+            phase,
+            step_bytes=phase.step_bytes + tile,
+            step_bytes_per_row=phase.step_bytes_per_row + copied,
+            driver_bytes=phase.driver_bytes + cold + (sample + tile if phase.driver_bytes else 0),
+        )
+        for phase in phases
+    ]
+
+
+def holds_rows(size: Size) -> bool:
+    """Whether dual CD keeps a copy of the rows: they are in memory, and it fits with ease."""
+    room = (get_config().memory_budget or UNSET_BUDGET) // 4
+    return size.in_memory and held_nbytes(size) <= room
+
+
+def held_nbytes(size: Size) -> int:
+    """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
+    rows = size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs)
+    places = 0
+    if size.sparse:  # facts of a place, coefficients, their mean, two points, sums of parts
+        whole = LANES if size.n_outputs == 1 else 2
+        lanes = 1 if size.n_outputs == 1 else -(-size.n_outputs // CLASSES) * CLASSES
+        places = (size.dim + LANES + whole * size.n_columns) * (
+            16 + 32 * lanes + 32 * size.n_outputs
+        )
+    return int(rows + places)
+
+
+def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:
+    """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole."""
+    labels = summary.ref_labels
+    at = np.searchsorted(dataset.refs().starts, planned.refs().starts, "right") - 1
+    return labels[at]

@@ -1,0 +1,215 @@
+"""Additive models that choose C and the number of splines by cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils._param_validation import StrOptions
+
+from .choose.choosing import Choosing
+from .classifier import AdditiveClassifier
+from .regressor import AdditiveRegressor
+
+
+class AdditiveClassifierCV(Choosing, AdditiveClassifier):
+    """`AdditiveClassifier` with C and n_bases chosen by folds, all fits in the same reads.
+
+    Every candidate is fitted on the rows outside each fold, a row's fold being a hash of its
+    number.  All of them read the rows together: one summary, some 4 to 8 reads for Newton's method
+    (more if the models of a group do not fit the memory budget), one that scores all of them on
+    their folds, and 2 to 4 for the fit of the best to all rows.  Knots come from all rows, targets
+    never cross folds.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "squared_hinge"}, default="log_loss"
+        Smooth ones; for the hinge there is `cross_validate`.
+    Cs : int or array-like, default=8
+        Values of C; an integer is so many powers of 10 from 0.001 to 10,000.
+    n_bases : int or array-like of int, default=20
+    cv : int, default=5
+        Number of folds.
+    scoring : str, optional
+        "neg_log_loss" (default for the log-loss) or "accuracy" (default otherwise).
+    one_standard_error : bool, default=False
+        Take the simplest candidate (fewest splines, then smallest C) whose mean score is within one
+        standard error of the best (Breiman et al. 1984).
+    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, intercept_scaling, \
+tol, max_passes, calibration
+        As in `AdditiveClassifier`; `tol` holds for each of the fits.
+    random_state : int, default=0
+        Of the sample of rows and of the folds, which are those of `cross_validate` with this seed.
+
+    Attributes
+    ----------
+    C_, n_bases_ : float, int
+        The choice.
+    best_index_, best_score_ : int, float
+        Its place in `cv_results_`, and its mean score.
+    cv_results_ : dict
+        As `GridSearchCV` has it: "params", "param_C", "param_n_bases", "split0_test_score", ...,
+        "mean_test_score", "std_test_score", "rank_test_score"; and "relative_gap", the largest of
+        each candidate's fits.
+    coef_, intercept_, bases_, classes_, certificate_, history_, n_passes_ :
+        Of the final fit, as in `AdditiveClassifier`; reads are those of all fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveClassifierCV
+    >>> X = np.linspace(-1, 1, 400)[:, None]
+    >>> y = abs(X[:, 0]) + 0.2 * np.sin(99 * X[:, 0]) > 0.5
+    >>> model = AdditiveClassifierCV(Cs=[0.01, 1.0], n_bases=[4, 12]).fit(X, y)
+    >>> model.C_, model.n_bases_
+    (1.0, 12)
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **AdditiveClassifier._parameter_constraints,
+        **Choosing._choosing_constraints,
+    }
+    _losses = ("log_loss", "squared_hinge")
+    multi_class, class_weight = "ovr", None
+
+    def __init__(
+        self,
+        loss="log_loss",
+        *,
+        Cs=8,
+        n_bases=20,
+        cv=5,
+        scoring=None,
+        one_standard_error=False,
+        basis="bspline",
+        degree=1,
+        penalty_order=1,
+        penalty_scale="integral",
+        knots="quantile",
+        missing="level",
+        max_levels=255,
+        intercept_scaling=1.0,
+        tol=1e-4,
+        max_passes=100,
+        calibration=None,
+        random_state=0,
+    ):
+        self.loss = loss
+        self.Cs = Cs
+        self.n_bases = n_bases
+        self.cv = cv
+        self.scoring = scoring
+        self.one_standard_error = one_standard_error
+        self.basis = basis
+        self.degree = degree
+        self.penalty_order = penalty_order
+        self.penalty_scale = penalty_scale
+        self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_passes = max_passes
+        self.calibration = calibration
+        self.random_state = random_state
+
+    @staticmethod
+    def _plain() -> AdditiveClassifier:
+        return AdditiveClassifier()
+
+    def _default_scoring(self) -> str:
+        return "neg_log_loss" if self.loss == "log_loss" else "accuracy"
+
+
+class AdditiveRegressorCV(Choosing, AdditiveRegressor):
+    """`AdditiveRegressor` with C and n_bases chosen by folds or by GCV.
+
+    Two reads for all of it, the summary and one Gram for each fold, whatever the number of values
+    of C: every fit is exact, and so is its error on the rows it left out.  (More values of n_bases
+    than fit the memory budget are a read for each group; a Gram too large for that, and Newton
+    reads as for `AdditiveClassifierCV`.)
+
+    Parameters
+    ----------
+    loss : {"squared_error"}, default="squared_error"
+    Cs, n_bases, one_standard_error
+        As in `AdditiveClassifierCV`.
+    cv : int or "gcv", default=5
+        Number of folds; "gcv" estimates the error on new rows from the fit to all rows and its
+        effective degrees of freedom (Golub, Heath & Wahba 1979).
+    scoring : {"neg_mean_squared_error", "r2"}, optional
+        Default the first.
+    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, intercept_scaling, \
+tol, max_passes, random_state
+        As in `AdditiveRegressor`.
+
+    Attributes
+    ----------
+    C_, n_bases_, best_index_, best_score_, cv_results_
+        As in `AdditiveClassifierCV`.
+    coef_, intercept_, bases_, certificate_, history_, n_passes_
+        Of the final fit, as in `AdditiveRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveRegressorCV
+    >>> X = np.linspace(0, 1, 500)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.3 * np.sin(1e4 * X[:, 0])
+    >>> model = AdditiveRegressorCV(Cs=[1e-3, 1, 1e4], cv="gcv").fit(X, y)
+    >>> model.C_, model.n_passes_
+    (1.0, 2)
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **AdditiveRegressor._parameter_constraints,
+        **Choosing._choosing_constraints,
+        "cv": [*Choosing._choosing_constraints["cv"], StrOptions({"gcv"})],
+    }
+    _losses = ("squared_error",)
+    exposure, offset = None, None
+
+    def __init__(
+        self,
+        loss="squared_error",
+        *,
+        Cs=8,
+        n_bases=20,
+        cv=5,
+        scoring=None,
+        one_standard_error=False,
+        basis="bspline",
+        degree=1,
+        penalty_order=1,
+        penalty_scale="integral",
+        knots="quantile",
+        missing="level",
+        max_levels=255,
+        intercept_scaling=1.0,
+        tol=1e-4,
+        max_passes=100,
+        random_state=0,
+    ):
+        self.loss = loss
+        self.Cs = Cs
+        self.n_bases = n_bases
+        self.cv = cv
+        self.scoring = scoring
+        self.one_standard_error = one_standard_error
+        self.basis = basis
+        self.degree = degree
+        self.penalty_order = penalty_order
+        self.penalty_scale = penalty_scale
+        self.knots = knots
+        self.missing = missing
+        self.max_levels = max_levels
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.max_passes = max_passes
+        self.random_state = random_state
+
+    @staticmethod
+    def _plain() -> AdditiveRegressor:
+        return AdditiveRegressor()
+
+    def _default_scoring(self) -> str:
+        return "neg_mean_squared_error"

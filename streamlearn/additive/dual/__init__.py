@@ -1,0 +1,1 @@
+"""Dual coordinate descent, from disk and from rows in memory."""

@@ -1,0 +1,166 @@
+"""Dual coordinate descent over rows that lie in memory: one read, then epochs over a copy.
+
+The copy holds coordinates, 4 bytes a dense value and 8 a stored one.  Rounds of epochs, each
+measured exactly: all rows are there.  The dual variables are an array, and the last certificate
+rebuilds the dual value from them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...data.source import Chunk, Csr
+from ...solvers.newton import Evaluation, relative_gap
+from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
+from ..objective import Problem, losses, weights
+from ..training import Outcome, Watch, better
+from .compact_rows import HeldCodes
+from .descent import (
+    ALPHA,
+    _add_certificate,
+    _by_rows,
+    _finish_certificate,
+    _start_certificate,
+    alpha_width,
+    shuffled,
+)
+from .epochs import DualEpochs, DualState
+from .places import find_codes
+
+ROUNDS = (4, 2, 2, 2, 2, 3, 3, 4)
+"""Epochs of the first rounds; later ones have `MOST`."""
+MOST = 5
+
+
+def fit_held(
+    run: Any,
+    source: Any,
+    problem: Problem,
+    watch: Watch,
+    *,
+    tol: float,
+    max_reads: int,
+    seed: int,
+) -> Outcome:
+    """Rounds of epochs until the gap is small enough; a round counts as a read of `max_reads`."""
+    scales = find_codes(problem, source.sparse)
+    rows: Any
+    if scales is not None:
+        rows = HeldCodes(run, source, problem, scales, tol)
+    else:
+        rows = HeldRows(run, source, problem)
+    at: Evaluation | None = None
+    n, n_rounds = 0, 0
+    trust = rows.trust if scales is not None else 1.0
+    while True:
+        more = ROUNDS[n_rounds] if n_rounds < len(ROUNDS) else MOST
+        orders = (shuffled(rows.n_rows, (seed, n + e)) for e in range(more))
+        n, n_rounds = n + rows.visit(orders, tol * trust), n_rounds + 1
+        if scales is not None:
+            sweep = rows.sweep
+            points, gap = rows.points(tol), relative_gap(sweep.primal, sweep.dual)
+            W, b = points[0][:, :-1], points[0][:, -1]
+            reason = watch.swept(sweep._replace(W=W, b=b), float(gap.max()))
+        else:
+            at = better(at, rows.measure())
+            points, gap = [at.theta], relative_gap(at.value, at.bound)
+            reason = watch(at, gap)
+        last = n_rounds + 2 > max_reads
+        if not (gap.max() <= tol * trust or last or reason):
+            continue
+        proved = rows.certify([watch.state["best"].theta] if reason else points)
+        if reason:
+            watch.state["best"] = proved
+        elif scales is not None:
+            at = proved = better(at, proved)
+        estimate, gap = float(gap.max()), relative_gap(proved.value, proved.bound)
+        watch.certified(proved, gap)
+        if gap.max() <= tol or last or reason:
+            reason = reason or f"max_passes: rounds of epochs for {max_reads} reads were made"
+            return watch.outcome(proved, tol, reason)
+        at = proved
+        if scales is not None:  # the estimate is too low, by about this factor from now on
+            trust = min(trust, max(0.9 * estimate / float(gap.max()), 0.05))
+
+
+class HeldRows:
+    """The rows of `source` as coordinates, and the state of their dual variables."""
+
+    def __init__(self, run: Any, source: Any, problem: Problem) -> None:
+        self._rows = rows = joined(run.hold(source, partial(held_chunk, problem), name="hold"))
+        self._problem = problem._replace(bases=problem.bases._replace(prepared=True))
+        self.n_rows, K = rows.n_rows, problem.n_outputs
+        alpha = np.zeros((rows.n_rows, alpha_width(problem)), np.float32)
+        self._model = DualState(alpha, np.zeros((K, problem.dim)), np.zeros(K))
+        rows.state = {ALPHA: alpha}
+        dual = DualProblem(
+            problem.roughness, problem.reference, problem.C, problem.intercept_scaling
+        )
+        targets = problem.targets(rows), weights(rows)
+        self._epochs = DualEpochs(
+            rows.X, self._problem.bases, problem.loss, dual, *targets, self._model
+        )
+
+    def visit(self, orders: Iterable[np.ndarray], goal: float) -> int:
+        """Visit the rows in these orders; how many."""
+        orders = list(orders)
+        self._epochs.visit(orders)
+        return len(orders)
+
+    def measure(self) -> Evaluation:
+        """Both values at the point where the rows were left."""
+        problem, rows, model = self._problem, self._rows, self._model
+        theta = np.column_stack([model.W, model.b])
+        y, s = problem.targets(rows), weights(rows)
+        F, bound = self._epochs.decisions(), np.zeros(len(theta))
+        if F is None:
+            loss = losses(problem, theta, rows)
+        else:
+            loss = np.zeros(len(theta))
+            loss_sum_rows(problem.loss, F, y, s, loss)
+        dual_sum_rows(problem.loss, problem.C, y, s, model.alpha, bound)
+        norm = problem.penalty(theta)
+        return Evaluation(theta, norm + problem.C * loss, np.empty((len(theta), 0)), bound - norm)
+
+    def certify(self, points: list[np.ndarray]) -> Evaluation:
+        """The primal value at the one point and the dual one of alpha, which is all it rests on."""
+        problem, rows = self._problem, self._rows
+        [theta] = points
+        state = _start_certificate(problem.n_outputs, problem.dim)
+        return _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
+
+
+def held_chunk(problem: Problem, chunk: Chunk) -> Chunk:
+    """The chunk's coordinates, targets and weights in arrays of their own."""
+    part = _by_rows(problem, chunk)[0]
+    X = part.X
+    if isinstance(X, Csr):
+        X = X._replace(indices=X.indices.astype(np.int32), indptr=X.indptr.astype(np.int64))
+    y, weight = np.array(part.y), None if part.weight is None else np.array(part.weight)
+    return Chunk(X, y, weight, part.rows)
+
+
+def joined(chunks: list[Chunk]) -> Chunk:
+    """The chunks as one; they are given up."""
+    if not isinstance(chunks[0].X, Csr):
+        X: Any = np.concatenate([chunk.X for chunk in chunks])
+    else:
+        parts = [chunk.X for chunk in chunks]
+        ends = np.cumsum([0, *(part.indptr[-1] for part in parts)])
+        indptr = [part.indptr[1:] + end for part, end in zip(parts, ends[:-1], strict=True)]
+        X = Csr(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([np.zeros(1, np.int64), *indptr]),
+            parts[0].n_columns,
+        )
+    y = np.concatenate([chunk.y for chunk in chunks])
+    weight = None
+    if chunks[0].weight is not None:
+        weight = np.concatenate([chunk.weight for chunk in chunks])
+    chunks.clear()
+    return Chunk(X, y, weight, range(len(y)))

@@ -1,0 +1,1 @@
+"""What a fitted additive model says of itself: terms, densities, pictures."""

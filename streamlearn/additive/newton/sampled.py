@@ -1,0 +1,264 @@
+"""The objective as reads measure it, with directions from a sample of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...data.source import Chunk, Csr
+from ...numeric.bases.bsplines import Coordinates
+from ...passes.fold import both
+from ...solvers.newton import Evaluation
+from ..basis.kernels import GramSums, coordinates_rows, empty_sums
+from ..objective import Problem, add_evaluation, evaluation_fold, finish_evaluation, spline_sums
+from .curvature import (
+    add_gram,
+    calibrate,
+    empty_gram,
+    gram_fold,
+    inverse,
+    mass_fold,
+    row_curvatures,
+)
+from .products import SampledCurvature
+
+ROUNDING = {True: 1e-8, False: 1e-13}
+"""Relative error of a value summed in float32 and in float64 arithmetic."""
+ROWS_PER_COEFFICIENT = 20
+"""Of the rows that the first directions of a sample's own fit take their curvature from."""
+GROWTH = 4
+STALE = 0.02
+"""Share by which the sample's curvature may have changed since its matrix was factored.  The sample
+itself errs by more: about the root of the coefficients over its rows."""
+FEW = 5
+"""Rows of a sample that a spline should be met in."""
+
+
+class SampleObjective:
+    """The objective as a sample of the rows estimates it; no reads.
+
+    `share` is that of the rows, by weight, that the sample holds.  Directions take their curvature
+    from every `stride`-th row; if the sample is all rows, until that is too slow.  `matrix_free`
+    ones are found by conjugate gradients from products with the sample: no matrix is held.
+    Matrices are summed by `n_threads` threads.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rows: Chunk,
+        share: float,
+        *,
+        matrix_free: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        # C is that of all rows, spread over these: the sample's optimum is then near the full one.
+        self.problem = problem._replace(C=problem.C / share)
+        self.matrix_free, self._n_threads = matrix_free, n_threads
+        self.rounding = ROUNDING[problem.single]
+        self.rows, self.share = rows, share
+        self._known_counts: dict[int, np.ndarray] = {}
+        few = len(rows.y) // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
+        self._stride = 1 if isinstance(rows.X, Csr) else min(max(few, 1), GROWTH)
+
+    def evaluate(self, theta: np.ndarray) -> Evaluation:
+        theta = self.problem.rounded(theta)
+        sums = empty_sums(self.problem.n_outputs, self.problem.dim)
+        return finish_evaluation(
+            self.problem, theta, add_evaluation(self.problem, theta, sums, self.rows)
+        )
+
+    def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
+        if self._stride == 1 or self.matrix_free:
+            return self.solve_at(at.theta, k, g)
+        h, _ = row_curvatures(self.problem, at.theta, k, self.rows)
+        mass = spline_sums(self.problem, h, self.rows), float(h.sum())
+        return self.solve_at(at.theta, k, g, mass, self._stride)
+
+    def refine(self, at: Evaluation) -> None:
+        if self.share == 1.0:
+            self._stride = 1
+
+    def solve_at(
+        self, theta: np.ndarray, k: int, g: np.ndarray, mass: Any = None, stride: int = 1
+    ) -> np.ndarray:
+        """H^-1 g, H estimated at `theta` from every `stride`-th row of the sample.
+
+        `mass` (sum h Phi, sum h) of the rows it stands for corrects it.
+        """
+        return self.inverse_at(theta, k, mass, stride)(g)
+
+    def inverse_at(
+        self, theta: np.ndarray, k: int, mass: Any = None, stride: int = 1
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """g -> H^-1 g, as in `solve_at`."""
+        if self.matrix_free:
+            return SampledCurvature(self.problem, theta, k, self.rows).solve
+        problem = self.problem._replace(C=self.problem.C * stride)
+        gram = empty_gram(problem.dim)
+        rows = _every(self.rows, stride)
+        total = add_gram(problem, theta, k, gram, rows, self._n_threads)
+        if mass is not None and total > 0:
+            gram, total = self._calibrated(gram, total, stride, *mass), mass[1]
+        return inverse(problem, gram, total)
+
+    def curvatures(self, theta: np.ndarray, k: int) -> np.ndarray:
+        """(m,) C s l'' of the sample's rows at `theta`."""
+        return row_curvatures(self.problem, theta, k, self.rows)[0]
+
+    def _calibrated(
+        self, gram: GramSums, total: float, stride: int, mass: np.ndarray, full: float
+    ) -> GramSums:
+        everywhere = self.problem.bases.nowhere_zero
+        return calibrate(gram, total, self._counts(stride), mass, full, everywhere)
+
+    @property
+    def misses_values(self) -> bool:
+        """Whether some splines are met by too few of these rows to know their curvature."""
+        return bool((self._counts(1) < FEW).any())
+
+    def _counts(self, stride: int) -> np.ndarray:
+        """(dim,) rows at each spline."""
+        if stride not in self._known_counts:
+            rows = _every(self.rows, stride)
+            counts = spline_sums(self.problem, np.ones(rows.n_rows), rows)
+            counts[self.problem.bases.nowhere_zero] = rows.n_rows
+            self._known_counts[stride] = counts
+        return self._known_counts[stride]
+
+
+class Kept(NamedTuple):
+    """A factored matrix, and where it comes from."""
+
+    kind: str
+    h: np.ndarray
+    """(m,) C s l'' of the sample's rows."""
+    inverse: Callable[[np.ndarray], np.ndarray]
+
+    def serves(self, kind: str, h: np.ndarray) -> bool:
+        """Whether it is near enough to that of other curvatures."""
+        return self.kind == kind and float(np.abs(h - self.h).sum()) <= STALE * self.h.sum()
+
+
+class StreamedObjective:
+    """The objective over all rows: a read measures, the sample gives directions.
+
+    Once these are too slow, or if the sample misses rare values, reads sum up every spline's share
+    of the curvature too (`calibrate`); then, if `may_grow`, the curvature itself from a hash share
+    of the rows, four times as many rows each time.
+    """
+
+    def __init__(
+        self,
+        run: Any,
+        source: Any,
+        problem: Problem,
+        sample: SampleObjective,
+        *,
+        seed: int,
+        may_grow: bool,
+        spools: bool = False,
+    ) -> None:
+        self.problem, self.rounding = problem, sample.rounding
+        self._run, self._source, self._sample = run, source, sample
+        self._share, self._seed, self._may_grow = sample.share, seed, may_grow
+        self._extra = ""
+        if sample.share < 1.0 and not sample.matrix_free and sample.misses_values:
+            self._extra = "mass"
+        self._curvature: tuple[str, Any] = "", None
+        self._kept: Kept | None = None
+        self._n_reads = self._n_slow = 0
+        self._spools = spools
+        if not spools and can_convert(source):
+            # Each column is mapped while its decoded values are still in the processor's cache.
+            mapped = source.dataset.through(Coordinates(problem.bases))
+            self._source = replace(source, dataset=mapped)
+            self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
+        if run.keeps_rows and sample.share < 1.0 and not spools:
+            self._source = run.kept(self._source)
+
+    def evaluate(self, theta: np.ndarray) -> Evaluation:
+        theta = self.problem.rounded(theta)
+        self._n_reads += 1
+        name = f"newton-{self._n_reads}"
+        if self._spools:  # the first read writes what the others need, in the form kernels take
+            return self._evaluate_and_spool(theta, name)
+        fold: Any = evaluation_fold(self.problem, theta)
+        if not self._extra:
+            return self._run.fold(fold, self._source, name=name)
+        if self._extra == "mass":
+            more = mass_fold(self.problem, theta)
+        else:
+            scaled = self.problem._replace(C=self.problem.C / self._share)
+            more = gram_fold(scaled, theta, self._share, self._seed)
+        at, found = self._run.fold(both(fold, more), self._source, name=name)
+        self._curvature = self._extra, found
+        return at
+
+    def _evaluate_and_spool(self, theta: np.ndarray, name: str) -> Evaluation:
+        raw = self.problem
+        self._spools = False
+        self.problem = raw._replace(bases=raw.bases._replace(prepared=True))
+        fold: Any = evaluation_fold(self.problem, theta)
+        if self._extra == "mass":
+            fold = both(fold, mass_fold(self.problem, theta))
+        self._source, found = self._run.spool(
+            self._source,
+            partial(_by_columns, raw.bases),
+            n_columns=len(raw.bases.degree),
+            dtype=np.float32,
+            also=fold,
+            name=name,
+        )
+        if self._extra == "mass":
+            found, mass = found
+            self._curvature = "mass", mass
+        return found
+
+    def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
+        kind, found = self._curvature
+        if kind == "gram":
+            self._kept = None
+            gram, total = found[k]
+            return inverse(self.problem, GramSums(*gram), total)(g)
+        mass = (found[0][k], float(found[1][k])) if kind == "mass" else None
+        if self.problem.n_problems > 1 or self._sample.matrix_free:  # one matrix is all there is
+            return self._sample.solve_at(at.theta, k, g, mass)
+        h = self._sample.curvatures(at.theta, k)
+        if not (self._kept and self._kept.serves(kind, h)):
+            self._kept = None  # the next takes its place
+            self._kept = Kept(kind, h, self._sample.inverse_at(at.theta, k, mass))
+        return self._kept.inverse(g)
+
+    def refine(self, at: Evaluation) -> None:
+        if self._share == 1.0 or self._sample.matrix_free:
+            return
+        if not self._extra:
+            self._extra = "mass"
+        elif self._may_grow and (self._extra == "gram" or self._n_slow):
+            self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
+        self._n_slow += 1
+
+
+def can_convert(source: Any) -> bool:
+    """Whether the source's store maps columns as it decodes them."""
+    return bool(getattr(getattr(source, "dataset", None), "converts", False))
+
+
+def _by_columns(bases: Any, chunk: Chunk) -> Chunk:
+    """The chunk as column-major coordinates."""
+    X = coordinates_rows(chunk.X, bases)
+    return Chunk(X, chunk.y, chunk.weight, chunk.rows)
+
+
+def _every(rows: Chunk, stride: int) -> Chunk:
+    """Every `stride`-th row, a view."""
+    if stride == 1:
+        return rows
+    cut = slice(None, None, stride)
+    weight = None if rows.weight is None else rows.weight[cut]
+    return Chunk(rows.X[cut], rows.y[cut], weight, rows.rows[cut])

@@ -1,0 +1,1 @@
+"""Averaged stochastic gradients: PEGASOS and learning from a stream."""

@@ -1,0 +1,1 @@
+"""dask arrays, dataframes and bags: partitions that others compute."""

@@ -1,0 +1,324 @@
+"""dask arrays, dataframes, bags, lists of delayed blocks: partitions that others compute.
+
+How the engine uses a `DaskStore`: before anything is planned it writes the collection to scratch
+once, a task a partition.  ``store.partitions[i]`` is a Delayed that gives a `Block`, an argument of
+that task, so that the block arrives as a dependency and nothing is computed inside a task.  Inside,
+``partition_store(block, names)`` is an ordinary in-memory store to be read in slices, and
+`partition_chunk` the whole block as one chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import SourceError
+from ..columns import check_shape, column_type
+from ..memory.arrays import ArrayStore, as_store
+from ..memory.vectors import as_vector
+from ..source import Chunk, Column, Reader, Store
+
+
+class Block(NamedTuple):
+    """One partition, computed: rows and the columns given apart."""
+
+    X: Any
+    """numpy array, scipy CSR matrix or frame."""
+    y: Any = None
+    sample_weight: Any = None
+
+
+class DaskStore(Store):
+    """Partitions of a dask collection, none of them computed."""
+
+    def __init__(
+        self,
+        kind: str,
+        partitions: Sequence[Any],
+        known: Sequence[int] | None,
+        columns: Sequence[Column],
+        identity: Sequence[str],
+        *,
+        sparse: bool = False,
+    ) -> None:
+        self.kind, self.partitions, self.sparse = kind, tuple(partitions), sparse
+        self.columns, self.identity = tuple(columns), tuple(identity)
+        self.known = None if known is None else tuple(int(n) for n in known)
+        """Rows of every partition; None if dask does not know them."""
+        self.n_rows = None if self.known is None else sum(self.known)  # type: ignore[assignment]
+
+    def with_lengths(self, lengths: Sequence[int]) -> DaskStore:
+        """The same store, knowing how many rows each partition has."""
+        if len(lengths) != len(self.partitions):
+            raise ValueError(f"got {len(lengths)} lengths for {len(self.partitions)} partitions")
+        store = copy(self)
+        store.known = tuple(int(n) for n in lengths)
+        store.n_rows = sum(store.known)
+        check_shape(store.n_rows, store.columns, self.kind)
+        return store
+
+    def first_row(self, i: int) -> int:
+        """The physical number of the first row of partition `i`."""
+        return sum(self._lengths()[:i])
+
+    def _lengths(self) -> tuple[int, ...]:
+        if self.known is None:
+            raise SourceError(
+                f"the {self.kind} does not know the lengths of its partitions before a first pass; "
+                "X.compute_chunk_sizes() (arrays) or X.to_dask_array(lengths=True) finds them"
+            )
+        return self.known
+
+    def boundaries(self) -> np.ndarray:
+        return np.unique(np.cumsum([0, *self._lengths()], dtype=np.int64))
+
+    def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
+        """The largest partition as it lies in memory; 0 while the lengths are unknown."""
+        dtypes = [column.dtype for column in self.columns]
+        sizes = [np.dtype(d).itemsize if d[0] in "biuf" else 16 for d in dtypes]
+        return max(self.known or (0,)) * sum(sizes)
+
+    def stored_nbytes(self, names: Sequence[str]) -> int:
+        return 0
+
+    def open(
+        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
+    ) -> Reader:
+        """Computes one partition at a time: for the driver only, never inside a task."""
+        self._lengths()
+        from .reader import DaskReader
+
+        return DaskReader(self, names, target, weight, np.dtype(dtype))
+
+    def place(self, start: int, stop: int) -> str:
+        if self.known is None:
+            return f"{self.kind}, rows {start} to {stop}"
+        starts = np.cumsum([0, *self.known])
+        first = int(np.searchsorted(starts, start, side="right")) - 1
+        last = max(first, int(np.searchsorted(starts, stop, side="left")) - 1)
+        which = f"partition {first}" if first == last else f"partitions {first} to {last}"
+        return f"{self.kind}, {which}, rows {start} to {stop}"
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {
+            "kind": self.kind,
+            "n_partitions": len(self.partitions),
+            "columns": [[column.name, column.dtype] for column in self.columns],
+            "names": list(self.identity),
+        }
+
+
+def partition_store(
+    block: Block,
+    names: Sequence[str] | None = None,
+    levels: Mapping[str, Any] = MappingProxyType({}),
+) -> ArrayStore:
+    """A computed partition as an in-memory store, which may be empty.
+
+    Parameters
+    ----------
+    block : Block
+    names : sequence of str, optional
+        Names of the DaskStore's columns (features first): the partition's must be the same.
+    levels : mapping
+        The DaskStore's.
+    """
+    X = block.X
+    if isinstance(X, list):
+        given = (block.y is not None) + (block.sample_weight is not None)
+        X = rows_of(X, 0 if names is None else len(names) - given)
+    store = as_store(X, block.y, block.sample_weight)
+    found = [column.name for column in store.columns]
+    if names is not None and found != list(names):
+        raise SourceError(
+            f"a partition has the {len(found)} columns {found[:10]}, "
+            f"the collection has {len(names)}: {list(names)[:10]}; partitions must agree"
+        )
+    return store.coded(levels) if levels else store
+
+
+def partition_chunk(
+    block: Block,
+    names: Sequence[str],
+    target: str | None,
+    weight: str | None,
+    dtype: np.dtype,
+    first_row: int = 0,
+) -> Chunk:
+    """A whole computed partition as one chunk; its arrays may be views of the block's."""
+    store = partition_store(block)
+    chunk = store.open(names, target, weight, dtype).read(0, store.n_rows)
+    chunk.rows = range(first_row, first_row + store.n_rows)
+    return chunk
+
+
+def rows_of(items: list[Any], width: int) -> Any:
+    """A bag's partition, a list of rows or of 2-D blocks, as one array."""
+    return np.vstack(items) if items else np.empty((0, width))
+
+
+def describe_block(X: Any) -> tuple[tuple[Column, ...], bool]:
+    """Columns of a computed block and whether it is sparse: all that the driver asks of it."""
+    store = partition_store(Block(X))
+    return store.columns, store.sparse
+
+
+def describe_vector(name: str, values: Any) -> str:
+    """`Column.dtype` of a computed block of `y` or `sample_weight`."""
+    return as_vector(name, values).column.dtype
+
+
+def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStore:
+    """A store over a dask collection; nothing is computed, but for the first block of a list.
+
+    Parameters
+    ----------
+    source : dask array (n, p), dask dataframe, dask bag, or list of Delayed
+        Arrays chunked along columns are rechunked along them (``rechunk({1: -1})``).  Delayed
+        blocks and bags say nothing of their columns: their first block is computed where the
+        tasks run, and its column names and types come back.
+    y, sample_weight : dask array or series (n,), array (n,), or list of Delayed; optional
+        Cut like `source`; an array in memory needs known lengths.
+
+    Raises
+    ------
+    SourceError
+        Not two-dimensional, complex, object or string arrays, other lengths or partitions than X.
+    """
+    from dask import delayed
+
+    kind, blocks, known, columns, sparse, identity = open_collection(source)
+    check_shape(1 if known is None else sum(known), columns, kind)
+    names = {column.name for column in columns}
+    apart: list[list[Any]] = []
+    extra: list[Column | None] = []
+    for name, values in (("y", y), ("sample_weight", sample_weight)):
+        if values is None:
+            apart.append([None] * len(blocks))
+            extra.append(None)
+            continue
+        while name in names:
+            name = "_" + name
+        parts, dtype, token = open_column(name, values, len(blocks), known)
+        apart.append(parts)
+        extra.append(Column(name, dtype))
+        identity += [token] if token else []
+    pair = delayed(Block, pure=True)
+    partitions = [pair(*parts) for parts in zip(blocks, *apart, strict=True)]
+    given = [column for column in extra if column is not None]
+    store = DaskStore(kind, partitions, known, (*columns, *given), identity, sparse=sparse)
+    store.default_target, store.default_weight = (
+        None if column is None else column.name for column in extra
+    )
+    return store
+
+
+def open_collection(
+    source: Any,
+) -> tuple[str, list[Any], tuple[int, ...] | None, tuple[Column, ...], bool, list[str]]:
+    """Kind, delayed blocks, their lengths if known, columns, sparse, and names of a collection."""
+    import dask.array as da
+    from dask import bag
+    from dask.delayed import Delayed
+
+    if isinstance(source, da.Array):
+        if source.ndim != 2 or np.isnan(source.shape[1]):
+            raise SourceError(
+                f"dask array: Expected 2D array with a known number of columns, got shape "
+                f"{source.shape} instead; Reshape your data: rows are samples, columns are features"
+            )
+        if column_type(source.dtype, "dask array") in ("string", "timestamp", "nested"):
+            raise SourceError(f"dask array: expected numbers, got {source.dtype}")
+        if len(source.chunks[1]) > 1:
+            source = source.rechunk({1: -1})
+        column = column_type(source.dtype, "dask array")
+        columns = tuple(Column(f"x{j}", column) for j in range(source.shape[1]))
+        sparse = type(source._meta).__module__.split(".")[0] == "scipy"
+        known = None if np.isnan(source.shape[0]) else source.chunks[0]
+        blocks = list(source.to_delayed().ravel())
+        return "dask.array", blocks, known, columns, sparse, [source.name]
+    if hasattr(source, "_meta") and hasattr(source, "columns") and hasattr(source, "to_delayed"):
+        columns = as_store(source._meta).columns
+        return "dask.dataframe", list(source.to_delayed()), None, columns, False, [source._name]
+    if isinstance(source, bag.Bag):
+        kind, blocks, name = "dask.bag", list(source.to_delayed()), [source.name]
+    elif isinstance(source, Delayed) or (
+        isinstance(source, list | tuple) and source and all(isinstance(b, Delayed) for b in source)
+    ):
+        blocks = [source] if isinstance(source, Delayed) else list(source)
+        kind, name = "dask.delayed", []  # delayed keys are drawn anew in each process
+    else:
+        raise SourceError(
+            f"got {type(source).__name__}; expected a dask array, dataframe, bag or list of Delayed"
+        )
+    from dask import delayed
+
+    columns, sparse = delayed(describe_block)(blocks[0]).compute()
+    return kind, blocks, None, columns, sparse, name
+
+
+def open_column(
+    name: str, values: Any, n_blocks: int, known: tuple[int, ...] | None
+) -> tuple[list[Any], str, str]:
+    """`y` or `sample_weight` cut like X: delayed blocks, `Column.dtype`, name."""
+    import warnings
+
+    import dask.array as da
+    from dask import delayed
+    from dask.delayed import Delayed
+
+    if isinstance(values, list | tuple) and values and all(isinstance(v, Delayed) for v in values):
+        if len(values) != n_blocks:
+            raise SourceError(f"X has {n_blocks} blocks but {name} has {len(values)}")
+        dtype = delayed(describe_vector)(name, values[0]).compute()
+        return list(values), dtype, ""
+    if not isinstance(values, da.Array) and hasattr(values, "to_delayed"):
+        meta = as_vector(name, values._meta)
+        parts, token, lengths = list(values.to_delayed()), values._name, None
+        dtype = meta.column.dtype
+    else:
+        if not isinstance(values, da.Array):
+            if known is None:
+                raise SourceError(
+                    f"{name} is an array in memory, but the lengths of X's partitions are unknown: "
+                    f"call X.compute_chunk_sizes() first, or pass {name} as a dask collection"
+                )
+            array = as_vector(name, values).values(0, len(values))
+            check_length(name, known, len(array))
+            values = da.from_array(array, chunks=(known,))
+        if values.ndim == 2 and values.shape[1] == 1:
+            from sklearn.exceptions import DataConversionWarning
+
+            warnings.warn(
+                f"A column-vector {name} was passed when a 1d array was expected. Please change "
+                f"the shape of {name} to (n_samples, ), for example using ravel().",
+                DataConversionWarning,
+                stacklevel=4,
+            )
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise SourceError(f"{name} should be a 1d array, got an array of shape {values.shape}")
+        lengths = None if np.isnan(values.shape[0]) else values.chunks[0]
+        if known is not None and lengths is not None:
+            check_length(name, known, sum(lengths))
+            values = values.rechunk((known,)) if tuple(lengths) != tuple(known) else values
+        dtype = column_type(values.dtype, name)
+        parts, token = list(values.to_delayed().ravel()), values.name
+    if len(parts) != n_blocks:
+        raise SourceError(
+            f"X has {n_blocks} partitions but {name} has {len(parts)}; they must be cut alike: "
+            f"call compute_chunk_sizes() on both, or derive {name} from the same collection as X"
+        )
+    return parts, dtype, token
+
+
+def check_length(name: str, known: tuple[int, ...], length: int) -> None:
+    if sum(known) != length:
+        raise SourceError(
+            f"Found input variables with inconsistent numbers of samples: X has {sum(known)} rows, "
+            f"{name} has {length}; they must be of equal length"
+        )

@@ -1,0 +1,277 @@
+"""A plain tree of values and arrays in one file, without pickle.
+
+The tree may hold dict, list, tuple, str, int, float, bool, None, numpy arrays and scalars, and
+NamedTuples and dataclasses defined in this package (kept by qualified name).  Layout: one line of
+magic with the format version, the header's length and checksum (16 bytes), a JSON header, then the
+arrays' raw bytes, each at a multiple of 64.  What is read back has the same types and bits.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import secrets
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ...errors import ArchiveError
+from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
+
+_MAGIC = b"streamlearn archive 1\n"
+_PREFIX = struct.Struct("<QQ")
+_ALIGN = 64
+_PACKAGE = __name__.partition(".")[0]
+
+Target = str | os.PathLike[str] | BinaryIO
+
+
+def write_archive(target: Target, tree: Any) -> int:
+    """Write `tree` to a path, an fsspec URL or an open binary file; returns the bytes written.
+
+    A path is written under a new name, synced and renamed: it is whole or not there.
+    """
+    arrays: list[np.ndarray] = []
+    places: list[dict[str, int]] = []
+    root = _encode(tree, arrays, "tree")
+    at = 0
+    for array in arrays:
+        raw = _bytes_of(array)
+        places.append({"at": at, "nbytes": raw.nbytes, "crc": zlib.crc32(raw)})
+        at += -(-raw.nbytes // _ALIGN) * _ALIGN
+    header = json.dumps({"tree": root, "arrays": places}).encode()
+    start = len(_MAGIC) + _PREFIX.size + len(header)
+    padding = -start % _ALIGN
+    with _opened_to_write(target) as file:
+        file.write(_MAGIC + _PREFIX.pack(len(header), zlib.crc32(header)) + header)
+        file.write(bytes(padding))
+        for array in arrays:
+            raw = _bytes_of(array)
+            file.write(raw)
+            file.write(bytes(-raw.nbytes % _ALIGN))
+    return start + padding + at
+
+
+def read_archive(source: Target) -> Any:
+    """The tree that `write_archive` wrote; `ArchiveError` if it is damaged or of another format."""
+    if isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        if is_url(name):
+            fs, path = filesystem(name)
+            with _naming(name, "read"), as_os_errors(), fs.open(path, "rb") as file:
+                return _read(file, name)
+        with open(name, "rb") as file:
+            return _read(file, name)
+    return _read(source, getattr(source, "name", "archive"))
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path`, synced, if the block ends well; else vanishes."""
+    final = Path(path)
+    new = final.with_name(f".{final.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(new, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, final)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(final.parent)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Make renames in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _opened_to_write(target: Target) -> Iterator[BinaryIO]:
+    if not isinstance(target, str | os.PathLike):
+        yield target
+    elif is_url(os.fspath(target)):
+        fs, path = filesystem(os.fspath(target))
+        with _naming(os.fspath(target), "write"), as_os_errors():
+            file = fs.open(path, "wb", autocommit=False)
+            try:
+                yield file
+                file.close()
+                file.commit()  # only now there is an object of that name
+            except BaseException:
+                file.discard()
+                raise
+    else:
+        with atomic_file(target) as file:
+            yield file
+
+
+@contextmanager
+def _naming(url: str, verb: str) -> Iterator[None]:
+    """An object store's errors say which object, and keep their type (not found, no permission)."""
+    try:
+        yield
+    except OSError as error:
+        kind = next(
+            (k for k in (FileNotFoundError, PermissionError) if isinstance(error, k)), OSError
+        )
+        raise kind(f"cannot {verb} {url}: {error}; {CHECK_KEYS}") from error
+
+
+def _read(file: BinaryIO, name: str) -> Any:
+    magic = file.read(len(_MAGIC))
+    if magic != _MAGIC:
+        kind = magic.decode("ascii", "replace").strip()
+        raise ArchiveError(
+            f"{name}: not a file this version of {_PACKAGE} can read: it begins with {kind!r}, "
+            f"expected {_MAGIC.decode().strip()!r}"
+        )
+    prefix = file.read(_PREFIX.size)
+    n_header, crc = _PREFIX.unpack(prefix) if len(prefix) == _PREFIX.size else (0, -1)
+    header = file.read(n_header)
+    if zlib.crc32(header) != crc:
+        raise ArchiveError(f"{name}: the header is cut short or damaged")
+    content = json.loads(header)
+    start = len(_MAGIC) + _PREFIX.size + n_header
+    file.read(-start % _ALIGN)
+    arrays = []
+    for number, place in enumerate(content["arrays"]):
+        raw = np.empty(place["nbytes"], dtype=np.uint8)
+        view = _bytes_of(raw)
+        got = _read_into(file, view)
+        if got != raw.nbytes or zlib.crc32(view) != place["crc"]:
+            raise ArchiveError(
+                f"{name}: array {number} of {len(content['arrays'])} is cut short or damaged "
+                f"({got} of {raw.nbytes} bytes)"
+            )
+        file.read(-raw.nbytes % _ALIGN)
+        arrays.append(raw)
+    return _decode(content["tree"], arrays, name)
+
+
+def _read_into(file: BinaryIO, view: memoryview) -> int:
+    got = 0
+    while got < len(view):
+        n = file.readinto(view[got:])  # type: ignore[attr-defined]
+        if not n:
+            break
+        got += n
+    return got
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    """The array's bytes in memory order, without a copy if it is contiguous."""
+    flat = array.reshape(-1, order="A") if array.ndim else array.reshape(1)
+    return memoryview(np.ascontiguousarray(flat).view(np.uint8))  # type: ignore[arg-type]
+
+
+def _encode(value: Any, arrays: list[np.ndarray], path: str) -> Any:
+    """JSON for one node; arrays are set aside in `arrays`."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return _encode_array(value, arrays, path)
+    if isinstance(value, dict):
+        if all(type(key) is str for key in value) and "$" not in value:
+            return {key: _encode(item, arrays, f"{path}.{key}") for key, item in value.items()}
+        items = [
+            [_encode(key, arrays, path), _encode(item, arrays, f"{path}[{key!r}]")]
+            for key, item in value.items()
+        ]
+        return {"$": "dict", "items": items}
+    if type(value) in (list, tuple):
+        items = [_encode(item, arrays, f"{path}[{i}]") for i, item in enumerate(value)]
+        return items if type(value) is list else {"$": "tuple", "items": items}
+    kind = type(value)
+    if kind.__module__.partition(".")[0] == _PACKAGE and "<" not in kind.__qualname__:
+        names = _field_names(kind)
+        if names is not None:
+            record = {n: _encode(getattr(value, n), arrays, f"{path}.{n}") for n in names}
+            return {"$": "record", "type": f"{kind.__module__}:{kind.__qualname__}", "of": record}
+    raise TypeError(
+        f"{path} is a {kind.__module__}.{kind.__qualname__}, which an archive cannot hold; use "
+        "dict, list, tuple, str, int, float, bool, None, numpy arrays, or a NamedTuple or "
+        f"dataclass defined in {_PACKAGE}"
+    )
+
+
+def _encode_array(value: Any, arrays: list[np.ndarray], path: str) -> dict[str, Any]:
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        items = [_encode(item, arrays, f"{path}[{i}]") for i, item in enumerate(array.flat)]
+        return {"$": "objects", "shape": list(array.shape), "items": items}
+    columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
+    arrays.append(array if columns or array.flags.c_contiguous else np.ascontiguousarray(array))
+    return {
+        "$": "scalar" if isinstance(value, np.generic) else "array",
+        "dtype": array.dtype.str if array.dtype.names is None else array.dtype.descr,
+        "shape": list(array.shape),
+        "order": "F" if columns else "C",
+        "number": len(arrays) - 1,
+    }
+
+
+def _decode(node: Any, arrays: list[np.ndarray], name: str) -> Any:
+    if isinstance(node, list):
+        return [_decode(item, arrays, name) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kind = node.get("$")
+    if kind is None:
+        return {key: _decode(item, arrays, name) for key, item in node.items()}
+    if kind == "tuple":
+        return tuple(_decode(item, arrays, name) for item in node["items"])
+    if kind == "dict":
+        return {_decode(k, arrays, name): _decode(v, arrays, name) for k, v in node["items"]}
+    if kind == "record":
+        return _decode_record(node, arrays, name)
+    if kind == "objects":
+        flat = np.empty(len(node["items"]), dtype=object)
+        flat[:] = [_decode(item, arrays, name) for item in node["items"]]
+        return flat.reshape(node["shape"])
+    stored = node["dtype"]
+    dtype = np.dtype(stored if isinstance(stored, str) else [_field(entry) for entry in stored])
+    array = arrays[node["number"]].view(dtype).reshape(node["shape"], order=node["order"])
+    return array[()] if kind == "scalar" else array
+
+
+def _decode_record(node: dict[str, Any], arrays: list[np.ndarray], name: str) -> Any:
+    module, _, qualname = node["type"].partition(":")
+    kind: Any = None
+    if module.partition(".")[0] == _PACKAGE:  # nothing from elsewhere is ever imported or called
+        try:
+            kind = importlib.import_module(module)
+        except ModuleNotFoundError:
+            kind = None
+        for part in qualname.split("."):
+            kind = getattr(kind, part, None)
+    names = _field_names(kind) if isinstance(kind, type) else None
+    if names is None or set(names) != set(node["of"]):
+        raise ArchiveError(f"{name}: {node['type']} is not known to this version of {_PACKAGE}")
+    return kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
+
+
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Names of the constructor's fields of a NamedTuple or dataclass; None for other types."""
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return tuple(kind._fields)
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind) if field.init)
+    return None
+
+
+def _field(entry: list[Any]) -> tuple[Any, ...]:
+    """One field of a structured dtype, back from JSON."""
+    return (entry[0], entry[1]) if len(entry) == 2 else (entry[0], entry[1], tuple(entry[2]))

@@ -1,0 +1,157 @@
+"""Arrow columns as numpy without pandas: tables, polars frames, one-shot streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...errors import SourceError
+from ..columns import copy_numbers, is_number
+from ..source import Column
+from .stream import StreamStore
+from .vectors import Vector
+
+
+def arrow_type(dtype: Any) -> str:
+    """The `Column.dtype` of an Arrow type."""
+    import pyarrow.types as t
+
+    if t.is_boolean(dtype):
+        return "bool"
+    if t.is_floating(dtype):
+        return f"float{dtype.bit_width}"
+    if t.is_integer(dtype):
+        return str(dtype)
+    if t.is_dictionary(dtype):
+        return "dictionary"
+    if t.is_string(dtype) or t.is_large_string(dtype) or t.is_string_view(dtype):
+        return "string"
+    return "timestamp" if t.is_temporal(dtype) else "nested"
+
+
+def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """An Arrow array's values without a copy (bits become bool), and where they are valid."""
+    bits, values = array.buffers()
+    n, first = len(array), array.offset
+
+    def unpack(buffer: Any) -> np.ndarray:
+        begin, end = first // 8, (first + n + 7) // 8
+        run = np.frombuffer(buffer, np.uint8, end - begin, begin)
+        return np.unpackbits(run, bitorder="little")[first % 8 : first % 8 + n].view(bool)
+
+    valid = None if bits is None or not array.null_count else unpack(bits)
+    if n == 0 or values is None:
+        return np.zeros(n, dtype), valid
+    if dtype == "bool":
+        return unpack(values), valid
+    return np.frombuffer(values, dtype)[first : first + n], valid
+
+
+def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
+    """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
+    import pyarrow.types as t
+
+    if not t.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    indices, valid = numbers_of(array.indices, str(array.indices.type))
+    indices = indices.astype(np.intp)
+    if valid is not None:
+        indices[~valid] = -1
+    return indices, array.dictionary.to_pylist()
+
+
+class ArrowVector:
+    """A column of a pyarrow Table; nulls of numbers become NaN."""
+
+    def __init__(self, name: str, array: Any) -> None:
+        self.array, self.column = array, Column(name, arrow_type(array.type))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def fill(self, start: int, stop: int, out: np.ndarray) -> None:
+        at = 0
+        for run in self.array.slice(start, stop - start).chunks:
+            values, valid = numbers_of(run, self.column.dtype)
+            piece = out[at : at + len(run)]
+            if valid is not None and values.dtype.kind != "f":
+                values = np.where(
+                    valid, values, values.dtype.type(0)
+                )  # what lies there is undefined
+            at += len(run)
+            copy_numbers(piece, values, f"column {self.column.name!r}, rows {start} to {stop}")
+            if valid is not None:
+                piece[~valid] = np.nan
+
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+        """The rows' strings as (indices, words), a run at a time."""
+        for run in self.array.slice(start, stop - start).chunks:
+            yield encode_arrow(run)
+
+    def values(self, start: int, stop: int) -> np.ndarray:
+        run = self.array.slice(start, stop - start)
+        if not is_number(self.column.dtype):
+            values = np.empty(len(run), dtype=object)
+            values[:] = run.to_pylist()
+            return values
+        if run.null_count:
+            self.fill(start, stop, out := np.empty(stop - start))
+            return out
+        pieces = [numbers_of(chunk, self.column.dtype)[0] for chunk in run.chunks]
+        return np.concatenate(pieces) if pieces else np.empty(0, self.column.dtype)
+
+
+def table_vectors(table: Any) -> tuple[list[Vector], int]:
+    """The columns of a pyarrow Table or RecordBatch, or of a polars frame (shared, not copied)."""
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    elif not isinstance(table, pa.Table):  # pa.table(frame) would import pandas
+        table = pa.RecordBatchReader.from_stream(table).read_all()
+    vectors: list[Vector] = [
+        ArrowVector(name, column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return vectors, table.num_rows
+
+
+def array_vector(name: str, values: Any) -> Vector:
+    """A pyarrow (Chunked)Array or polars Series as one column."""
+    import pyarrow as pa
+
+    if not isinstance(values, pa.ChunkedArray):
+        values = pa.chunked_array(
+            [pa.array(values) if not isinstance(values, pa.Array) else values]
+        )
+    return ArrowVector(name, values)
+
+
+def open_stream(source: Any) -> StreamStore:
+    """A store over a RecordBatchReader, a polars LazyFrame or any ``__arrow_c_stream__``."""
+    import pyarrow as pa
+
+    if type(source).__name__ == "LazyFrame":
+        if not hasattr(source, "collect_batches"):
+            raise SourceError(
+                "this polars cannot stream a LazyFrame (collect_batches is missing); "
+                "upgrade polars, call .collect() if it fits in memory, or .sink_parquet(path)"
+            )
+        schema = pa.RecordBatchReader.from_stream(source.limit(0).collect()).schema
+        frames = source.collect_batches(chunk_size=BATCH_ROWS, lazy=True)
+        return StreamStore(schema_columns(schema), map(table_vectors, frames))
+    reader = source if isinstance(source, pa.RecordBatchReader) else None
+    if reader is None:
+        reader = pa.RecordBatchReader.from_stream(source)
+    batches = (table_vectors(batch) for batch in reader)
+    return StreamStore(schema_columns(reader.schema), batches)
+
+
+def schema_columns(schema: Any) -> tuple[Column, ...]:
+    return tuple(Column(field.name, arrow_type(field.type)) for field in schema)
+
+
+BATCH_ROWS = 16384
+"""Rows a polars LazyFrame is asked for at a time."""

@@ -1,0 +1,1 @@
+"""Parquet files as one store: footers, row groups, filters, decoding."""

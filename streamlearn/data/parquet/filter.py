@@ -1,0 +1,121 @@
+"""Filters of parquet rows: row groups ruled out by their statistics, the rest row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ...errors import SourceError
+
+if TYPE_CHECKING:
+    from .store import ParquetStore
+
+_ROW = "__streamlearn_row__"
+
+
+class RowFilter:
+    """A pyarrow expression over the columns of a store.
+
+    Parameters
+    ----------
+    filters : pyarrow.compute.Expression, list of tuples, or list of such lists
+        As ``[("x", ">", 0)]``; tuples of one list are joined by "and", lists by "or".
+    types : dict of str to pyarrow.DataType
+        The store's columns.
+    """
+
+    def __init__(self, filters: Any, types: Mapping[str, pa.DataType]) -> None:
+        try:
+            is_expression = isinstance(filters, pc.Expression)
+            self.expression = filters if is_expression else pq.filters_to_expression(filters)
+            said = str(self.expression)
+            # An expression does not tell which columns it reads: drop each, see if it binds.
+            named = {name: kind for name, kind in types.items() if name in said}
+            self._select(_empty(named))
+        except (ValueError, TypeError, pa.ArrowException) as error:
+            raise SourceError(
+                f"filters={filters!r} cannot be used on the columns {_list(types)}: {error}"
+            ) from error
+        self.types = {
+            name: kind
+            for name, kind in named.items()
+            if not self._binds({k: v for k, v in named.items() if k != name})
+        }
+        self.names = tuple(self.types)
+
+    def __str__(self) -> str:
+        return str(self.expression)
+
+    def _select(self, table: pa.Table) -> pa.Table:
+        from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
+
+        source = Declaration("table_source", TableSourceNodeOptions(table))
+        kept = Declaration("filter", FilterNodeOptions(self.expression), inputs=[source])
+        return kept.to_table(use_threads=False)
+
+    def _binds(self, types: Mapping[str, pa.DataType]) -> bool:
+        try:
+            self._select(_empty(types))
+        except (ValueError, pa.ArrowException):
+            return False
+        return True
+
+    def mask(
+        self, columns: Mapping[str, list[pa.Array]], constants: Mapping[str, Any], n_rows: int
+    ) -> np.ndarray:
+        """(n_rows,) bool: the rows for which the expression is true (null counts as false)."""
+        arrays = {}
+        for name, kind in self.types.items():
+            if name in columns:
+                arrays[name] = pa.chunked_array(columns[name])
+                if arrays[name].type != kind:
+                    arrays[name] = arrays[name].cast(kind)
+            else:
+                arrays[name] = pa.repeat(_scalar(constants[name], kind), n_rows)
+        arrays[_ROW] = pa.array(np.arange(n_rows, dtype=np.int64))
+        keep = np.zeros(n_rows, bool)
+        for piece in filter(len, self._select(pa.table(arrays)).column(_ROW).chunks):
+            rows = np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
+            keep[rows] = True
+        return keep
+
+    def live_units(self, store: ParquetStore) -> np.ndarray:
+        """(u,) bool: row groups not ruled out by their statistics and folder names."""
+        import pyarrow.dataset as ds
+        from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
+
+        schema = pa.schema(list(self.types.items()))
+        fs = LocalFileSystem() if store.fs is None else PyFileSystem(FSSpecHandler(store.fs))
+        live: set[tuple[int, int]] = set()
+        for file, path in enumerate(store.paths):
+            told = pc.scalar(True)
+            for key, values in store.partitions.items():
+                if key in self.types and values[file] is not None and values[file] == values[file]:
+                    told = told & (pc.field(key) == _scalar(values[file], self.types[key]))
+            fragment = ds.ParquetFileFormat().make_fragment(path, fs, partition_expression=told)
+            try:
+                groups = fragment.subset(self.expression, schema=schema).row_groups
+            except (OSError, ValueError, pa.ArrowException) as error:
+                raise SourceError(f"filters on {store.names[file]}: {error}") from error
+            live.update((file, group.id) for group in groups)
+        return np.array([store.unit(u) in live for u in range(len(store.boundaries()) - 1)], bool)
+
+
+def _empty(types: Mapping[str, pa.DataType]) -> pa.Table:
+    return pa.table(
+        {_ROW: pa.array([], pa.int64())} | {k: pa.array([], v) for k, v in types.items()}
+    )
+
+
+def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value.item() if isinstance(value, np.generic) else value, kind)
+
+
+def _list(types: Mapping[str, pa.DataType]) -> str:
+    names = list(types)
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

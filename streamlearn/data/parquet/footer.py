@@ -1,0 +1,295 @@
+"""Footers of parquet files: what is kept of all of them, and the parsed ones of a few."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...errors import SourceError
+from ...numeric.malloc import trim_heaps
+from ..files.listing import READ_AHEAD
+from ..files.remote import RemoteFile, as_os_errors
+from .footer_blocks import Blocks, NotUnderstood, find_blocks, list_head
+
+_MAGIC = b"PAR1"
+_BYTES_PER_CHUNK = 900
+"""Resident bytes per column chunk of a parsed footer (measured: 850)."""
+_KEPT = 3 << 19
+_WHOLE = 1 << 18
+"""Bytes of a footer that is parsed as a whole."""
+_BLOCK = 1 << 17
+"""Bytes of a block of row groups of a larger one."""
+_SAMPLED_GROUPS = 8
+_SCHEMAS = 8
+"""Different schemas looked through for one like a file's."""
+
+
+class FileFacts(NamedTuple):
+    """What the store keeps of one file."""
+
+    schema: pa.Schema
+    group_rows: list[int]
+    parsed_nbytes: tuple[int, int]
+    """Resident bytes of its footer, parsed: of one block, of all."""
+    stored: dict[str, float]
+    """Compressed bytes per column."""
+    largest: dict[str, int]
+    """Compressed and decompressed bytes of the column's largest chunk."""
+    digest: str
+
+
+class Split(NamedTuple):
+    """A large footer, parsed a block of row groups at a time."""
+
+    start: int
+    """Where it begins in the file."""
+    nbytes: int
+    blocks: Blocks
+    per_block: int
+
+
+def kept_nbytes(files: Sequence[FileFacts]) -> int:
+    """Bytes of the parsed footers a process keeps."""
+    block, whole = zip(*(facts.parsed_nbytes for facts in files), strict=True)
+    return max(max(block), min(sum(whole), _KEPT))
+
+
+class Footers:
+    """The footers of a store's files; one parsed copy per process, of the row groups in use."""
+
+    def __init__(
+        self, fs: Any, paths: list[str], names: list[str], split: dict[int, Split] | None = None
+    ) -> None:
+        self.fs, self.paths, self.names = fs, paths, names
+        self._split: dict[int, Split] = split or {}
+        self._parsed: OrderedDict[tuple[int, int], tuple[Any, int]] = OrderedDict()
+        self._schemas: list[pa.Schema] = []
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> Any:
+        return Footers, (self.fs, self.paths, self.names, self._split)
+
+    def open_raw(self, file: int, cache: str = "readahead") -> Any:
+        """What the library opens: a local path, or an fsspec file."""
+        if self.fs is None:
+            return self.paths[file]
+        with as_os_errors():
+            opened = self.fs.open(self.paths[file], "rb", block_size=READ_AHEAD, cache_type=cache)
+        return RemoteFile(opened)
+
+    def block(self, file: int, group: int) -> tuple[int, int]:
+        """(block, row group in it) of a row group of the file."""
+        split = self._split.get(file)
+        return (0, group) if split is None else divmod(group, split.per_block)
+
+    def parsed(self, file: int, block: int = 0) -> Any:
+        """The footer with the row groups of this block alone, for the library."""
+        with self._lock:
+            if (file, block) in self._parsed:
+                self._parsed.move_to_end((file, block))
+                return self._parsed[file, block][0]
+        with self._naming(file), self._open_bytes(file) as stream:
+            footer = pq.read_metadata(pa.BufferReader(self._footer(stream, file, block)))
+        size = footer.num_row_groups * footer.num_columns * _BYTES_PER_CHUNK
+        with self._lock:
+            self._parsed[file, block] = footer, size
+            while len(self._parsed) > 1 and sum(n for _, n in self._parsed.values()) > _KEPT:
+                self._parsed.popitem(last=False)
+        return footer
+
+    def facts(self, file: int) -> FileFacts:
+        """What its footer says, read once; large ones are split into blocks for later."""
+        with self._naming(file), self._open_bytes(file) as stream:
+            start, content = _whole_footer(stream)
+            blocks = _blocks_of(content)
+            if blocks is not None:
+                n = len(blocks.rows)
+                per_block = max(1, n * _BLOCK // len(content))
+                self._split[file] = Split(start, len(content), blocks, per_block)
+                trim_heaps()  # 3 MiB after 600 row groups of 50 columns
+            footer = self.parsed(file)
+            rows = blocks.rows if blocks else _group_rows(footer)
+            schema = self._shared(_arrow_schema(footer).remove_metadata())
+        stored, largest = _column_sizes(lambda g: self.row_group(file, g), rows)
+        size = _BYTES_PER_CHUNK * footer.num_columns
+        parsed = size * footer.num_row_groups, size * len(rows)
+        digest = hashlib.sha256(content).hexdigest()[:32]
+        return FileFacts(schema, rows, parsed, stored, largest, digest)
+
+    def _shared(self, schema: pa.Schema) -> pa.Schema:
+        """One copy of the schema of all files that are written alike."""
+        with self._lock:
+            for known in self._schemas:
+                if known.equals(schema, check_metadata=True):
+                    return known
+            if len(self._schemas) < _SCHEMAS:
+                self._schemas.append(schema)
+        return schema
+
+    def row_group(self, file: int, group: int) -> Any:
+        """What the footer says of a row group."""
+        block, index = self.block(file, group)
+        return self.parsed(file, block).row_group(index)
+
+    def _footer(self, stream: Any, file: int, block: int) -> bytes:
+        """A file of no rows with the footer of this block."""
+        split = self._split.get(file)
+        if split is None:
+            return _as_file(_whole_footer(stream)[1])
+        a = block * split.per_block
+        b = min(a + split.per_block, len(split.blocks.rows))
+        starts = split.blocks.starts
+        parts = [(0, split.blocks.list_at), (starts[a], starts[b]), (starts[-1], split.nbytes)]
+        head, groups, tail = (_read_at(stream, split.start + int(i), int(j - i)) for i, j in parts)
+        return _as_file(head + list_head(b - a) + groups + tail)
+
+    def _open_bytes(self, file: int) -> Any:
+        return open(self.paths[file], "rb") if self.fs is None else self.open_raw(file)
+
+    @contextmanager
+    def _naming(self, file: int) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise SourceError(
+                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off, still "
+                "being written or in another format: write it again or leave it out"
+            ) from error
+
+
+def _whole_footer(stream: Any) -> tuple[int, bytes]:
+    """(where it begins, its bytes) of a file's footer."""
+    size = stream.seek(0, io.SEEK_END)
+    end = _read_at(stream, max(size - 8, 0), min(size, 8))
+    nbytes = int.from_bytes(end[:4], "little")
+    if end[4:] != _MAGIC or nbytes > size - 12:
+        raise OSError(f"its last bytes are {end!r}, not a footer's length and {_MAGIC!r}")
+    return size - 8 - nbytes, _read_at(stream, size - 8 - nbytes, nbytes)
+
+
+def _arrow_schema(footer: Any) -> pa.Schema:
+    """Of the file; not by `footer.schema`: it and the footer would keep each other alive."""
+    return pq.ParquetFile(pa.BufferReader(b""), metadata=footer).schema_arrow
+
+
+def _group_rows(footer: Any) -> list[int]:
+    return [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
+
+
+def _blocks_of(footer: bytes) -> Blocks | None:
+    """Where its row groups are; None for one that is parsed as a whole."""
+    if len(footer) <= _WHOLE:
+        return None
+    try:
+        blocks = find_blocks(footer)
+    except NotUnderstood:
+        return None
+    return blocks if len(blocks.rows) > 1 else None
+
+
+def _as_file(footer: bytes) -> bytes:
+    """A file of no rows: what the library reads a footer from."""
+    return b"".join([_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC])
+
+
+def _read_at(stream: Any, start: int, nbytes: int) -> bytes:
+    stream.seek(start)
+    content: bytes = stream.read(nbytes)
+    if len(content) < nbytes:
+        raise OSError(f"it ends at byte {start + len(content)}, {start + nbytes} were expected")
+    return content
+
+
+def _column_sizes(
+    row_group: Callable[[int], Any], rows: list[int]
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Compressed bytes per column, and its largest chunk: from at most eight row groups.
+
+    (A footer can hold millions of column chunks; each costs a microsecond to look at.)
+    """
+    stored: dict[str, float] = {}
+    largest: dict[str, int] = {}
+    sampled = (
+        {*np.linspace(0, len(rows) - 1, _SAMPLED_GROUPS).astype(int), int(np.argmax(rows))}
+        if rows
+        else ()
+    )
+    seen = sum(rows[g] for g in sampled)
+    for g in sorted(sampled):
+        group = row_group(int(g))
+        for j in range(group.num_columns):
+            chunk = group.column(j)
+            name = chunk.path_in_schema
+            packed = chunk.total_compressed_size
+            stored[name] = stored.get(name, 0.0) + packed * sum(rows) / max(seen, 1)
+            largest[name] = max(largest.get(name, 0), packed + chunk.total_uncompressed_size)
+    return stored, largest
+
+
+def dtype_name(kind: pa.DataType) -> str:
+    """The numpy name of a number type, or what `Column.dtype` calls the rest."""
+    types = pa.types
+    if types.is_boolean(kind):
+        return "bool"
+    if types.is_integer(kind) or types.is_floating(kind):
+        return {"halffloat": "float16", "float": "float32", "double": "float64"}.get(
+            str(kind), str(kind)
+        )
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "string"
+    if types.is_dictionary(kind):
+        return "dictionary"
+    if types.is_temporal(kind):
+        return "timestamp"
+    return "nested" if types.is_nested(kind) else str(kind)
+
+
+def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -> int:
+    """Bytes held by streaming these columns: the first data page and the dictionary of each.
+
+    Decompressed, the dictionary also decoded; at most the whole column chunks.
+    """
+    footer, raw = footers.row_group(file, group), footers.open_raw(file, "none")
+    total = 0
+    wanted = set(names)
+    with open(raw, "rb") if footers.fs is None else raw as stream:
+        for j in range(footer.num_columns):
+            chunk = footer.column(j)
+            if chunk.path_in_schema not in wanted:
+                continue
+            page = _page_size(stream, chunk.data_page_offset)
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                page += 2 * _page_size(stream, chunk.dictionary_page_offset)
+            whole = chunk.total_uncompressed_size + chunk.total_compressed_size
+            total += min(page, whole) if page else whole
+    return total
+
+
+def _page_size(stream: Any, offset: int) -> int:
+    """Decompressed bytes of the page that starts here; 0 if its header is not understood.
+
+    The header is Thrift's compact protocol: field 1 the type, 2 the decompressed size, each a byte
+    0x15 (next field, int32) and a zigzag number.
+    """
+    stream.seek(offset)
+    head = stream.read(16)
+    at, value = 0, 0
+    for _ in range(2):
+        if at >= len(head) or head[at] != 0x15:
+            return 0
+        at, value, shift = at + 1, 0, 0
+        while at < len(head):
+            value |= (head[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if not head[at - 1] & 0x80:
+                break
+    return value >> 1

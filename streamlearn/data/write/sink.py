@@ -1,0 +1,315 @@
+"""Rows written in parts by many tasks, and published whole or not at all.
+
+Parts go to a hidden folder beside the target; `commit` puts them in order, marks them with
+``_SUCCESS`` and renames the folder to the target's name.  A task that is run twice writes the same
+part twice, each time under a name of its own that is then renamed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import posixpath
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import SourceError
+from ..files.remote import as_os_errors, filesystem, is_url
+
+_CHUNK_BYTES = 16 << 20
+FORMATS = ("parquet", "zarr")
+_LAST = ("/_SUCCESS", "/zarr.json")
+"""What makes a folder of parts a whole, relative to it."""
+
+
+def open_sink(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[tuple[str, str]],
+    format: str,
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> Sink:
+    """Begin a folder of parts; the target does not exist, or stays as it is, until `commit`.
+
+    Parameters
+    ----------
+    path : path or URL
+    columns : sequence of (name, dtype)
+        Numpy dtype names; strings and objects become strings (parquet only).
+    format : {"parquet", "zarr"}
+        A folder of parquet files, or a zarr v3 group of one array a column.
+    overwrite : bool
+        Replace an existing target at `commit`.
+    attributes : dict, optional
+        JSON values kept with the arrays (zarr only).
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format={format!r}; the formats are {', '.join(FORMATS)}")
+    kinds = tuple((name, _kind(dtype)) for name, dtype in columns)
+    names = [name for name, _ in kinds]
+    if len(set(names)) < len(names):
+        raise SourceError(f"columns named twice cannot be written: {names}; rename them")
+    words = [name for name, kind in kinds if kind == "string"]
+    if format == "zarr" and words:
+        raise SourceError(
+            f"zarr arrays hold numbers, but {', '.join(map(repr, words))} are strings; "
+            "write parquet, or encode them first"
+        )
+    said = os.fspath(path)
+    if is_url(said):
+        fs, target = filesystem(said, storage_options)
+    else:
+        from fsspec.implementations.local import LocalFileSystem
+
+        fs, target = LocalFileSystem(), os.path.abspath(said)
+    target = target.rstrip("/")
+    folder, name = posixpath.split(target)
+    staging = posixpath.join(folder, f".{name}.writing-{uuid.uuid4().hex[:12]}")
+    try:
+        with as_os_errors():
+            exists = fs.exists(target)
+            if not exists or overwrite:
+                fs.makedirs(staging)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot write {said}: {error}; choose a folder you may write to"
+        ) from error
+    if exists and not overwrite:
+        raise FileExistsError(f"{said} exists already; pass overwrite=True, or another path")
+    return Sink(fs, target, staging, kinds, format, overwrite, dict(attributes or {}))
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where tasks write their parts.  Picklable; made by `open_sink`."""
+
+    fs: Any
+    target: str
+    staging: str
+    columns: tuple[tuple[str, str], ...]
+    format: str
+    overwrite: bool
+    attributes: dict[str, Any]
+
+    def write(self, lane_index: int, part_index: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write one part whole; parts are rows in the order of (lane_index, part_index)."""
+        wrong = {name for name, _ in self.columns} ^ set(arrays)
+        if wrong:
+            raise ValueError(f"columns {sorted(wrong)} are not those the sink was opened with")
+        n_rows = {len(array) for array in arrays.values()}
+        if len(n_rows) > 1:
+            raise ValueError(f"columns of {sorted(n_rows)} rows in one part")
+        part = f"part-{lane_index:010d}-{part_index:06d}"
+        if self.format == "parquet":
+            self._put(f"{part}.parquet", _parquet_bytes(self.columns, arrays))
+            return
+        for i, (name, kind) in enumerate(self.columns):
+            content = io.BytesIO()
+            np.save(content, np.ascontiguousarray(arrays[name], np.dtype(kind)), allow_pickle=False)
+            self._put(f"{part}.{i}.npy", content.getbuffer())
+
+    def _put(self, name: str, content: Any) -> None:
+        path = posixpath.join(self.staging, name)
+        if self._local:
+            draft = f"{path}.{uuid.uuid4().hex[:12]}"
+            with open(draft, "wb") as file:
+                file.write(content)
+            os.replace(draft, path)
+            return
+        with self._reaching():
+            self.fs.pipe_file(path, bytes(content))  # one PUT: there whole or not at all
+
+    @property
+    def _local(self) -> bool:
+        return "file" in np.atleast_1d(self.fs.protocol)
+
+    def _parts(self, suffix: str) -> list[str]:
+        found = self.fs.ls(self.staging, detail=False)
+        parts = [p for p in found if posixpath.basename(p).startswith("part-")]
+        return sorted(p for p in parts if p.endswith(suffix))
+
+    def commit(self, n_rows: int) -> None:
+        """Check that all rows arrived, mark the folder as complete and give it its name.
+
+        An object store has no rename: there the parts are copied, and what says that they are all
+        there (``_SUCCESS``, the group's ``zarr.json``) comes last.
+        """
+        with self._reaching():
+            self.fs.invalidate_cache()  # workers wrote what this process's listings do not know
+            self._publish(self._whole(n_rows))
+
+    def _whole(self, n_rows: int) -> str:
+        """The staged folder, all its rows there, its mark set."""
+        ready = self.staging
+        if self.format == "parquet":
+            have = sum(self._rows_of(part) for part in self._parts(".parquet"))
+            self._refuse_missing(have, n_rows)
+            if not have:
+                self.write(0, 0, {name: np.empty(0, _empty(kind)) for name, kind in self.columns})
+        else:
+            ready = posixpath.join(self.staging, "group")
+            self._assemble(ready, n_rows)
+        if self.format == "parquet":
+            self.fs.pipe_file(posixpath.join(ready, "_SUCCESS"), b"")
+        return ready
+
+    def abort(self) -> None:
+        """Remove what was written; the target is as it was."""
+        with self._reaching():
+            self.fs.invalidate_cache()
+            if self.fs.exists(self.staging):
+                self.fs.rm(self.staging, recursive=True)
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Errors of an object store name the target."""
+        try:
+            with as_os_errors():
+                yield
+        except OSError as error:
+            if self._local or isinstance(error, FileExistsError):
+                raise
+            raise OSError(
+                f"cannot write {self.target}: {error}; nothing is published, run it again"
+            ) from error
+
+    def _rows_of(self, part: str) -> int:
+        import pyarrow.parquet as pq
+
+        with self.fs.open(part, "rb") as file:
+            return int(pq.read_metadata(file).num_rows)
+
+    def _refuse_missing(self, have: int, n_rows: int) -> None:
+        if have != n_rows:
+            raise SourceError(
+                f"{self.target}: {have:,} rows were written, expected {n_rows:,}; "
+                "nothing is published, run it again"
+            )
+
+    def _publish(self, ready: str) -> None:
+        old = None
+        if self.fs.exists(self.target):
+            if not self.overwrite:
+                raise FileExistsError(
+                    f"{self.target} was made while it was being written; what was to be written "
+                    "is discarded by abort(), pass overwrite=True or another path"
+                )
+            old = self.staging + "-old"
+            self._move(self.target, old)
+        self._move(ready, self.target)
+        for rest in (old, self.staging):
+            if rest is not None and self.fs.exists(rest):
+                self.fs.rm(rest, recursive=True)
+
+    def _move(self, a: str, b: str) -> None:
+        if self._local:
+            os.rename(a, b)
+            return
+        files = self.fs.find(a)
+        for path in sorted(files, key=lambda path: (path[len(a) :] in _LAST, path)):
+            self.fs.cp_file(path, b + path[len(a) :])
+        self.fs.rm(a, recursive=True)
+
+    def _assemble(self, ready: str, n_rows: int) -> None:
+        """Parts of any length into zarr arrays, a whole chunk at a time."""
+        import zarr
+
+        if self._local:
+            store: Any = ready
+        else:
+            from zarr.storage import FsspecStore
+
+            store = FsspecStore(_asynchronous(self.fs), path=ready)
+        group = zarr.open_group(store, mode="w", zarr_format=3)
+        group.attrs.update(self.attributes)
+        row_bytes = 0
+        for i in range(len(self.columns)):
+            shape, dtype = self._shape_of(i)
+            row_bytes = max(row_bytes, int(np.prod(shape[1:])) * dtype.itemsize)
+        # One number of rows for all arrays: a reader takes the same rows of each.
+        rows = 1 << max((_CHUNK_BYTES // max(row_bytes, 1)).bit_length() - 1, 0)
+        rows = max(min(rows, n_rows), 1)
+        for i, (name, kind) in enumerate(self.columns):
+            shape, _ = self._shape_of(i)
+            self._refuse_missing(shape[0], n_rows)
+            array = group.create_array(
+                name, shape=shape, chunks=(rows, *shape[1:]), dtype=np.dtype(kind)
+            )
+            at = 0
+            for block in _blocks(self._load(i), rows):
+                array[at : at + len(block)] = block
+                at += len(block)
+
+    def _load(self, i: int) -> Iterator[np.ndarray]:
+        for part in self._parts(f".{i}.npy"):
+            with self.fs.open(part, "rb") as file:
+                yield np.load(io.BytesIO(file.read()), allow_pickle=False)
+
+    def _shape_of(self, i: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Rows of all parts and the other axes, from the headers of the parts."""
+        rows = 0
+        rest: tuple[int, ...] = ()
+        for part in self._parts(f".{i}.npy"):
+            with self.fs.open(part, "rb") as file:
+                np.lib.format.read_magic(file)
+                shape, _, _ = np.lib.format.read_array_header_1_0(file)
+            rows, rest = rows + shape[0], shape[1:]
+        return (rows, *rest), np.dtype(self.columns[i][1])
+
+
+def _kind(dtype: str) -> str:
+    if dtype in ("string", "dictionary"):
+        return "string"
+    kind = np.dtype(dtype)
+    return "string" if kind.kind in "OUST" else kind.name
+
+
+def _empty(kind: str) -> np.dtype:
+    return np.dtype(object if kind == "string" else kind)
+
+
+def _blocks(parts: Iterator[np.ndarray], rows: int) -> Iterator[np.ndarray]:
+    """The same rows in blocks of `rows`, the last one shorter."""
+    block, filled = None, 0
+    for part in parts:
+        at = 0
+        while at < len(part):
+            if block is None:
+                block, filled = np.empty((rows, *part.shape[1:]), part.dtype), 0
+            n = min(rows - filled, len(part) - at)
+            block[filled : filled + n] = part[at : at + n]
+            at, filled = at + n, filled + n
+            if filled == rows:
+                yield block
+                block = None
+    if block is not None:
+        yield block[:filled]
+
+
+def _parquet_bytes(columns: Sequence[tuple[str, str]], arrays: Mapping[str, np.ndarray]) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ..parquet.arrays import arrow_array
+
+    content = pa.BufferOutputStream()
+    fields = [arrow_array(arrays[name], kind) for name, kind in columns]
+    table = pa.Table.from_arrays(fields, [name for name, _ in columns])
+    pq.write_table(table, content, row_group_size=max(len(table), 1))
+    return content.getvalue()
+
+
+def _asynchronous(fs: Any) -> Any:
+    """The file system as zarr's store wants it."""
+    if fs.async_impl:
+        return type(fs)(**{**fs.storage_options, "asynchronous": True})
+    from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
+    return AsyncFileSystemWrapper(fs, asynchronous=True)

@@ -1,0 +1,285 @@
+"""A dense or sparse zarr X and the columns beside it, as a store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import SourceError
+from ..columns import check_shape, column_type, find_columns, is_all, is_number, select_csr
+from ..memory.vectors import Vector
+from ..source import Chunk, Column, Csr, Reader, Store
+from .rows import Rows
+from .vector import ZarrVector, ZarrVectorReader, target_dtype
+
+UNIT_BYTES = 16 << 20
+"""A shard up to this size is one unit; the inner chunks of a larger one are units of their own."""
+
+
+class ZarrStore(Store):
+    """A 2-D array or a CSR group, and columns beside it."""
+
+    kind = "zarr"
+    takes_levels = False
+
+    def __init__(
+        self,
+        X: Any,
+        names: Sequence[str] | None,
+        vectors: Sequence[ZarrVector | Vector],
+        url: str,
+        default_target: str | None,
+        default_weight: str | None,
+    ) -> None:
+        self.url, self.vectors = url, tuple(vectors)
+        self.default_target, self.default_weight = default_target, default_weight
+        self.sparse = not hasattr(X, "shape")  # a group
+        if self.sparse:
+            self.shape, (self.data, self.indices, self.indptr) = csr_parts(X, self.place_of("X"))
+            dtype = np.dtype(self.data.dtype)
+        else:
+            if X.ndim != 2:
+                raise SourceError(
+                    f"{self.place_of('X')}: Expected 2D array, got shape {X.shape} instead; "
+                    "rows are samples, columns are features"
+                )
+            self.X, self.shape, dtype = X, X.shape, np.dtype(X.dtype)
+        self.n_rows = int(self.shape[0])
+        column = column_type(dtype, self.place_of("X"))
+        if not is_number(column):
+            raise SourceError(
+                f"{self.place_of('X')} holds {dtype} values; features must be numbers"
+            )
+        width = int(self.shape[1])
+        if names is None or len(names) != width:
+            names = [f"x{j}" for j in range(width)]
+        self.features = tuple(Column(name, column) for name in names)
+        check_shape(self.n_rows, self.features, self.place_of("X"))
+        for vector in self.vectors:
+            if len(vector) != self.n_rows:
+                raise SourceError(
+                    f"{url}: X has {self.n_rows} rows but {vector.column.name!r} has "
+                    f"{len(vector)}; they must be of equal length"
+                )
+        self.columns = self.features + tuple(vector.column for vector in self.vectors)
+        stores = [array.store for array in self._arrays()]
+        self.in_memory = any(type(store).__name__ == "MemoryStore" for store in stores)
+        self._stored: int | None = None
+
+    def place_of(self, name: str) -> str:
+        return f"{self.url}, {name}"
+
+    def _arrays(self) -> list[Any]:
+        X = [self.data, self.indices, self.indptr] if self.sparse else [self.X]
+        return X + [a for v in self.vectors if isinstance(v, ZarrVector) for a in v.arrays]
+
+    def boundaries(self) -> np.ndarray:
+        if self.sparse:
+            nnz = max(int(self.data.shape[0]), 1)
+            unit = max(1, int(self.data.chunks[0] * self.n_rows / nnz))
+        else:
+            unit, shard = self.X.chunks[0], self.X.shards
+            if shard is not None and shard[0] * self.shape[1] * self.X.dtype.itemsize <= UNIT_BYTES:
+                unit = shard[0]
+        return np.append(np.arange(0, self.n_rows, unit), self.n_rows).astype(np.int64)
+
+    def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
+        if not self.sparse:
+            return super().row_nbytes(names, dtype)
+        nnz = self.data.shape[0] / self.n_rows * len(names) / len(self.features)
+        return float(nnz * (dtype.itemsize + index_dtype(self.indices).itemsize) + 8)
+
+    def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
+        rows = min(slice_rows, self.n_rows)
+        total = sum(
+            Rows(array, [0] if array.ndim == 2 else None, target_dtype(array), "").overhead(rows)
+            for vector in self.vectors
+            if isinstance(vector, ZarrVector)
+            for array in vector.arrays
+        )
+        if not self.sparse:
+            which = find_columns(self.features, names, self.url)
+            return total + Rows(self.X, which, np.dtype(np.float64), "").overhead(rows, True)
+        nnz = int(rows * self.data.shape[0] / self.n_rows)
+        total += Rows(self.data, None, np.dtype(np.float64), "").overhead(nnz)
+        total += Rows(self.indices, None, index_dtype(self.indices), "").overhead(nnz)
+        total += Rows(self.indptr, None, np.dtype(np.int64), "").overhead(rows + 1)
+        if len(names) < len(self.features):  # all columns are decoded, those chosen are copied
+            total += nnz * (9 + 8 + 3 * index_dtype(self.indices).itemsize)
+        return total
+
+    def stored_nbytes(self, names: Sequence[str]) -> int:
+        if self._stored is None:
+            X = [self.data, self.indices, self.indptr] if self.sparse else [self.X]
+            self._stored = sum(stored_bytes(array) for array in X)
+        if self.sparse:
+            return self._stored
+        width = self.X.chunks[1]
+        inside = {column.name: j // width for j, column in enumerate(self.features)}
+        touched = {inside[name] for name in names if name in inside}
+        return self._stored * len(touched) // -(-self.shape[1] // width)
+
+    def open(
+        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
+    ) -> Reader:
+        return ZarrReader(self, names, target, weight, np.dtype(dtype))
+
+    def place(self, start: int, stop: int) -> str:
+        if self.sparse:
+            return f"{self.url}, rows {start} to {stop}"
+        c = self.X.chunks[0]
+        return (
+            f"{self.url}, X, chunk rows {start // c} to {-(-stop // c) - 1}, rows {start} to {stop}"
+        )
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {
+            "kind": self.kind,
+            "shape": [int(n) for n in self.shape],
+            "columns": [[column.name, column.dtype] for column in self.columns],
+            "arrays": [describe(array) for array in self._arrays()],
+        }
+
+
+class ZarrReader:
+    """Open arrays of one task."""
+
+    def __init__(
+        self,
+        store: ZarrStore,
+        names: Sequence[str],
+        target: str | None,
+        weight: str | None,
+        dtype: np.dtype,
+    ) -> None:
+        self.store = store
+        self.which = find_columns(store.features, names, store.url)
+        place = store.url
+        if store.sparse:
+            self.data = Rows(store.data, None, dtype, place)
+            self.indices = Rows(store.indices, None, index_dtype(store.indices), place)
+            self.indptr = Rows(store.indptr, None, np.dtype(np.int64), place)
+        else:
+            self.X = Rows(store.X, self.which, dtype, place)
+        self.target, self.weight = (self._column(name) for name in (target, weight))
+
+    def _column(self, name: str | None) -> Any:
+        if name is None:
+            return None
+        store = self.store
+        for vector in store.vectors:
+            if vector.column.name == name:
+                return ZarrVectorReader(vector, store.url)
+        j = find_columns(store.features, [name], store.url)[0]
+        if store.sparse:
+            raise SourceError(
+                f"{store.url}: column {name!r} of a sparse X cannot be the target; "
+                "name an array beside X, such as obs/cell_type"
+            )
+        return Rows(store.X, [j], target_dtype(store.X), store.url)
+
+    def read(self, start: int, stop: int) -> Chunk:
+        X = self._csr(start, stop) if self.store.sparse else self.X.read(start, stop)
+        y = None if self.target is None else self.target.read(start, stop).reshape(-1)
+        weight = None
+        if self.weight is not None:
+            weight = self.weight.read(start, stop).reshape(-1).astype(np.float64)
+        return Chunk(X, y, weight, range(start, stop))
+
+    def _csr(self, start: int, stop: int) -> Csr:
+        at = self.indptr.read(start, stop + 1)
+        first, last = int(at[0]), int(at[-1])
+        indptr = at - first
+        width = self.store.shape[1]
+        if (np.diff(indptr) < 0).any() or first < 0 or last > self.store.data.shape[0]:
+            raise SourceError(f"{self.store.place(start, stop)}: indptr is not ascending")
+        data, indices = self.data.read(first, last), self.indices.read(first, last)
+        if len(indices) and (indices.min() < 0 or indices.max() >= width):
+            raise SourceError(
+                f"{self.store.place(start, stop)}: column index outside 0 to {width - 1}; "
+                "the indices array is damaged"
+            )
+        csr = self._canonical(Csr(data, indices, indptr, width))
+        return csr if is_all(self.which, width) else select_csr(csr, self.which)
+
+    def _canonical(self, csr: Csr) -> Csr:
+        """Column numbers ascending and distinct within a row; AnnData does not promise it."""
+        from scipy.sparse import csr_array
+
+        matrix = csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape, copy=False)
+        if matrix.has_canonical_format:
+            return csr
+        matrix.sum_duplicates()
+        indptr = matrix.indptr.astype(np.int64)
+        return Csr(matrix.data, matrix.indices, indptr, csr.n_columns)
+
+    def close(self) -> None:
+        self.__dict__.clear()
+
+
+def index_dtype(array: Any) -> np.dtype:
+    """int32 where the stored column numbers fit, else int64."""
+    return np.dtype(np.int32 if np.can_cast(array.dtype, np.int32) else np.int64)
+
+
+def csr_parts(group: Any, place: str) -> tuple[tuple[int, int], tuple[Any, Any, Any]]:
+    """Shape and the arrays data, indices, indptr of an AnnData CSR group, checked."""
+    shape = tuple(int(n) for n in group.attrs.get("shape", ()))
+    missing = [name for name in ("data", "indices", "indptr") if name not in group]
+    if missing or len(shape) != 2:
+        raise SourceError(
+            f"{place} is no CSR group: it needs the arrays data, indices, indptr and the attribute "
+            f"shape; missing: {', '.join(missing) or 'shape'}"
+        )
+    data, indices, indptr = (group[name] for name in ("data", "indices", "indptr"))
+    if indptr.shape != (shape[0] + 1,) or data.shape != indices.shape:
+        raise SourceError(
+            f"{place}: shape {shape} needs {shape[0] + 1} row pointers and as many values as "
+            f"column numbers; got {indptr.shape[0]}, {data.shape[0]} and {indices.shape[0]}"
+        )
+    return shape, (data, indices, indptr)
+
+
+def local_files(array: Any) -> list[tuple[str, int]] | None:
+    """Names and sizes of an array's files, metadata aside; None if it lies elsewhere."""
+    root = getattr(array.store, "root", None)
+    if not isinstance(root, Path):
+        return None
+    folder = root / array.path
+    found = []
+    for where, _, files in os.walk(folder):
+        for name in files:
+            if name not in ("zarr.json", ".zarray", ".zattrs"):
+                path = os.path.join(where, name)
+                found.append((os.path.relpath(path, folder), os.path.getsize(path)))
+    return sorted(found)
+
+
+def stored_bytes(array: Any) -> int:
+    files = local_files(array)
+    if files is not None:
+        return sum(size for _, size in files)
+    return int(array.nbytes_stored())
+
+
+def describe(array: Any) -> dict[str, Any]:
+    """What identifies an array without reading it."""
+    files = local_files(array)
+    shards = getattr(array, "shards", None)
+    return {
+        "path": array.path,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "chunks": list(array.chunks),
+        "shards": None if shards is None else list(shards),
+        "fill_value": repr(array.fill_value),
+        "format": array.metadata.zarr_format,
+        "sizes_hash": None
+        if files is None
+        else hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest(),
+    }

@@ -1,0 +1,77 @@
+"""A column beside a zarr X: a target or weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import SourceError
+from ..columns import column_type
+from ..memory.vectors import Vector
+from ..source import Column
+from .rows import Rows
+
+
+class ZarrVector:
+    """A column beside X: numbers, strings, or codes of categories; `mask` marks what is missing."""
+
+    def __init__(
+        self, name: str, array: Any, categories: np.ndarray | None = None, mask: Any = None
+    ) -> None:
+        self.array, self.categories, self.mask = array, categories, mask
+        place = f"zarr array {name!r}"
+        flat = array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1)
+        dtype = column_type(np.dtype(array.dtype), place)
+        if not flat or dtype in ("timestamp", "nested"):
+            raise SourceError(
+                f"{place} has shape {array.shape} and type {array.dtype}; "
+                "expected one number or string a row"
+            )
+        self.column = Column(name, dtype if categories is None else "dictionary")
+
+    def __len__(self) -> int:
+        return int(self.array.shape[0])
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [array for array in (self.array, self.mask) if array is not None]
+
+
+class ZarrVectorReader:
+    """Values of a `ZarrVector`, or of a vector in memory, run by run."""
+
+    def __init__(self, vector: ZarrVector | Vector, place: str) -> None:
+        self.vector = vector
+        arrays = vector.arrays if isinstance(vector, ZarrVector) else []
+        self.rows = [
+            Rows(array, [0] if array.ndim == 2 else None, target_dtype(array), place)
+            for array in arrays
+        ]
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        vector = self.vector
+        if not isinstance(vector, ZarrVector):
+            return vector.values(start, stop)
+        values = self.rows[0].read(start, stop).reshape(-1)
+        if vector.categories is not None:
+            missing = values < 0
+            if missing.any() and vector.categories.dtype.kind in "biuf":
+                return np.where(missing, np.nan, vector.categories[np.maximum(values, 0)])
+            labels = vector.categories[np.maximum(values, 0)]
+            labels[missing] = None if missing.any() else labels[missing]
+            return labels
+        if vector.mask is not None:
+            missing = self.rows[1].read(start, stop).astype(bool)
+            if missing.any() and values.dtype == object:
+                values = values.copy()
+                values[missing] = None
+            elif missing.any():
+                values = np.where(missing, np.nan, values)
+        return values
+
+
+def target_dtype(array: Any) -> np.dtype:
+    """The dtype a target is read as: numbers as stored, strings as objects."""
+    dtype = np.dtype(array.dtype)
+    return np.dtype(object) if dtype.kind in "UTSO" else dtype.newbyteorder("=")

@@ -1,0 +1,255 @@
+"""The durable log of a fit: what it has finished, so that a resume replays instead of reading.
+
+A fit is ordinary Python between reads.  The log keeps the result of every finished read in the
+order they were asked for; a resumed fit runs the same Python again and finished reads return at
+once, to the same bits.  Of an unfinished read it keeps finished lanes or the last segment.
+
+Folder layout: ``manifest.json`` names every file that counts, all others are leftovers.  Files are
+written under new names and never changed; replacing the manifest is what commits.  So a kill at
+any instant leaves the last commit whole, on a disk and on an object store.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...data.files.archive import atomic_file, read_archive, write_archive
+from ...data.files.remote import as_os_errors, filesystem, is_url
+from ...errors import ArchiveError, CheckpointError
+from ..scratch.folder import this_process
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_KINDS = ("read", "state", "node", "segment", "rows", "finished")
+
+
+class Checkpoint:
+    """A checkpoint folder or URL; `manifest` is what counts, `commit` makes it durable.
+
+    Manifest keys: ``format``, ``version``, ``identity``, ``plan``, ``log`` (entries of finished
+    reads and loop states), ``partial`` (the unfinished read, or None), ``rows`` (row state: name ->
+    generation), ``finished`` (file of the result, or None).  For those who watch (`read_status`):
+    ``history``, ``counters``, ``writer`` (host and process), ``saved`` (when).
+    """
+
+    def __init__(self, place: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
+        self.is_url = is_url(os.fspath(place))
+        # workers, whose working directory is another, write row state there
+        self.place = os.fspath(place) if self.is_url else os.path.abspath(place)
+        self.is_new = True
+        self.manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "version": package_version(),
+            "identity": plain(identity),
+            "plan": None,
+            "log": [],
+            "partial": None,
+            "rows": {},
+            "finished": None,
+            "history": [],
+            "counters": None,
+        }
+        if not self.is_url:
+            Path(self.place).mkdir(parents=True, exist_ok=True)
+        stored = self._stored_manifest()
+        if stored is not None:
+            self._refuse_if_other(stored)
+            self.manifest = stored
+            self.is_new = False
+        self._named = set(_files_in(self.manifest))
+        self._remove_leftovers()
+
+    def path(self, file: str) -> str:
+        return f"{self.place.rstrip('/')}/{file}"
+
+    def new_name(self, kind: str, suffix: str = "slm") -> str:
+        """A file name never used before."""
+        return f"{kind}-{secrets.token_hex(8)}.{suffix}"
+
+    def write(self, kind: str, tree: Any) -> str:
+        """Write a tree to a new file; it counts once the manifest names it."""
+        file = self.new_name(kind)
+        with self._reaching():
+            write_archive(self.path(file), tree)
+        return file
+
+    def read(self, file: str) -> Any:
+        try:
+            with self._reaching(may_be_absent=True):
+                return read_archive(self.path(file))
+        except (ArchiveError, FileNotFoundError) as error:
+            raise CheckpointError(
+                f"checkpoint {self.place} is damaged: {error}; remove it to start anew"
+            ) from error
+
+    def commit(self) -> None:
+        """Make the manifest durable, then remove files it no longer names."""
+        self.manifest |= {"writer": this_process(), "saved": time.time()}
+        text = json.dumps(self.manifest, indent=1).encode()
+        if self.is_url:
+            self._remote("pipe_file", self.path(MANIFEST), text)  # one PUT
+        else:
+            with atomic_file(self.path(MANIFEST)) as manifest:
+                manifest.write(text)
+        self.is_new = False
+        named = set(_files_in(self.manifest))
+        for file in self._named - named:
+            self._remove(file)
+        self._named = named
+
+    def upload(self, path: str, file: str) -> None:
+        """Copy a local file under the checkpoint (URLs only)."""
+        self._remote("put_file", path, self.path(file))
+
+    def download(self, file: str, path: str) -> None:
+        self._remote("get_file", self.path(file), path)
+
+    def _remote(self, verb: str, *args: Any) -> Any:
+        """Call a method of the object store."""
+        with self._reaching(may_be_absent=verb == "cat_file"):
+            return getattr(filesystem(self.place)[0], verb)(*args)
+
+    @contextmanager
+    def _reaching(self, *, may_be_absent: bool = False) -> Iterator[None]:
+        """Errors of an object store say that the checkpoint is as its last commit left it."""
+        try:
+            with as_os_errors():
+                yield
+        except OSError as error:
+            if not self.is_url or (may_be_absent and isinstance(error, FileNotFoundError)):
+                raise
+            raise CheckpointError(
+                f"checkpoint {self.place} cannot be used: {error}; it is as its last commit left "
+                "it, so run the same line again once the store can be reached"
+            ) from error
+
+    def _stored_manifest(self) -> dict[str, Any] | None:
+        try:
+            if self.is_url:
+                text = self._remote("cat_file", self.path(MANIFEST))
+            else:
+                text = Path(self.path(MANIFEST)).read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            manifest: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise CheckpointError(
+                f"{self.path(MANIFEST)} is not a manifest ({error}); remove the checkpoint to "
+                "start anew"
+            ) from error
+        return manifest
+
+    def _refuse_if_other(self, stored: dict[str, Any]) -> None:
+        """The checkpoint must be of this format and version, and of the same fit."""
+        found = []
+        for key in ("format", "version"):
+            if stored.get(key) != self.manifest[key]:
+                found.append(f"{key} {stored.get(key)!r} then, {self.manifest[key]!r} now")
+        if not found:
+            found = list(differences(stored["identity"], self.manifest["identity"]))
+        if found:
+            listed = "; ".join(found[:8]) + (f"; and {len(found) - 8} more" if found[8:] else "")
+            raise CheckpointError(
+                f"checkpoint {self.place} belongs to another fit: {listed}; use another folder, or "
+                "remove this one to start anew"
+            )
+
+    def _remove_leftovers(self) -> None:
+        """Remove our own files that the manifest does not name."""
+        if not self.is_url:
+            present = os.listdir(self.place)
+        elif self._remote("exists", self.place):
+            self._remote("invalidate_cache")
+            paths = self._remote("ls", self.place, False)
+            present = [str(path).rpartition("/")[2] for path in paths]
+        else:
+            present = []
+        for file in present:
+            kind, dash, _ = file.lstrip(".").partition("-")
+            if (dash and kind in _KINDS and file not in self._named) or (
+                file.startswith(f".{MANIFEST}.")
+            ):
+                self._remove(file)
+
+    def _remove(self, file: str) -> None:
+        if self.is_url:
+            self._remote("rm_file", self.path(file))
+        else:
+            Path(self.path(file)).unlink(missing_ok=True)
+
+
+def package_version() -> str:
+    try:
+        return importlib.metadata.version("streamlearn")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def plain(value: Any) -> Any:
+    """A JSON image of parameters and fingerprints, equal for equal values."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else repr(value)
+    is_named = hasattr(value, "__qualname__")  # a function or a class
+    kind = value if is_named else type(value)
+    image: dict[str, Any] = {"object": f"{kind.__module__}.{kind.__qualname__}"}
+    if not is_named and hasattr(value, "get_params"):
+        image["parameters"] = plain(value.get_params())
+    elif not is_named and is_dataclass(value):
+        image["fields"] = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    return image
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """What differs between two JSON images, one short sentence each."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            name = f"{path}.{key}" if path else key
+            if key not in old:
+                yield f"{name}: absent then, {_short(new[key])} now"
+            elif key not in new:
+                yield f"{name}: {_short(old[key])} then, absent now"
+            else:
+                yield from differences(old[key], new[key], name)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (a, b) in enumerate(zip(old, new, strict=True)):
+            yield from differences(a, b, f"{path}[{i}]")
+    elif old != new or type(old) is not type(new):
+        yield f"{path}: {_short(old)} then, {_short(new)} now"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _files_in(node: Any) -> Iterator[str]:
+    """Every file the manifest names."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "file" and value is not None:
+                yield value
+            elif key != "identity":
+                yield from _files_in(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _files_in(item)

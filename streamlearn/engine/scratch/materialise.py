@@ -1,0 +1,199 @@
+"""Sources that cannot be read again and again by any task are written to scratch once, first.
+
+A dask collection (its partitions would be computed anew in every read, and their lengths may be
+unknown), a one-shot stream, and on a cluster a table in memory that is too large to be sent around.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...config import format_bytes, get_config
+from ...data.dask.store import DaskStore, partition_store
+from ...data.memory.stream import StreamStore, spool_stream
+from ...data.source import Store
+from ...errors import MemoryBudgetError, SourceError
+from ..executor import Engine, find_client, open_engine
+from ..memory import available_bytes
+from .blocks import Block
+from .folder import ScratchFolder
+from .store import Ask, ScratchStore, write_rows
+
+SENT_NBYTES = 64 << 20
+"""A table in memory up to this size is sent to the workers of a cluster with each read."""
+
+
+@contextmanager
+def settled(dataset: Any) -> Iterator[Any]:
+    """The dataset, over scratch if its own rows can not be read again and again.
+
+    Needs settings only, so that it comes before a plan, which must know how many rows there are.
+    What it writes is removed at the end of the block.
+    """
+    store: Store = dataset.store
+    scheduler = get_config().scheduler
+    if isinstance(store, DaskStore):
+        write = _write_collection
+    elif isinstance(store, StreamStore):
+        write = _write_stream
+    elif store.in_memory and _is_too_large(dataset) and find_client(scheduler) is not None:
+        write = _write_table
+    else:
+        yield dataset
+        return
+    scratch = ScratchFolder()
+    try:
+        yield replace(dataset, store=write(dataset, scratch, scheduler))
+    finally:
+        scratch.remove()
+
+
+def _is_too_large(dataset: Any) -> bool:
+    return bool(dataset.decoded_nbytes > SENT_NBYTES)
+
+
+def _ask(dataset: Any) -> Ask:
+    return Ask(
+        tuple(dataset.columns),
+        dataset.target,
+        dataset.weight,
+        dataset.dtype.name,
+        dataset.slice_rows,
+    )
+
+
+def _write_table(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
+    """Rows in this process: written here, for the workers to read."""
+    scratch.require(dataset.decoded_nbytes)
+    folder, ask = str(scratch.subfolder("table")), _ask(dataset)
+    starts = dataset.store.boundaries().tolist()
+    runs = zip(starts[:-1], starts[1:], strict=True)
+    parts = [write_rows(dataset.store, start, stop, ask, folder) for start, stop in runs]
+    return ScratchStore(dataset.store, ask, folder, parts)
+
+
+def _write_stream(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
+    """Batches that come once."""
+    written = spool_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
+    written.passes_before = 1
+    return written
+
+
+def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
+    """Partitions, each computed once and written by the task that depends on it."""
+    store, ask = dataset.store, _ask(dataset)
+    folder = str(scratch.subfolder("collection"))
+    engine = open_engine(scheduler, _partitions_in_flight(dataset))
+    try:
+        parts = map_partitions(
+            engine,
+            store.partitions,
+            "write-partition",
+            _write_partition,
+            _origin(store),
+            ask,
+            folder,
+        )
+    finally:
+        engine.close()
+    written = ScratchStore(store, ask, folder, parts)
+    if written.n_rows == 0:
+        raise SourceError(f"the {store.kind} has no rows in its {len(store.partitions)} partitions")
+    return written
+
+
+def _origin(store: Any) -> tuple[Any, ...]:
+    """What a task must know of the collection: names, lengths and levels of its columns."""
+    return [column.name for column in store.columns], store.known, store.levels
+
+
+def _partitions_in_flight(dataset: Any) -> int:
+    """As many partitions at once as the budget holds; those of unknown length are trusted."""
+    store = dataset.store
+    if store.known is None:
+        return 1 << 20
+    # the partition as computed, and the slice that is being written
+    row = store.row_nbytes(dataset.columns, dataset.dtype)
+    each = store.overhead_nbytes(dataset.columns, dataset.slice_rows) + row * dataset.slice_rows
+    budget = get_config().memory_budget or available_bytes() // 4
+    if each > budget:
+        raise MemoryBudgetError(
+            f"a partition of the {store.kind} needs {format_bytes(each)} when it is computed but "
+            f"the budget is {format_bytes(budget)}; raise memory_budget, or make partitions "
+            "smaller (rechunk, repartition)"
+        )
+    return max(1, int(budget // max(each, 1)))
+
+
+def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str) -> list[Block]:
+    """Task: one partition, which arrives computed, to one file."""
+    names, n_known, levels = origin
+    store = partition_store(block, names, levels)
+    if n_known is not None and store.n_rows != n_known[number]:
+        raise SourceError(
+            f"partition {number} has {store.n_rows} rows, {n_known[number]} were announced"
+        )
+    return write_rows(store, 0, store.n_rows, ask, folder)
+
+
+def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
+    """One read of a collection that is not settled: a task a partition, merged in their order.
+
+    `source` is a dataset, or a column of one, over a `DaskStore`; `fold` is mergeable.
+    """
+    dataset = source.dataset
+    store = dataset.store
+    engine = open_engine(get_config().scheduler, _partitions_in_flight(dataset))
+    try:
+        how = engine.share((fold, source.name, dataset.weight))
+        origin = _origin(store)
+        states = map_partitions(engine, store.partitions, name, _fold_partition, origin, how)
+    finally:
+        engine.close()
+    merged = states[0]
+    for state in states[1:]:
+        merged = fold.merge(merged, state)
+    return fold.finish(merged)
+
+
+def _fold_partition(block: Any, number: int, origin: Any, how: Any) -> Any:
+    """Task: the state of one partition."""
+    fold, name, weight = how
+    store = partition_store(block, origin[0])
+    state = fold.start()
+    if store.n_rows:
+        reader = store.open((), name, weight, np.dtype(np.float32))
+        state = fold.step(state, reader.read(0, store.n_rows))
+    return state
+
+
+def map_partitions(
+    engine: Engine, partitions: Sequence[Any], name: str, task: Callable[..., Any], *args: Any
+) -> list[Any]:
+    """Results of ``task(block, number, *args)`` for each partition, in order.
+
+    A block is the partition computed where it lies, a dependency of the task; at most as many at
+    once as there are slots.
+    """
+    queue = deque(enumerate(partitions))
+    running: dict[Any, int] = {}
+    results: dict[int, Any] = {}
+    try:
+        while queue or running:
+            while queue and len(running) < engine.n_slots:
+                number, partition = queue.popleft()
+                block = engine.compute(partition)
+                running[engine.submit(name, task, block, number, *args)] = number
+                del block
+            for future in engine.wait(list(running)):
+                results[running.pop(future)] = engine.result(future, f"in {name!r}")
+    except BaseException:
+        engine.cancel(running)
+        raise
+    return [results[number] for number in range(len(partitions))]

@@ -1,0 +1,1 @@
+"""Basis functions of one column: B-splines, Fourier and Hermite functions, penalties."""

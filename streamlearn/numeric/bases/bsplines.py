@@ -1,0 +1,322 @@
+"""Uniform B-splines of a piecewise-linear coordinate: one map and one formula for every column.
+
+A column's breakpoints k_0 < ... < k_M map x to u in [0, M]: u = j + (x - k_j) / (k_{j+1} - k_j),
+clamped, so that equally spaced splines of degree 1 to 3 in u serve uniform knots, quantile knots
+and few-valued columns (breakpoints at the values, degree 1: indicators at the values) alike, and
+the difference penalty stays exact.  u is rounded to float32, and everything (solvers, the explicit
+embedding, predictions, the scratch cache) computes from the rounded u, so all agree.
+
+    j = min(floor u, M - 1),  f = u - j,  g = 1 - f;  the degree + 1 splines from number j on are
+    degree 1: g, f      2: g^2/2, (1 + 2f - 2f^2)/2, f^2/2
+    degree 3: g^3/6, (3f^3 - 6f^2 + 4)/6, (-3f^3 + 3f^2 + 3f + 1)/6, f^3/6
+
+A missing value has a level of its own: `degree` more breakpoints at +inf, past the last one.  What
+is finite never gets beyond u = M, and a missing value, handed over as +inf, is at u = M + degree:
+none of the splines there is met by any finite value, and they sum to 1 like the others, so every
+pass over splines serves missing values as it is.
+
+Columns of another `kind` map to the same u; `numeric.bases.fourier` makes their functions of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import kernel
+from ..simd.add import TABLE, search_column
+
+POLYNOMIALS = np.zeros((4, 4, 4))
+"""[p, a, q]: the coefficient of f^q in the a-th active spline of degree p."""
+POLYNOMIALS[1, :2, :2] = [[1, -1], [0, 1]]
+POLYNOMIALS[2, :3, :3] = np.array([[1, -2, 1], [1, 2, -2], [0, 0, 1]]) / 2
+POLYNOMIALS[3] = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
+
+
+ENDS = POLYNOMIALS.sum(2)
+"""[p, a]: the a-th active spline of degree p at f = 1."""
+
+
+SPLINE, LEVELS, COSINE, TRIGONOMETRIC, HERMITE = range(5)
+"""Kinds of columns.  LEVELS: categories, a breakpoint at each code, penalised one by one."""
+
+
+class Bases(NamedTuple):
+    """The basis of every column: splines, or functions that are nowhere 0."""
+
+    knots: np.ndarray
+    """(sum_d (M_d + 1),) float64 breakpoints, strictly ascending within a column."""
+    first_knot: np.ndarray
+    """(p + 1,) intp: column d's breakpoints are ``knots[first_knot[d]:first_knot[d + 1]]``."""
+    degree: np.ndarray
+    """(p,) intp, 1 to 3."""
+    first: np.ndarray
+    """(p + 1,) intp: column d's coefficients are ``first[d]:first[d + 1]``; none if constant."""
+    prepared: bool
+    """True: X already holds the coordinates u (float32)."""
+    kind: np.ndarray
+    """(p,) intp, `SPLINE` to `HERMITE`."""
+
+    @property
+    def dense(self) -> bool:
+        """Whether some columns have functions that are not splines."""
+        return bool((self.kind >= COSINE).any())
+
+    @property
+    def nowhere_zero(self) -> np.ndarray:
+        """(dim,) bool: coefficients of functions that every row meets."""
+        width = np.diff(self.first)
+        dense = np.repeat(self.kind >= COSINE, width)
+        last = self.first[1:][self.has_missing & (width > 0)] - 1
+        dense[last] = False
+        return dense
+
+    @property
+    def has_missing(self) -> np.ndarray:
+        """(p,) bool: the columns with a level for missing values."""
+        last = np.maximum(self.first_knot[1:] - 1, 0)
+        some = np.diff(self.first_knot) > 1
+        return some & np.isposinf(self.knots[last] if len(self.knots) else np.zeros(len(last)))
+
+    @property
+    def dim(self) -> int:
+        """Number of coefficients of all columns."""
+        return int(self.first[-1])
+
+    @property
+    def n_intervals(self) -> np.ndarray:
+        """(p,) M_d; 0 for a constant column."""
+        return np.maximum(np.diff(self.first_knot) - 1, 0)
+
+
+class Columns(NamedTuple):
+    """`Bases` as the kernels take them: the map in the arithmetic of X, padded for `simd`."""
+
+    knots: np.ndarray
+    """Column d's breakpoints from ``at[d]`` on, then +inf up to ``at[d + 1]``; NaN, which no value
+    reaches, if +inf is a breakpoint of its own."""
+    inverse: np.ndarray
+    """1 / (k_{j+1} - k_j) at the same places; 0 at the last breakpoint and after it."""
+    at: np.ndarray
+    n_intervals: np.ndarray
+    degree: np.ndarray
+    first: np.ndarray
+    prepared: bool
+
+
+def make_bases(
+    breakpoints: Sequence[np.ndarray],
+    degrees: np.ndarray | Sequence[int],
+    kinds: np.ndarray | Sequence[int] | None = None,
+    n_functions: int = 0,
+) -> Bases:
+    """Bases from each column's strictly ascending breakpoints; fewer than two mean: constant.
+
+    `kinds` default to splines; columns of other bases have `n_functions` and a degree of 1.
+    Breakpoints that end in `with_missing`'s +inf give a level for missing values.
+    """
+    degree = np.asarray(degrees, dtype=np.intp)
+    kind = np.zeros(len(degree), np.intp) if kinds is None else np.asarray(kinds, np.intp)
+    knots = [np.asarray(k, dtype=np.float64) for k in breakpoints]
+    size = np.array([len(k) for k in knots], dtype=np.intp)
+    every = np.concatenate([np.empty(0), *knots])
+    end = np.cumsum(size)
+    with np.errstate(invalid="ignore"):  # +inf less +inf
+        ascends = (np.diff(every) > 0) | np.isposinf(every[1:])
+    ascends[end[(end > 0) & (end < len(every))] - 1] = True
+    bad = np.flatnonzero(~ascends)
+    if len(bad):
+        d = int(np.searchsorted(end, bad[0], "right"))
+        raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {knots[d]}")
+    if len(degree) != len(knots) or ((degree < 1) | (degree > 3)).any():
+        raise ValueError(f"{len(knots)} columns need degrees between 1 and 3, got {degrees}")
+    missing = np.zeros(len(size), bool)
+    missing[size > 1] = np.isposinf(every[end[size > 1] - 1])
+    n_bases = np.where(kind >= COSINE, n_functions + missing, size - 1 + degree)
+    n_bases = np.where(size > 1, n_bases, 0)
+    return Bases(
+        every,
+        np.concatenate([[0], end]).astype(np.intp),
+        degree,
+        np.concatenate([[0], np.cumsum(n_bases)]).astype(np.intp),
+        False,
+        kind,
+    )
+
+
+def with_missing(breakpoints: np.ndarray, degree: int) -> np.ndarray:
+    """Breakpoints of a column that has a level for missing values too."""
+    return np.append(breakpoints, np.full(degree, np.inf))
+
+
+def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
+    """The map for rows of this dtype.  Breakpoints that collide in float32 make empty intervals."""
+    size = np.diff(bases.first_knot)
+    room = -(-size // TABLE) * TABLE
+    at = np.concatenate([[0], np.cumsum(room)])
+    column = np.repeat(np.arange(len(size)), size)
+    place = at[column] + np.arange(len(bases.knots)) - bases.first_knot[column]
+    rest = np.where(bases.has_missing, np.nan, np.inf).astype(dtype)
+    knots, inverse = np.repeat(rest, room), np.zeros(at[-1], dtype)
+    knots[place] = bases.knots
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        gap = knots[place + 1 - (place + 1 == at[-1])] - knots[place]
+        inverse[place] = 1 / gap
+    inverse[place[np.flatnonzero(np.diff(column, append=-1))]] = 0
+    # fresh arrays of one type, whatever a checkpoint or a worker made of them: one specialisation
+    index = [np.array(a, dtype=np.intp) for a in (at, bases.n_intervals, bases.degree, bases.first)]
+    return Columns(knots, inverse, *index, bool(bases.prepared))
+
+
+@kernel
+def coordinate_column(x, n_rows, columns, d, u):
+    """Write the coordinates of x[:n_rows], values of column d, into `u` float32 in place."""
+    a, b = columns.at[d], columns.at[d + 1]
+    knots, inverse = columns.knots[a:b], columns.inverse[a:b]
+    search_column(x, n_rows, knots, inverse, columns.n_intervals[d], u)
+
+
+@kernel
+def map_columns(values, which, columns, out, at):
+    """Write the coordinates of values[i], of column which[i], to ``out[which[i], at:]`` in place.
+
+    `values` is a tuple of AT_ONCE arrays; which[i] < 0: nothing.
+    """
+    for i in range(len(values)):
+        d = which[i]
+        if d >= 0:
+            x, u = values[i], out[d][at:]
+            if columns.n_intervals[d] > 0:
+                coordinate_column(x, len(x), columns, d, u)
+            else:
+                for j in range(len(x)):
+                    u[j] = 0
+
+
+AT_ONCE = 8
+"""Columns mapped in one call: each call waits for the interpreter's lock twice."""
+
+
+class Coordinates:
+    """The map of all columns as a `Convert`: a reader then gives chunks of coordinates."""
+
+    def __init__(self, bases: Bases) -> None:
+        self.bases, self._may_miss = bases, bases.has_missing
+        self._columns: dict[np.dtype, Columns] = {}
+
+    def __reduce__(self) -> tuple:
+        return Coordinates, (self.bases,)
+
+    def __call__(
+        self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int
+    ) -> None:
+        dtype = columns[0].dtype
+        columns = [self._present(x, d) for x, d in zip(columns, which, strict=True)]
+        if dtype not in self._columns:
+            self._columns[dtype] = as_columns(self.bases, dtype)
+        for i in range(0, len(which), AT_ONCE):
+            values, d = tuple(columns[i : i + AT_ONCE]), np.full(AT_ONCE, -1, np.intp)
+            d[: len(values)] = which[i : i + AT_ONCE]
+            values += (AT_ONCE - len(values)) * values[:1]
+            map_columns(values, d, self._columns[dtype], out, at)
+
+    def _present(self, values: np.ndarray, d: int) -> np.ndarray:
+        """The values, missing ones as +inf where column d has a level for them."""
+        if not self._may_miss[d] or not np.isnan(values).any():
+            return values
+        values = np.where(np.isnan(values), values.dtype.type(np.inf), values)
+        values.flags.writeable = False  # as all values come here: one specialisation
+        return values
+
+
+@kernel
+def coordinate(x, columns, d):
+    """Return the coordinate of one value of column d, the same bits as `coordinate_column`."""
+    if columns.prepared:
+        return np.float32(x)
+    a, m = np.uintp(columns.at[d]), columns.n_intervals[d]
+    j, step = 0, 1
+    while 2 * step <= m:
+        step *= 2
+    while step > 0:
+        # no branch: which half it is cannot be predicted
+        trial = min(j + step, m)
+        j = trial if x >= columns.knots[a + np.uintp(trial)] else j
+        step //= 2
+    place = a + np.uintp(j)
+    kind = columns.knots.dtype.type
+    t = (kind(x) - columns.knots[place]) * columns.inverse[place]
+    t = t if t > 0 else kind(0)
+    t = t if t < 1 else kind(1)
+    return np.float32(t + kind(j))
+
+
+@kernel
+def basis_values(u, n_intervals, degree, phi):
+    """Write the degree + 1 splines active at u into `phi` in place; return the first's number."""
+    j = min(int(u), n_intervals - 1)
+    f = np.float64(u) - j
+    g = 1.0 - f
+    if degree == 1:
+        phi[0] = g
+        phi[1] = f
+    elif degree == 2:
+        phi[0] = 0.5 * g * g
+        phi[1] = 0.5 * (1.0 + 2.0 * f * g)
+        phi[2] = 0.5 * f * f
+    else:
+        phi[0] = g * g * g / 6.0
+        phi[1] = (3.0 * f * f * f - 6.0 * f * f + 4.0) / 6.0
+        phi[2] = (3.0 * g * g * g - 6.0 * g * g + 4.0) / 6.0
+        phi[3] = f * f * f / 6.0
+    return j
+
+
+def evaluate(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
+    """All functions of column d at the values x, in the dtype of x: (len(x), n_d) float64.
+
+    NaN is missing.  The reference the kernels are tested against; for plots and tables, not rows.
+    """
+    x = np.ascontiguousarray(x, np.float32 if np.asarray(x).dtype == np.float32 else np.float64)
+    n = int(bases.first[d + 1] - bases.first[d])
+    out = np.zeros((len(x), n))
+    if n == 0:
+        return out
+    u = coordinates_of(bases, d, x)
+    if bases.kind[d] >= COSINE:
+        from .fourier import functions_at
+
+        return functions_at(bases, d, u)
+    degree = int(bases.degree[d])
+    j = np.minimum(u.astype(np.intp), bases.n_intervals[d] - 1)
+    powers = (u.astype(np.float64) - j)[:, None] ** np.arange(degree + 1)
+    phi = powers @ POLYNOMIALS[degree, : degree + 1, : degree + 1].T
+    np.put_along_axis(out, j[:, None] + np.arange(degree + 1), phi, axis=1)
+    return out
+
+
+def coordinates_of(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
+    """(len(x),) float32 coordinates of values of column d, which has breakpoints."""
+    u = np.empty(len(x), np.float32)
+    if bases.prepared:
+        u[:] = x
+    else:
+        x = np.where(np.isnan(x), x.dtype.type(np.inf), x)
+        columns = as_columns(select_columns(bases, [d]), x.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            coordinate_column(x, len(x), columns, 0, u)
+    return u
+
+
+def select_columns(bases: Bases, chosen: Sequence[int]) -> Bases:
+    """The bases of some columns, in this order."""
+    knots = [bases.knots[slice(*bases.first_knot[d : d + 2])] for d in chosen]
+    n_functions = [
+        int(bases.first[d + 1] - bases.first[d] - bases.has_missing[d])
+        for d in chosen
+        if bases.kind[d] >= COSINE and bases.first[d + 1] > bases.first[d]
+    ]
+    made = make_bases(knots, bases.degree[chosen], bases.kind[chosen], max(n_functions, default=0))
+    return made._replace(prepared=bases.prepared)

@@ -1,0 +1,322 @@
+"""What one read says about the data: every column, the target, and whether the rows are sorted.
+
+Counts are exact integers (sums of weights if there are weights: weight 0 = the row is absent, k = k
+copies) and do not depend on chunking or merge order; moments do only in rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ...data.source import Chunk
+from ...errors import SourceError
+from ..fold import Fold, read_all, run_fold
+from .columns import (
+    BYTES_NBYTES,
+    COLUMN_NBYTES,
+    MOMENTS_NBYTES,
+    NO_ROW,
+    TABLE_NBYTES,
+    add_columns,
+    empty_columns,
+    merge_columns,
+    settle_bytes,
+)
+from .kernels_table import MANY, sort_tables
+from .label_sums import add_labels, empty_labels, merge_labels
+from .labels import Labels, OrderBias, finish_labels
+from .quantiles import Cdf, cdf_of_bins, cdf_of_values, occupied, quantiles
+from .text import format_summary
+
+MAX_STATE_BYTES = 16 << 20
+"""Wider tables are summarised in blocks of columns, several reads; a constant, so that no bit of
+the result depends on the memory that happens to be free."""
+MAX_SHOWN = 5
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSummary:
+    """Facts of one column.  Counts are sums of weights; int if there are none."""
+
+    name: str
+    count: float
+    """Finite values; count + missing + infinite is the total weight."""
+    missing: float
+    infinite: float
+    zeros: float
+    min: float
+    """Of the finite values, as mean and variance (divided by `count`); NaN if there are none."""
+    max: float
+    mean: float
+    variance: float
+    values: np.ndarray | None
+    """Sorted distinct values, if there are at most 256."""
+    value_counts: np.ndarray | None
+    bins: np.ndarray
+    """Numbers of the non-empty 14-bit bins of the non-zero values; empty if `values` are known, and
+    in a summary of moments only."""
+    bin_counts: np.ndarray
+    first_bad: int | None
+    """First physical row with NaN or infinity."""
+    levels: tuple[str, ...] | None = None
+    """Of categories: their names; `values` are their numbers, rare and unknown ones are missing."""
+
+    def cdf(self) -> Cdf:
+        """The distribution in pieces (lo, hi, mass), as `numeric.bases.breakpoints` takes it.
+
+        Of a column of finite values summarised with its distribution (not `moments_only`).
+        """
+        if self.values is not None and self.value_counts is not None:
+            return cdf_of_values(self.values, self.value_counts)
+        return cdf_of_bins(self.bins, self.bin_counts, self.zeros, self.min, self.max)
+
+    def quantile(self, q: Any) -> Any:
+        """Quantiles at shares q; exact for at most 256 values, else see `rank_error`."""
+        return quantiles(self.cdf(), q)[()]
+
+    @property
+    def rank_error(self) -> float:
+        """Most that the rank of a quantile is off, as a share of the rows: the fullest bin."""
+        lo, hi, mass = self.cdf()
+        spread = mass[lo < hi]
+        return float(spread.max() / mass.sum()) if len(spread) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Facts of a dataset; prints as a table."""
+
+    n_rows: int
+    """Rows after selection, those of weight 0 included."""
+    total_weight: float
+    columns: tuple[ColumnSummary, ...]
+    labels: Labels | None
+    n_reads: int = 1
+
+    def __str__(self) -> str:
+        return format_summary(self)
+
+    __repr__ = __str__
+
+    def __getitem__(self, name: str) -> ColumnSummary:
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, ColumnSummary]:
+        return {column.name: column for column in self.columns}
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def ref_labels(self) -> np.ndarray | None:
+        """(n_refs, K) weight of each class in each ref; None without classes."""
+        if self.labels is None or self.labels.classes is None:
+            return None
+        return self.labels.ref_labels
+
+    @property
+    def order_bias(self) -> OrderBias:
+        """Whether the rows are sorted by target."""
+        return OrderBias(False, 0.0, "") if self.labels is None else self.labels.order_bias
+
+    def require_finite(self, place: Callable[[int], str], *, missing: bool = False) -> None:
+        """Raise `SourceError` if a feature holds NaN or infinity; `place(row)` says where.
+
+        With `missing` NaN is let pass; in categories it always is.
+        """
+        bad = [
+            column
+            for column in self.columns
+            if column.infinite or (column.first_bad is not None and not missing)
+            if column.levels is None
+        ]
+        if not bad:
+            return
+        first = bad[0]
+        others = [repr(column.name) for column in bad[1 : MAX_SHOWN + 1]]
+        more = f"; also in {', '.join(others)}" if others else ""
+        if len(bad) > MAX_SHOWN + 1:
+            more += f" and {len(bad) - MAX_SHOWN - 1} other columns"
+        row = int(first.first_bad or 0)
+        raise SourceError(
+            f"column {first.name!r} holds {first.missing:g} NaN (missing) and {first.infinite:g} "
+            f"infinite values, the first in row {row} ({place(row)}){more}; expected finite "
+            "numbers: leave these rows out with filters, or replace the values with Dataset.map"
+        )
+
+
+def summary_fold(dataset: Any, moments_only: bool = False) -> Fold[State, Summary]:
+    """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
+    return _block_fold(dataset, tuple(dataset.feature_names), dataset.target, moments_only)
+
+
+def _block_fold(
+    dataset: Any, names: tuple[str, ...], target: str | None, moments_only: bool
+) -> Fold[State, Summary]:
+    """The fold of some columns, its labels by the refs of the whole dataset."""
+    starts = dataset.refs().starts
+    return Fold(
+        partial(_start, len(names), dataset.weight is not None, target is not None, moments_only),
+        partial(_step, starts, target),
+        _merge,
+        partial(_finish, names, len(starts), target, getattr(dataset, "levels", {})),
+    )
+
+
+def state_nbytes(
+    dataset: Any, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> int:
+    """Bytes of one state of `collect_summary` at most."""
+    blocks = column_blocks(dataset, max_state_bytes, moments_only)
+    return max(sum(_column_nbytes(dataset, names, moments_only)) for names in blocks)
+
+
+def step_nbytes_per_row(dataset: Any) -> float:
+    """Temporaries of one step per row: work on the target, sparse rows turned to columns."""
+    sparse = 3 * dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) if dataset.sparse else 0
+    return 64.0 + sparse
+
+
+def column_blocks(
+    dataset: Any, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> list[tuple[str, ...]]:
+    """Runs of columns whose states fit; one read each."""
+    names = tuple(dataset.feature_names)
+    blocks: list[tuple[str, ...]] = []
+    block: list[str] = []
+    used = 0
+    for name, size in zip(names, _column_nbytes(dataset, names, moments_only), strict=True):
+        if block and used + size > max_state_bytes:
+            blocks.append(tuple(block))
+            block, used = [], 0
+        block.append(name)
+        used += size
+    return [*blocks, tuple(block)]
+
+
+def collect_summary(
+    run_fold: Callable[..., Summary],
+    dataset: Any,
+    max_state_bytes: int = MAX_STATE_BYTES,
+    moments_only: bool = False,
+) -> Summary:
+    """The summary of a dataset, in one read or in blocks of columns, several reads.
+
+    `run_fold(fold, dataset, name=...)` is one read, such as ``Run.fold``.  With `moments_only`
+    nothing is said of distributions: 96 bytes a column, not 136 KiB, so nearly always one read.
+    """
+    blocks = column_blocks(dataset, max_state_bytes, moments_only)
+    if len(blocks) == 1:
+        return run_fold(summary_fold(dataset, moments_only), dataset, name="summary")
+    parts = []
+    for k, names in enumerate(blocks):
+        fold = _block_fold(dataset, names, None if k else dataset.target, moments_only)
+        parts.append(run_fold(fold, dataset.with_columns(names), name=f"summary-{k + 1}"))
+    columns = tuple(column for part in parts for column in part.columns)
+    return replace(parts[0], columns=columns, n_reads=len(parts))
+
+
+def summarise(dataset: Any, run_fold: Callable[..., Summary] | None = None) -> Summary:
+    """The summary of a dataset, read here and now, one chunk at a time, or by `run_fold`."""
+    return collect_summary(run_fold or _read_in_order, dataset)
+
+
+def _read_in_order(fold: Fold[Any, Summary], dataset: Any, *, name: str) -> Summary:
+    return run_fold(fold, read_all(dataset))
+
+
+def _column_nbytes(dataset: Any, names: tuple[str, ...], moments_only: bool) -> list[int]:
+    """Bytes of each column's state; bytes and booleans have at most 256 values and need no bins."""
+    if moments_only:
+        return [MOMENTS_NBYTES] * len(names)
+    types = {}
+    if hasattr(dataset, "store") and not dataset.maps:
+        types = {column.name: column.dtype for column in dataset.store.columns}
+    small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
+    return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
+
+
+def _start(p: int, weighted: bool, labelled: bool, moments_only: bool) -> State:
+    return {
+        "n_rows": 0,
+        "total_weight": 0.0,
+        "columns": empty_columns(p, weighted, moments_only),
+        "labels": empty_labels() if labelled else None,
+    }
+
+
+def _step(starts: np.ndarray, target: str | None, state: State, chunk: Chunk) -> State:
+    m = chunk.n_rows
+    if not m:
+        return state
+    state["n_rows"] += m
+    state["total_weight"] += m if chunk.weight is None else float(chunk.weight.sum())
+    add_columns(state["columns"], chunk)
+    if target is not None:
+        state["labels"] = add_labels(state["labels"], chunk, starts, target)
+    return state
+
+
+def _merge(a: State, b: State) -> State:
+    a["n_rows"] += b["n_rows"]
+    a["total_weight"] += b["total_weight"]
+    a["columns"] = merge_columns(a["columns"], b["columns"])
+    if a["labels"] is not None:
+        a["labels"] = merge_labels(a["labels"], b["labels"])
+    return a
+
+
+def _finish(
+    names: tuple[str, ...],
+    n_refs: int,
+    target: str | None,
+    levels: dict[str, tuple[str, ...]],
+    state: State,
+) -> Summary:
+    columns = settle_bytes(state["columns"])
+    return Summary(
+        n_rows=state["n_rows"],
+        total_weight=state["total_weight"],
+        columns=_column_summaries(columns, names, levels),
+        labels=None if target is None else finish_labels(state["labels"], target, n_refs),
+    )
+
+
+def _column_summaries(
+    state: State, names: tuple[str, ...], levels: dict[str, tuple[str, ...]]
+) -> tuple[ColumnSummary, ...]:
+    """All at once as far as it goes: one by one a thousand columns take 20 ms."""
+    weight, few = state["weight"], state["distinct"] < MANY
+    ends = np.concatenate([[0], np.cumsum(np.where(few, state["distinct"], 0))])
+    values = np.empty(ends[-1])
+    value_counts = np.empty(ends[-1], state["key_counts"].dtype)
+    if len(values):
+        sort_tables(state["keys"], state["key_counts"], ends, values, value_counts)
+    exact = state["bins"].dtype.kind == "i"
+    empty = weight == 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moments = [state["low"], state["high"], state["mean"], state["scatter"] / weight]
+    moments = [np.where(empty, np.nan, x).tolist() for x in moments]
+    counts = [weight, *(state[name] for name in ("missing", "infinite", "zeros"))]
+    counts = [(x.astype(np.int64) if exact else x).tolist() for x in counts]
+    bad = [None if row == NO_ROW else row for row in state["bad_row"].tolist()]
+    none, columns = (np.empty(0, np.int64), np.empty(0)), []
+    facts = list(zip(*counts, *moments, bad, strict=True))
+    for j, name in enumerate(names):
+        own = slice(ends[j], ends[j + 1])
+        known = (values[own], value_counts[own]) if few[j] else (None, None)
+        binned = not few[j] and state["bin_of"][j] >= 0
+        bins = occupied(state["bins"][state["bin_of"][j]]) if binned else none
+        *numbers, first_bad = facts[j]
+        field_values: Any = (name, *numbers, *known, *bins, first_bad, levels.get(name))
+        columns.append(ColumnSummary(*field_values))
+    return tuple(columns)

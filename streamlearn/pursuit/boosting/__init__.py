@@ -1,0 +1,1 @@
+"""Jensen-Shannon boosting: histograms of sparse projections."""

@@ -1,0 +1,233 @@
+"""Learners added one after the other to one class against the rest (Table 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...data.order import derive_seed
+from ...data.source import Chunk
+from ...numeric.rows.dense import flat_rows
+from ..columns import Columns, bounds, dense_block, project, unit
+from ..kernels import add_bins
+from ..search import Strength, Trial, seek
+from ..tables import add_slopes, steepest, table_room
+from .histograms import (
+    FLOOR,
+    LATER,
+    LEVEL,
+    blurred,
+    charge_of_bins,
+    fit_logistic,
+    learner,
+    noise_of,
+    significance,
+    slopes,
+    smoothed,
+)
+from .reads import gain_of_bins
+from .rows import N_MARGINS, BoostAsk, Halves, Learner, add_learner, half_of, pull
+
+MISSES = 4
+"""Searches in a row without a significant learner after which boosting stops."""
+HASHED = 8
+"""Columns whose bits say which half a row belongs to."""
+
+
+class BoostSettings(NamedTuple):
+    """What all models trained together share."""
+
+    columns: Columns
+    hashed: np.ndarray
+    """Columns that name a row; empty: its number does."""
+    n_learners: int
+    n_bins: int
+    shrinkage: float
+    smooth: bool
+    significance: bool
+    penalty: str
+    tol: float
+    seed: int
+    n_models: int
+    share: float
+    """Of the rows, for tables."""
+
+
+class Boosted(NamedTuple):
+    """A fitted model of one class against the rest."""
+
+    label: int
+    tau: float
+    learners: tuple[Learner, ...]
+    slope: float
+    """P(class) = 1/(1 + exp(-(slope F + intercept)))."""
+    intercept: float
+    history: list[dict[str, Any]]
+    converged: bool
+
+
+def hashed_columns(columns: Any, live: np.ndarray, total: float) -> np.ndarray:
+    """The columns that tell rows apart, at most 8: copies of a row then share a half.
+
+    Empty where rows are too few-valued for it: whole values would go to one half.
+    """
+    distinct = np.array(
+        [np.inf if columns[m].values is None else len(columns[m].values) for m in live]
+    )
+    order = np.argsort(-distinct, kind="stable")[:HASHED]
+    enough = len(order) and np.prod(distinct[order]) >= total
+    return live[np.sort(order)] if enough else np.empty(0, np.intp)
+
+
+def boost(
+    settings: BoostSettings, label: int, tau: float, sample: Chunk, counts: np.ndarray
+) -> Generator:
+    """Generator: yields `BoostAsk`, returns `Boosted`.  `counts` (2,) are weights of the classes.
+
+    Each round searches on one half of the rows, drawn anew, and tests what it found once on the
+    other: an honest level however long the search.  The learner is of all rows.
+    """
+    columns = settings.columns
+    own = _SampleMargin(columns, label, sample)
+    learners: list[Learner] = []
+    history: list[dict[str, Any]] = []
+    add, offset, reach = None, np.zeros(2), 0.0
+    margins, misses, round_number, converged = None, 0, 0, False
+    while len(learners) < settings.n_learners and len(columns.live):
+        round_number += 1
+        halves = Halves(
+            derive_seed(settings.seed, round_number) if settings.significance else -1,
+            settings.hashed,
+        )
+        start, first_slopes = own.start(settings, halves, offset)
+        asking = _Asking(settings, label, tau, add, halves, offset, reach)
+        found = yield from seek(asking, (start,), first_slopes, settings.penalty, settings.tol)
+        if add is not None:
+            margins, add = found.first.margins, None
+        offset = np.where(np.isfinite(found.first.largest), found.first.largest, 0.0)
+        sums = found.measured.sums
+        every = sums.sum(0)
+        shares = every / np.maximum(every.sum(0), np.finfo(float).tiny)
+        h = blurred(smoothed(every.T)) if settings.smooth else np.maximum(shares.T, FLOOR)
+        record = {
+            "tau": tau,
+            "label": label,
+            "round": round_number,
+            "learners": len(learners),
+            "costs": found.costs,
+            "n_reads": found.n_reads,
+            "bhattacharyya": float(np.sqrt(shares[:, 0] * shares[:, 1]).sum()),
+            "n_nonzero": int(np.count_nonzero(found.trial.alpha)),
+        }
+        history.append(record)
+        if settings.significance:
+            minus, plus = blurred(smoothed(sums[0].T))
+            p = significance(sums[1], found.measured.squares[1], learner(plus, minus))
+            record["p_value"] = p
+            if p > (LATER if learners else LEVEL):
+                misses += 1
+                if misses == MISSES:
+                    converged = True
+                    break
+                continue
+            misses = 0
+        heights = settings.shrinkage * learner(h[1], h[0])
+        size = float(np.sqrt((0.5 * (h[0] + h[1]) * heights**2).sum()))
+        add = Learner(*found.trial[:3], heights, size)
+        learners.append(add)
+        record["learners"] = len(learners)
+        most = float(np.abs(heights).max())
+        offset, reach = offset + most, reach + most
+        own.add(add)
+    if add is not None:
+        halves = Halves(-1, np.empty(0, np.intp))
+        asking = _Asking(settings, label, tau, add, halves, offset, reach)
+        answer = yield asking((), None, None)
+        margins = answer.margins
+    if margins is None:
+        slope, intercept = fit_logistic(np.zeros(1), counts[None])
+    else:
+        centers = reach * ((np.arange(N_MARGINS) + 0.5) * (2.0 / N_MARGINS) - 1.0)
+        slope, intercept = fit_logistic(centers, margins)
+    done = converged or len(learners) == settings.n_learners or not len(columns.live)
+    return Boosted(label, tau, tuple(learners), slope, intercept, history, done)
+
+
+class _Asking:
+    """Makes the requests of one round; its first one brings the margins up to date."""
+
+    def __init__(self, settings, label, tau, add, halves, offset, reach) -> None:
+        self._settings, self._add = settings, add
+        self._fixed = (label, tau, halves, offset, max(reach, 1.0))
+
+    def __call__(
+        self, trials: tuple[Trial, ...], strength: Strength | None, first_slopes: Any
+    ) -> BoostAsk:
+        settings, (label, tau, halves, offset, reach) = self._settings, self._fixed
+        add, self._add = self._add, None
+        live = settings.columns.live
+        chosen = np.empty(0, np.intp)
+        if trials:
+            room = table_room(len(settings.columns.scale), settings.n_models)
+            chosen = steepest(first_slopes, trials[0].alpha, live, room)
+        screens = bool(trials) and len(chosen) < len(live)
+        return BoostAsk(
+            label,
+            add,
+            halves,
+            trials,
+            chosen,
+            strength,
+            tau,
+            settings.penalty,
+            settings.n_bins,
+            settings.smooth,
+            screens,
+            settings.share,
+            offset,
+            reach,
+        )
+
+
+class _SampleMargin:
+    """The sample's margins, from which a round's first column is guessed."""
+
+    def __init__(self, columns: Columns, label: int, sample: Chunk) -> None:
+        self.columns, self.rows = columns, sample.rows
+        self.X = dense_block(sample.X, 0, sample.n_rows)
+        self.plus = (sample.y == label).astype(np.int64)
+        self.w = np.ones(len(self.X)) if sample.weight is None else sample.weight
+        self.F = np.zeros(len(self.X))
+
+    def add(self, new: Learner) -> None:
+        add_learner(self.columns, new, flat_rows(self.X), self.F)
+
+    def start(
+        self, settings: BoostSettings, halves: Halves, offset: np.ndarray
+    ) -> tuple[Trial, np.ndarray]:
+        """The column whose histograms differ most on the searched half, and the slopes there."""
+        columns, live = self.columns, self.columns.live
+        half = half_of(halves, flat_rows(self.X), self.rows)
+        cost = np.where(self.plus == 1, -self.F, self.F) - offset[self.plus]
+        v = self.w * np.exp(np.minimum(cost, 0.0)) * (half == 0)
+        pair = np.zeros((len(v), 2))
+        pair[np.arange(len(v)), self.plus] = v
+        sums = np.zeros((len(live), settings.n_bins, 2))
+        none = np.zeros(len(v), np.int8)
+        for k, m in enumerate(live.tolist()):
+            t = project(self.X, columns, unit(columns, m))
+            add_bins(t, *bounds(columns, m), pair, none, sums[k : k + 1])
+        noise = 0.0
+        if settings.smooth:
+            squares = np.bincount(self.plus, v**2 / np.where(self.w > 0, self.w, 1.0), 2)
+            noise = float(noise_of(pair, squares).sum())
+        best = int((charge_of_bins(sums, noise) - gain_of_bins(sums)).argmin())
+        m = live[best]
+        h = smoothed(sums[best].T)
+        start = Trial(unit(columns, m), *bounds(columns, m), slopes(h[0], h[1]).ravel())
+        along = np.zeros(len(columns.scale))
+        t = project(self.X, columns, start.alpha)
+        add_slopes(along, self.X, columns, pull(t, pair, start))
+        return start, along

@@ -1,0 +1,1 @@
+"""Projection pursuit regression: ridge functions added one after the other."""

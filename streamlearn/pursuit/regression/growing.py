@@ -1,0 +1,296 @@
+"""Terms added one after the other, refitted together (Table 3), for one strength of the penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...data.source import Chunk
+from ...passes.fold import run_fold
+from ..columns import Columns, bounds, dense_block, project, unit
+from ..search import Strength, Trial, seek
+from ..tables import MOST_TABLES, add_slopes, steepest, table_room
+from .reads import Measured, RidgeAsk, Term, pull, ridge_fold
+from .smoothers import GAMMA, LEAST, Fit, full_gram, search_gamma
+
+N_STARTS = 3
+"""Columns whose best step is looked at, to start from the most promising."""
+SAMPLE_TABLES = 16
+"""Columns whose steps are looked at there."""
+
+
+class Settings(NamedTuple):
+    """What all models of a path share."""
+
+    columns: Columns
+    mean: float
+    """Of the target."""
+    n_terms: int
+    smoother: Any
+    """`PSpline` or `SuperSmoother`."""
+    penalty: str
+    refit: bool
+    backfit: int
+    stop: str | None
+    tol: float
+    n_models: int
+    share: float
+    """Of the rows, for tables."""
+
+
+class Grown(NamedTuple):
+    """A fitted model of one strength of the penalty."""
+
+    tau: float
+    terms: tuple[Term, ...]
+    intercept: float
+    gcv: float
+    """GCV cost of the whole model over the sum of weights."""
+    validation_loss: float
+    """Mean squared error on held-out rows; NaN without any."""
+    history: list[dict[str, Any]]
+    """One record per term."""
+    converged: bool
+
+
+class LossAsk(NamedTuple):
+    """A request for the mean squared error on held-out rows."""
+
+    terms: tuple[Term, ...]
+    intercept: float
+
+
+class Joint:
+    """The normal equations of all terms, put together from what their reads measured."""
+
+    def __init__(self) -> None:
+        self.grams: list[list[np.ndarray]] = []
+        self.moments: list[np.ndarray] = []
+        self.mus: list[float] = []
+        self.alphas: list[np.ndarray] = []
+        self.yy = 0.0
+
+    def with_term(self, new: Measured, thetas: list[np.ndarray], mu: float, alpha) -> Joint:
+        """One more term, whose sums were taken of the residuals of the others."""
+        out = Joint()
+        out.yy = self.yy or new.rr
+        moment = new.moment.copy()
+        for cross, theta in zip(new.cross, thetas, strict=True):
+            moment += cross.T @ theta
+        out.grams = [[*row, cross] for row, cross in zip(self.grams, new.cross, strict=True)] + [
+            [*(cross.T for cross in new.cross), full_gram(new.band)]
+        ]
+        out.moments, out.mus = [*self.moments, moment], [*self.mus, mu]
+        out.alphas = [*self.alphas, alpha]
+        return out
+
+    def taking(self, order: Any) -> Joint:
+        """The same terms in another order, or some of them."""
+        at = np.arange(len(self.moments))[order].tolist()
+        out = Joint()
+        out.yy = self.yy
+        out.grams = [[self.grams[i][j] for j in at] for i in at]
+        out.moments, out.mus, out.alphas = (
+            [part[i] for i in at] for part in (self.moments, self.mus, self.alphas)
+        )
+        return out
+
+    @property
+    def extra_df(self) -> float:
+        """Parameters of the directions: one entry of each is fixed by its scale."""
+        return float(sum(np.count_nonzero(alpha) - 1 for alpha in self.alphas))
+
+    def fit(self, smoother: Any, n: float) -> Fit:
+        """All terms at once."""
+        return smoother.fit_together(self.grams, self.moments, self.mus, self.yy, n, self.extra_df)
+
+
+class State(NamedTuple):
+    """A model while it grows."""
+
+    terms: tuple[Term, ...]
+    joint: Joint
+    dfs: tuple[float, ...]
+    """Of the ridge functions, each fitted on its own."""
+    rss: float
+    gcv: float
+    """GCV cost of the whole model over the sum of weights."""
+
+
+def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Generator:
+    """Generator: yields `RidgeAsk` and `LossAsk`, returns `Grown`."""
+    history: list[dict[str, Any]] = []
+    state, loss = State((), Joint(), (), np.inf, np.inf), np.inf
+    if validates:
+        loss = yield LossAsk((), settings.mean)
+    converged, started = True, False
+    for number in range(1, settings.n_terms + 1 if len(settings.columns.live) else 1):
+        start, slopes = start_trial(settings, state.terms, tau, sample)
+        found, grown = yield from add_term(settings, state, tau, start, slopes)
+        if not started:
+            state = state._replace(gcv=found.measured.rr / found.measured.n)
+            started = True
+        record = _record(tau, number, "grow", found, grown)
+        new_loss = np.nan
+        if validates:
+            new_loss = yield LossAsk(grown.terms, settings.mean)
+            record["validation_loss"] = new_loss
+        history.append(record)
+        converged &= found.converged
+        if settings.stop == "gcv" and not grown.gcv < state.gcv * (1 - settings.tol):
+            break
+        if settings.stop == "validation" and not new_loss < loss:
+            break
+        state, loss = grown, new_loss
+    for _ in range(settings.backfit if len(state.terms) > 1 else 0):
+        for number in range(1, len(state.terms) + 1):
+            # The first in the queue is searched again, from where it is, and goes to its end.
+            first, rest = state.terms[0], without_first(state)
+            start = Trial(*first[:4])
+            found, moved = yield from add_term(settings, rest, tau, start, None)
+            history.append(_record(tau, number, "backfit", found, moved))
+            if moved.gcv < state.gcv:
+                state = moved
+            else:
+                state = rotated(state)
+    if validates and settings.backfit and len(state.terms) > 1:
+        loss = yield LossAsk(state.terms, settings.mean)
+    return Grown(tau, state.terms, settings.mean, state.gcv, float(loss), history, converged)
+
+
+def add_term(settings: Settings, state: State, tau: float, start: Trial, slopes: Any) -> Generator:
+    """Generator: searches one more term of a model, fits all together; what it found, the model."""
+    asking = _Asking(settings, state.terms, tau)
+    found = yield from seek(asking, (start,), slopes, settings.penalty, settings.tol)
+    new, trial = found.measured, found.trial
+    own = settings.smoother.fit(new.band[None], new.moment[None], new.rr, new.n)
+    thetas = [term.theta for term in state.terms]
+    joint = state.joint.with_term(new, thetas, float(own.mu[0]), trial.alpha)
+    dfs = (*state.dfs, float(own.df[0]))
+    if settings.refit:
+        fit = joint.fit(settings.smoother, new.n)
+        thetas = np.split(fit.theta[0], len(thetas) + 1)
+        rss, gcv = float(fit.rss[0]), float(fit.cost[0]) / new.n
+    else:
+        thetas, rss = [*thetas, own.theta[0]], float(own.rss[0])
+        left = 1.0 - (GAMMA * sum(dfs) + joint.extra_df) / new.n
+        gcv = rss / max(left, LEAST) ** 2 / new.n
+    places = [*(term[:3] for term in state.terms), trial[:3]]
+    terms = tuple(
+        Term(*place, theta, settings.smoother) for place, theta in zip(places, thetas, strict=True)
+    )
+    return found, State(terms, joint, dfs, rss / new.n, gcv)
+
+
+def _record(tau: float, number: int, kind: str, found: Any, state: State) -> dict[str, Any]:
+    return {
+        "tau": tau,
+        "search": kind,
+        "term": number,
+        "costs": found.costs,
+        "n_reads": found.n_reads,
+        "weight": found.strength.weight,
+        "charge": found.strength.charge,
+        "mean_squared_error": state.rss,
+        "gcv": state.gcv,
+        "n_nonzero": int(np.count_nonzero(found.trial.alpha)),
+    }
+
+
+def without_first(state: State) -> State:
+    """The model without its first term, its other ridge functions as they are."""
+    return state._replace(
+        terms=state.terms[1:], joint=state.joint.taking(slice(1, None)), dfs=state.dfs[1:]
+    )
+
+
+def rotated(state: State) -> State:
+    """The same model, its first term last."""
+    order = [*range(1, len(state.terms)), 0]
+    return state._replace(
+        terms=tuple(state.terms[k] for k in order),
+        joint=state.joint.taking(order),
+        dfs=tuple(state.dfs[k] for k in order),
+    )
+
+
+class _Asking(NamedTuple):
+    """Makes the requests of one term's search."""
+
+    settings: Settings
+    terms: tuple[Term, ...]
+    tau: float
+    most: int = MOST_TABLES
+
+    def __call__(
+        self, trials: tuple[Trial, ...], strength: Strength | None, slopes: Any
+    ) -> RidgeAsk:
+        live = self.settings.columns.live
+        room = table_room(len(self.settings.columns.scale), self.settings.n_models)
+        chosen = steepest(slopes, trials[0].alpha, live, min(room, self.most))
+        return RidgeAsk(
+            self.terms,
+            self.settings.mean,
+            trials,
+            chosen,
+            strength,
+            self.tau,
+            self.settings.penalty,
+            self.settings.smoother,
+            len(chosen) < len(live),
+            self.settings.share,
+        )
+
+
+def start_trial(
+    settings: Settings, terms: tuple[Term, ...], tau: float, sample: Chunk
+) -> tuple[Trial, np.ndarray]:
+    """The single column to start from, guessed from a sample, and the slopes there.
+
+    Of the few columns that explain most of the residuals, that from which the best step leads
+    lowest: where columns matter together, the first may be noise from which no step leads on.
+    """
+    columns, smoother = settings.columns, settings.smoother
+    X = dense_block(sample.X, 0, sample.n_rows)
+    w = np.ones(len(X)) if sample.weight is None else sample.weight
+    r = sample.y - settings.mean
+    for term in terms:
+        f = np.zeros(len(r))
+        term.add_values(project(X, columns, term.alpha), f)
+        r = r - f
+    live = columns.live
+    band = np.zeros((len(live), smoother.n_bases, smoother.band))
+    moment = np.zeros((len(live), smoother.n_bases))
+    for k, m in enumerate(live.tolist()):
+        t = project(X, columns, unit(columns, m))
+        smoother.add_rows(t, *bounds(columns, m), w, w * r, band[k], moment[k])
+    n = float(w.sum())
+    fit = smoother.fit(band, moment, float(w @ r**2), n, search_gamma(n))
+    best = None
+    for k in np.argsort(fit.cost, kind="stable")[:N_STARTS].tolist():
+        start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
+        slopes = np.zeros(len(columns.scale))
+        q = pull(project(X, columns, start.alpha), r, start, smoother) * w
+        add_slopes(slopes, X, columns, q)
+        cost = sample_cost(settings, terms, tau, sample, start, slopes) if len(live) > 1 else 0.0
+        if best is None or cost < best[0]:
+            best = cost, start, slopes
+    return best[1:]
+
+
+def sample_cost(
+    settings: Settings,
+    terms: tuple[Term, ...],
+    tau: float,
+    sample: Chunk,
+    start: Trial,
+    slopes: np.ndarray,
+) -> float:
+    """The cost on a sample after the first move from a column, as tables of it say."""
+    asking = _Asking(settings._replace(share=1.0), terms, tau, SAMPLE_TABLES)
+    ask = asking((start,), None, slopes)
+    (answer,) = run_fold(ridge_fold(settings.columns, (ask,)), [sample])
+    cost = float(answer.costs[0]) + answer.strength.at(start.alpha, settings.penalty)
+    return cost + min((trial.predicted for trial in answer.moves), default=0.0)

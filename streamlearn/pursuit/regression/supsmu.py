@@ -1,0 +1,97 @@
+"""Ridge functions by running lines: Friedman's super smoother of rows binned by their projection.
+
+A ridge function is constant in each bin.  So sums over the rows of a bin say exactly what it leaves
+of them: with counts G (diagonal) and moments b,  RSS = rr - 2 theta'b + theta'G theta,  in the form
+of penalised splines; and the counts of pairs of bins say what one term explains of another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kernels import bins_of_cells, step_values
+from .kernels_supsmu import add_counts, add_joint_counts, super_smooth
+from .smoothers import GAMMA, LEAST, Fit
+
+SWEEPS = 20
+"""Most rounds of backfitting of all terms together."""
+
+
+class SuperSmoother(NamedTuple):
+    """Ridge functions of n steps, smoothed by running lines; the methods of `PSpline`."""
+
+    n_bases: int
+    band = 1
+    stride = 0.01
+    entry_nbytes = 8
+
+    @property
+    def fit_nbytes(self) -> int:
+        """Of temporaries of the fit of one direction."""
+        return 256 * self.n_bases
+
+    def add_rows(self, t, low, high, w, wr, gram, moment) -> None:
+        """Add rows to the counts gram (n, 1) and moment (n,), in place."""
+        add_counts(t, low, high, w, wr, gram[:, 0], moment)
+
+    def add_cross(self, t, low, high, t2, low2, high2, w, out) -> None:
+        """Add the counts of pairs of bins to `out` (n, n), in place."""
+        add_joint_counts(t, low, high, t2, low2, high2, w, out)
+
+    def add_cells(self, cells, shifts, low, high, gram, moment) -> None:
+        """Add a table's cells to gram (k, n, 1) and moment (k, n) for each step, in place."""
+        sums = np.zeros((*moment.shape, 2))
+        bins_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, sums)
+        gram += sums[..., :1]
+        moment += sums[..., 1]
+
+    def add_values(self, t, low, high, theta, out) -> None:
+        """Add the steps of heights `theta` to `out`, in place."""
+        step_values(t, low, high, theta, out)
+
+    def fit(
+        self, band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float = GAMMA
+    ) -> Fit:
+        """Fits of k directions from their sums: counts band (k, n, 1), b (k, n)."""
+        counts = np.ascontiguousarray(band[..., 0])
+        theta, df = np.empty_like(b), np.empty(len(b))
+        super_smooth(counts, b, theta, df)
+        rss = np.maximum(rr + (theta * (theta * counts - 2 * b)).sum(1), 0.0)
+        left = np.maximum(1.0 - gamma * df / max(n, 1.0), LEAST)
+        return Fit(rss / left**2, rss, df, np.zeros(len(b)), theta)
+
+    def score(
+        self, band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Cost and theta of `fit`."""
+        fit = self.fit(band, b, rr, n, gamma)
+        return fit.cost, fit.theta
+
+    def fit_together(
+        self, grams: Any, moments: Any, mus: Any, rr: float, n: float, extra_df: float
+    ) -> Fit:
+        """All terms by backfitting on their sums, until the GCV cost falls no more."""
+        J = len(moments)
+        thetas, df = [np.zeros(len(moment)) for moment in moments], np.zeros(J)
+        counts = [np.diagonal(grams[j][j]).copy() for j in range(J)]
+        best = None
+        for _ in range(SWEEPS):
+            for j in range(J):
+                others = sum((grams[j][k] @ thetas[k] for k in range(J) if k != j), 0.0)
+                out = np.empty((1, len(moments[j])))
+                super_smooth(counts[j][None], (moments[j] - others)[None], out, df[j : j + 1])
+                thetas[j] = out[0]
+            fitted = [sum(grams[j][k] @ thetas[k] for k in range(J)) for j in range(J)]
+            rss = rr + sum(
+                float(theta @ (f - 2 * b))
+                for theta, f, b in zip(thetas, fitted, moments, strict=True)
+            )
+            left = max(1.0 - (GAMMA * df.sum() + extra_df) / max(n, 1.0), LEAST)
+            cost = max(rss, 0.0) / left**2
+            if best is not None and not cost < best.cost[0] * (1 - 1e-6):
+                break
+            theta = np.concatenate(thetas)[None]
+            best = Fit(np.array([cost]), np.array([rss]), df.sum()[None], np.zeros(1), theta)
+        return best

@@ -1,0 +1,128 @@
+"""Archives give back the same types and bits, and say so when they are damaged."""
+
+import io
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlearn.data.files.archive import read_archive, write_archive
+from streamlearn.data.source import Column, Csr, Ref
+from streamlearn.errors import ArchiveError
+
+
+def round_trip(tree):
+    file = io.BytesIO()
+    assert write_archive(file, tree) == len(file.getvalue())
+    file.seek(0)
+    return read_archive(file)
+
+
+def test_plain_values_keep_type_and_bits():
+    tree = {
+        "a": [1, 2.5, -0.0, math.inf, True, None, "ä"],
+        "t": (1, (2, [3])),
+        3: "int key",
+        "$": "dollar",
+        "big": 10**30,
+        "x": 0.1 + 0.2,
+    }
+    back = round_trip(tree)
+    assert back == tree
+    assert isinstance(back["t"], tuple)
+    assert math.copysign(1, back["a"][2]) == -1
+    assert math.isnan(round_trip(math.nan))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(20)[::3],
+        np.zeros((0, 3)),
+        np.zeros((3, 0), order="F"),
+        np.array(2.5),
+        np.array(["a", "ünï"]),
+        np.array([1, 2], dtype=[("a", "<i4"), ("b", "<f8", (2,))]),
+        np.array([True, False]),
+        np.array(["a", None], dtype=object),
+        np.array([np.nan, np.inf]),
+    ],
+    ids=str,
+)
+def test_arrays_keep_dtype_shape_and_order(array):
+    back = round_trip({"x": array})["x"]
+    assert (back.dtype, back.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(back, array)
+    if array.ndim == 2:
+        assert back.flags.f_contiguous == array.flags.f_contiguous
+    assert back.flags.writeable
+
+
+def test_numpy_scalars_stay_numpy_scalars():
+    back = round_trip([np.float64(0.1), np.int32(3), np.str_("a")])
+    assert [type(x) for x in back] == [np.float64, np.int32, np.str_]
+    assert back == [0.1, 3, "a"]
+
+
+def test_records_of_this_package():
+    tree = [Ref(0, 3, 12), Column("a", "int8"), Csr(np.ones(1), np.zeros(1, int), np.arange(2), 4)]
+    ref, column, csr = round_trip(tree)
+    assert ref == tree[0]
+    assert column == tree[1]
+    assert isinstance(csr, Csr)
+    assert csr.n_columns == 4
+
+
+def test_what_cannot_be_kept_is_named():
+    with pytest.raises(TypeError, match=r"tree\.a\[1\] is a builtins.set"):
+        round_trip({"a": [1, {2}]})
+    with pytest.raises(TypeError, match="fractions.Fraction"):
+        round_trip(Fraction(1, 2))
+
+
+def test_nothing_foreign_is_imported():
+    file = io.BytesIO()
+    write_archive(file, Ref(0, 1, 2))
+    raw = file.getvalue().replace(b"streamlearn.data.source:Ref", b"subprocess:Popen           ")
+    import struct
+    import zlib
+
+    start = len(b"streamlearn archive 1\n")
+    n = struct.unpack_from("<Q", raw, start)[0]
+    header = raw[start + 16 : start + 16 + n]
+    raw = raw[: start + 8] + struct.pack("<Q", zlib.crc32(header)) + raw[start + 16 :]
+    with pytest.raises(ArchiveError, match="not known to this version"):
+        read_archive(io.BytesIO(raw))
+
+
+@given(st.data())
+def test_any_damage_is_noticed(data):
+    file = io.BytesIO()
+    write_archive(file, {"x": np.arange(40.0), "y": "text"})
+    raw = bytearray(file.getvalue())
+    if data.draw(st.booleans()):
+        raw = raw[: data.draw(st.integers(0, 300))]
+    else:
+        at = data.draw(st.integers(len(raw) - 320, len(raw) - 1))
+        raw[at] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(ArchiveError, match="damaged|can read"):
+        read_archive(io.BytesIO(bytes(raw)))
+
+
+def test_a_file_is_whole_or_not_there(tmp_path):
+    path = tmp_path / "a.slm"
+    write_archive(path, [1])
+    with pytest.raises(TypeError):
+        write_archive(path, [object()])
+    assert read_archive(path) == [1]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.slm"]
+
+
+def test_urls():
+    write_archive("memory://archive-test/a.slm", {"x": np.arange(3)})
+    np.testing.assert_array_equal(read_archive("memory://archive-test/a.slm")["x"], [0, 1, 2])

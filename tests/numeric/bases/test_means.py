@@ -1,0 +1,77 @@
+"""Means of functions over histograms against one column, one point at a time."""
+
+import numpy as np
+import pytest
+
+from streamlearn.numeric.bases.bsplines import COSINE, SPLINE, evaluate, make_bases, with_missing
+from streamlearn.numeric.bases.means import (
+    POINTS,
+    Pieces,
+    mean_functions,
+    mean_sizes,
+    spread_points,
+)
+from streamlearn.numeric.bases.roughness import reference_at_zero
+
+
+@pytest.fixture(params=[(SPLINE, 1), (SPLINE, 2), (SPLINE, 3), (COSINE, 1)])
+def bases(request):
+    kind, degree = request.param
+    knots = [np.array([-1.0, 0.5, 2.0, 7.0]), np.empty(0), np.array([0.0, 1.0, 3.0])]
+    knots[2] = with_missing(knots[2], degree)
+    return make_bases(knots, [degree, 1, degree], [kind, SPLINE, kind], 4)
+
+
+def test_means_are_those_of_the_pieces(bases):
+    lo, hi, mass = np.array([-3.0, 0.2, 1.0]), np.array([-1.0, 0.2, 6.0]), np.array([1.0, 5.0, 2.0])
+    missing = (np.append(lo, np.inf), np.append(hi, np.inf), np.append(mass, 3.0))
+    got = mean_functions(
+        bases, spread_points(bases, Pieces.of([(lo, hi, mass), (lo, hi, mass), missing]))
+    )
+    points = (np.arange(POINTS) + 0.5) / POINTS
+    x = lo[:, None] * (1 - points) + hi[:, None] * points
+    expected = []
+    for d, extra in ((0, 0.0), (2, 3.0)):
+        total = sum(
+            m * evaluate(bases, d, row).mean(axis=0) for m, row in zip(mass, x, strict=True)
+        )
+        total = total + extra * evaluate(bases, d, np.array([np.nan]))[0]
+        expected.append(total / (mass.sum() + extra))
+    np.testing.assert_allclose(got, np.concatenate(expected), rtol=1e-12, atol=1e-14)
+
+
+def test_no_mass_means_zero(bases):
+    none = (np.empty(0),) * 3
+    assert not mean_functions(bases, spread_points(bases, Pieces.of([none] * 3))).any()
+
+
+def test_reference_at_zero_is_one_point(bases):
+    expected = [evaluate(bases, d, np.zeros(1))[0] for d in (0, 2)]
+    np.testing.assert_allclose(reference_at_zero(bases), np.concatenate(expected), atol=1e-15)
+
+
+def test_means_over_bins_are_near_those_over_rows():
+    bases = make_bases([np.linspace(0, 1, 6)], [2])
+    x, edges = np.random.default_rng(0).random(4000), np.linspace(0, 1, 257)
+    rows = evaluate(bases, 0, x).mean(0)
+    bins = [(edges[:-1], edges[1:], np.histogram(x, edges)[0])]
+    binned = mean_functions(bases, spread_points(bases, Pieces.of(bins)))
+    np.testing.assert_allclose(binned, rows, atol=1e-3)
+    exact = mean_functions(bases, spread_points(bases, Pieces.of([(x, x, np.ones(4000))])))
+    np.testing.assert_allclose(exact, rows, atol=1e-12)
+
+
+def test_mean_sizes_are_those_of_the_curves():
+    rng = np.random.default_rng(3)
+    knots = [np.linspace(0, 1, 5), np.arange(4.0), [0.0, 1.0]]
+    bases = make_bases(knots, [2, 1, 1], [SPLINE, SPLINE, COSINE], 3)
+    values = [np.sort(rng.random(6)), np.arange(4.0), np.sort(rng.random(5))]
+    mass = [rng.random(len(v)) for v in values]
+    W, shifts = rng.normal(size=(2, bases.dim)), rng.normal(size=(2, 3))
+    pieces = [(v, v, m) for v, m in zip(values, mass, strict=True)]
+    sizes = mean_sizes(bases, spread_points(bases, Pieces.of(pieces)), W, shifts)
+    for d in range(3):
+        own = slice(*bases.first[d : d + 2])
+        f = evaluate(bases, d, values[d]) @ W[:, own].T - shifts[:, d]
+        expected = mass[d] @ np.abs(f).mean(axis=1) / mass[d].sum()
+        assert sizes[d] == pytest.approx(expected, rel=1e-6)
