@@ -233,9 +233,9 @@ def additive_folds():
 
 def pursuit_folds():
     from streamlearn.pursuit import answers
+    from streamlearn.pursuit.boosting import reads as boost_reads
+    from streamlearn.pursuit.boosting import rows as boost_rows
     from streamlearn.pursuit.boosting.boosting import Boosted
-    from streamlearn.pursuit.boosting.boosting import reads as boost_reads
-    from streamlearn.pursuit.boosting.boosting import rows as boost_rows
     from streamlearn.pursuit.columns import Columns
     from streamlearn.pursuit.regression import reads as ridge_reads
     from streamlearn.pursuit.regression.growing import LossAsk

@@ -21,7 +21,7 @@ from streamlearn.additive.objective import LOSSES, Problem
 from streamlearn.estimator.inputs import open_pair
 from streamlearn.numeric.bases.bsplines import as_columns, evaluate
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness, times
-from streamlearn.numeric.simd.add import gather as lanes
+from streamlearn.numeric.simd import gather as lanes
 
 DUALS = [
     "hinge", "squared_hinge", "log_loss", "squared_error", "epsilon_insensitive",

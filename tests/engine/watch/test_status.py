@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from engine_kit import Rows, assert_same, gram_fold, open_run, program
 
 from streamlearn.cli import main
-from streamlearn.engine.checkpoint.store import stopping
+from streamlearn.engine.checkpoint import stopping
 from streamlearn.engine.run import Run
 from streamlearn.engine.scratch.folder import is_alive, this_process
 from streamlearn.engine.watch.status import read_status

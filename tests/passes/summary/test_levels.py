@@ -7,8 +7,8 @@ import pytest
 import streamlearn as sl
 from streamlearn.data.source import Chunk
 from streamlearn.passes.fold import run_fold
+from streamlearn.passes.summary import levels
 from streamlearn.passes.summary.levels import CAPACITY, learn_levels, levels_fold
-from streamlearn.passes.summary.summary import levels
 
 
 def chunks_of(words, size=500, weight=None):

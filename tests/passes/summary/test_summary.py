@@ -338,7 +338,7 @@ def test_bytes_of_sparse_rows_are_counted_as_other_values_are():
 
 
 def test_bytes_in_python_are_the_compiled_ones():
-    from streamlearn.passes.summary.summary import kernels_bytes
+    from streamlearn.passes.summary import kernels_bytes
 
     values = np.array([3, 255, 0, 3, 1.5], np.float32)
     indices = np.array([0, 1, 0, 0, 1], np.int32)
