@@ -33,6 +33,7 @@ from ..numeric.losses import (
     SquaredHinge,
 )
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
 from ..solvers.newton import Evaluation
 from .basis.kernels import NONE, Sums, empty_sums, gradient_rows, make_point, margins_rows
 
@@ -196,13 +197,6 @@ def softmax_losses(F: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.nda
     slopes = F.copy()
     slopes[of_class] -= 1.0
     return np.log(total) + top - own, slopes
-
-
-def add_sums(a: Any, b: Any) -> Any:
-    """Two tuples of sums, added into the first."""
-    for x, y in zip(a, b, strict=True):
-        x += y
-    return a
 
 
 def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evaluation:

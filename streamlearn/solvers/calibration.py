@@ -18,6 +18,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
 
 N_BINS = 4096
 METHODS = ("sigmoid", "isotonic")
@@ -56,7 +57,7 @@ def score_fold(
     Of each bin the weight, the weight of the positive rows and the weighted sum of decisions.  Rows
     carry codes of classes; the positive class of one output is 1, of output k of several k.
     """
-    return Fold(partial(np.zeros, (n_outputs, 3, N_BINS)), partial(_add_scores, decide), np.add)
+    return Fold(partial(np.zeros, (n_outputs, 3, N_BINS)), partial(_add_scores, decide), add_sums)
 
 
 def _add_scores(

@@ -277,9 +277,9 @@ def pursuit_folds():
     boosted = Boosted(1, 10.0, (new,), 1.5, 0.2, [], True)
     at = "pursuit."
     return {
-        at + "ridge_reads.ridge_fold": ridge_reads.ridge_fold(columns, (ask,)),
-        at + "ridge_reads.ridge_fold:supsmu": ridge_reads.ridge_fold(columns, (stepped,)),
-        at + "boost_reads.boost_fold": boost_reads.boost_fold(columns, (boost_ask,), (1,), 2),
+        at + "regression.reads.ridge_fold": ridge_reads.ridge_fold(columns, (ask,)),
+        at + "regression.reads.ridge_fold:supsmu": ridge_reads.ridge_fold(columns, (stepped,)),
+        at + "boosting.reads.boost_fold": boost_reads.boost_fold(columns, (boost_ask,), (1,), 2),
         at + "answers.loss_fold": answers.loss_fold(columns, [LossAsk((term,), 0.3)]),
         at + "answers.log_loss_fold": answers.log_loss_fold(columns, [[boosted]]),
     }

@@ -16,10 +16,11 @@ from scipy.linalg import cho_factor, cho_solve
 from ...data.select import keep_rows
 from ...data.source import Chunk
 from ...passes.fold import Fold
+from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
 from ..basis.kernels import GramSums, gram_rows
 from ..newton.curvature import assemble, clear_lower, empty_gram, gram_optimum
-from ..objective import Problem, add_sums, weights
+from ..objective import Problem, weights
 from .newton import Split
 
 
@@ -39,16 +40,23 @@ def moments_fold(problems: list[Problem], split: Split) -> Fold[Any, list[list[M
     return Fold(
         partial(_start, [problem.dim for problem in problems], split.cv),
         partial(_add, problems, split),
-        _merge,
+        add_sums,
         _finish,
     )
 
 
-def _start(dims: list[int], cv: int) -> list[Any]:
-    return [[[empty_gram(dim), np.zeros(3)] for _ in range(cv)] for dim in dims]
+def empty_moments(dim: int) -> Moments:
+    """The moments of no rows."""
+    return Moments(empty_gram(dim), np.zeros(3))
 
 
-def _add(problems: list[Problem], split: Split, state: list[Any], chunk: Chunk) -> list[Any]:
+def _start(dims: list[int], cv: int) -> list[list[Moments]]:
+    return [[empty_moments(dim) for _ in range(cv)] for dim in dims]
+
+
+def _add(
+    problems: list[Problem], split: Split, state: list[list[Moments]], chunk: Chunk
+) -> list[list[Moments]]:
     fold = split.folds(chunk)
     for f in range(split.cv):
         part = keep_rows(chunk, fold == f, in_place=False)
@@ -56,35 +64,26 @@ def _add(problems: list[Problem], split: Split, state: list[Any], chunk: Chunk) 
             continue
         s = weights(part)
         h = np.full(part.n_rows, 2.0) if not len(s) else 2.0 * s
-        for problem, kept in zip(problems, state, strict=True):
+        for problem, of_problem in zip(problems, state, strict=True):
             y = problem.targets(part)
-            gram_rows(part.X, problem.bases, h, h * y, kept[f][0])
-            kept[f][1] += [h.sum(), h @ y, h @ y**2]
+            gram_rows(part.X, problem.bases, h, h * y, of_problem[f].gram)
+            of_problem[f].sums[:] += [h.sum(), h @ y, h @ y**2]
     return state
 
 
-def _merge(a: list[Any], b: list[Any]) -> list[Any]:
-    for of_a, of_b in zip(a, b, strict=True):
-        for x, y in zip(of_a, of_b, strict=True):
-            add_sums(x[0], y[0])
-            x[1] += y[1]
-    return a
-
-
-def _finish(state: list[Any]) -> list[list[Moments]]:
-    for kept in state:
-        for gram, _ in kept:
-            clear_lower(GramSums(*gram).H)
-    return [[Moments(GramSums(*gram), sums) for gram, sums in kept] for kept in state]
+def _finish(state: list[list[Moments]]) -> list[list[Moments]]:
+    for of_problem in state:
+        for moments in of_problem:
+            clear_lower(moments.gram.H)
+    return state
 
 
 def without(moments: list[Moments], fold: int, dim: int) -> Moments:
     """The sum over all folds but one (none: -1), summed afresh: nothing cancels."""
-    total = Moments(empty_gram(dim), np.zeros(3))
+    total = empty_moments(dim)
     for f, part in enumerate(moments):
         if f != fold:
-            add_sums(total.gram, part.gram)
-            total.sums[:] += part.sums
+            total = add_sums(total, part)
     return total
 
 

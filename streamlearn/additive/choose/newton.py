@@ -14,11 +14,12 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...passes.fold import Fold
+from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
 from ...solvers.splits import fold_of
 from ..basis.kernels import coordinates_rows, empty_sums
 from ..newton.sampled import SampleObjective
-from ..objective import Problem, add_evaluation, add_sums, finish_evaluation
+from ..objective import Problem, add_evaluation, finish_evaluation
 
 NO_FOLD = -1
 
@@ -58,7 +59,7 @@ def evaluations_fold(
     return Fold(
         partial(_start, models),
         partial(_add, models, thetas, split),
-        _merge,
+        add_sums,
         partial(_finish, models, thetas),
     )
 
@@ -82,10 +83,6 @@ def _add(
         rows = Chunk(made[1], chunk.y, weights[model.fold], chunk.rows)
         state[k] = add_evaluation(problem, thetas[k], state[k], rows)
     return state
-
-
-def _merge(a: list[Any], b: list[Any]) -> list[Any]:
-    return [add_sums(x, y) for x, y in zip(a, b, strict=True)]
 
 
 def _finish(

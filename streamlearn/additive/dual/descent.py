@@ -23,9 +23,10 @@ import numpy as np
 from ...data.source import Chunk
 from ...numeric.losses import LogLoss
 from ...passes.fold import Fold, RowState
+from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
 from ..basis.kernels import DualProblem, coordinates_rows, dual_sum_rows
-from ..objective import Problem, add_sums, losses, spline_sums, weights
+from ..objective import Problem, losses, spline_sums, weights
 from .epochs import DualEpochs, DualState
 from .kernels_step import dual_rule
 

@@ -23,9 +23,10 @@ from ...numeric.losses import (
     SquaredHinge,
 )
 from ...passes.fold import Fold
+from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
 from ..basis.kernels import NONE, GramSums, gram_rows
-from ..objective import Problem, add_sums, decisions, spline_sums
+from ..objective import Problem, decisions, spline_sums
 
 SHRINK = 4.0
 """Rows at which a correlation counts half."""
@@ -41,7 +42,7 @@ def gram_fold(
     return Fold(
         partial(_start_grams, problem.n_outputs, problem.dim),
         partial(_add_grams, problem, theta, share, seed),
-        _merge_grams,
+        add_sums,
         _finish_grams,
     )
 
@@ -165,13 +166,9 @@ def _add_grams(
     return state
 
 
-def _merge_grams(a: list[Any], b: list[Any]) -> list[Any]:
-    return [[add_sums(x, y), s + t] for (x, s), (y, t) in zip(a, b, strict=True)]
-
-
 def _finish_grams(state: list[Any]) -> list[Any]:
     for gram, _ in state:
-        clear_lower(GramSums(*gram).H)
+        clear_lower(gram.H)
     return state
 
 
