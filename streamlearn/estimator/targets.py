@@ -71,9 +71,6 @@ class CodedSource:
     def reader(self) -> CodedReader:
         return CodedReader(self, self.dataset.reader())
 
-    def partition_chunk(self, block: Any, ref: Ref) -> Chunk:
-        return self.code(self.dataset.partition_chunk(block, ref), ref)
-
     def code(self, chunk: Chunk, ref: Ref) -> Chunk:
         """Replace the chunk's labels by their codes; rows of weight 0 that no sum can take go."""
         if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):

@@ -92,9 +92,6 @@ class AnsweredSource:
     def reader(self) -> _AnsweredReader:
         return _AnsweredReader(self, self.dataset.reader())
 
-    def partition_chunk(self, block: Any, ref: Ref) -> Chunk:
-        return self.code(self.dataset.partition_chunk(block, ref))
-
     def code(self, chunk: Chunk) -> Chunk:
         if chunk.n_rows:
             chunk.y = self.answers(chunk.X)

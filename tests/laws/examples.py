@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from laws.laws_kit import with_lengths
 from scipy import sparse
 
 import streamlearn as sl
@@ -116,7 +117,7 @@ def dask_frame(folder):
 
     store = open_dask(dd.from_pandas(frame(), npartitions=4))
     lengths = [len(part.compute()) for part in dd.from_pandas(frame(), npartitions=4).partitions]
-    return dataset_of(store.with_lengths(lengths), "y", "w")
+    return dataset_of(with_lengths(store, lengths), "y", "w")
 
 
 def stream(folder):

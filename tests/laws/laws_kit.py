@@ -1,6 +1,7 @@
 """What the laws need: rows of any chunking, and plain comparison of trees."""
 
-from dataclasses import fields, is_dataclass, replace
+from copy import copy
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 from scipy import sparse
@@ -120,5 +121,8 @@ class _CountingReader:
         self.reader.__exit__(*exc)
 
 
-def with_weight(chunk, weight):
-    return replace(chunk, weight=weight)
+def with_lengths(store, lengths):
+    """A dask store whose partitions have been counted: a dataframe does not know its lengths."""
+    store = copy(store)
+    store.known, store.n_rows = tuple(lengths), sum(lengths)
+    return store

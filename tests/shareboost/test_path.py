@@ -38,7 +38,7 @@ def test_gap_bounds_the_distance_to_the_best_matrix_of_a_norm():
 
 def test_the_path_and_the_number_that_validation_picks():
     X, y, _ = planted(160, 40, K=3, spread=1.0)
-    Xv, yv, _ = planted(2000, 40, K=3, spread=1.0)
+    Xv, *_ = planted(2000, 40, K=3, spread=1.0)
     held_out = planted(1500, 40, K=3, spread=1.0, seed=0)[:2]
     model = sl.ShareBoostClassifier(20, **ONE).fit(X, y, validation=held_out)
     path = model.path_

@@ -3,14 +3,12 @@
 How the engine uses a `DaskStore`: before anything is planned it writes the collection to scratch
 once, a task a partition.  ``store.partitions[i]`` is a Delayed that gives a `Block`, an argument of
 that task, so that the block arrives as a dependency and nothing is computed inside a task.  Inside,
-``partition_store(block, names)`` is an ordinary in-memory store to be read in slices, and
-`partition_chunk` the whole block as one chunk.
+``partition_store(block, names)`` is an ordinary in-memory store, to be read in slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,7 +18,7 @@ from ...errors import SourceError
 from ..columns import check_shape, column_type
 from ..memory.arrays import ArrayStore, as_store
 from ..memory.vectors import as_vector
-from ..source import Chunk, Column, Reader, Store
+from ..source import Column, Reader, Store
 
 
 class Block(NamedTuple):
@@ -50,20 +48,6 @@ class DaskStore(Store):
         self.known = None if known is None else tuple(int(n) for n in known)
         """Rows of every partition; None if dask does not know them."""
         self.n_rows = None if self.known is None else sum(self.known)  # type: ignore[assignment]
-
-    def with_lengths(self, lengths: Sequence[int]) -> DaskStore:
-        """The same store, knowing how many rows each partition has."""
-        if len(lengths) != len(self.partitions):
-            raise ValueError(f"got {len(lengths)} lengths for {len(self.partitions)} partitions")
-        store = copy(self)
-        store.known = tuple(int(n) for n in lengths)
-        store.n_rows = sum(store.known)
-        check_shape(store.n_rows, store.columns, self.kind)
-        return store
-
-    def first_row(self, i: int) -> int:
-        """The physical number of the first row of partition `i`."""
-        return sum(self._lengths()[:i])
 
     def _lengths(self) -> tuple[int, ...]:
         if self.known is None:
@@ -139,21 +123,6 @@ def partition_store(
             f"the collection has {len(names)}: {list(names)[:10]}; partitions must agree"
         )
     return store.coded(levels) if levels else store
-
-
-def partition_chunk(
-    block: Block,
-    names: Sequence[str],
-    target: str | None,
-    weight: str | None,
-    dtype: np.dtype,
-    first_row: int = 0,
-) -> Chunk:
-    """A whole computed partition as one chunk; its arrays may be views of the block's."""
-    store = partition_store(block)
-    chunk = store.open(names, target, weight, dtype).read(0, store.n_rows)
-    chunk.rows = range(first_row, first_row + store.n_rows)
-    return chunk
 
 
 def rows_of(items: list[Any], width: int) -> Any:

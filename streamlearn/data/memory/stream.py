@@ -24,7 +24,6 @@ class StreamStore(Store):
     """Batches that can be taken once; `spool_stream` writes them where they can be read again."""
 
     kind = "stream"
-    one_shot = True
     in_memory = True
 
     def __init__(

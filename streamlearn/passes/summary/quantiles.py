@@ -18,8 +18,6 @@ import numpy as np
 from .kernels import SPILL
 from .kernels_table import BIN_SHIFT, ZERO_BIN
 
-RELATIVE_ERROR = 1 / 32
-
 
 class Cdf(NamedTuple):
     """A distribution function in pieces that ascend and do not overlap."""

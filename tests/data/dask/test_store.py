@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from laws.laws_kit import with_lengths
 from sklearn.exceptions import DataConversionWarning
 
 from streamlearn.data.dask.reader import copy_chunk
-from streamlearn.data.dask.store import open_dask, partition_chunk, partition_store
+from streamlearn.data.dask.store import open_dask, partition_store
 from streamlearn.errors import SourceError
 
 N = 20
@@ -49,20 +50,15 @@ def check(store, target="y", names=NAMES, step=7):
     if store.known is None:
         with pytest.raises(SourceError, match="does not know the lengths of its partitions"):
             store.boundaries()
-        store = store.with_lengths([partition_store(block).n_rows for block in computed])
+        store = with_lengths(store, [partition_store(block).n_rows for block in computed])
     assert store.n_rows == N
     assert store.boundaries()[[0, -1]].tolist() == [0, N]
     reader = store.open(names, target, None, np.dtype("f4"))
     starts = range(0, N, step)
     chunks = [copy_chunk(reader.read(a, min(a + step, N))) for a in starts]
-    by_partition = [
-        partition_chunk(block, names, target, None, np.dtype("f4"), store.first_row(i))
-        for i, block in enumerate(computed)
-    ]
-    for run in (chunks, by_partition):
-        np.testing.assert_array_equal(np.concatenate([dense(chunk.X) for chunk in run]), X)
-        np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in run]), Y)
-        assert np.concatenate([chunk.rows for chunk in run]).tolist() == list(range(N))
+    np.testing.assert_array_equal(np.concatenate([dense(chunk.X) for chunk in chunks]), X)
+    np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), Y)
+    assert np.concatenate([chunk.rows for chunk in chunks]).tolist() == list(range(N))
     return store
 
 
@@ -118,7 +114,7 @@ def test_empty_partitions_are_legal():
     rest = frame[(frame["y"] < 5) | (frame["y"] > 15)]
     store = open_dask(rest)
     computed = dask.compute(*store.partitions)
-    store = store.with_lengths([partition_store(block).n_rows for block in computed])
+    store = with_lengths(store, [partition_store(block).n_rows for block in computed])
     assert 0 in store.known
     assert np.diff(store.boundaries()).min() > 0
     chunk = store.open(NAMES, "y", None, np.dtype("f4")).read(2, 8)
@@ -180,9 +176,9 @@ def test_bad_input(source, y, message):
 
 def test_partitions_that_disagree():
     parts = [dask.delayed(X), dask.delayed(X[:, :2])]
-    store = open_dask(parts).with_lengths([N, N])
+    store = with_lengths(open_dask(parts), [N, N])
     with pytest.raises(SourceError, match="a partition has the 2 columns"):
         store.open(NAMES, None, None, np.dtype("f4")).read(N, N + 5)
-    store = open_dask(parts[:1]).with_lengths([N + 1])
+    store = with_lengths(open_dask(parts[:1]), [N + 1])
     with pytest.raises(SourceError, match="partition 0 has 20 rows, 21 were announced"):
         store.open(NAMES, None, None, np.dtype("f4")).read(0, 5)

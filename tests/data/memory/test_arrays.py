@@ -180,7 +180,6 @@ def stream(kind, seen=None):
 def test_streams_are_spooled_once(tmp_path, kind, block_rows):
     store = open_arrays(stream(kind))
     assert isinstance(store, StreamStore)
-    assert store.one_shot
     spooled = pickle.loads(pickle.dumps(spool_stream(store, tmp_path, block_rows)))
     table = open_arrays(frame("pyarrow"))
     assert spooled.columns == table.columns

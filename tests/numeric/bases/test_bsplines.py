@@ -103,7 +103,7 @@ def test_breakpoints_ascend_in_the_rounded_arithmetic(values, dtype):
     mass = np.ones(len(values))
     for k in (
         bp.quantile_breakpoints(values, values, mass, 19, dtype),
-        bp.uniform_breakpoints(min(values), max(values), 19, dtype),
+        bp.uniform_of_columns(np.array([min(values)]), np.array([max(values)]), 19, dtype)[0],
         bp.value_breakpoints(values, dtype),
     ):
         assert (np.diff(k.astype(dtype)) > 0).all()

@@ -1,0 +1,39 @@
+"""What vulture would call dead, and who uses it: a name is added once its callers were read."""
+
+# The public surface, which users call: the examples and benches need not.
+_.AdditiveClassifierCV
+_.AdditiveRegressorCV
+_.FourierEmbedding
+_.SuperSparseClassifierCV
+_.additive_kernel
+_.agreement
+_.best_parameters
+_.best_score_
+_.explain
+_.gamma_
+_.gate_probabilities
+_.get_support
+_.plane
+_.rank_error
+_.rms
+_.tau_
+_.to_parquet
+_.to_zarr
+_.ax_
+_.axes_
+
+# Python, click, scikit-learn and fsspec call these by name.
+_.__dir__
+_.__getattr__
+_.allow_nan
+_.param
+_.readable
+_.required
+_.seekable
+_.writable
+
+# A cache key; two of the command's exit codes, listed whole; taken back out of ``__dict__``.
+_.n_modules
+_.DONE
+_.USAGE
+_._outcome
