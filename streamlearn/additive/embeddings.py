@@ -24,6 +24,7 @@ from ..estimator.inputs import (
     open_pair,
 )
 from ..estimator.predicting import check_finite
+from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.roughness import Reference, make_reference, make_roughness
 from ..passes.summary.summary import collect_summary, state_nbytes
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
@@ -69,15 +70,24 @@ class _Embedding(TransformerMixin, BaseEstimator):
             summary = collect_summary(run.fold, dataset)
         place = partial(_place, dataset)
         summary.require_finite(place, missing=self.missing == "level")
-        self.bases_ = fit_bases(summary, shape, dataset.dtype)
-        c = reference_vector(summary, self.bases_, dataset.sparse)
-        at_zero = c if dataset.sparse else None
-        self._roughness = make_roughness(
-            self.bases_, self.penalty_order, self.penalty_scale, at_zero
-        )
-        self._reference: Reference = make_reference(self._roughness, c)
-        self.n_features_out_ = self.bases_.dim
+        bases = fit_bases(summary, shape, dataset.dtype)
+        self._keep(bases, reference_vector(summary, bases, dataset.sparse), dataset.sparse)
         return self
+
+    def _keep(self, bases: Bases, zero: np.ndarray, sparse: bool) -> None:
+        """Set the fitted attributes; `zero` (dim,) are the values phi that become psi = 0."""
+        self.bases_, self._zero, self._sparse = bases, zero, sparse
+        self._roughness = make_roughness(
+            bases, self.penalty_order, self.penalty_scale, zero if sparse else None
+        )
+        self._reference: Reference = make_reference(self._roughness, zero)
+        self.n_features_out_ = bases.dim
+
+    def _state(self) -> dict[str, Any]:
+        return {"bases": self.bases_, "zero": self._zero, "sparse": self._sparse}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        self._keep(tree["bases"], tree["zero"], tree["sparse"])
 
     def transform(self, X):
         """The features of the rows as a CSR matrix of float64."""

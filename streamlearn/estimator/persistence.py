@@ -7,14 +7,16 @@ import os
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.files.archive import read_archive, write_archive
 from ..errors import ArchiveError
-from ..solvers.calibration import Calibration
 
 FORMAT = 1
 KIND = "streamlearn model"
+_FITTED = ("classes", "levels", "certificate", "history", "n_passes", "plan", "calibration")
+"""Attributes, less their last underscore, that a fitted estimator has if its family gives them."""
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -76,17 +78,20 @@ def class_name(cls: type) -> str:
 
 
 def find_class(name: str, path: Any) -> type:
-    """The estimator of that name: one of the package's public names, or one already imported."""
+    """The public estimator of that name, or one defined elsewhere that is already imported."""
     from .base import StreamEstimator
 
     package = importlib.import_module(__name__.partition(".")[0])
-    if ":" not in name and name in package.__all__:
-        return getattr(package, name)
-    for cls in _subclasses(StreamEstimator):
-        if class_name(cls) == name:
-            return cls
+    if ":" in name:
+        for cls in _subclasses(StreamEstimator):
+            if class_name(cls) == name:
+                return cls
+    elif name in package.__all__:
+        found = getattr(package, name)
+        if isinstance(found, type) and issubclass(found, BaseEstimator):
+            return found
     hint = f"import {name.partition(':')[0]} first" if ":" in name else "upgrade streamlearn"
-    raise ArchiveError(f"{path} holds a {name}, which is not known here; {hint}")
+    raise ArchiveError(f"{path} holds a {name}, which is no estimator that is known here; {hint}")
 
 
 def _subclasses(cls: type) -> list[type]:
@@ -100,31 +105,19 @@ def fitted_tree(model: Any) -> dict[str, Any]:
     """What `fit` made, as a plain tree."""
     names = getattr(model, "feature_names_in_", None)
     return {
-        "classes": getattr(model, "classes_", None),
+        **{name: getattr(model, f"{name}_", None) for name in _FITTED},
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
-        "levels": model.levels_,
-        "certificate": model.certificate_,
-        "history": model.history_,
-        "n_passes": model.n_passes_,
-        "plan": model.plan_,
-        "calibration": getattr(model, "calibration_", None),
         "state": model._state(),
     }
 
 
 def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
     """Make `model` what it was when `fitted_tree` was taken."""
-    if tree["classes"] is not None:
-        model.classes_ = tree["classes"]
+    for name in _FITTED:
+        if tree.get(name) is not None:
+            setattr(model, f"{name}_", tree[name])
     if tree["feature_names"] is not None:
         model.feature_names_in_ = np.array(tree["feature_names"], dtype=object)
     model.n_features_in_ = tree["n_features"]
-    model.levels_ = {name: list(words) for name, words in tree["levels"].items()}
-    model.certificate_ = tree["certificate"]
-    model.history_ = tree["history"]
-    model.n_passes_ = tree["n_passes"]
-    model.plan_ = tree["plan"]
-    if tree.get("calibration") is not None:
-        model.calibration_ = Calibration(*tree["calibration"])
     model._restore(tree["state"])

@@ -69,13 +69,17 @@ def test_unknown_version_class_and_content(model, tmp_path):
         sl.load(path)
     sl.save(model, path)
     changed(path, **{"class": "NeverWas"})
-    with pytest.raises(ArchiveError, match="holds a NeverWas, which is not known.*upgrade"):
+    with pytest.raises(ArchiveError, match="holds a NeverWas, which is no estimator.*upgrade"):
         sl.load(path)
     changed(path, **{"class": "elsewhere.models:Net"})
     with pytest.raises(
         ArchiveError, match=r"elsewhere\.models:Net.*import elsewhere\.models first"
     ):
         sl.load(path)
+    for name in ("warm", "load", "Certificate", "ConvergenceDisplay", "_Gate", "__version__"):
+        changed(path, **{"class": name})
+        with pytest.raises(ArchiveError, match=f"holds a {name}, which is no estimator"):
+            sl.load(path)
     write_archive(path, {"weights": np.zeros(3)})
     with pytest.raises(ArchiveError, match="holds no model"):
         sl.load(path)

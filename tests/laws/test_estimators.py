@@ -192,12 +192,14 @@ def test_sparse_rows_answer_as_dense_ones(name, fitted):
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
-def test_transformers_do_not_depend_on_batches(name):
+def test_transformers_do_not_depend_on_batches(name, tmp_path):
     X, z = rows()
     model = make(name)
     model = fit(model, X, target_for(model, z))
     whole = sparse.csr_array(model.transform(X)).toarray()
     pieces = [sparse.csr_array(model.transform(X[a:b])).toarray() for a, b in ((0, 7), (7, N))]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(sparse.csr_array(copy.transform(X)).toarray(), whole)
+    sl.save(model, tmp_path / "model.slm")
+    for copy in (pickle.loads(pickle.dumps(model)), sl.load(tmp_path / "model.slm")):
+        np.testing.assert_array_equal(sparse.csr_array(copy.transform(X)).toarray(), whole)
+        assert list(copy.get_feature_names_out()) == list(model.get_feature_names_out())

@@ -1,14 +1,13 @@
 """A plain tree of values and arrays in one file, without pickle.
 
-The tree may hold dict, list, tuple, str, int, float, bool, None, numpy arrays and scalars, and
-NamedTuples and dataclasses defined in this package (kept by qualified name).  Layout: one line of
-magic with the format version, the header's length and checksum (16 bytes), a JSON header, then the
+The tree may hold dict, list, tuple, str, int, float, bool, None, numpy arrays and scalars, and the
+NamedTuples and dataclasses of `records`, under the names given there.  Layout: one line of magic
+with the format version, the header's length and checksum (16 bytes), a JSON header, then the
 arrays' raw bytes, each at a multiple of 64.  What is read back has the same types and bits.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import secrets
@@ -16,13 +15,14 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from ...errors import ArchiveError
+from .records import record_class, record_name
 from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 
 _MAGIC = b"streamlearn archive 1\n"
@@ -195,15 +195,15 @@ def _encode(value: Any, arrays: list[np.ndarray], path: str) -> Any:
         items = [_encode(item, arrays, f"{path}[{i}]") for i, item in enumerate(value)]
         return items if type(value) is list else {"$": "tuple", "items": items}
     kind = type(value)
-    if kind.__module__.partition(".")[0] == _PACKAGE and "<" not in kind.__qualname__:
+    name = record_name(kind)
+    if name is not None:
         names = _field_names(kind)
-        if names is not None:
-            record = {n: _encode(getattr(value, n), arrays, f"{path}.{n}") for n in names}
-            return {"$": "record", "type": f"{kind.__module__}:{kind.__qualname__}", "of": record}
+        record = {n: _encode(getattr(value, n), arrays, f"{path}.{n}") for n in names}
+        return {"$": "record", "type": name, "of": record}
     raise TypeError(
         f"{path} is a {kind.__module__}.{kind.__qualname__}, which an archive cannot hold; use "
         "dict, list, tuple, str, int, float, bool, None, numpy arrays, or a NamedTuple or "
-        f"dataclass defined in {_PACKAGE}"
+        f"dataclass that {_PACKAGE}/data/files/records.py names"
     )
 
 
@@ -248,28 +248,33 @@ def _decode(node: Any, arrays: list[np.ndarray], name: str) -> Any:
 
 
 def _decode_record(node: dict[str, Any], arrays: list[np.ndarray], name: str) -> Any:
-    module, _, qualname = node["type"].partition(":")
-    kind: Any = None
-    if module.partition(".")[0] == _PACKAGE:  # nothing from elsewhere is ever imported or called
-        try:
-            kind = importlib.import_module(module)
-        except ModuleNotFoundError:
-            kind = None
-        for part in qualname.split("."):
-            kind = getattr(kind, part, None)
-    names = _field_names(kind) if isinstance(kind, type) else None
-    if names is None or set(names) != set(node["of"]):
-        raise ArchiveError(f"{name}: {node['type']} is not known to this version of {_PACKAGE}")
+    kind = record_class(node["type"])
+    given = set(node["of"])
+    if kind is None or not _required_fields(kind) <= given <= set(_field_names(kind)):
+        raise ArchiveError(
+            f"{name}: it holds a record {node['type']!r} with the fields "
+            f"{', '.join(sorted(given)) or '(none)'}, which is not known to this version of "
+            f"{_PACKAGE}; read it with the version that wrote it, or train again"
+        )
     return kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
 
 
-def _field_names(kind: type) -> tuple[str, ...] | None:
-    """Names of the constructor's fields of a NamedTuple or dataclass; None for other types."""
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """Names of the constructor's fields of a NamedTuple or dataclass."""
+    if issubclass(kind, tuple):
         return tuple(kind._fields)
-    if is_dataclass(kind):
-        return tuple(field.name for field in fields(kind) if field.init)
-    return None
+    return tuple(field.name for field in fields(kind) if field.init)
+
+
+def _required_fields(kind: Any) -> set[str]:
+    """Those without a default: archives of older versions may lack the others."""
+    if issubclass(kind, tuple):
+        return set(kind._fields) - set(kind._field_defaults)
+    return {
+        field.name
+        for field in fields(kind)
+        if field.init and field.default is MISSING and field.default_factory is MISSING
+    }
 
 
 def _field(entry: list[Any]) -> tuple[Any, ...]:

@@ -1,0 +1,95 @@
+"""Every record that an archive may have to hold has a name there, and names that it keeps."""
+
+import importlib
+import pkgutil
+import types
+import typing
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+
+import streamlearn as sl
+from streamlearn.data.files.records import RECORDS, record_class, record_name
+
+
+def modules():
+    for found in pkgutil.walk_packages(sl.__path__, "streamlearn."):
+        if not found.name.endswith("__main__"):
+            yield importlib.import_module(found.name)
+
+
+def is_record(kind):
+    return isinstance(kind, type) and (
+        is_dataclass(kind) or issubclass(kind, tuple) and hasattr(kind, "_fields")
+    )
+
+
+def records_in(hint):
+    """The records that values of a type hint may hold, those inside other records included."""
+    found, todo = set(), [hint]
+    while todo:
+        hint = todo.pop()
+        if is_record(hint) and hint not in found:
+            found.add(hint)
+            hints = typing.get_type_hints(hint)
+            names = [f.name for f in fields(hint)] if is_dataclass(hint) else hint._fields
+            todo += [hints[name] for name in names]
+        elif not isinstance(hint, type) or isinstance(hint, types.GenericAlias):
+            todo += typing.get_args(hint)
+    return found
+
+
+def folds():
+    """(name, hint) of what each fold constructor says of its state and result."""
+    for module in modules():
+        for name, value in vars(module).items():
+            is_own = getattr(value, "__module__", "") == module.__name__
+            if isinstance(value, types.FunctionType) and is_own:
+                text = value.__annotations__.get("return")
+                if isinstance(text, str) and text.startswith("Fold["):
+                    yield f"{module.__name__}.{name}", eval(text, vars(module))
+
+
+def test_every_state_and_result_of_a_fold_can_be_stored():
+    found = list(folds())
+    assert len(found) > 20
+    missing = {
+        f"{kind.__module__}:{kind.__qualname__} of {name}"
+        for name, hint in found
+        for kind in records_in(hint)
+        if record_name(kind) is None
+    }
+    assert not missing, f"add to data/files/records.py: {missing}"
+
+
+def test_what_a_record_holds_can_be_stored():
+    missing = {
+        f"{kind.__module__}:{kind.__qualname__} of {name}"
+        for name in RECORDS
+        for kind in records_in(record_class(name))
+        if record_name(kind) is None
+    }
+    assert not missing, f"add to data/files/records.py: {missing}"
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_is_found_by_its_name_and_by_its_old_place(name):
+    kind = record_class(name)
+    assert is_record(kind)
+    assert record_name(kind) == name
+    old = RECORDS[name][1]
+    if old is not None:
+        assert record_class(f"streamlearn.{old}") is kind
+
+
+def test_names_and_places_are_of_one_record_each():
+    for places in zip(*RECORDS.values(), strict=True):
+        given = [place for place in places if place is not None]
+        assert len(set(given)) == len(given)
+
+
+def test_nothing_else_has_a_name():
+    for name in ("streamlearn.__main__:main", "subprocess:Popen", "Bases", "numpy.ndarray"):
+        assert record_class(name) is None
+    assert record_name(np.ndarray) is None
