@@ -167,17 +167,17 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     if solver in (NEWTON, LBFGS):
         rows = min(sample_rows(size), size.n_rows)
         sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
-        lessons = 2 * PAIRS * 8 * K * (dim + 1)
+        pairs = 2 * PAIRS * 8 * K * (dim + 1)
         held = 0
         if solver == NEWTON:
             held = matrix
         else:  # products with the sample: vectors as long as the problem, and as its rows
-            lessons += 8 * 8 * K * (dim + 1)
+            pairs += 8 * 8 * K * (dim + 1)
             sample += 3 * 8 * K * rows
         grown = K * matrix if solver == NEWTON and may_grow(K, dim) else 0
         state = sums + grown
         passes = (1, max_passes - 1)
-        driver = sample + lessons + held + grown
+        driver = sample + pairs + held + grown
         copied = 4 * size.n_columns if get_config().scratch and not size.in_memory else 0
         disk = copied + 16 if copied else 0
         again = size.n_rows > rows and not (copied or size.in_memory or size.sparse)

@@ -157,7 +157,7 @@ def fit_newton(
         np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
     )
     if start is None or share >= 1.0:  # a last fit's optimum is nearer than the sample's
-        options = {"max_reads": SAMPLE_ITERATIONS, "learns_always": matrix_free}
+        options = {"max_reads": SAMPLE_ITERATIONS, "always_corrects": matrix_free}
         at = newton(rows, at, **options, **goal).at.theta
     streamed = StreamedObjective(
         run,
@@ -174,7 +174,7 @@ def fit_newton(
         tol=tol,
         max_reads=max_reads,
         watch=watch,
-        learns_always=matrix_free,
+        always_corrects=matrix_free,
     )
     return watch.outcome(solution.at, tol, solution.reason)
 

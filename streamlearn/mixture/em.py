@@ -27,17 +27,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..solvers.lbfgs import Lesson, direction, learn
+from ..solvers.damped_newton import SUFFICIENT, shorter
+from ..solvers.lbfgs import CurvaturePair, direction, with_pair
 from . import selection
 from .objective import Parameters, Point, Problem
 
 PAIRS = 20
 """Steps whose change of the gradient corrects a direction."""
 LEAST = 1e-10
-"""Curvature of a step that teaches: F is not concave, and near 0 a lesson would be noise."""
+"""Curvature of a pair, relative to the lengths of its vectors, below which it is left out: F is not
+concave, and near 0 the curvature is noise."""
 REFRESH = 10
 """Steps after which the curvature is taken anew."""
-SUFFICIENT = 1e-4
 SHORTEST = 2.0**-20
 SHORTEST_OF_DUAL, ROUNDS = 2.0**-4, 10
 """Hinge experts move on in every read, taken back or not: soon it is worth while to go all the way
@@ -81,7 +82,7 @@ def maximise(
     """
     point = measure(problem, start, 1, None)
     state = State(problem, point, 0, 1, "", False)
-    lessons: list[Lesson] = []
+    pairs: list[CurvaturePair] = []
     curvature, n_steps, n_rounds, size = None, 0, 0, 0.0
     step, target, slope = start.rows, start.log_mix, 0.0
     trial, event = point, ""
@@ -97,13 +98,13 @@ def maximise(
             dual = None if trial.dual is None else _less(trial.dual, leaf, problem.n_outputs)
             trial = measure(problem, kept, state.n_reads + 1, dual)
             state = State(problem, trial, 0, state.n_reads + 1, "", False)
-            lessons, curvature, event = [], None, "annihilated"
+            pairs, curvature, event = [], None, "annihilated"
             size = 0.0
             continue
         if not size:  # the last step was taken: a new direction
             if curvature is None or (n_steps % REFRESH == 0 and not curvature.lasting):
                 curvature = bend(problem, point.at)
-            step, slope = _direction(curvature, point, lessons)
+            step, slope = _direction(curvature, point, pairs)
             target, n_steps, size = selection.mixing(problem, point), n_steps + 1, 1.0
         if trial.dual is not None:
             step[problem.tree.n_gates :] = trial.dual - point.at.rows[problem.tree.n_gates :]
@@ -113,29 +114,31 @@ def maximise(
         rose = trial.objective >= point.objective + min(promise, abs(point.objective) * 1e-13)
         state = state._replace(n_reads=state.n_reads + 1)
         if rose:
-            lessons = _learn(problem, lessons, point, trial)
+            pairs = _with_pair(problem, pairs, point, trial)
             state = _advance(state, trial, tol)
             event, size, n_rounds = "", 0.0, 0
         elif trial.dual is None:
             event, n_rounds = "taken back", n_rounds + 1
-            known = len(lessons)
-            lessons = _learn(problem, lessons, point, trial)  # it saw how F bends on the way
-            if n_rounds == 1 and (len(lessons) > known or known == PAIRS):
-                step, slope = _direction(curvature, point, lessons)
+            known = len(pairs)
+            pairs = _with_pair(
+                problem, pairs, point, trial
+            )  # the curvature along the step is known now
+            if n_rounds == 1 and (len(pairs) > known or known == PAIRS):
+                step, slope = _direction(curvature, point, pairs)
             else:
-                size *= _shorter(trial.objective - point.objective, size * slope)
+                size *= float(shorter(-point.objective, -trial.objective, -size * slope))
             if size < SHORTEST:
                 reason = "no step raises the objective"
                 state = state._replace(reason=reason, converged=True)
         else:
             event = "taken back"
-            size *= _shorter(trial.objective - point.objective, size * slope)
+            size *= float(shorter(-point.objective, -trial.objective, -size * slope))
             if size < SHORTEST_OF_DUAL:
                 n_rounds += 1
                 if n_rounds > ROUNDS:
                     reason = "no step raises the objective"
                     state = state._replace(reason=reason, converged=True)
-                lessons, size = [], 0.0
+                pairs, size = [], 0.0
 
 
 def _stopped(state: State, stop: str, max_reads: int) -> State:
@@ -158,28 +161,30 @@ def _advance(state: State, trial: Point, tol: float) -> State:
     return state._replace(reason=reason, converged=True)
 
 
-def _direction(curvature: Any, point: Point, lessons: list[Lesson]) -> tuple[np.ndarray, float]:
+def _direction(
+    curvature: Any, point: Point, pairs: list[CurvaturePair]
+) -> tuple[np.ndarray, float]:
     """A direction of ascent (R, p + 1) and its slope."""
     shape = point.at.rows.shape
-    scale = _scale(curvature, shape, lessons)
+    scale = _scale(curvature, shape, pairs)
 
     def solve(g: np.ndarray) -> np.ndarray:
         return scale * curvature.solve(g.reshape(shape)).ravel()
 
-    step = direction(solve, -point.gradient.ravel(), lessons).reshape(shape)
+    step = direction(solve, -point.gradient.ravel(), pairs).reshape(shape)
     slope = float((point.gradient * step).sum())
     if slope > 0:
         return step, slope
     step = curvature.solve(point.gradient)
-    lessons.clear()
+    pairs.clear()
     return step, float((point.gradient * step).sum())
 
 
-def _scale(curvature: Any, shape: tuple[int, ...], lessons: list[Lesson]) -> float:
-    """What makes the curvature agree with the last lesson in size."""
-    if not lessons:
+def _scale(curvature: Any, shape: tuple[int, ...], pairs: list[CurvaturePair]) -> float:
+    """What makes the curvature agree in size with that along the last step."""
+    if not pairs:
         return 1.0
-    last = lessons[-1]
+    last = pairs[-1]
     bent = float(last.change @ curvature.solve(last.change.reshape(shape)).ravel())
     return last.curvature / bent if bent > 0 else 1.0
 
@@ -188,12 +193,14 @@ def _less(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:
     return np.delete(dual, np.arange(leaf * n_outputs, (leaf + 1) * n_outputs), axis=0)
 
 
-def _learn(problem: Problem, lessons: list[Lesson], before: Point, after: Point) -> list[Lesson]:
+def _with_pair(
+    problem: Problem, pairs: list[CurvaturePair], before: Point, after: Point
+) -> list[CurvaturePair]:
     step = after.at.rows - before.at.rows
     if after.dual is not None:
         step[problem.tree.n_gates :] = 0.0
     change = (before.gradient - after.gradient).ravel()
-    return learn(lessons, step.ravel(), change, pairs=PAIRS, least=LEAST)
+    return with_pair(pairs, step.ravel(), change, most=PAIRS, least=LEAST)
 
 
 def _moved(
@@ -204,10 +211,3 @@ def _moved(
         return Parameters(at.rows + size * step, at.log_mix)
     mix = np.exp(at.log_mix)
     return Parameters(at.rows + size * step, np.log(mix + size * (np.exp(target) - mix)))
-
-
-def _shorter(rise: float, slope: float) -> float:
-    """Where the parabola through both values with this slope is highest, between 0.1 and 0.5."""
-    bend = slope - rise
-    best = 0.5 * slope / bend if np.isfinite(bend) and bend > 0 else 0.1
-    return float(np.clip(best, 0.1, 0.5))

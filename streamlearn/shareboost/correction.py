@@ -16,13 +16,17 @@ from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotrs
 
 from ..passes.fold import Fold
+from ..solvers.damped_newton import SUFFICIENT, shorter
+from ..solvers.lbfgs import CurvaturePair, direction, with_pair
 from .curvature import Metric, curvature_fold, evaluation_fold
 from .design import Layout
 from .objective import Penalty
 
 MEMORY = 12
+"""Curvature pairs of L-BFGS that are stored."""
+FLAT = 1e-12
+"""Curvature of a pair, over the lengths of its vectors, below which it is rounding: left out."""
 ITERATIONS = 300
-SUFFICIENT = 1e-4
 JITTER = {"newton": 1e-10, "blocks": 1e-6}
 """Added to correlations; a thousand times more whenever no step is seen to lower the value."""
 MOST_JITTER = 1.0
@@ -61,7 +65,7 @@ def correct(
     value, loss, g = read_at(theta)
     n_reads = 1
     factors: Any = None
-    pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
+    pairs: list[CurvaturePair] = []
     decrement, jitter = np.inf, JITTER[metric.kind]
     level = ROUNDING[metric.kind == "newton"]
     for _ in range(ITERATIONS):
@@ -69,7 +73,8 @@ def correct(
             curvature = read(curvature_fold(layout, theta, metric))
             n_reads += 1
             factors = _factor(curvature, metric, penalty, theta, jitter)
-        step = _direction(g, pairs, partial(_solve, factors, metric))
+        solve = partial(_solve, factors, metric, g.shape)
+        step = -direction(solve, g.ravel(), pairs).reshape(g.shape)
         slope = float((g * step).sum())
         decrement = 0.5 * slope
         if decrement <= (tol(value) if callable(tol) else tol):
@@ -82,22 +87,18 @@ def correct(
             lower = new_value <= value - SUFFICIENT * t * slope
             if lower or t < 1e-3:
                 break
-            curve = 2.0 * (new_value - value + t * slope) / t**2
-            t = float(np.clip(slope / curve if curve > 0 else 0.5 * t, 0.1 * t, 0.5 * t))
+            t *= float(shorter(value, new_value, -t * slope))
         if not lower:
             at_rounding = decrement <= level * abs(value)
             if at_rounding or jitter >= MOST_JITTER:
                 return Solved(theta, value, loss, g, decrement, n_reads, at_rounding)
             jitter *= 1000.0
             factors = _factor(curvature, metric, penalty, theta, jitter)
-            pairs.clear()
+            pairs = []
             continue
         if metric.kind == "blocks":
-            s, y = new_theta - theta, new_g - g
-            curved = float((s * y).sum())
-            if curved > 1e-12 * float((s * s).sum()) ** 0.5 * float((y * y).sum()) ** 0.5:
-                pairs.append((s, y, 1.0 / curved))
-                del pairs[:-MEMORY]
+            change = (new_theta - theta).ravel(), (new_g - g).ravel()
+            pairs = with_pair(pairs, *change, most=MEMORY, least=FLAT)
         theta, value, loss, g = new_theta, new_value, new_loss, new_g
     return Solved(theta, value, loss, g, decrement, n_reads, False)
 
@@ -140,7 +141,11 @@ def _factor(
     return factors
 
 
-def _solve(factors: list[Any], metric: Metric, g: np.ndarray) -> np.ndarray:
+def _solve(
+    factors: list[Any], metric: Metric, shape: tuple[int, ...], flat: np.ndarray
+) -> np.ndarray:
+    """The metric's inverse times a gradient; both (K n,), of a matrix of that shape."""
+    g = flat.reshape(shape)
     if metric.kind == "newton":
         factor, scale = factors[0]
         step = (_divide(factor, g.ravel() / scale) / scale).reshape(g.shape)
@@ -151,23 +156,10 @@ def _solve(factors: list[Any], metric: Metric, g: np.ndarray) -> np.ndarray:
             for a, b in metric.blocks:
                 factor, scale = next(parts)
                 step[k, a:b] = _divide(factor, g[k, a:b] / scale) / scale
-    return step - step.mean(axis=0)
+    return (step - step.mean(axis=0)).ravel()
 
 
 def _divide(factor: tuple[np.ndarray, bool], g: np.ndarray) -> np.ndarray:
     """`scipy.linalg.cho_solve` without its checks, which cost more than a small block."""
     x: np.ndarray = dpotrs(factor[0], g, lower=factor[1])[0]
     return x
-
-
-def _direction(g: np.ndarray, pairs: list[Any], solve: Callable) -> np.ndarray:
-    """The two loops of L-BFGS."""
-    q = g.copy()
-    weights = []
-    for s, y, r in reversed(pairs):
-        weights.append(r * float((s * q).sum()))
-        q -= weights[-1] * y
-    d = solve(q)
-    for (s, y, r), a in zip(pairs, reversed(weights), strict=True):
-        d += (a - r * float((y * d).sum())) * s
-    return d

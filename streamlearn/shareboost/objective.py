@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from ..solvers.damped_newton import damped_newton
+
 
 def margin_softmax(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(m,) losses and (m, K) rho of eq. 6 for float64 scores Z, which are overwritten by rho."""
@@ -104,21 +106,11 @@ def best_intercept(shares: np.ndarray) -> tuple[np.ndarray, float]:
     codes = np.arange(K)
     b = np.log(shares) - np.log(shares).mean()
 
-    def value_at(b: np.ndarray) -> tuple[float, np.ndarray]:
+    def evaluate(b: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         loss, rho = margin_softmax(np.tile(b, (K, 1)), codes)
-        return float(shares @ loss), rho
-
-    value, rho = value_at(b)
-    for _ in range(100):
-        g = shares @ rho - shares
         H = np.diag(shares @ rho) - (rho * shares[:, None]).T @ rho
-        step = np.linalg.solve(H + 1.0 / K, g)  # the ones make up for the direction H cannot see
-        t, slope = 1.0, float(g @ step)
-        if slope <= 1e-28:
-            break
-        enough = 1e-4 * slope - 1e-15 * value  # near the end the value is at its rounding
-        while (new := value_at(b - t * step))[0] > value - t * enough and t > 1e-6:
-            t *= 0.5
-        b = b - t * step
-        value, rho = new
+        # the loss does not change along (1, ..., 1), where the gradient is 0: any curvature will do
+        return float(shares @ loss), shares @ rho - shares, H + 1.0 / K
+
+    b, value = damped_newton(evaluate, b)
     return b - b.mean(), value

@@ -19,9 +19,12 @@ import numpy as np
 from ..data.source import Chunk
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
+from .damped_newton import damped_newton
 
 N_BINS = 4096
+"""Bins of each histogram of decisions."""
 METHODS = ("sigmoid", "isotonic")
+"""Values of the parameter `calibration`."""
 
 
 class Calibration(NamedTuple):
@@ -29,9 +32,10 @@ class Calibration(NamedTuple):
 
     method: str
     scores: list[np.ndarray]
-    """Sigmoid: (2,) slope and intercept of the log-odds.  Isotonic: ascending decisions ..."""
+    """For each output: slope and intercept of the log-odds, (2,), or ascending decisions, (n,)."""
     values: list[np.ndarray]
-    """... and the probability at each; linear between them, constant outside.  Sigmoid: empty."""
+    """For each output the (n,) probabilities at these decisions, linear between them and constant
+    outside; (0,) for a sigmoid."""
 
     def probability(self, decision: np.ndarray) -> np.ndarray:
         """(m, K) probabilities of (m,) or (m, K) decisions; K classes are made to sum 1."""
@@ -106,35 +110,47 @@ def fit_sigmoid(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Slope and intercept of the log-odds (Platt 1999), by Newton (Lin, Lin & Weng 2007).
 
-    minimise  sum_i s_i [log(1 + e^{z_i}) - t_i z_i],  z = a f + c, with targets (N+ + 1)/(N+ + 2)
-    and 1/(N- + 2) in place of 1 and 0: the minimum is finite even if the classes are apart.
+    Targets are (N+ + 1)/(N+ + 2) and 1/(N- + 2) in place of 1 and 0: the minimum is finite even if
+    a threshold separates the classes.
     """
     n_positive, n_negative = positive.sum(), (weight - positive).sum()
     target = positive * ((n_positive + 1) / (n_positive + 2))
     target += (weight - positive) / (n_negative + 2)
+    return np.array(fit_log_odds(f, target, weight)), np.empty(0)
+
+
+def fit_log_odds(
+    f: np.ndarray, positive: np.ndarray, weight: np.ndarray, ridge: float = 0.0
+) -> tuple[float, float]:
+    """Slope a and intercept c of the log-odds of largest likelihood.
+
+    minimise  sum_i [s_i log(1 + e^{z_i}) - t_i z_i] + ridge a^2 / 2,  z = a f + c
+
+    Parameters
+    ----------
+    f : (n,) float64
+        Decisions.
+    positive : (n,) float64
+        t: weight of the positive rows at each decision.
+    weight : (n,) float64
+        s: weight of all rows there.
+    """
     centre = weight @ f / weight.sum()
     scale = np.sqrt(weight @ (f - centre) ** 2 / weight.sum()) or 1.0
     A = np.column_stack([(f - centre) / scale, np.ones_like(f)])
+    penalty = np.array([ridge / scale**2, 0.0])
 
-    def objective(theta: np.ndarray) -> float:
+    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         z = A @ theta
-        return float(weight @ np.logaddexp(0, z) - target @ z)
+        p = 0.5 * (1.0 + np.tanh(0.5 * z))
+        value = weight @ np.logaddexp(0, z) - positive @ z + 0.5 * penalty @ theta**2
+        gradient = A.T @ (weight * p - positive) + penalty * theta
+        return value, gradient, A.T @ ((weight * p * (1 - p))[:, None] * A) + np.diag(penalty)
 
-    theta = np.array([0.0, np.log((n_positive + 1) / (n_negative + 1))])
-    value = objective(theta)
-    for _ in range(100):
-        p = 0.5 * (1.0 + np.tanh(0.5 * (A @ theta)))
-        g = A.T @ (weight * p - target)
-        H = A.T @ ((weight * p * (1 - p))[:, None] * A)
-        step = -np.linalg.solve(H + 1e-12 * H.trace() * np.eye(2), g)
-        size, slope = 1.0, float(g @ step)
-        if -slope <= 1e-14 * max(value, 1.0):
-            break
-        while (new := objective(theta + size * step)) > value + 1e-4 * size * slope and size > 1e-9:
-            size /= 2
-        theta, value = theta + size * step, min(new, value)
-    a = theta[0] / scale
-    return np.array([a, theta[1] - a * centre]), np.empty(0)
+    of_class = positive.sum(), (weight - positive).sum()
+    theta, _ = damped_newton(evaluate, np.array([0.0, np.log(of_class[0] / of_class[1])]))
+    a = float(theta[0] / scale)
+    return a, float(theta[1] - a * centre)
 
 
 def fit_isotonic(
@@ -147,6 +163,6 @@ def fit_isotonic(
     from sklearn.isotonic import isotonic_regression
 
     p = isotonic_regression(positive / weight, sample_weight=weight, y_min=0.0, y_max=1.0)
-    bend = np.ones(len(p), bool)
-    bend[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
-    return f[bend], p[bend]
+    kept = np.ones(len(p), bool)
+    kept[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
+    return f[kept], p[kept]

@@ -1,10 +1,10 @@
-"""What steps teach of the curvature: the two-loop recursion of L-BFGS, around any first matrix.
+"""Curvature pairs correct an approximate Hessian: the two-loop recursion of L-BFGS.
 
-    H_0^-1 is what `solve` applies; each lesson (a step s and the change y of the gradient over it)
+    H_0^-1 is what `solve` applies; each pair (a step s and the change y of the gradient along it)
     corrects it so that H^-1 y = s          (Nocedal & Wright 2006, algorithm 7.4)
 
-The first matrix need not be a multiple of the identity: the penalty, or the penalty and a sample's
-curvature, makes the few lessons go far.
+H_0 need not be a multiple of the identity: the penalty, or the penalty and a sample's curvature,
+leaves little for the pairs to correct.
 """
 
 from __future__ import annotations
@@ -15,45 +15,47 @@ from typing import NamedTuple
 import numpy as np
 
 PAIRS = 10
-"""Lessons that are kept, if not said otherwise."""
+"""Number of curvature pairs that are stored, unless the caller says otherwise."""
 LEAST = 1e-14
-"""A lesson's curvature, over the lengths of its step and its change, is rounding below this."""
+"""Curvature of a pair, relative to the lengths of its vectors, below which it is rounding."""
 
 
-class Lesson(NamedTuple):
-    """What a step taught: it changed the gradient by `change`."""
+class CurvaturePair(NamedTuple):
+    """A step and the change of the gradient along it."""
 
     step: np.ndarray
+    """(n,) s."""
     change: np.ndarray
+    """(n,) y."""
     curvature: float
-    """step . change."""
+    """s.y, positive."""
 
 
-def learn(
-    lessons: list[Lesson],
+def with_pair(
+    pairs: list[CurvaturePair],
     step: np.ndarray,
     change: np.ndarray,
     *,
-    pairs: int = PAIRS,
+    most: int = PAIRS,
     least: float = LEAST,
-) -> list[Lesson]:
-    """The last `pairs` lessons with this one, if it saw curvature at all."""
+) -> list[CurvaturePair]:
+    """The last `most` pairs with this one; `pairs` as they are if its curvature is rounding."""
     curvature = float(step @ change)
     if not curvature > least * np.linalg.norm(step) * np.linalg.norm(change):
-        return lessons
-    return [*lessons[1 - pairs :], Lesson(step, change, curvature)]
+        return pairs
+    return [*pairs[1 - most :], CurvaturePair(step, change, curvature)]
 
 
 def direction(
-    solve: Callable[[np.ndarray], np.ndarray], g: np.ndarray, lessons: list[Lesson]
+    solve: Callable[[np.ndarray], np.ndarray], g: np.ndarray, pairs: list[CurvaturePair]
 ) -> np.ndarray:
-    """-H^-1 g, the H that `solve` inverts corrected so that it agrees with the last lesson."""
+    """-H^-1 g, where H is the matrix that `solve` inverts, corrected by the pairs."""
     g = g.copy()
     shares = []
-    for lesson in reversed(lessons):
-        shares.append(lesson.step @ g / lesson.curvature)
-        g -= shares[-1] * lesson.change
+    for pair in reversed(pairs):
+        shares.append(pair.step @ g / pair.curvature)
+        g -= shares[-1] * pair.change
     d = solve(g)
-    for lesson, share in zip(lessons, reversed(shares), strict=True):
-        d += (share - lesson.change @ d / lesson.curvature) * lesson.step
+    for pair, share in zip(pairs, reversed(shares), strict=True):
+        d += (share - pair.change @ d / pair.curvature) * pair.step
     return -d

@@ -9,10 +9,10 @@
 
 The curvature may be that of a sample of the rows (Erdogdu & Montanari 2015; Roosta-Khorasani &
 Mahoney 2019): the error then shrinks by a constant factor a read, about the dimension over the rows
-used.  When the gap of a problem shrinks less than tenfold in a read, what the step taught of the
-curvature (how the gradient changed) corrects the next directions, as in L-BFGS with H^-1 to start
-from (Nocedal & Wright 2006, algorithm 7.4); when it does so again, the objective is asked for
-better curvature, which may cost the next read as much as the rest of it.
+used.  When the gap of a problem shrinks less than tenfold in a read, the change of the gradient
+along the step corrects the next directions, as in L-BFGS with H^-1 to start from (Nocedal & Wright
+2006, algorithm 7.4); when it does so again, the objective refines its curvature, which may cost the
+next read as much as the rest of it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .lbfgs import Lesson, direction, learn
+from .damped_newton import SUFFICIENT, shorter
+from .lbfgs import CurvaturePair, direction, with_pair
 
-SUFFICIENT = 1e-4
-"""Share of the decrease that the slope promises, which a step must bring (Armijo)."""
 SHORTEST = 1e-6
-"""A problem whose step had to be cut below this stands still: rounding is in the way.  So does one
-whose gap is at the level of rounding and falls no more."""
+"""Step length below which a problem stands still, because rounding is in the way.  So does a
+problem whose gap is at the level of rounding and no longer falls."""
 SLOW = 0.1
+"""Share of the gap that may be left after a read for the convergence not to count as slow."""
 NEAR = 1.0
-"""Relative gap above which the curvature still changes too much for a step to teach anything."""
+"""Relative gap above which steps change the curvature too much for pairs of them to be of use."""
 
 
 class Evaluation(NamedTuple):
@@ -89,20 +89,20 @@ def newton(
     max_reads: int,
     watch: Callable[[Evaluation, np.ndarray], str] | None = None,
     decrement: float = 0.0,
-    learns_always: bool = False,
+    always_corrects: bool = False,
 ) -> Solution:
     """Minimise from `theta` until every relative gap is at most `tol`.
 
     `watch(at, gap)` is called after each read and may give a reason to stop.  With `decrement` > 0
     a problem is also done when the next step promises to lower its value by less than that share.
-    With `learns_always` every step corrects the next directions: L-BFGS from the curvature given.
+    With `always_corrects` every step corrects the next directions: L-BFGS from the curvature given.
     """
     at = objective.evaluate(theta)
     n_problems, n_reads = len(theta), 1
     moved = np.ones(n_problems, bool)
     step, size, slope = np.zeros_like(at.theta), np.ones(n_problems), np.zeros(n_problems)
     done, level = np.zeros(n_problems, bool), np.zeros(n_problems, bool)
-    lessons: list[list[Lesson]] = [[] for _ in range(n_problems)]
+    pairs: list[list[CurvaturePair]] = [[] for _ in range(n_problems)]
     slow = np.zeros(n_problems, bool)
     gap = relative_gap(at.value, at.bound)
     while True:
@@ -115,7 +115,7 @@ def newton(
             break
         for k in np.flatnonzero(moved & ~done):
             solve = partial(objective.solve, at, k)
-            step[k] = direction(solve, at.gradient[k], lessons[k])
+            step[k] = direction(solve, at.gradient[k], pairs[k])
             slope[k] = at.gradient[k] @ step[k]
             size[k] = 1.0 if slope[k] < 0 else 0.0
             done[k] |= 0 <= -0.5 * slope[k] < decrement * abs(at.value[k])
@@ -127,26 +127,20 @@ def newton(
         n_reads += 1
         slack = objective.rounding * np.abs(at.value)
         moved = trial.value <= at.value + SUFFICIENT * size * slope + slack
-        size = np.where(moved, size, size * _shorter(at.value, trial.value, size * slope))
+        size = np.where(moved, size, size * shorter(at.value, trial.value, size * slope))
         before, at = at, _take(at, trial, moved)
         last, gap = gap, relative_gap(at.value, at.bound)
         level = moved & (gap <= 10 * objective.rounding) & (gap > 0.5 * last)
         was_slow, slow = slow, ~done & (gap > np.maximum(SLOW * last, tol))
         for k in np.flatnonzero(moved):
-            if learns_always or (slow[k] and gap[k] < NEAR):
-                taught = at.theta[k] - before.theta[k], at.gradient[k] - before.gradient[k]
-                lessons[k] = learn(lessons[k], *taught)
+            if always_corrects or (slow[k] and gap[k] < NEAR):
+                change = at.theta[k] - before.theta[k], at.gradient[k] - before.gradient[k]
+                pairs[k] = with_pair(pairs[k], *change)
             else:
-                lessons[k] = []
+                pairs[k] = []
         if (slow & was_slow).any():
             objective.refine(at)
     return Solution(at, gap, n_reads, reason)
-
-
-def _shorter(before: np.ndarray, after: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Where the parabola through both values with this slope is lowest, between 0.1 and 0.5."""
-    bend = np.maximum(after - before - slope, np.finfo(np.float64).tiny)
-    return np.clip(np.nan_to_num(-0.5 * slope / bend, nan=0.1), 0.1, 0.5)
 
 
 def _take(at: Evaluation, trial: Evaluation, moved: np.ndarray) -> Evaluation:

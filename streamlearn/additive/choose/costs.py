@@ -10,7 +10,7 @@ from ...solvers.lbfgs import PAIRS
 from .. import costs as needs
 
 COPIES = 8
-"""States of a group of models that a plan makes room for, beside what Newton learns of them."""
+"""States of a group of models that a plan makes room for, beside its curvature pairs."""
 
 
 def room() -> int:
@@ -19,7 +19,7 @@ def room() -> int:
 
 
 def groups_of_models(size: needs.Size, n_models: int) -> list[range]:
-    """Models whose states, points and lessons are in memory together."""
+    """Models whose states, points and pairs are in memory together."""
     each = (COPIES + 2 * PAIRS) * 8 * size.n_outputs * (size.dim + 1)
     most = max(1, int(room() // 4 // each))
     n_groups = -(-n_models // most)
@@ -58,10 +58,10 @@ def newton_needs(
     members = -(-n_models // n_groups)
     rows = min(needs.sample_rows(size), size.n_rows)
     sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K + 8 * (n_folds + 1)))
-    lessons = members * (2 * PAIRS + 4) * theta
+    pairs = members * (2 * PAIRS + 4) * theta
     kept = 3 * n_models * theta  # every model's point, and its curves for the scoring
     row = 32.0 + 8 * K + 4 * size.n_columns + 8.0 * (n_folds + 1)
-    driver = sample + 8 * size.dim**2 + lessons + kept
+    driver = sample + 8 * size.dim**2 + pairs + kept
     state = members * (theta + 16 * K)
     passes = (n_groups + 1, max_passes - 1)
     return [

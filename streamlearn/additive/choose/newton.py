@@ -164,7 +164,7 @@ class FoldObjective:
         return self._padded(self._samples[model].solve_at(theta, output, g[: theta.shape[1]]))
 
     def refine(self, at: Evaluation) -> None:
-        """Nothing: what steps teach corrects the directions, each model for itself."""
+        """Nothing: curvature pairs correct the directions of each model."""
 
 
 def samples_of(

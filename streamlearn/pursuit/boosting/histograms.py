@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.stats import norm
 
+from ...solvers.calibration import fit_log_odds
+
+RIDGE = 1e-3
+"""Penalty on the squared slope of the log-odds, twice: it ends the slope of separable classes."""
 SMOOTHING = 1e-2
-"""Of a histogram's mass, spread over all its bins."""
+"""Share of a histogram's mass that is spread over all its bins."""
 FLOOR = 1e-10
 """Least mass of a bin of a histogram that is not smoothed."""
 CHARGE = 2.0
@@ -105,31 +107,9 @@ def fit_logistic(margins: np.ndarray, counts: np.ndarray) -> tuple[float, float]
     """(a, b) of P(+) = 1/(1 + exp(-(a F + b))), from class counts (c, 2) at margins F (c,).
 
     Minus first.  Penalised as two rows of weight 1/2 at F = 0, one of each class, so that separable
-    classes have an answer; a >= 0.  Newton's method with halved steps.
+    classes have an answer; a >= 0.
     """
     x = np.append(margins, 0.0)
-    n = np.vstack([counts, [0.5, 0.5]])
-    total, plus = n.sum(1), n[:, 1]
-    theta = np.array([0.0, np.log(plus.sum() / (total - plus).sum())])
-
-    def value(theta: Any) -> float:
-        f = theta[0] * x + theta[1]
-        return float((total * np.logaddexp(0.0, f) - plus * f).sum() + 0.5e-3 * theta[0] ** 2)
-
-    now = value(theta)
-    for _ in range(50):
-        p = 0.5 * (1.0 + np.tanh(0.5 * (theta[0] * x + theta[1])))
-        r, h = total * p - plus, total * p * (1.0 - p)
-        g = np.array([r @ x + 1e-3 * theta[0], r.sum()])
-        H = np.array([[h @ x**2 + 1e-3, h @ x], [h @ x, h.sum() + 1e-12]])
-        step = np.linalg.solve(H, g)
-        size = 1.0
-        while value(theta - size * step) > now and size > 1e-6:
-            size *= 0.5
-        theta, before = theta - size * step, now
-        now = value(theta)
-        if before - now <= 1e-12 * max(abs(now), 1.0):
-            break
-    if theta[0] < 0:
-        return 0.0, float(np.log(plus.sum() / (total - plus).sum()))
-    return float(theta[0]), float(theta[1])
+    minus, plus = np.vstack([counts, [0.5, 0.5]]).T
+    a, b = fit_log_odds(x, plus, minus + plus, RIDGE)
+    return (a, b) if a >= 0 else (0.0, float(np.log(plus.sum() / minus.sum())))
