@@ -11,6 +11,7 @@ NAMES = {
     "mixture-tables": "the toys and tables of Fu 2010, and 10 M pixels from disk",
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
+    "regress": "speed and memory of this checkout against those of COMMIT, in pairs of one run",
     "scaling": "1, 2 and 4 processes, the cost of a lane, a model of 1 TB on many workers",
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
     "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
@@ -26,16 +27,19 @@ def main(argv=None):
         epilog="; ".join(f"{name}: {what}" for name, what in NAMES.items()),
     )
     parser.add_argument("name", choices=NAMES)
+    parser.add_argument(
+        "commit", nargs="?", help="what this checkout is compared with (regress only)"
+    )
     parser.add_argument("--tiny", action="store_true", help="seconds, not hours: the tests' size")
     parser.add_argument("--only", default="", help="only rows whose label contains this text")
-    parser.add_argument("--sizes", default="0.5,2,8", help="generated sets in GB (memory)")
+    parser.add_argument("--sizes", help="generated sets in GB (memory: 0.5,2,8; regress: 0.5)")
     parser.add_argument("--repeat", type=int, default=3, help="runs per timing; the best counts")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--rival-seconds", type=float, default=600, help="longest a rival may take; 0 = no rivals"
     )
     parser.add_argument(
-        "--rows", type=int, default=0, help="of generated sets and scale runs (the tables)"
+        "--rows", type=int, default=0, help="of generated sets and scale runs (tables, regress)"
     )
     parser.add_argument(
         "--templates", type=int, default=1000, help="of patches (shareboost-tables)"
@@ -69,13 +73,16 @@ def main(argv=None):
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)
+    if (options.name == "regress") != (options.commit is not None):
+        parser.error("regress, and it alone, takes a COMMIT, as in `regress HEAD~3`")
     options.data, options.results = options.data.resolve(), options.results.resolve()
-    options.sizes = tuple(float(size) for size in options.sizes.split(","))
+    sizes = options.sizes or ("0.5" if options.name == "regress" else "0.5,2,8")
+    options.sizes = tuple(float(size) for size in sizes.split(","))
     if options.tiny:
         options.repeat = 1
     with Session(options) as session:
-        importlib.import_module(f"bench.{options.name.replace('-', '_')}").run(session)
+        importlib.import_module(f"bench.{options.name.replace('-tables', '.tables')}").run(session)
         return session.finish()
 
 

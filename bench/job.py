@@ -1,12 +1,14 @@
-"""One measurement in its own process: ``python -m bench.job ANSWER.json < job.json``.
+"""One measurement in its own process: ``python bench/job.py ANSWER.json < job.json``.
 
-The peer's `prepare` imports what it needs (ours: and warms); then resident memory is the baseline,
-`run` is measured, and the peak (``VmHWM``) is taken before any score is computed.
+The peer's `prepare` imports what it needs (ours also warms); then resident memory is the baseline,
+`run` is measured, and the peak (``VmHWM``) is taken before any score is computed.  The peers are
+those of the tree that ``PYTHONPATH`` names, which may be another commit's than this file's.
 """
 
 import contextlib
 import importlib
 import json
+import resource
 import sys
 import traceback
 from pathlib import Path
@@ -29,6 +31,10 @@ def reset_peak():
         Path("/proc/self/clear_refs").write_text("5")
 
 
+def user_seconds():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
+
+
 def main():
     job = json.load(sys.stdin)
     answer = Path(sys.argv[1])
@@ -36,8 +42,9 @@ def main():
         peer = importlib.import_module(f"bench.peers.{job['peer']}")
         report = peer.prepare(**job["options"]) or {}
         report |= {"baseline_bytes": memory("VmRSS"), "prepare_peak_bytes": memory("VmHWM")}
+        before = user_seconds()
         score = peer.run(report, **job["options"])
-        report |= {"peak_bytes": memory("VmHWM")}
+        report |= {"peak_bytes": memory("VmHWM"), "user_s": user_seconds() - before}
         if score is not None:
             report |= score()
         if report["peak_bytes"] is not None:

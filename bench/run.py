@@ -41,11 +41,12 @@ class Session:
     def wants(self, label):
         return self.options.only in label
 
-    def measure(self, peer, *, label, cache="shared", timeout=7200, **options):
+    def measure(self, peer, *, label, cache="shared", timeout=7200, tree=ROOT, **options):
         """What ``bench/peers/<peer>.py`` reports from a fresh process, or ``{"error": ...}``.
 
         `cache` names the kernel cache: "shared" is compiled once per session, any other name is a
-        cache of its own (so a new name is a cold one).
+        cache of its own (so a new name is a cold one).  `tree` is the checkout whose package and
+        whose peer run.
         """
         say(f"{label}: {peer} ...")
         threads = str(self.options.threads)
@@ -59,7 +60,7 @@ class Session:
                 for k, v in os.environ.items()
                 if not k.startswith("STREAMLEARN_") and k != "PYTHONDONTWRITEBYTECODE"
             },
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(tree),
             "NUMBA_CACHE_DIR": kernels,
             "DASK_NUM_WORKERS": threads,
             "OMP_NUM_THREADS": threads,
@@ -71,7 +72,7 @@ class Session:
         answer.unlink(missing_ok=True)
         start = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "bench.job", str(answer)],
+            [sys.executable, "-P", str(ROOT / "bench" / "job.py"), str(answer)],
             input=json.dumps(job),
             text=True,
             env=env,
@@ -153,9 +154,6 @@ def machine():
             versions[library] = version(library)
         except PackageNotFoundError:
             continue
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -163,8 +161,14 @@ def machine():
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": versions,
-        "commit": commit or "unknown",
+        "commit": git("rev-parse", "--short", "HEAD") or "unknown",
     }
+
+
+def git(*arguments):
+    """What git prints of this checkout; "" where there is none."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def processor():

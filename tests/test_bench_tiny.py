@@ -3,11 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench import data, phog
+from bench import data
+from bench.additive import phog
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def bench(tmp_path, name, *arguments):
@@ -126,6 +130,49 @@ def test_additive_tables(tmp_path):
     for row in record["rows"]:
         assert row["measured"] is not None, row
     assert "at most 0.95 %" in printed
+
+
+@pytest.mark.slow
+def test_regress_pairs_this_checkout_with_a_commit(tmp_path):
+    if subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, cwd=ROOT).returncode:
+        pytest.skip("regress compares commits of a git repository, and this is none")
+    record, printed = bench(tmp_path, "regress", "HEAD", "--only", "start")
+    assert not record["failed"]
+    assert [row["row"] for row in record["rows"]] == ["import", "first fit, cached kernels"]
+    first = record["rows"][1]
+    assert first["base, user s"] > 0
+    assert first["head, user s"] > 0
+    assert first["head, peak, MiB"] > 1
+    assert " to " in first["ratio, user s"]
+    assert {"numpy", "numba"} <= record["machine"]["versions"].keys()
+    assert "base: " in record["notes"][0]
+    worktrees = subprocess.run(
+        ["git", "worktree", "list"], capture_output=True, text=True, cwd=ROOT, check=True
+    ).stdout
+    assert "streamlearn-bench-" not in worktrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["regress"], ["memory", "HEAD"]])
+def test_a_commit_is_asked_for_by_regress_alone(arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *arguments], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 2
+    assert "takes a COMMIT" in done.stderr
+
+
+@pytest.mark.slow
+def test_regress_says_which_commit_is_none(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "regress", "no-such-commit", "--tiny"]
+        + ["--data", tmp_path / "data", "--results", tmp_path],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 1
+    assert "'no-such-commit' names no commit" in done.stderr
 
 
 def test_phog_of_a_straight_edge_points_across_it():

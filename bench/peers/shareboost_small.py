@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.shareboost_choice import choose_copies, choose_look
-from bench.shareboost_fits import Task, boost, error_path, least_n
-from bench.shareboost_pieces import choose_pieces, pieces
-from bench.shareboost_uci import products, stumps
+from bench.shareboost.choice import choose_copies, choose_look
+from bench.shareboost.fits import Task, boost, error_path, least_n
+from bench.shareboost.pieces import choose_pieces, pieces
+from bench.shareboost.uci import products, stumps
 
 
 def prepare(**options):
@@ -29,10 +29,10 @@ def run(report, *, what, shared, threads, **task):
 
 
 def sharing(task):
-    from bench import patches
+    from bench.shareboost import patches
 
     if task.tiny:
-        from bench.shareboost_digits import images
+        from bench.shareboost.digits import images
 
         X, y = images(task.shared, "train", True)
         counts, n_templates, goal, most = (2, 4), 20, 0.2, 10

@@ -9,11 +9,13 @@ multiple of the float32 table (the paper's Fourier features: 4).  ``--only choic
 C of table 5 by training rows held out.
 """
 
-from . import data, phog
-from .run import mib
+from bench import data
+from bench.run import mib
 
-BUDGET = "1GiB"
-ROWS, TINY_ROWS = 20_000, 300
+from . import choice, phog
+from .settings import BUDGET, KNOTS, SPLINES_5, SWEEPS, TINY_ROWS, C, mnist_rows
+
+ROWS = 20_000
 PAPER_2 = {  # degree -> n -> accuracy of D0, D1, D2
     1: {5: (89.55, 89.68, 89.93), 10: (90.42, 90.86, 89.43), 20: (90.23, 91.20, 89.06)},
     2: {5: (90.45, 90.20, 89.94), 10: (90.69, 90.73, 89.23), 20: (90.34, 91.10, 88.89)},
@@ -31,28 +33,16 @@ SPLINES_4 = {
     "D1, linear, n=10": (dict(penalty_order=1, n_bases=10), 89.56),
     "D1, cubic, n=10": (dict(penalty_order=1, n_bases=10, degree=3), 89.25),
 }
-SPLINES_5 = {
-    "D0, linear, n=20": (dict(penalty_order=0, n_bases=20), 0.88),
-    "D0, cubic, n=20": (dict(penalty_order=0, n_bases=20, degree=3), 0.86),
-    "D1, linear, n=40": (dict(penalty_order=1, n_bases=40), 0.81),
-    "D1, cubic, n=40": (dict(penalty_order=1, n_bases=40, degree=3), 0.82),
-}
 FOURIER = {
     "Fourier, order 1, n=4": (dict(basis="trigonometric", penalty_order=1, n_bases=8), 88.44),
     "Hermite, order 1, n=4": (dict(basis="hermite", penalty_order=1, n_bases=4), 87.67),
 }
-C = {"phog": 0.03, "pixels": 0.1, "covtype": 1.0}
-"""Of the additive hinge machines, by the data."""
-KNOTS = {"phog": "quantile", "pixels": "uniform", "covtype": "quantile"}
 C_LINEAR = {"phog": 1.0, "pixels": 0.01, "covtype": 1.0}
-SWEEPS = dict(tol=1e-2, max_passes=60)
 
 
 def run(session):
     if session.options.only.startswith("choice"):
-        from . import phog_choice
-
-        return phog_choice.run(session)
+        return choice.run(session)
     for section in (table2, table3, table4, table5):
         name = section.__name__
         if session.wants(name) or session.options.only.startswith(f"{name}, "):
@@ -156,23 +146,6 @@ def digits(session, what, rows):
     return data.Task(
         f"mnist-phog, {what}", *map(str, paths), "y", n, phog.N_COLUMNS, nbytes, stored, "zarr"
     )
-
-
-def mnist_rows(folder, tiny):
-    """{"train": (images (n, 784) uint8, digits), "test": ...}; noise where the bench is tiny."""
-    import numpy as np
-
-    if tiny:
-        rng = np.random.default_rng(0)
-        y = rng.integers(0, 10, 2 * TINY_ROWS).astype(np.int8)
-        strokes = rng.integers(0, 255, (10, 784))
-        X = (strokes[y] * rng.random((len(y), 784))).astype(np.uint8)
-        return {"train": (X[:TINY_ROWS], y[:TINY_ROWS]), "test": (X[TINY_ROWS:], y[TINY_ROWS:])}
-    parts = {}
-    for part in ("train", "test"):
-        _, X, y = data.read_table(data.shared_folder() / "mnist" / f"{part}.parquet")
-        parts[part] = np.stack(X, axis=1).astype(np.uint8), y.astype(np.int8)
-    return parts
 
 
 def ours(session, table, task, label, model, paper, kind, *, as_error=False):

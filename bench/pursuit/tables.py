@@ -13,10 +13,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import streamlearn as sl
-
-from . import data
-from .peers import pursuit_rivals as rivals
-from .run import mib
+from bench import data
+from bench.peers import pursuit_rivals as rivals
+from bench.run import mib
 
 PAPER_4 = {5: 0.1935, 10: 0.0334, 15: 0.0223, 30: 0.0291, 100: 0.032, np.inf: 0.1674}
 """Table 4: mean square error of one draw, whose constant predictor has 0.0486."""

@@ -3,7 +3,7 @@
 ``--only`` takes toys, mnist, covtype, choice, cost, incremental or pixels; ``mnist-1000`` is one
 size.
 ``--draws`` fewer than ten are quicker; ``--rival-seconds 0`` leaves out all but a linear one.
-What ours was given and how it was chosen stands in `mixture_models`; no test row has a say in it.
+What ours was given and how it was chosen stands in `models`; no test row has a say in it.
 Test rows: MNIST's own; of covtype 20,000 that no draw trains on.
 """
 
@@ -11,16 +11,17 @@ import warnings
 
 import numpy as np
 
+from bench import data
+from bench.run import say
+
 from . import (
-    data,
-    mixture_choice,
-    mixture_cost,
-    mixture_incremental,
-    mixture_models,
-    mixture_scale,
-    mixture_toys,
+    choice,
+    cost,
+    incremental,
+    models,
+    scale,
+    toys,
 )
-from .run import say
 
 SIZES = (100, 500, 1_000, 5_000, 10_000)
 ALL = {"mnist": 60_000, "covtype": 70_000}
@@ -45,18 +46,18 @@ def run(session):
     warnings.simplefilter("ignore")
     only = session.options.only
     if session.wants("toys"):
-        mixture_toys.run(session)
+        toys.run(session)
     for name in ALL:
         if name in only or session.wants(name):
             guarded(session, name, tables)
         if session.wants("choice"):
-            guarded(session, name, mixture_choice.run)
+            guarded(session, name, choice.run)
     if session.wants("incremental"):
-        mixture_incremental.run(session)
+        incremental.run(session)
     if session.wants("cost") and not (session.options.tiny and not only):
-        guarded(session, "mnist", mixture_cost.run)
+        guarded(session, "mnist", cost.run)
     if session.wants("pixels"):
-        mixture_scale.run(session)
+        scale.run(session)
 
 
 def guarded(session, name, part):
@@ -78,13 +79,13 @@ def tables(session, name, X, y, X_test, y_test):
         seeds = range(1 if tiny or n == ALL[name] else session.options.draws)
         drawn = [draw(session, X, y, n, seed) for seed in seeds]
         say(f"{name}-{n}: choosing C")
-        C = mixture_models.choose(name, n, drawn, tiny=tiny)
+        C = models.choose(name, n, drawn, tiny=tiny)
         rivals = session.options.rival_seconds > 0
         found = []
         for seed, (A, b) in zip(seeds, drawn, strict=True):
             of_draw = {}
-            for label, model in mixture_models.models(name, n, seed, C, tiny=tiny, rivals=rivals):
-                of_draw[label] = mixture_models.measured(
+            for label, model in models.models(name, n, seed, C, tiny=tiny, rivals=rivals):
+                of_draw[label] = models.measured(
                     model, A, b, X_test, y_test, session.options.repeat
                 ) | components(model)
                 right, cpu = (of_draw[label][key] for key in ("right", "fit_cpu_s"))

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from .data import read_table
-from .shareboost_fits import boost, error_path
+from bench.data import read_table
+
+from .fits import boost, error_path
 
 SETS = {
     "satimage": ("train", "test"),

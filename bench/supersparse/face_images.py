@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .data import ROOT
+from bench.data import ROOT
 
 SHAPE = (28, 23)
 PATCH, SHIFT = 7, 1

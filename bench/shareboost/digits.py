@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.data import Absent, read_table
+
 from . import patches
-from .data import Absent, read_table
 
 ROWS, COLUMNS = 1_500, 120
 """Of a chunk."""

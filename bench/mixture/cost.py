@@ -1,6 +1,6 @@
 """What a mixture costs beside a linear and an RBF SVM, all from one run on the same arrays."""
 
-from .mixture_models import RBF_ROWS, measured, settings
+from .models import RBF_ROWS, measured, settings
 
 LIMITS = {"fit / linear": 15.0, "predict / linear": 10.0, "RBF predict / ours": 20.0}
 C = 0.1

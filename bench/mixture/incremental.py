@@ -8,7 +8,9 @@ they were when the chunk was last read, curvature taken once a read.  Sixteen ch
 
 import numpy as np
 
-from . import data, toys
+from bench import data
+
+from . import generated
 
 CHUNKS, COMPONENTS, ROWS = 16, 10, 16_384
 READS = (1, 3, 5, 12)
@@ -125,7 +127,7 @@ def incremental(problem, at, rows, n):
 
 
 def pixels(n):
-    X, y = next(toys.pixel_blocks(n, n))
+    X, y = next(generated.pixel_blocks(n, n))
     return X.astype(np.float64), y
 
 

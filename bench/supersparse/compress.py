@@ -9,9 +9,8 @@ import time
 import numpy as np
 
 import streamlearn as sl
-
-from . import data
-from .run import say
+from bench import data
+from bench.run import say
 
 TRAIN_ROWS, TEST_ROWS = 10_000, 20_000
 

@@ -9,8 +9,10 @@ rest judge.  The rows are the same for every setting and every C.
 
 import numpy as np
 
-from . import data, phog
-from .additive_tables import BUDGET, KNOTS, SPLINES_5, SWEEPS, C, mnist_rows
+from bench import data
+
+from . import phog
+from .settings import BUDGET, KNOTS, SPLINES_5, SWEEPS, C, mnist_rows
 
 MODEL = "D1, linear, n=40"
 C_OURS = (0.03, 0.1, 0.3, 0.01, 1.0)

@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import streamlearn as sl
-
-from . import data
-from .run import say
+from bench import data
+from bench.run import say
 
 FEW, MANY = 5, 500
 SIZES, TRADEOFF = (1, 2, 3, 5, 7, 10), 1e-3

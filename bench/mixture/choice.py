@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from . import mixture_models
+from . import models
 
 ROWS = 10_000
 GATES = ("linear", "generative", "rbf")
@@ -19,10 +19,10 @@ def run(session, name, X, y, *_):
     n = 200 if tiny else ROWS
     rows = np.random.default_rng(session.options.seed).permutation(len(y))[:n]
     A, b, cut = X[rows], y[rows], n * 3 // 4
-    given = mixture_models.settings(name, n) | {"max_passes": mixture_models.CHOICE_PASSES}
+    given = models.settings(name, n) | {"max_passes": models.CHOICE_PASSES}
     for gate, loss in itertools.product(GATES, LOSSES):
         right = {}
-        for C in (1.0,) if tiny else (*mixture_models.GRID, 10.0):
+        for C in (1.0,) if tiny else (*models.GRID, 10.0):
             model = SVMMixtureClassifier(C=C, **given | {"gate": gate, "expert_loss": loss})
             right[C] = 100 * model.fit(A[:cut], b[:cut]).score(A[cut:], b[cut:])
         best = max(right, key=right.get)

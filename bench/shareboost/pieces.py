@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .shareboost_digits import images
-from .shareboost_fits import boost
+from .digits import images
+from .fits import boost
 
 RIDGE = 1.5
 """By the number of rows: the loss is their mean."""

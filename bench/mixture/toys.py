@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import mixture_models, toys
+from . import generated, models
 
 
 def run(session):
@@ -12,8 +12,13 @@ def run(session):
 
     n_starts = 2 if session.options.tiny else 5
     for name, (X, y), k, parameters in (
-        ("circle", toys.circle(), 4, {"gate": "linear", "expert_loss": "log_loss", "C": 100.0}),
-        ("spirals", toys.spirals(), 20, {"gate": "generative", "C": 1000.0}),
+        (
+            "circle",
+            generated.circle(),
+            4,
+            {"gate": "linear", "expert_loss": "log_loss", "C": 100.0},
+        ),
+        ("spirals", generated.spirals(), 20, {"gate": "generative", "C": 1000.0}),
     ):
         fits = [
             SVMMixtureClassifier(k, nu=0.0, random_state=seed, **parameters).fit(X, y)
@@ -29,7 +34,7 @@ def run(session):
                 "ours, %": 100 * max(right),
                 "at least, %": {"circle": 97.0, "spirals": 98.0}[name],
                 "components": best.n_components_,
-                "linear, %": 100 * mixture_models.linear().fit(X, y).score(X, y),
+                "linear, %": 100 * models.linear().fit(X, y).score(X, y),
             }
         )
 

@@ -6,13 +6,13 @@ python -m bench supersparse-tables [--only faces|regression|compress|scale] [--r
 ``--rows``: of the generated regression sets and of the scale run, 10 M each if not said.
 """
 
-from . import supersparse_compress, supersparse_faces, supersparse_regression, supersparse_scale
+from . import compress, faces, regression, scale
 
 PARTS = {
-    "faces": supersparse_faces,
-    "regression": supersparse_regression,
-    "compress": supersparse_compress,
-    "scale": supersparse_scale,
+    "faces": faces,
+    "regression": regression,
+    "compress": compress,
+    "scale": scale,
 }
 
 

@@ -9,14 +9,13 @@ import time
 import numpy as np
 
 import streamlearn as sl
+from bench import data
+from bench.run import mib
 from streamlearn.data.source import Chunk
 from streamlearn.engine.blas import one_blas_thread
 from streamlearn.passes.fold import Fold, run_fold
 from streamlearn.supersparse.prototypes import Candidate, Problem, candidates_fold
 from streamlearn.supersparse.similarity import make_similarity
-
-from . import data
-from .run import mib
 
 PASSES = 5
 """The summary's read included: what the search gains with more of them is not the matter here."""

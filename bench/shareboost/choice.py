@@ -3,8 +3,8 @@
 import numpy as np
 
 from . import patches
-from .shareboost_digits import FEATURES, SMOOTH, STRENGTH, deform, images
-from .shareboost_fits import boost
+from .digits import FEATURES, SMOOTH, STRENGTH, deform, images
+from .fits import boost
 
 LOOKS = {
     "grey": {},
@@ -16,7 +16,7 @@ LOOKS = {
     "upright edges": {"upright": True, "channels": 4, "damp": 0.1},
 }
 RIDGES = (1e-6, 3e-6, 1e-5, 3e-5)
-"""Tried with `shareboost_digits.FEATURES`."""
+"""Tried with `digits.FEATURES`."""
 COPIES = {"none": None, "weak": (8.0, 4.0), "in use": (STRENGTH, SMOOTH)}
 """Strength and smoothing of two deformed copies of each image."""
 ROWS, TEMPLATES, COLUMNS = 8_000, 50, 100
@@ -24,7 +24,7 @@ ROWS, TEMPLATES, COLUMNS = 8_000, 50, 100
 
 
 def choose_look(task):
-    from .shareboost_tables import RIDGE
+    from .tables import RIDGE
 
     X, y, cut = some_images(task)
     rows = []
@@ -37,7 +37,7 @@ def choose_look(task):
 
 
 def choose_copies(task):
-    from .shareboost_tables import RIDGE, RIDGE_EXPANDED
+    from .tables import RIDGE, RIDGE_EXPANDED
 
     X, y, cut = some_images(task)
     learned = patches.learn(X[:cut], n_templates(task), **FEATURES)
@@ -68,7 +68,7 @@ def n_templates(task):
 
 def held_out(task, V, y, H, yh, ridge):
     """Error and loss of held-out rows with a quarter of the columns and with all."""
-    from .shareboost_tables import TOL
+    from .tables import TOL
 
     n = 10 if task.tiny else COLUMNS
     path = boost(n, ridge=ridge, tol=TOL).fit(V, y, validation=(H, yh)).path_

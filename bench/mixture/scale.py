@@ -1,7 +1,8 @@
 """The use that Fu 2010 closes with: many hyperspectral pixels, from disk, in bounded memory."""
 
-from . import toys
-from .run import mib
+from bench.run import mib
+
+from . import generated
 
 BUDGET = "256MiB"
 
@@ -9,7 +10,7 @@ BUDGET = "256MiB"
 def run(session):
     """Pixels of 33 channels trained on, answered and scored: 10 M of them, or ``--rows``."""
     n = session.options.rows or (5_000 if session.options.tiny else 10_000_000)
-    path = toys.pixel_file(session.options.data, n)
+    path = generated.pixel_file(session.options.data, n)
     report = session.measure(
         "mixture_pixels",
         label=f"pixels-{n}",

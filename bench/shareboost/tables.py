@@ -12,10 +12,11 @@ import os
 import time
 from pathlib import Path
 
-from . import shareboost_digits as digits
-from .data import ROOT, Absent
-from .run import mib
-from .shareboost_uci import SETS
+from bench.data import ROOT, Absent
+from bench.run import mib
+
+from . import digits as digits
+from .uci import SETS
 
 PATH = (10, 25, 50, 75, 100, 150, 200, 266, 305)
 

@@ -4,7 +4,7 @@ The image is smoothed by a Gaussian; each pixel's gradient votes, by its length,
 directions nearest to its own and, by triangular weights, for the overlapping cells it lies in
 (12 x 12, 6 x 6 and one for the whole image).  Every level of the pyramid is divided by its sum
 (Bosch, Zisserman & Munoz 2007; Maji & Malik 2009).  Smoothing, overlap and what is divided were
-chosen by the held-out error of our additive machine on training rows alone (`phog_choice`): 6,000
+chosen by the held-out error of our additive machine on training rows alone (`choice`): 6,000
 to fit and 15,000 others to judge for all settings, 24,000 and 12,000 for the best.  Weights that
 reach two steps to each side are best.  Dividing every cell by its own length, as descriptors with
 blocks do, is as good for the additive machine (24,000 rows: 0.93 % against 0.92), so the pyramid's

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 import streamlearn as sl
+from bench.run import say
 
 from .face_images import faces, rbf, represent, split, transplanted
-from .run import say
 
 FARS = (0.001, 0.01, 0.05)
 RIDGE = 1e-4

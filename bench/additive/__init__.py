@@ -1,0 +1,1 @@
+"""The tables of the additive-spline paper (Maji 2012)."""

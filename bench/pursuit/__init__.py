@@ -1,0 +1,1 @@
+"""The tables of projection pursuit and boosted projections (Zhang 2009)."""

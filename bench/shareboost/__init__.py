@@ -1,0 +1,1 @@
+"""The experiments of ShareBoost (Shalev-Shwartz 2011)."""

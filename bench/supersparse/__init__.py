@@ -1,0 +1,1 @@
+"""Faces, regression, compression and scale of super-sparse machines (Biggio 2015)."""
