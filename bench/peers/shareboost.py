@@ -75,7 +75,7 @@ def read_costs(data, n_classes):
     from streamlearn.engine.plan import Needs, make_plan
     from streamlearn.engine.run import Run
     from streamlearn.passes.fold import Fold
-    from streamlearn.shareboost.fetching import start_fold
+    from streamlearn.shareboost.reads import start_fold
     from streamlearn.shareboost.scoring import gradient_fold, residual_state
 
     width = data.n_features

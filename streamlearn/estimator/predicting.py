@@ -16,12 +16,13 @@ from ..config import format_bytes, get_config
 from ..data.memory.stream import StreamStore
 from ..data.source import Chunk, Csr
 from ..engine.checkpoint.stopping import orderly_end
+from ..engine.executor import count_threads, open_engine
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
-from ..engine.scratch.materialise import settled
+from ..engine.scratch.materialise import map_partitions, settled
 from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold, run_fold
-from .inputs import is_dask, open_features
+from .inputs import check_count, is_dask, match_names, open_features
 
 WHAT = ("prediction", "decision", "probability", "explanation")
 
@@ -103,8 +104,6 @@ def answer(model: Any, X: Any, what: str) -> Any:
     check_is_fitted(model)
     check_what(model, what)
     if is_dask(X):
-        from .lazy import lazy_answer
-
         return lazy_answer(model, X, what)
     dataset = open_features(model, X)
     like = empty_answer(model, what)
@@ -216,8 +215,6 @@ def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) 
     like = empty_answer(model, what)
     names = answer_columns(model, like, what)
     if is_dask(X):
-        from .lazy import matched
-
         X = matched(model, X)
     else:
         X = open_features(model, X)
@@ -230,8 +227,6 @@ def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) 
     with orderly_end():
         try:
             if is_dask(X):
-                from .lazy import write_blocks
-
                 n_rows = write_blocks(model, X, what, sink, names)
             else:
                 fold = Fold(int, partial(_write_part, model, what, sink, names), _add)
@@ -274,3 +269,49 @@ def write_values(sink: Any, number: int, names: list[str], values: np.ndarray) -
 
 def _add(a: int, b: int) -> int:
     return a + b
+
+
+def lazy_answer(model: Any, X: Any, what: str) -> Any:
+    """The dask array of answers; columns are checked now, rows when it is computed."""
+    from ..data.dask.map import map_rows  # loads dask
+
+    return map_rows(matched(model, X), _answer_block, (model, what), empty_answer(model, what))
+
+
+def matched(model: Any, X: Any) -> Any:
+    """The collection with the columns the model was trained on, in that order."""
+    if hasattr(X, "columns"):
+        if hasattr(model, "feature_names_in_"):
+            X = X[match_names(model, [str(name) for name in X.columns])]
+        check_count(model, len(X.columns))
+    elif hasattr(X, "shape"):
+        check_count(model, X.shape[1])
+    return X
+
+
+def write_blocks(model: Any, X: Any, what: str, sink: Any, names: list[str]) -> int:
+    """Each partition's answers to a part of its own, by the task that has it; rows written."""
+    from ..data.dask.store import open_collection  # loads dask
+
+    _, blocks, *_ = open_collection(X)
+    scheduler = get_config().scheduler
+    engine = open_engine(scheduler, count_threads(scheduler))
+    try:
+        how = engine.share((model, what))
+        return sum(map_partitions(engine, blocks, "predict-to", _write_block, how, sink, names))
+    finally:
+        engine.close()
+
+
+def _write_block(block: Any, number: int, how: tuple[Any, str], sink: Any, names: list[str]) -> int:
+    values = _answer_block(block, how)
+    if len(values):
+        write_values(sink, number, names, values)
+    return len(values)
+
+
+def _answer_block(block: Any, how: tuple[Any, str]) -> np.ndarray:
+    model, what = how
+    X = np.vstack(block) if isinstance(block, list) and block else block
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    return answer(model, X, what) if n_rows else empty_answer(model, what)

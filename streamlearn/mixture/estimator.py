@@ -16,7 +16,7 @@ from ..engine.plan import Needs
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
-from . import answers, experts, gate, needs, online_fit, training
+from . import answers, experts, gate, needs, training
 from .objective import Parameters, Problem
 
 
@@ -228,7 +228,7 @@ class SVMMixtureClassifier(StreamClassifier):
         self
         """
         self._validate_params()
-        online_fit.partial_fit(self, X, y, sample_weight, classes)
+        training.partial_fit(self, X, y, sample_weight, classes)
         return self
 
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None:

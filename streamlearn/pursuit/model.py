@@ -1,8 +1,8 @@
-"""What both estimators share: parameters, the path of tau, the weight of columns."""
+"""What both estimators share: parameters, the path of tau, the weight of columns, shared reads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -120,3 +120,32 @@ class PursuitModel:
 def unit_length(alpha: np.ndarray) -> np.ndarray:
     """A direction of length 1."""
     return alpha / np.sqrt(alpha @ alpha)
+
+
+def drive(
+    read: Callable[[int, list[tuple[int, Any]]], list[Any]], models: list[Generator]
+) -> list[Any]:
+    """Run generators that yield requests, in step, until each has returned; what they returned.
+
+    ``read(number, [(model, request), ...])`` gives the answers of one round, in that order.  Which
+    reads are made depends on answers only, so a resumed fit makes the same ones.
+    """
+    results: list[Any] = [None] * len(models)
+    requests: dict[int, Any] = {}
+
+    def advance(k: int, answer: Any) -> None:
+        try:
+            requests[k] = models[k].send(answer)
+        except StopIteration as end:
+            requests.pop(k, None)
+            results[k] = end.value
+
+    for k in range(len(models)):
+        advance(k, None)
+    number = 0
+    while requests:
+        asked = sorted(requests.items())
+        number += 1
+        for (k, _), answer in zip(asked, read(number, asked), strict=True):
+            advance(k, answer)
+    return results

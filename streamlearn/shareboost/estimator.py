@@ -14,15 +14,13 @@ from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from . import needs
 from .design import TARGET, Layout
-from .fetching import start_fold
 from .kernels import score_rows
 from .objective import Penalty, best_intercept, residual
-from .path import PathModel, Point
+from .path import PathModel, Point, Selector
 from .pieces import PIECES, SAMPLE_ROWS, sums_of
-from .reading import Reader
+from .reads import Reader, start_fold
 from .scoring import group_kind
-from .searching import make_search
-from .selecting import Selector
+from .search import make_search
 from .side import Side, ThinSource
 from .stumps import MOST_BINS
 from .training import Settings, Training

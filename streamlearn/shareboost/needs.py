@@ -11,8 +11,7 @@ from ..engine.memory import available_bytes
 from ..engine.plan import Needs, Plan
 from .candidates import OFFERED, OFFERED_PIECES
 from .correction import MEMORY
-from .curvature import NEWTON_SIZE
-from .lookahead import LOOKED_AT
+from .curvature import LOOKED_AT, NEWTON_SIZE
 from .pieces import PIECES
 from .training import MOST_AT_ONCE
 

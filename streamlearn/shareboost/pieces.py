@@ -19,7 +19,7 @@ from ..passes.fold import Fold, RowState
 from ..solvers.kmeans import distances, lloyd, plus_plus
 from .candidates import Choice, Pieces
 from .kernels import add_squares, gather_radii, sum_by_radius
-from .reading import Reader
+from .reads import Reader
 from .scoring import FLAT, Shortlist
 
 SAMPLE_ROWS = 20_000

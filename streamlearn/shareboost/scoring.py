@@ -22,7 +22,7 @@ import numpy as np
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
 from .candidates import Choice, Columns
-from .reading import Reader
+from .reads import Reader
 
 TILE = 1024
 """Columns multiplied at a time, so that bits do not depend on how many are read at once."""

@@ -18,7 +18,7 @@ from ..passes.fold import Fold, RowState
 from .candidates import Choice
 from .design import TARGET
 from .kernels import count_rows
-from .reading import Reader
+from .reads import Reader
 from .scoring import Shortlist
 
 N_BINS = 64

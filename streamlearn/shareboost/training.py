@@ -10,13 +10,11 @@ import numpy as np
 from ..passes.fold import RowState
 from .candidates import Choice, Kind, Pieces, likeness, stored_width
 from .correction import Solved, correct
-from .curvature import choose_metric
+from .curvature import LOOKED_AT, choose_metric, values_ahead
 from .design import BASE
-from .fetching import base_fold, copy_fold, fetch_fold, residual_fold, unlike, without_fold
-from .lookahead import LOOKED_AT, values_ahead
 from .objective import Penalty
 from .path import Point
-from .reading import Reader
+from .reads import Reader, base_fold, copy_fold, fetch_fold, residual_fold, unlike, without_fold
 from .scoring import Shortlist
 from .side import Side
 

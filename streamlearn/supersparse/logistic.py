@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 from ..data.source import Chunk
 from ..passes.fold import Fold
 from .prototypes import Problem, targets
-from .rows import block_rows, dense_blocks
 from .sample import SampleObjective
+from .similarity import block_rows, dense_blocks
 
 STEPS = (1.0, 0.5, 0.1)
 MOST_READS = 10

@@ -15,11 +15,9 @@ from ..estimator.certificate import Certificate
 from .equations import error_of
 from .parameters import CONSTRAINTS, check_rows, settled_number, similarity_for
 from .prototypes import Candidate, Problem, candidates_fold
-from .rows import BLOCK_NBYTES, block_rows, dense_blocks
-from .sample import SampleObjective
+from .sample import SampleObjective, first_prototypes
 from .search import MOVES, RADII, Outcome, Point, drive, search
-from .similarity import Similarity, make_similarity
-from .start import first_prototypes
+from .similarity import BLOCK_NBYTES, Similarity, block_rows, dense_blocks, make_similarity
 
 SAMPLE_ROWS, ROWS_PER_ENTRY = 20_000, 20
 """Rows of the sample: 20,000, or 20 for each number that is sought, as far as memory goes."""

@@ -21,8 +21,7 @@ from ..data.order import row_share
 from ..data.source import Chunk
 from ..passes.fold import Fold
 from .equations import Equations
-from .rows import block_rows, dense_blocks
-from .similarity import Similarity
+from .similarity import Similarity, block_rows, dense_blocks
 
 _ODD = 0x9E3779B97F4A7C15
 

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .descent import Tilt, descend, length_of, lowest, warm_start
+from .descent import Tilt, descend, length_of, lowest, neighbours_of, score_moves, warm_start
 from .equations import Equations, Solution, removal_costs, solve, without
-from .moves import neighbours_of, score_moves
 from .prototypes import Candidate, Found
 from .sample import SampleObjective
 

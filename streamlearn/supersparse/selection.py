@@ -21,9 +21,8 @@ from ..data.order import derive_seed
 from .descent import descend, warm_start
 from .equations import error_of, removal_order
 from .prototypes import Candidate, candidates_fold, fold_of
-from .sample import SampleObjective
+from .sample import SampleObjective, first_prototypes
 from .search import RADII, Outcome, Point, drive, refine
-from .start import first_prototypes
 
 MOST_PROTOTYPES, ROWS_PER_PROTOTYPE = 32, 10
 """What is tried if nothing is said."""

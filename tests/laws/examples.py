@@ -290,16 +290,7 @@ def shareboost_folds():
     from dataclasses import replace
 
     from streamlearn.passes.fold import RowState
-    from streamlearn.shareboost import (
-        candidates,
-        curvature,
-        fetching,
-        lookahead,
-        pieces,
-        products,
-        scoring,
-        stumps,
-    )
+    from streamlearn.shareboost import candidates, curvature, pieces, reads, scoring, search, stumps
     from streamlearn.shareboost.design import TARGET, Layout
     from streamlearn.shareboost.path import Point, path_fold
 
@@ -324,29 +315,27 @@ def shareboost_folds():
     of = "shareboost."
     return {
         of + "scoring.gradient_fold": scoring.gradient_fold(P, 3, residual),
-        of + "products.products_fold": products.products_fold(1, 3, P, residual),
-        of + "products.product_moments_fold": products.product_moments_fold(0, 2, P, 600.0),
+        of + "search.products_fold": search.products_fold(1, 3, P, residual),
+        of + "search.product_moments_fold": search.product_moments_fold(0, 2, P, 600.0),
         of + "stumps.counts_fold": stumps.counts_fold(bins, residual),
         of + "pieces.pieces_fold": pieces.pieces_fold(around, residual),
         of + "pieces.moments_fold": pieces.moments_fold(around, 600.0),
         of + "pieces.pieces_fold:soft": pieces.pieces_fold(around._replace(soft=True), residual),
         of + "pieces.moments_fold:soft": pieces.moments_fold(around._replace(soft=True), 600.0),
         of + "path.path_fold": path_fold(candidates.Columns(), [0, 4], [point]),
-        of + "fetching.start_fold": fetching.start_fold(rng.standard_normal((3, 3)), 600.0, "f8"),
-        of + "fetching.fetch_fold": fetching.fetch_fold(
+        of + "reads.start_fold": reads.start_fold(rng.standard_normal((3, 3)), 600.0, "f8"),
+        of + "reads.fetch_fold": reads.fetch_fold(
             candidates.Columns(), range(P), choices, shortlist, 600.0
         ),
-        of + "fetching.base_fold": fetching.base_fold(RowState("base", "float64", P)),
-        of + "fetching.copy_fold": thin(
-            fetching.copy_fold("selected-1", [3, 1], "shortlist"), shortlist
+        of + "reads.base_fold": reads.base_fold(RowState("base", "float64", P)),
+        of + "reads.copy_fold": thin(reads.copy_fold("selected-1", [3, 1], "shortlist"), shortlist),
+        of + "reads.residual_fold": thin(
+            reads.residual_fold(layout, theta), residual._replace(writes=True)
         ),
-        of + "fetching.residual_fold": thin(
-            fetching.residual_fold(layout, theta), residual._replace(writes=True)
+        of + "curvature.lookahead_fold": thin(
+            curvature.lookahead_fold(layout, theta, "shortlist", means, U), shortlist
         ),
-        of + "lookahead.lookahead_fold": thin(
-            lookahead.lookahead_fold(layout, theta, "shortlist", means, U), shortlist
-        ),
-        of + "fetching.without_fold": thin(fetching.without_fold(layout, theta, [(1, 2), (2, 3)])),
+        of + "reads.without_fold": thin(reads.without_fold(layout, theta, [(1, 2), (2, 3)])),
         of + "curvature.evaluation_fold": thin(curvature.evaluation_fold(layout, theta, False)),
         of + "curvature.curvature_fold": thin(curvature.curvature_fold(layout, theta, newton)),
         of + "curvature.curvature_fold:blocks": thin(
@@ -356,8 +345,8 @@ def shareboost_folds():
 
 
 def supersparse_folds():
-    from streamlearn.supersparse.deviation import deviation_fold
-    from streamlearn.supersparse.held_out import errors_fold
+    from streamlearn.supersparse.compress import deviation_fold
+    from streamlearn.supersparse.estimators_cv import errors_fold
     from streamlearn.supersparse.logistic import log_loss_fold
     from streamlearn.supersparse.prototypes import Candidate, Problem, candidates_fold
     from streamlearn.supersparse.similarity import make_similarity
@@ -373,8 +362,10 @@ def supersparse_folds():
     return {
         at + "prototypes.candidates_fold": candidates_fold(problem, candidates, 3, 7),
         at + "logistic.log_loss_fold": log_loss_fold(problem, Z, [theta, 2 * theta]),
-        at + "held_out.errors_fold": errors_fold(problem, [(0, Z, theta), (1, Z, -theta)], 3, 7),
-        at + "deviation.deviation_fold": deviation_fold(model, classify=False),
+        at + "estimators_cv.errors_fold": errors_fold(
+            problem, [(0, Z, theta), (1, Z, -theta)], 3, 7
+        ),
+        at + "compress.deviation_fold": deviation_fold(model, classify=False),
     }
 
 
@@ -417,24 +408,24 @@ ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
 ROW_STATE = (
     "additive.dual.descent.certificate_fold",
     "pursuit.boosting.reads.boost_fold",
-    *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
+    *("shareboost.scoring.gradient_fold", "shareboost.search.products_fold"),
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
     "shareboost.pieces.pieces_fold:soft",
-    *(f"shareboost.fetching.{name}_fold" for name in ("residual", "without")),
-    "shareboost.lookahead.lookahead_fold",
+    *(f"shareboost.reads.{name}_fold" for name in ("residual", "without")),
+    "shareboost.curvature.lookahead_fold",
     "shareboost.curvature.evaluation_fold",
     *("shareboost.curvature.curvature_fold", "shareboost.curvature.curvature_fold:blocks"),
 )
 """Folds with state of their own for each row: a copy would need a share of it."""
 
 DENSE = (
-    *("shareboost.scoring.gradient_fold", "shareboost.products.products_fold"),
-    "shareboost.products.product_moments_fold",
+    *("shareboost.scoring.gradient_fold", "shareboost.search.products_fold"),
+    "shareboost.search.product_moments_fold",
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
     "shareboost.pieces.pieces_fold:soft",
     *("shareboost.pieces.moments_fold", "shareboost.path.path_fold"),
     "shareboost.pieces.moments_fold:soft",
-    *("shareboost.fetching.fetch_fold", "shareboost.fetching.base_fold"),
+    *("shareboost.reads.fetch_fold", "shareboost.reads.base_fold"),
 )
 """Folds of families that refuse sparse rows."""
 

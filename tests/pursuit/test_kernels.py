@@ -22,11 +22,11 @@ from streamlearn.pursuit.kernels import (
     place_rows,
     project_rows,
 )
-from streamlearn.pursuit.regression.kernels_gcv import least_gcv
 from streamlearn.pursuit.regression.kernels_splines import (
     add_by_interval,
     add_cross,
     add_splines,
+    least_gcv,
     spline_values,
     splines_of_cells,
 )

@@ -15,7 +15,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 RECORDS: dict[str, tuple[str, str | None]] = {
     "additive.Averaged": ("additive.stochastic.pegasos:Averaged", "additive.pegasos:Averaged"),
-    "additive.Density": ("additive.inspect.distribution:Density", "additive.distribution:Density"),
+    "additive.Density": ("additive.inspect.terms:Density", "additive.distribution:Density"),
     "additive.DualState": ("additive.dual.epochs:DualState", "additive.dual_epochs:DualState"),
     "additive.GramSums": ("additive.basis.kernels:GramSums", "additive.kernels:GramSums"),
     "additive.Moments": ("additive.choose.gram:Moments", "additive.fold_gram:Moments"),
@@ -77,7 +77,7 @@ RECORDS: dict[str, tuple[str, str | None]] = {
     "solvers.Clusters": ("solvers.kmeans:Clusters", "solvers.kmeans:Clusters"),
     "solvers.Evaluation": ("solvers.newton:Evaluation", "solvers.newton:Evaluation"),
     "supersparse.Curve": ("supersparse.selection:Curve", "supersparse.selection:Curve"),
-    "supersparse.Deviation": ("supersparse.deviation:Deviation", "supersparse.deviation:Deviation"),
+    "supersparse.Deviation": ("supersparse.compress:Deviation", "supersparse.deviation:Deviation"),
     "supersparse.Equations": ("supersparse.equations:Equations", "supersparse.equations:Equations"),
     "supersparse.Found": ("supersparse.prototypes:Found", "supersparse.prototypes:Found"),
     "supersparse.Loss": ("supersparse.logistic:Loss", "supersparse.logistic:Loss"),

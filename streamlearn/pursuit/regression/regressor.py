@@ -15,8 +15,7 @@ from ...estimator.certificate import Certificate
 from ...numeric.huge_pages import resident
 from ..answers import loss_fold, predict_rows
 from ..columns import block_nbytes, make_columns
-from ..driving import drive
-from ..model import GRID_POINTS, PursuitModel, check_tau, unit_length
+from ..model import GRID_POINTS, PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
 from ..tables import table_room, table_share
 from .growing import Grown, LossAsk, Settings, grow

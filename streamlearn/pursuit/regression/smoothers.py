@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .kernels_gcv import least_gcv
-from .kernels_splines import add_cross, add_splines, spline_values, splines_of_cells
+from .kernels_splines import add_cross, add_splines, least_gcv, spline_values, splines_of_cells
 
 GAMMA = 1.4
 """g: what a degree of freedom counts in GCV (Wood 2006, section 4.5.4: 1 fits too roughly)."""

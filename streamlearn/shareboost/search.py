@@ -1,6 +1,7 @@
-"""Products of pairs of columns, never written out: their gradients are weighted Grams.
+"""The search that an estimator's parameters ask for, and the fold of products of columns.
 
-sum_i R_ik x_ia x_ib is entry (a, b) of X' diag(R_k) X, one product of matrices for each class.
+Products of pairs of columns are never written out: sum_i R_ik x_ia x_ib is entry (a, b) of
+X' diag(R_k) X, one product of matrices for each class.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .candidates import Choice
-from .reading import Reader
+from .candidates import Choice, Kind, Products, Stumps
+from .objective import Penalty
+from .pieces import PIECES, PieceSearch, make_pieces
+from .reads import Reader
+from .scoring import FLAT, ListSearch, column_gradient, column_of, group_kind, residual_state
+from .stumps import StumpSearch, first_edges
+from .training import Search
 
 State = dict[str, Any]
 
@@ -103,3 +109,53 @@ def _merge(a: State, b: State) -> State:
     for key in a:
         a[key] += b[key]
     return a
+
+
+def make_search(
+    model: Any,
+    run: Any,
+    read: Reader,
+    dataset: Any,
+    summary: Any,
+    penalty: Penalty,
+    sample: Any,
+    block: int,
+) -> tuple[Kind, Search]:
+    """What is searched, and how; `block` columns (anchors) at most are scored in one read."""
+    K = len(model.classes_)
+    state = residual_state(dataset.dtype.name, K)
+    how = {"rule": model.rule, "bound": penalty.curvature(K)}
+    if model.candidates == "stumps":
+        edges = first_edges(summary, dataset.dtype)
+        return Stumps(), StumpSearch(read, edges, state, dataset.dtype, block=block, **how)
+    if model.candidates in PIECES:
+        pieces = make_pieces(
+            run, dataset, sample, model.n_anchors, model.n_radii, model.random_state
+        )._replace(soft=model.candidates == "soft-pieces")
+        total = float(summary.total_weight)
+        return pieces, PieceSearch(read, pieces, state, total, block=block, **how)
+    how["n_classes"] = K
+    mean = np.array([column.mean for column in summary.columns])
+    variance = np.array([column.variance for column in summary.columns])
+    if model.candidates == "products":
+        p = dataset.n_features
+        mean, variance = product_moments(read, block, float(summary.total_weight))
+        return Products(), ListSearch(
+            partial(product_gradient, read, state, block),
+            partial(pair_of, p),
+            mean,
+            variance,
+            variance > FLAT * (variance + mean**2),
+            **how,
+        )
+    kind = group_kind(model.groups, dataset.n_features)
+    return kind, ListSearch(
+        partial(column_gradient, read, state, block),
+        column_of,
+        mean,
+        variance,
+        variance > FLAT * (variance + mean**2),
+        group_of=kind.group_of,
+        cost=read.cost,
+        **how,
+    )
