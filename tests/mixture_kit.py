@@ -92,3 +92,49 @@ def fit(X, y, sample_weight=None, **kw):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return sl.SVMMixtureClassifier(**kw).fit(X, y, sample_weight)
+
+
+def by_hand(problem, at, X, y, s):
+    """The objective row by row, written as the paper's sums (eq. 6, 7, 8, 10, 19 and 22)."""
+    tree, n, total = problem.tree, problem.tree.n_gates, 0.0
+    shift = 0.0 if problem.shift is None else problem.shift
+    X = (X - shift) * (1.0 if problem.factor is None else problem.factor)
+    mix, G = np.exp(at.log_mix), at.rows[:n]
+    W = at.rows[n:].reshape(tree.n_leaves, problem.n_outputs, -1)
+    for x, code, weight in zip(X, y, s, strict=True):
+        if problem.kind == "linear":
+            e = np.exp(G @ np.r_[x, 1.0])
+        else:
+            e = np.exp(-problem.tau * ((x - G[:, :-1]) ** 2).sum(axis=1))
+        if problem.kind == "generative":
+            g = e * (problem.tau / np.pi) ** (len(x) / 2)
+        else:
+            g = np.concatenate([e[part] / e[part].sum() for part in tree.contests()])
+        g = g * mix
+        likelihood = 0.0
+        for j in range(tree.n_leaves):
+            share = g[tree.n_branches + j]
+            if tree.n_branches:
+                share *= g[tree.parent[j]]
+            f = W[j] @ np.r_[x, 1.0]
+            if problem.n_outputs > 1 and problem.loss == "log_loss":
+                loss = np.log(np.exp(f).sum()) - f[int(code)]
+            else:
+                sign = np.where(np.arange(len(f)) == code, 1, -1) if len(f) > 1 else 2 * code - 1
+                z = sign * f
+                loss = {
+                    "log_loss": np.log1p(np.exp(-z)),
+                    "hinge": np.maximum(0, 1 - z),
+                    "squared_hinge": np.maximum(0, 1 - z) ** 2,
+                }[problem.loss].sum()
+            likelihood += share * np.exp(-loss)
+        total += weight * np.log(likelihood)
+    penalty = (W**2).sum() / (2 * problem.C)
+    if problem.kind == "linear":
+        penalty += (G**2).sum() / (2 * problem.C)
+    else:
+        leaves = at.log_mix[tree.n_branches :].copy()
+        if tree.n_branches:
+            leaves += at.log_mix[tree.parent]
+        penalty += problem.nu * leaves.sum()
+    return total, total - penalty

@@ -188,7 +188,11 @@ def test_a_level_that_a_validation_split_keeps_out_harms_nothing():
     data.loc[0, "c"] = "once"
     one = model().fit(data, y, validation=0.5)
     assert "once" in one.levels_["c"]
-    assert np.isfinite(one.decision_function(data)).all()
+    red = data.assign(c=data.c.where(data.c != "once", "red"))
+    step = one.decision_function(data) - one.decision_function(red)
+    effect = dict(zip(one.levels_["c"], one.coef_[0, one.bases_.first[1] :], strict=False))
+    assert step[0] == pytest.approx(effect["once"] - effect["red"], rel=1e-5)
+    assert not step[1:].any()
 
 
 def test_warm_start_keeps_the_levels_and_says_what_is_new():

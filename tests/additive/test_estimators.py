@@ -187,7 +187,7 @@ def test_reads_spooled_to_scratch_change_nothing(tmp_path):
     data = sl.open_dataset(tmp_path / "t.parquet", target="y")
     with sl.config_context(scratch=str(tmp_path)):
         a = fit(data, None, "hinge")
-    with sl.config_context(scratch=False), pytest.raises(sl.ScratchError):
+    with sl.config_context(scratch=False), pytest.raises(sl.ScratchError, match="scratch is False"):
         fit(data, None, "hinge")  # the dual variables need a place
     b = fit(frame.drop(columns="y"), y, "hinge")
     assert a.certificate_.primal == pytest.approx(b.certificate_.primal, rel=1e-6)

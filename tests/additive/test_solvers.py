@@ -249,7 +249,7 @@ def test_bad_class_weights_are_named():
     X, y = table(60)
     with pytest.raises(ValueError, match="none of the classes"):
         sl.AdditiveClassifier(class_weight={7: 1.0}).fit(X, y)
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match="class_weight must be finite and above 0, got"):
         sl.AdditiveClassifier(class_weight={0: -1.0}).fit(X, y)
 
 

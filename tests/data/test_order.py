@@ -96,7 +96,7 @@ def test_labels_spread_a_sorted_file_over_the_groups():
 def test_labels_of_other_refs_are_refused():
     with pytest.raises(ValueError, match="labels of 3 refs for 4"):
         Order(0, 2, np.ones((3, 2))).groups([None] * 4, 0)
-    with pytest.raises(ValueError, match="group=0"):
+    with pytest.raises(ValueError, match="group=0 refs; a group holds at least one"):
         Order(0, 0)
 
 

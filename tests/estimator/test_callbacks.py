@@ -42,6 +42,6 @@ def test_a_fit_tells_its_records():
 
 def test_a_fit_that_fails_ends_its_callbacks():
     listener = Listener()
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="'x0' holds 5 NaN"):
         RidgeRegressor().set_callbacks(listener).fit(np.full((5, 1), np.nan), np.zeros(5))
     assert listener.heard[-1] == "teardown"

@@ -121,9 +121,9 @@ def test_features_that_are_not_finite_are_named(table, value):
     with pytest.raises(ValueError, match=r"column 'b' holds .*the first in row 123"):
         RidgeRegressor().fit(X, z)
     model = RidgeRegressor().fit(table[0], z)
-    with pytest.raises(ValueError, match=r"(NaN|inf).*column 1, row 123"):
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity) in column 1, row 123"):
         model.predict(X.to_numpy())
-    with pytest.raises(ValueError, match=r"(NaN|inf).*column 1, row 123"):
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity) in column 1, row 123"):
         model.predict(scipy.sparse.csr_array(X.to_numpy()))
 
 
@@ -149,7 +149,7 @@ def test_one_class_only(table):
     with pytest.raises(ValueError, match="1 class.*'yes'"):
         RidgeClassifier().fit(table[0], np.full(500, "yes"))
     weight = (table[1] == 1).astype(float)
-    with pytest.raises(ValueError, match="1 class"):
+    with pytest.raises(ValueError, match="1 class .*at least 2 classes"):
         RidgeClassifier().fit(table[0], table[1], weight)
 
 

@@ -125,7 +125,7 @@ def test_unknown_answers(model, parquet, tmp_path):
     number = RidgeRegressor().fit(parquet_features(parquet, "z"))
     with pytest.raises(AttributeError, match="predicts numbers, not probabilities"):
         number.predict_to(parquet, tmp_path / "out", "probability")
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="RidgeRegressor instance is not fitted"):
         RidgeRegressor().predict(parquet)
 
 

@@ -44,13 +44,13 @@ def test_no_such_path(tmp_path):
 
 
 def test_empty_folder(tmp_path):
-    with pytest.raises(SourceError, match="no parquet files|is empty|empty"):
+    with pytest.raises(SourceError, match="no file ending in .parquet.* under"):
         sl.open_dataset(str(tmp_path), target="y")
 
 
 def test_dataset_without_rows(tmp_path):
     path = write(tmp_path / "a.parquet", {k: v[:0] for k, v in frame().items()})
-    with pytest.raises(SourceError, match="0 rows|no rows|empty"):
+    with pytest.raises(SourceError, match=r"no rows in .*a\.parquet"):
         fit(path)
 
 
@@ -65,7 +65,7 @@ def test_features_that_are_not_finite_are_named_by_column(tmp_path, value):
     columns = frame()
     columns["x1"][450] = value
     path = write(tmp_path / "a.parquet", columns)
-    with pytest.raises(ValueError, match="x1"):
+    with pytest.raises(ValueError, match=r"column 'x1' holds .* row 450 \(a\.parquet"):
         fit(path, missing="error")
 
 
@@ -74,7 +74,7 @@ def test_target_that_is_not_finite(tmp_path, value):
     y = frame()["x0"].astype(np.float64)
     y[77] = value
     path = write(tmp_path / "a.parquet", frame(y=y))
-    with pytest.raises(ValueError, match="y|target"):
+    with pytest.raises(ValueError, match=r"the target 'y' holds .* row 77 \(a\.parquet"):
         sl.AdditiveRegressor(n_bases=6).fit(sl.open_dataset(path, target="y"))
 
 
@@ -119,7 +119,7 @@ def test_bases_without_the_splines_options(tmp_path, parameters, said):
 
 def test_nested_column(tmp_path):
     path = write(tmp_path / "a.parquet", frame(x1=[[1.0, 2.0]] * N))
-    with pytest.raises(SourceError, match="x1"):
+    with pytest.raises(SourceError, match=r"'x1' \(nested\); leave them out"):
         fit(path)
 
 
@@ -136,7 +136,7 @@ def test_zarr_arrays_of_different_length(tmp_path):
     group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
     group.create_array("X", data=np.zeros((50, 2), np.float32))
     group.create_array("y", data=np.zeros(49, np.int64))
-    with pytest.raises(SourceError, match="50.*49|49.*50"):
+    with pytest.raises(SourceError, match="X has 50 rows but 'y' has 49"):
         sl.open_dataset(str(tmp_path / "a.zarr"), target="y")
 
 
@@ -169,13 +169,13 @@ def test_damaged_zarr_chunk_is_named(tmp_path):
     group.create_array("y", data=columns["y"], chunks=(100,))
     chunk = tmp_path / "a.zarr" / "X" / "c" / "3" / "0"
     chunk.write_bytes(b"\x00" * 10)
-    with pytest.raises(SourceError, match="X"):
+    with pytest.raises(SourceError, match=r"a\.zarr, array /X, chunk \(3, 0\), rows 300 to 400"):
         model().fit(sl.open_dataset(str(tmp_path / "a.zarr"), target="y"))
 
 
 def test_one_class_only(tmp_path):
     path = write(tmp_path / "a.parquet", frame(y=np.ones(N, np.int64)))
-    with pytest.raises(ValueError, match="class"):
+    with pytest.raises(ValueError, match=r"'y' holds 1 class \(1\), .* at least 2 classes"):
         fit(path)
 
 
@@ -199,7 +199,7 @@ def test_empty_files_among_others_are_legal(tmp_path):
 def test_duplicate_column_names(tmp_path):
     table = pa.table([pa.array([1.0, 2.0])] * 2 + [pa.array([0, 1])], names=["x0", "x0", "y"])
     pq.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(SourceError, match="x0"):
+    with pytest.raises(SourceError, match=r"a\.parquet has several columns named x0"):
         sl.open_dataset(str(tmp_path / "a.parquet"), target="y")
 
 
@@ -213,14 +213,15 @@ def test_predicting_with_other_columns(tmp_path):
     )
     columns["z"] = columns.pop("x1")
     renamed = write(tmp_path / "c.parquet", columns)
-    with pytest.raises(ValueError, match="x1"):
+    with pytest.raises(ValueError, match="lacks 1 of the 3 columns .* 'x1'; it has others"):
         fitted.predict(sl.open_dataset(renamed))
 
 
 def test_budget_too_small_says_what_would_fit(tmp_path):
     path = write(tmp_path / "a.parquet", frame())
     data = sl.open_dataset(path, target="y")
-    with sl.config_context(memory_budget="1KiB"), pytest.raises(MemoryBudgetError, match="budget"):
+    said = r"the budget is 1\.0 KiB; raise memory_budget to [\d.]+ MiB"
+    with sl.config_context(memory_budget="1KiB"), pytest.raises(MemoryBudgetError, match=said):
         model().fit(data)
 
 
@@ -232,17 +233,24 @@ def test_scratch_without_permission(tmp_path):
         scratch = tmp_path / "closed"
         scratch.mkdir(mode=stat.S_IRUSR)
     path = write(tmp_path / "a.parquet", frame())
-    with sl.config_context(scratch=str(scratch / "s")), pytest.raises(OSError, match="scratch"):
+    said = r"cannot write .* to scratch folder .*; pass a folder with room"
+    with sl.config_context(scratch=str(scratch / "s")), pytest.raises(OSError, match=said):
         fit(path, solver="dual-cd", loss="hinge")
 
 
-@pytest.mark.parametrize("change", ["data", "parameters"])
-def test_resume_against_something_else_is_refused(tmp_path, change):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("data", r"another fit: .*data\.n_rows: 600 then, 601 now"),
+        ("parameters", r"another fit: parameters\.C: 1\.0 then, 2\.0 now"),
+    ],
+)
+def test_resume_against_something_else_is_refused(tmp_path, change, said):
     path = write(tmp_path / "a.parquet", frame())
     model(C=1.0).fit(sl.open_dataset(path, target="y"), checkpoint=str(tmp_path / "run"))
     if change == "data":
         write(path, frame(n=N + 1))
-    with pytest.raises(CheckpointError, match="C|rows|data"):
+    with pytest.raises(CheckpointError, match=said):
         model(C=2.0 if change == "parameters" else 1.0).fit(
             sl.open_dataset(path, target="y"), checkpoint=str(tmp_path / "run")
         )
@@ -255,7 +263,7 @@ def test_predictions_leave_nothing_half_written(tmp_path):
     with open(path, "r+b") as file:
         file.seek(offset)
         file.write(b"\xff" * 64)
-    with pytest.raises(StreamlearnError):
+    with pytest.raises(SourceError, match=r"a\.parquet, row group 15"):
         fitted.predict_to(sl.open_dataset(path), str(tmp_path / "scores.parquet"))
     assert not (tmp_path / "scores.parquet").exists()
 

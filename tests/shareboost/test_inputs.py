@@ -146,7 +146,7 @@ def test_display():
     assert display.weights.min() >= 0
     assert display.names[0].startswith("near ")
     plt.close(display.figure_)
-    with pytest.raises(ValueError, match="1 axes"):
+    with pytest.raises(ValueError, match="got 1 axes, the display draws on two"):
         sl.ShareBoostDisplay.from_estimator(model, ax=plt.figure().add_subplot())
     plt.close("all")
     with pytest.raises(ValueError, match="no column"):

@@ -148,7 +148,7 @@ def test_weights_of_the_rows_count(svm):
 
 def test_refused_by_name(svm):
     X, y = moons(60)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="SVC instance is not fitted"):
         sl.compress(SVC(), X, 3)
     scaler = StandardScaler().fit(X)
     with pytest.raises(TypeError, match="StandardScaler has no predict"):

@@ -126,14 +126,14 @@ def test_any_damage_is_noticed(data):
     else:
         at = data.draw(st.integers(len(raw) - 320, len(raw) - 1))
         raw[at] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(ArchiveError, match="damaged|can read"):
+    with pytest.raises(ArchiveError, match="cut short or damaged|not a file this version"):
         read_archive(io.BytesIO(bytes(raw)))
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):
     path = tmp_path / "a.slm"
     write_archive(path, [1])
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"tree\[0\] is a builtins\.object"):
         write_archive(path, [object()])
     assert read_archive(path) == [1]
     assert [p.name for p in tmp_path.iterdir()] == ["a.slm"]

@@ -342,7 +342,7 @@ def test_urls(path, table):
     np.testing.assert_array_equal(read(filtered)[0][:, 0], want[want > 0])
     with pytest.raises(SourceError, match="no such path: 'memory://bucket/e'"):
         open_dataset("memory://bucket/e")
-    with pytest.raises(SourceError, match="nosuch"):
+    with pytest.raises(SourceError, match="Protocol not known: nosuch"):
         open_dataset("nosuch://bucket/e.parquet")
 
 

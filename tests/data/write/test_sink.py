@@ -249,6 +249,6 @@ def test_sparse_rows_say_where_to_go(tmp_path):
     from scipy import sparse
 
     data = open_dataset(sparse.random_array((20, 5), density=0.3, format="csr", rng=0))
-    with pytest.raises(SourceError, match="sparse"):
+    with pytest.raises(SourceError, match="sparse columns are not written to parquet; use to_zarr"):
         data.to_parquet(tmp_path / "out")
     assert "sparse" in repr(data)

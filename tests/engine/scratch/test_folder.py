@@ -98,7 +98,10 @@ def test_a_folder_without_permission_is_named(tmp_path, monkeypatch):
 
 def test_a_path_that_is_a_file_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with config_context(scratch=tmp_path / "file"), pytest.raises(ScratchError, match="file"):
+    with (
+        config_context(scratch=tmp_path / "file"),
+        pytest.raises(ScratchError, match="/file/.*File exists"),
+    ):
         ScratchFolder().path  # noqa: B018
 
 

@@ -65,7 +65,8 @@ def test_breakpoints_that_collide_in_float32_and_huge_gaps_give_no_nan():
     bases = make_bases([[1.0, 1.0 + 1e-12, 2.0], [-3e38, 0.0, 3e38]], [1, 1])
     for d in range(2):
         phi = evaluate(bases, d, np.array([-3.4e38, 1.0, 1.5, 3.4e38], np.float32))
-        assert np.isfinite(phi).all()
+        assert phi.min() >= 0
+        np.testing.assert_allclose(phi.sum(axis=1), 1, rtol=1e-6)
 
 
 def test_basis_values_python():

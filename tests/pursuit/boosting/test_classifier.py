@@ -263,7 +263,8 @@ def test_tau_to_infinity_is_no_penalty_and_a_path_shares_its_reads():
     )
     assert model.n_passes_ <= 1 + most + 3 + 1
     losses = [point["validation_loss"] for point in model.path_]
-    assert np.isfinite(losses).all()
+    assert losses[1] == losses[2]  # one model, one loss
+    assert 0 < losses[0] < np.log(2) > losses[1]  # both are better than no learner
     with pytest.raises(ValueError, match=r"tau=\[5.0, 10.0\] is a path.*validation"):
         JensenShannonBoostClassifier(tau=[5, 10]).fit(X, y)
     with pytest.raises(ValueError, match="tau=3 is not on the path"):
@@ -288,12 +289,12 @@ class TestBadInput:
 
     @pytest.mark.parametrize("tau", [0, -1.0, [5.0, 0.0], []])
     def test_tau(self, tau):
-        with pytest.raises(ValueError, match="tau"):
+        with pytest.raises(ValueError, match="tau'? (parameter .*range|must be > 0|is an empty)"):
             JensenShannonBoostClassifier(tau=tau).fit(*circle(0))
 
     def test_weights_that_sum_to_zero(self):
         X, y = circle(0)
-        with pytest.raises(ValueError, match="weight"):
+        with pytest.raises(ValueError, match="weights must contain at least one non-zero"):
             JensenShannonBoostClassifier().fit(X, y, np.zeros(len(y)))
 
     def test_constant_columns_and_outliers(self):
