@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from ..config import get_config
@@ -22,7 +23,6 @@ from .callbacks import Tasks
 from .certificate import warn_unless_converged
 from .inputs import open_scored, open_training
 from .levels import settle_training
-from .persistence import fitted_tree, restore_fitted
 from .planning import all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
 from .targets import CodedSource
@@ -32,6 +32,8 @@ VALIDATION_SEED = 0x76616C6964617465
 CALIBRATION_SEED = 0x63616C6962726174
 CALIBRATION_SHARE = 0.1
 """Of the rows, held out by hash where probabilities come from calibrated decisions."""
+_FITTED = ("classes", "levels", "certificate", "history", "n_passes", "plan", "calibration")
+"""Attributes, less their last underscore, that a fitted estimator has if its family gives them."""
 
 
 def fit(
@@ -210,3 +212,25 @@ def identity(model: Any, dataset: Any, held_out: Any) -> dict[str, Any]:
         "data": dataset.fingerprint(),
         "validation": None if held_out is None else held_out.fingerprint(),
     }
+
+
+def fitted_tree(model: Any) -> dict[str, Any]:
+    """What `fit` made, as a plain tree."""
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        **{name: getattr(model, f"{name}_", None) for name in _FITTED},
+        "feature_names": None if names is None else [str(name) for name in names],
+        "n_features": model.n_features_in_,
+        "state": model._state(),
+    }
+
+
+def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
+    """Make `model` what it was when `fitted_tree` was taken."""
+    for name in _FITTED:
+        if tree.get(name) is not None:
+            setattr(model, f"{name}_", tree[name])
+    if tree["feature_names"] is not None:
+        model.feature_names_in_ = np.array(tree["feature_names"], dtype=object)
+    model.n_features_in_ = tree["n_features"]
+    model._restore(tree["state"])

@@ -6,17 +6,16 @@ import importlib
 import os
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.files.archive import read_archive, write_archive
 from ..errors import ArchiveError
+from .base import StreamEstimator
+from .fitting import fitted_tree, restore_fitted
 
 FORMAT = 1
 KIND = "streamlearn model"
-_FITTED = ("classes", "levels", "certificate", "history", "n_passes", "plan", "calibration")
-"""Attributes, less their last underscore, that a fitted estimator has if its family gives them."""
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -79,8 +78,6 @@ def class_name(cls: type) -> str:
 
 def find_class(name: str, path: Any) -> type:
     """The public estimator of that name, or one defined elsewhere that is already imported."""
-    from .base import StreamEstimator
-
     package = importlib.import_module(__name__.partition(".")[0])
     if ":" in name:
         for cls in _subclasses(StreamEstimator):
@@ -99,25 +96,3 @@ def _subclasses(cls: type) -> list[type]:
     for child in cls.__subclasses__():
         found += [child, *_subclasses(child)]
     return found
-
-
-def fitted_tree(model: Any) -> dict[str, Any]:
-    """What `fit` made, as a plain tree."""
-    names = getattr(model, "feature_names_in_", None)
-    return {
-        **{name: getattr(model, f"{name}_", None) for name in _FITTED},
-        "feature_names": None if names is None else [str(name) for name in names],
-        "n_features": model.n_features_in_,
-        "state": model._state(),
-    }
-
-
-def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
-    """Make `model` what it was when `fitted_tree` was taken."""
-    for name in _FITTED:
-        if tree.get(name) is not None:
-            setattr(model, f"{name}_", tree[name])
-    if tree["feature_names"] is not None:
-        model.feature_names_in_ = np.array(tree["feature_names"], dtype=object)
-    model.n_features_in_ = tree["n_features"]
-    model._restore(tree["state"])

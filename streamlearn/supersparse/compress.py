@@ -21,10 +21,9 @@ from ..engine.run import Run
 from ..engine.scratch.folder import scratch_allowed
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
-from ..estimator.fitting import conclude, identity, replan
+from ..estimator.fitting import conclude, fitted_tree, identity, replan, restore_fitted
 from ..estimator.inputs import open_data
 from ..estimator.levels import settle_training
-from ..estimator.persistence import fitted_tree, restore_fitted
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, run_fold
 from ..passes.sample import SampledRead

@@ -12,11 +12,12 @@ from ..config import get_config
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
+from .descent import warm_start
 from .equations import error_of
 from .parameters import CONSTRAINTS, check_rows, settled_number, similarity_for
 from .prototypes import Candidate, Problem, candidates_fold
 from .sample import SampleObjective, first_prototypes
-from .search import MOVES, RADII, Outcome, Point, drive, search
+from .search import MOVES, RADII, Outcome, Point, drive, refine
 from .similarity import BLOCK_NBYTES, Similarity, block_rows, dense_blocks, make_similarity
 
 SAMPLE_ROWS, ROWS_PER_ENTRY = 20_000, 20
@@ -125,16 +126,8 @@ class SuperSparseModel:
         generator = np.random.Generator(np.random.Philox(key=self.random_state))
         Z = first_prototypes(rows, self.n_prototypes, self._init(rows), generator)
         trail: list[Point] = []
-        one = search(
-            rows,
-            Z,
-            whole=whole,
-            repulsion=self.repulsion,
-            tol=self.tol,
-            max_reads=self.n_passes - 1,
-            trail=trail,
-            generator=generator,
-        )
+        Z = warm_start(rows, Z, repulsion=self.repulsion, tol=1e-3 * self.tol, generator=generator)
+        one = refine(rows, Z, whole=whole, tol=self.tol, max_reads=self.n_passes - 1, trail=trail)
         problem = rows.problem
 
         def read(candidates: list[Candidate], n: int) -> Any:

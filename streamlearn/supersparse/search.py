@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .descent import Tilt, descend, length_of, lowest, neighbours_of, score_moves, warm_start
+from .descent import Tilt, descend, length_of, lowest, neighbours_of, score_moves
 from .equations import Equations, Solution, removal_costs, solve, without
 from .prototypes import Candidate, Found
 from .sample import SampleObjective
@@ -57,42 +57,6 @@ class Outcome(NamedTuple):
 Search = Generator[list[Candidate], list[Found], Outcome]
 
 
-def search(
-    sample: SampleObjective,
-    Z: np.ndarray,
-    *,
-    whole: bool,
-    repulsion: float,
-    tol: float,
-    max_reads: int,
-    trail: list[Point],
-    generator: np.random.Generator,
-    held_out: int = -1,
-) -> Search:
-    """A search from Z; yields candidates to be read, takes what was found.
-
-    Parameters
-    ----------
-    sample : SampleObjective
-    Z : (m, p)
-    whole : bool
-        The sample is all rows: one read proves what was found in memory.
-    repulsion, tol, max_reads : as in `SuperSparseRegressor`
-    trail : list
-        The best point after each read is appended to it.
-    generator : numpy Generator
-        Draws the rows that are tried as prototypes.
-    held_out : int
-        The fold whose rows are no part of this search.
-    """
-    Z = warm_start(sample, Z, repulsion=repulsion, tol=1e-3 * tol, generator=generator)
-    return (
-        yield from refine(
-            sample, Z, whole=whole, tol=tol, max_reads=max_reads, trail=trail, held_out=held_out
-        )
-    )
-
-
 def refine(
     sample: SampleObjective,
     Z: np.ndarray,
@@ -103,7 +67,21 @@ def refine(
     trail: list[Point],
     held_out: int = -1,
 ) -> Search:
-    """The reads of a search, from prototypes that are good for the sample."""
+    """The reads of a search: yields candidates to be read, takes what was found.
+
+    Parameters
+    ----------
+    sample : SampleObjective
+    Z : (m, p)
+        Prototypes that are good for the sample, as `warm_start` makes them.
+    whole : bool
+        The sample is all rows: one read proves what was found in memory.
+    tol, max_reads : as in `SuperSparseRegressor`
+    trail : list
+        The best point after each read is appended to it.
+    held_out : int
+        The split whose rows are no part of this search; -1 for none.
+    """
     ridge = sample.problem.ridge
     own = sample.solution(Z)
     (found,) = yield [Candidate(Z, None if whole else own.theta, held_out)]

@@ -122,22 +122,31 @@ def _step(
             for part, block in blocks(X, turned=turned):
                 w = chunk.weight[span][part] if ones is None else ones[: len(block)]
                 inside = runs_within(runs, part)
-                _add_block(columns, ask, sums, block, y[part], w, inside, filling, part.start)
+                rows = Rows(block, y[part], w, inside, part.start)
+                _add_block(columns, ask, sums, rows, filling)
             filling.pour(sums["tables"], X, columns, ask.chosen)
     return state
 
 
+class Rows(NamedTuple):
+    """A block of a chunk's rows."""
+
+    X: np.ndarray
+    """(m, p) features."""
+    y: np.ndarray
+    """(m,) targets."""
+    weight: np.ndarray
+    """(m,) weights."""
+    runs: np.ndarray
+    """(k, 2) first row, and row after the last, of the runs that the tables sum."""
+    start: int
+    """Place of the block's first row among those of which the tables take columns."""
+
+
 def _add_block(
-    columns: Columns,
-    ask: RidgeAsk,
-    sums: dict[str, Any],
-    X: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    runs: np.ndarray,
-    filling: Filling,
-    start: int,
+    columns: Columns, ask: RidgeAsk, sums: dict[str, Any], rows: Rows, filling: Filling
 ) -> None:
+    X, y, w, runs, start = rows
     r = y - ask.intercept
     places = [project(X, columns, term.alpha) for term in ask.terms]
     if ask.terms:

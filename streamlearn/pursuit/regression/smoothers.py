@@ -72,7 +72,8 @@ def fit_splines(G: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float 
     trace = np.trace(G, axis1=1, axis2=2)
     trace = np.where(trace > 0, trace, 1.0)
     unit = trace / np.trace(P)
-    return fit_penalised(G, b, rr, n, unit[:, None, None] * P, GRID, unit, gamma=gamma)
+    fit = fit_penalised(G, b, rr, n, unit[:, None, None] * P, GRID, gamma=gamma)
+    return fit._replace(mu=fit.mu * unit)
 
 
 def score_splines(
@@ -109,11 +110,10 @@ def fit_penalised(
     n: float,
     P: np.ndarray,
     grid: np.ndarray,
-    unit: np.ndarray,
     extra_df: float = 0.0,
     gamma: float = GAMMA,
 ) -> Fit:
-    """The fit of least GCV cost among the penalties ``grid * P``; reports mu = grid * unit.
+    """The fit of least GCV cost among the penalties ``grid * P``; mu is the multiple of P.
 
     One eigenvalue problem a direction: with (G + P) = LL' and L^-1 P L^-T = U diag(d) U', all
     penalties are diagonal at once.
@@ -140,7 +140,7 @@ def fit_penalised(
     best = cost.argmin(0)
     at = np.arange(k)
     theta = np.einsum("kij,kj->ki", basis, c / shrink[best, at])
-    return Fit(cost[best, at], rss[best, at], df[best, at], grid[best] * unit, theta)
+    return Fit(cost[best, at], rss[best, at], df[best, at], grid[best], theta)
 
 
 class PSpline(NamedTuple):
@@ -200,4 +200,4 @@ class PSpline(NamedTuple):
             size = len(moment)
             P[at : at + size, at : at + size] = mu * penalty(size)
             at += size
-        return fit_penalised(G[None], b[None], rr, n, P[None], JOINT_GRID, np.ones(1), extra_df)
+        return fit_penalised(G[None], b[None], rr, n, P[None], JOINT_GRID, extra_df)

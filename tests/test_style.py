@@ -1,0 +1,53 @@
+"""Rules of style that no linter knows."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "streamlearn"
+
+MOST_PARAMETERS = 8
+
+MANY_PARAMETERS = {
+    "additive/kernel_matrix.py:additive_kernel": "public: the options of an additive estimator",
+    "additive/stochastic/pegasos.py:fit_pegasos": "the solver's options, by keyword",
+    "additive/training.py:fit_newton": "the solver's options, by keyword",
+    "cli.py:fit": "one parameter for each option on the command line",
+    "data/parquet/pages/kernels.py:decode_mapped": "kernel: one array for each table of a page",
+    "pursuit/boosting/kernels.py:weigh_rows": "kernel: one array for each number of a row",
+    "pursuit/kernels.py:place_rows": "kernel: one array for each number of a placed row",
+    "pursuit/kernels.py:add_tables": "kernel: one array for each number of a placed row",
+    "pursuit/regression/kernels_splines.py:places": "kernel, inlined: what a loop reads and writes",
+    "pursuit/regression/kernels_splines.py:least_gcv": "kernel: the symbols of one formula",
+}
+"""File and function: why it takes more than `MOST_PARAMETERS`."""
+
+KERNEL_ROOMS = ("additive/basis/", "additive/dual/", "numeric/")
+"""Rooms of kernels that take the arrays of a row form one by one."""
+
+
+def functions(tree):
+    """Every function but constructors, with the number of its parameters less self and cls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__init__":
+            args = node.args
+            names = [arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+            yield node.name, node.lineno, len([n for n in names if n not in ("self", "cls")])
+
+
+def test_functions_take_few_parameters():
+    long, defended = [], set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        file = path.relative_to(PACKAGE).as_posix()
+        for name, line, count in functions(ast.parse(path.read_text())):
+            if count <= MOST_PARAMETERS or file.startswith(KERNEL_ROOMS):
+                continue
+            key = f"{file}:{name}"
+            defended.add(key)
+            if key not in MANY_PARAMETERS:
+                long.append(
+                    f"{file}:{line} {name} takes {count} parameters, at most {MOST_PARAMETERS}; "
+                    "name what belongs together in a NamedTuple, or defend it in MANY_PARAMETERS"
+                )
+    assert not long, "\n".join(long)
+    unused = sorted(set(MANY_PARAMETERS) - defended)
+    assert not unused, f"no longer needed in MANY_PARAMETERS: {unused}"
