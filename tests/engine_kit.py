@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from streamlearn.data.source import Chunk, Csr, Ref
+from streamlearn.data.row_ranges import Ref
+from streamlearn.data.source import Chunk, Csr, Source
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
 from streamlearn.passes.fold import Fold, RowState
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Source):
     """Rows made from their numbers, so that any process can make them; `skip` leaves some out."""
 
     n_rows: int = 1000

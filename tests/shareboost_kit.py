@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from streamlearn.data.memory.arrays import open_arrays
+from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
 
 

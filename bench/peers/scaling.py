@@ -95,7 +95,7 @@ class Numbers:
 
     @staticmethod
     def refs_of(n):
-        from streamlearn.data.source import Ref
+        from streamlearn.data.row_ranges import Ref
 
         return [Ref(i, i + 1, 8) for i in range(n)]
 

@@ -65,7 +65,7 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
         dataset.n_physical_rows,
         model.loss,
-        dataset.store.in_memory,
+        dataset.in_memory,
         dataset.sparse,
     )
 

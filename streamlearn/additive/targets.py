@@ -7,13 +7,14 @@ the residual.  So neither reaches a solver: they are changes of the target and o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.source import Chunk, Csr, Ref
-from ..estimator.targets import CodedSource
+from ..data.mapped import MappedSource
+from ..data.source import Chunk, Csr, Source
 
 COUNTS, AMOUNTS = "poisson", "gamma"
 LOG_LINK = (COUNTS, AMOUNTS)
@@ -32,22 +33,12 @@ class Adjustment(NamedTuple):
     """Under the log link, what a mean of 1 stands for."""
 
 
-@dataclass(frozen=True)
-class AdjustedSource(CodedSource):
-    """A coded source whose chunks carry adjusted targets and weights."""
-
-    adjustment: Adjustment = Adjustment()
-
-    def code(self, chunk: Chunk, ref: Ref) -> Chunk:
-        return adjust(self.adjustment, super().code(chunk, ref))
-
-
-def adjusted(source: CodedSource | None, adjustment: Adjustment) -> CodedSource | None:
+def adjusted(source: Source | None, adjustment: Adjustment) -> Source | None:
     """The source with its rows adjusted; itself if there is nothing to do."""
     changes = adjustment.class_weight is not None or adjustment.column >= 0
     if source is None or not (changes or adjustment.loss in LOG_LINK):
         return source
-    return AdjustedSource(source.dataset, source.classes, adjustment)
+    return MappedSource(source, partial(adjust, adjustment))
 
 
 def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:

@@ -242,8 +242,7 @@ def better(a: Evaluation | None, b: Evaluation) -> Evaluation:
 
 def worth_spooling(source: Any) -> bool:
     """Whether many reads should go to a scratch copy: not of rows in memory, nor if forbidden."""
-    store = getattr(source, "store", None)
-    return scratch_allowed() and not (store is not None and store.in_memory)
+    return scratch_allowed() and not source.in_memory
 
 
 def newton_spools(source: Any) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import SourceError
-from .source import Column, Csr
+from .source import Csr
+from .store import Column
 
 EXACT_INTEGERS = 2**53
 """Integers up to this size have an exact float64."""

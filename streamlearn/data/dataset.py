@@ -6,18 +6,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import SourceError
-from .dataset_reader import DatasetReader
 from .levels import Coder
+from .mapped import SourceOver
 from .order import HashShare, derive_seed, exact_share, kept_rows
 from .roles import CATEGORIES, SINGLE, check_columns, refuse_duplicates, some
-from .row_ranges import Refs
-from .runs import cut_runs, largest_slice
-from .source import Chunk, Convert, Ref, Store
+from .row_ranges import Ref, Refs, cut_runs, largest_slice
+from .source import Chunk, Convert, Csr, Source
+from .store import Store
 
 if TYPE_CHECKING:
     from ..passes.summary.summary import Summary
@@ -27,7 +28,7 @@ _SPLIT = 0x73706C6974
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(Source):
     """Rows of a store, lazily: nothing is read until a pass is run.  Made by `open_dataset`.
 
     Immutable, picklable and cheap to send.  Its methods return other Datasets over the same store;
@@ -42,7 +43,7 @@ class Dataset:
     target, weight : str or None
         Names of the columns that chunks give as ``y`` and ``weight``.
     dtype : numpy.dtype
-        Of the chunks: float32 if that holds every feature column exactly, else float64.
+        Type of the chunks' features: float32 if that holds every column exactly, else float64.
     """
 
     store: Store
@@ -55,18 +56,20 @@ class Dataset:
     mapped_names: tuple[str, ...] | None = None
     convert: Convert | None = None
     bytes_kept: bool = False
-    """Sparse rows whose values are stored as bytes give them as they are, whatever `dtype`."""
+    """Whether sparse rows that are stored as bytes are given as uint8, whatever `dtype`."""
     _counted: list[int] = field(default_factory=list, repr=False, compare=False)
-    """Rows after filters, once a summary has counted them."""
+    """Number of rows after filters, once a summary has counted them."""
 
     def __post_init__(self) -> None:
-        types = {column.name: column.dtype for column in self.store.columns}
-        check_columns(self.store, types, self.columns, self.target, self.weight)
+        check_columns(self.store, self._types, self.columns, self.target, self.weight)
         if self.chunk_rows is not None and self.chunk_rows < 1:
             raise ValueError(f"chunk_rows={self.chunk_rows}; a chunk holds at least one row")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # not what was derived
+        own = {f.name for f in fields(self)}
+        return {
+            name: value for name, value in vars(self).items() if name in own
+        }  # not what is cached
 
     # What it is.
 
@@ -74,21 +77,27 @@ class Dataset:
     def feature_names(self) -> tuple[str, ...]:
         return self.columns if self.mapped_names is None else self.mapped_names
 
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        """Stored type of every column of the store."""
+        return {column.name: column.dtype for column in self.store.columns}
+
     @property
-    def n_features(self) -> int:
-        return len(self.feature_names)
+    def column_types(self) -> Mapping[str, str]:
+        """`Column.dtype` of the columns as stored; of target and weight alone if X is mapped."""
+        if not self.maps:
+            return self._types
+        return {name: self._types[name] for name in (self.target, self.weight) if name is not None}
 
     @cached_property
     def dtype(self) -> np.dtype:
-        types = {column.name: column.dtype for column in self.store.columns}
-        single = all(types[name] in (*SINGLE, *CATEGORIES) for name in self.columns)
+        single = all(self._types[name] in (*SINGLE, *CATEGORIES) for name in self.columns)
         return np.dtype(np.float32 if single else np.float64)
 
     @cached_property
     def categorical(self) -> tuple[str, ...]:
         """Feature columns of strings or dictionaries whose levels are not known yet."""
-        types = {column.name: column.dtype for column in self.store.columns}
-        return tuple(name for name in self.columns if types[name] in CATEGORIES)
+        return tuple(name for name in self.columns if self._types[name] in CATEGORIES)
 
     @property
     def sparse(self) -> bool:
@@ -99,6 +108,14 @@ class Dataset:
         return self.store.kind
 
     @property
+    def in_memory(self) -> bool:
+        return self.store.in_memory
+
+    @property
+    def passes_before(self) -> int:
+        return self.store.passes_before
+
+    @property
     def n_physical_rows(self) -> int:
         return self.store.n_rows
 
@@ -107,7 +124,7 @@ class Dataset:
         return kept_rows(self.shares, self.store.n_rows)
 
     @property
-    def n_rows(self) -> int | None:
+    def n_rows(self) -> int | None:  # type: ignore[override]  # a plain attribute elsewhere
         if self._counted:
             return self._counted[0]
         if self.store.filtered:
@@ -117,17 +134,11 @@ class Dataset:
     @cached_property
     def slice_rows(self) -> int:
         """Rows of the largest chunk: `chunk_rows`, or the power of two that decodes to 16 MiB."""
-        if self.chunk_rows is not None:
-            return self.chunk_rows
-        return largest_slice(self._row_nbytes)
+        return largest_slice(self._row_nbytes) if self.chunk_rows is None else self.chunk_rows
 
     @cached_property
     def _row_nbytes(self) -> float:
         return self.store.row_nbytes(self.columns, self.dtype)
-
-    @property
-    def decoded_nbytes(self) -> int:
-        return int(self.refs().nbytes.sum())
 
     @cached_property
     def stored_nbytes(self) -> int:
@@ -137,13 +148,11 @@ class Dataset:
 
     @cached_property
     def overhead_nbytes(self) -> int:
-        """Bytes a reader holds beside its chunk, at most."""
         mapped = int(self.slice_rows * self._row_nbytes) if self.maps else 0
         return self.store.overhead_nbytes(self.columns, self.slice_rows) + mapped
 
     @property
     def shared_nbytes(self) -> int:
-        """Bytes of metadata that a process holds once, whatever the number of its readers."""
         return self.store.shared_nbytes
 
     def fingerprint(self) -> dict[str, Any]:
@@ -192,6 +201,10 @@ class Dataset:
 
     def reader(self) -> DatasetReader:
         return DatasetReader(self)
+
+    def column(self, name: str) -> ColumnSource:
+        """One column, of strings perhaps, as the target of chunks without features."""
+        return ColumnSource(self, name)
 
     def iter_chunks(self) -> Iterator[Chunk]:
         """The chunks in row order; the arrays of one are overwritten by the next."""
@@ -259,7 +272,7 @@ class Dataset:
 
     @property
     def converts(self) -> bool:
-        """Whether `through` is possible: the store decodes by columns, and no map follows."""
+        """Whether `through` is possible: the store decodes column by column, and no map follows."""
         return self.store.converts and not self.maps
 
     def through(self, convert: Convert) -> Dataset:
@@ -331,6 +344,94 @@ class Dataset:
         write_zarr(self, path, overwrite=overwrite)
 
 
+@dataclass(frozen=True)
+class ColumnSource(SourceOver):
+    """One column of a dataset, of strings perhaps, as the target of chunks without features."""
+
+    source: Dataset
+    name: str
+
+    @property
+    def target(self) -> str:
+        return self.name
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def stored_nbytes(self) -> int:
+        return self.source.store.stored_nbytes((self.name,))
+
+    def reader(self) -> DatasetReader:
+        return DatasetReader(self.source, only=self.name)
+
+
+class DatasetReader:
+    """An open dataset, rows selected, mapped and checked: one task's files and buffers."""
+
+    def __init__(self, dataset: Dataset, only: str | None = None) -> None:
+        """`only`: that column, of strings perhaps, as the target, and no features."""
+        self._dataset = data = dataset
+        self._columns = data.columns if only is None else ()
+        if only is None and data.categorical:
+            raise SourceError(
+                f"the columns {some(data.categorical)} hold strings, which are read once their "
+                "levels are known: Dataset.with_levels gives them, Dataset.summary() and the "
+                "families that take categories learn them; or leave them out with features="
+            )
+        target = data.target if only is None else only
+        dtype = np.dtype(np.uint8) if data.bytes_kept else data.dtype
+        if data.convert is None:
+            self._reader = data.store.open(self._columns, target, data.weight, dtype)
+        else:
+            open_through = data.store.open_through
+            self._reader = open_through(self._columns, target, data.weight, dtype, data.convert)
+
+    def __enter__(self) -> DatasetReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._reader.close()
+
+    def read(self, ref: Ref) -> Chunk:
+        """The chunk of `ref`; its arrays are valid until the next read."""
+        data = self._dataset
+        chunk = self._reader.read(ref.start, ref.stop)
+        if chunk.X.shape[1] != len(self._columns):
+            raise SourceError(
+                f"{data.place(ref)} has {chunk.X.shape[1]} columns, expected {len(self._columns)}"
+            )
+        if data.shares:
+            keep = data.shares[0].keeps(chunk.rows)
+            for share in data.shares[1:]:
+                keep &= share.keeps(chunk.rows)
+            # Rows of an array in memory are the user's own, rows read are the reader's.
+            chunk = chunk.where(keep, in_place=not data.in_memory)
+        if self._columns and data.maps:
+            for f in data.maps:
+                mapped = f(chunk.X)
+                chunk.X = mapped if isinstance(mapped, Csr) else np.asarray(mapped)
+            self._check_mapped(chunk, ref)
+        return chunk
+
+    def _check_mapped(self, chunk: Chunk, ref: Ref) -> None:
+        data = self._dataset
+        wanted = (chunk.n_rows, data.n_features)
+        if chunk.X.shape != wanted:
+            raise SourceError(
+                f"map gave an array of shape {chunk.X.shape} for {data.place(ref)}, expected "
+                f"{wanted}; pass feature_names= if the function changes the columns"
+            )
+        if isinstance(chunk.X, np.ndarray) and chunk.X.dtype != data.dtype:
+            chunk.X = chunk.X.astype(data.dtype)
+
+
 def _pick(index: list[int], X: np.ndarray) -> np.ndarray:
     return X[:, index]
 
@@ -338,7 +439,10 @@ def _pick(index: list[int], X: np.ndarray) -> np.ndarray:
 def _name_of(f: Callable[[Any], Any]) -> str:
     if isinstance(f, partial):
         return f"{_name_of(f.func)}{f.args}{f.keywords}"
-    return f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f).__qualname__)}"
+    try:
+        return f"{f.__module__}.{f.__qualname__}"
+    except AttributeError:  # an object that is called, a ufunc
+        return f"{type(f).__module__}.{type(f).__qualname__}"
 
 
 def _human(nbytes: float) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import SourceError
-from .source import Column
 
 MAX_LENGTH = 1024
 """Characters of a word at most: longer ones are text, not categories."""
@@ -51,28 +50,3 @@ class Coder:
     def of_values(self, values: np.ndarray) -> np.ndarray:
         """Codes of str objects, numbers or None, one by one."""
         return self.of_words(values.tolist())[:-1]
-
-
-class CodedVector:
-    """A column of strings as a column of numbers."""
-
-    def __init__(self, vector: Any, coder: Coder) -> None:
-        self.vector, self.coder = vector, coder
-        self.column = Column(vector.column.name, "float32")
-
-    def __len__(self) -> int:
-        return len(self.vector)
-
-    def fill(self, start: int, stop: int, out: np.ndarray) -> None:
-        encoded = getattr(self.vector, "encoded", None)
-        if encoded is None:
-            out[:] = self.coder.of_values(self.vector.values(start, stop))
-            return
-        at = 0
-        for indices, words in encoded(start, stop):
-            out[at : at + len(indices)] = self.coder.of_words(words)[indices]
-            at += len(indices)
-
-    def values(self, start: int, stop: int) -> np.ndarray:
-        self.fill(start, stop, out := np.empty(stop - start, np.float32))
-        return out

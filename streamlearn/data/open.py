@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import SourceError
 from .dataset import Dataset
 from .files.remote import CHECK_KEYS, as_os_errors, filesystem, is_url
-from .source import Store
+from .store import Store
 
 _ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")
 
@@ -117,7 +117,7 @@ def _open_store(
         from .dask.store import open_dask
 
         return open_dask(source)
-    from .memory.arrays import open_arrays
+    from .memory.opening import open_arrays
 
     return open_arrays(source)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .source import Ref
+from .row_ranges import Ref
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1

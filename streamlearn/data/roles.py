@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import SourceError
-from .source import Store
+from .store import Store
 
 SINGLE = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
 """Number types that float32 holds exactly."""

@@ -1,27 +1,33 @@
-"""Rows elsewhere, and rows in hand: the nouns every other room is built on.
+"""Rows in hand, and where they come from: the nouns on which every other room is built.
 
-A store is a long table of *physical rows* 0 .. n_rows-1.  A `Ref` names a run of them, a `Chunk`
-holds them.  A `Store` (one per file format) reads runs of rows; the public `Dataset` adds the
-choice of columns and rows.  Nothing here knows a format, an engine or an algorithm.
+A table is a long list of *physical rows* 0 .. n_rows-1.  A `Ref` names a run of them, a `Chunk`
+holds rows in memory, and a `Source` reads refs into chunks.  Nothing here knows a file format, an
+engine or an algorithm.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from types import MappingProxyType, TracebackType
+from typing import NamedTuple, Protocol
 
 import numpy as np
+
+from ..errors import SourceError
+from .row_ranges import Ref, Refs
+
+_BLOCK = 4096
+"""Rows moved at a time where a selection is made in place."""
+_NO_LEVELS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class Csr(NamedTuple):
     """Compressed sparse rows, as the kernels take them (scipy's convention, canonical format)."""
 
     data: np.ndarray
-    """(nnz,) float32 or float64; uint8 where a read asks for bytes (`Dataset.as_bytes`)."""
+    """(nnz,) float32 or float64; uint8 where a read asks for bytes (`Source.as_bytes`)."""
     indices: np.ndarray
     """(nnz,) int32 or int64, column numbers, ascending within a row."""
     indptr: np.ndarray
@@ -32,19 +38,40 @@ class Csr(NamedTuple):
     def shape(self) -> tuple[int, int]:
         return len(self.indptr) - 1, self.n_columns
 
-
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """A run of physical rows to be read; holds no data, pickles in a few bytes."""
-
-    start: int
-    stop: int
-    nbytes: int
-    """Decoded size of the run in the dataset's columns and dtype, in bytes."""
-
     @property
-    def n_rows(self) -> int:
-        return self.stop - self.start
+    def nbytes(self) -> int:
+        """Bytes of the three arrays."""
+        return self.data.nbytes + self.indices.nbytes + self.indptr.nbytes
+
+    def take(self, index: np.ndarray) -> Csr:
+        """Copies of the rows at these places, in this order."""
+        lengths = np.diff(self.indptr)[index]
+        indptr = np.zeros(len(index) + 1, np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        at = np.repeat(self.indptr[:-1][index] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Csr(self.data[at], self.indices[at], indptr, self.n_columns)
+
+    def part(self, start: int, stop: int) -> Csr:
+        """Rows [start, stop); views of the values and the column numbers."""
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        indptr = self.indptr[start : stop + 1] - first
+        return Csr(self.data[first:last], self.indices[first:last], indptr, self.n_columns)
+
+    def copy(self) -> Csr:
+        """The same rows in arrays of their own."""
+        return Csr(self.data.copy(), self.indices.copy(), self.indptr.copy(), self.n_columns)
+
+    @staticmethod
+    def join(parts: Sequence[Csr]) -> Csr:
+        """The rows of all parts, one part below the other."""
+        ends = np.cumsum([0, *(part.indptr[-1] for part in parts)])
+        indptr = [part.indptr[1:] + end for part, end in zip(parts, ends[:-1], strict=True)]
+        return Csr(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([np.zeros(1, np.int64), *indptr]),
+            parts[0].n_columns,
+        )
 
 
 @dataclass(slots=True)
@@ -56,11 +83,11 @@ class Chunk:
     y: np.ndarray | None = None
     """(m,) targets as stored (numbers or str objects)."""
     weight: np.ndarray | None = None
-    """(m,) float64, finite and >= 0; None = every weight is 1."""
+    """(m,) float64, finite and >= 0; None if every weight is 1."""
     rows: np.ndarray | range = range(0)
-    """(m,) physical row numbers of the store: a range, or int64 ascending after a selection."""
+    """(m,) physical row numbers: a range, or int64 ascending after a selection."""
     state: dict[str, np.ndarray] = field(default_factory=dict)
-    """Row-aligned state, name -> (m, width); filled before `step` and kept after it."""
+    """Row-aligned state, name -> (m, width); filled before `step` and stored after it."""
     order: np.ndarray | None = None
     """(m,) intp: how an order-sensitive step visits the rows; None in other passes."""
 
@@ -68,25 +95,108 @@ class Chunk:
     def n_rows(self) -> int:
         return len(self.rows)
 
+    def take(self, index: np.ndarray, *, in_place: bool = False) -> Chunk:
+        """The rows at these places, in this order; row numbers stay the physical ones.
 
-@runtime_checkable
-class Reader(Protocol):
-    """An open store: file handles and buffers of one task.  Not shared between threads."""
+        Copies, or with `in_place`, for ascending places, moved up in the chunk's own buffer.
+        """
+        X = self.X
+        if isinstance(X, Csr):
+            X = X.take(index)
+        else:
+            X = _moved_up(X, index) if in_place else X[index]
+        return Chunk(
+            X=X,
+            y=None if self.y is None else self.y[index],
+            weight=None if self.weight is None else self.weight[index],
+            rows=np.asarray(self.rows, np.int64)[index],
+        )
 
-    def read(self, start: int, stop: int) -> Chunk:
-        """Physical rows [start, stop).  Cheapest in ascending order; may be asked for in any."""
+    def where(self, keep: np.ndarray, *, in_place: bool = False) -> Chunk:
+        """The rows where `keep` is true; the chunk itself if that is all of them."""
+        return self if keep.all() else self.take(np.flatnonzero(keep), in_place=in_place)
 
-    def close(self) -> None: ...
+    def part(self, start: int, stop: int) -> Chunk:
+        """Rows start to stop - 1, as views."""
+        cut = slice(start, stop)
+        return Chunk(
+            X=self.X.part(start, stop) if isinstance(self.X, Csr) else self.X[cut],
+            y=None if self.y is None else self.y[cut],
+            weight=None if self.weight is None else self.weight[cut],
+            rows=self.rows[cut],
+            state={name: values[cut] for name, values in self.state.items()},
+        )
+
+    def blocks(self, n_rows: int) -> Iterator[Chunk]:
+        """The chunk in parts of `n_rows` rows, the last perhaps shorter, as views."""
+        for start in range(0, self.n_rows, n_rows):
+            yield self.part(start, min(start + n_rows, self.n_rows))
+
+    def copy(self) -> Chunk:
+        """The same rows in arrays of their own, in the same layout."""
+        return Chunk(
+            X=self.X.copy() if isinstance(self.X, Csr) else np.array(self.X, order="K"),
+            y=None if self.y is None else self.y.copy(),
+            weight=None if self.weight is None else self.weight.copy(),
+            rows=self.rows.copy() if isinstance(self.rows, np.ndarray) else self.rows,
+        )
+
+    @staticmethod
+    def join(chunks: Sequence[Chunk]) -> Chunk:
+        """The rows of all chunks, one chunk below the other, with their row state."""
+        sparse = [chunk.X for chunk in chunks if isinstance(chunk.X, Csr)]
+        dense = [chunk.X for chunk in chunks if not isinstance(chunk.X, Csr)]
+        numbers = [chunk.rows for chunk in chunks]
+        rows: np.ndarray | range
+        if all(isinstance(a, range) for a in numbers) and all(
+            a[-1] + 1 == b[0] for a, b in zip(numbers, numbers[1:], strict=False)
+        ):
+            rows = range(int(numbers[0][0]), int(numbers[-1][-1]) + 1)
+        else:
+            rows = np.concatenate([np.asarray(some, np.int64) for some in numbers])
+        return Chunk(
+            X=Csr.join(sparse) if sparse else np.concatenate(dense),
+            y=_joined([chunk.y for chunk in chunks]),
+            weight=_joined([chunk.weight for chunk in chunks]),
+            rows=rows,
+            state={
+                name: np.concatenate([chunk.state[name] for chunk in chunks])
+                for name in chunks[0].state
+            },
+        )
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of a store."""
+def _moved_up(X: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """The rows at ascending places, moved to the beginning of X."""
+    if X.flags.f_contiguous:
+        for column in X.T:
+            column[: len(index)] = column[index]
+    else:
+        # Ascending blocks: a row only ever moves up, to where nothing is needed any more.
+        for a in range(0, len(index), _BLOCK):
+            part = index[a : a + _BLOCK]
+            X[a : a + len(part)] = X[part]
+    return X[: len(index)]
 
-    name: str
-    dtype: str
-    """A numpy dtype name (``float32``, ``int16``, ``bool``), or ``string``, ``dictionary``,
-    ``timestamp``, ``nested`` for what is not a plain number."""
+
+def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    given = [part for part in parts if part is not None]
+    return np.concatenate(given) if given else None
+
+
+class SourceReader(Protocol):
+    """Reads refs into chunks; a context manager that closes its files."""
+
+    def read(self, ref: Ref) -> Chunk: ...
+
+    def __enter__(self) -> SourceReader: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
 
 class Convert(Protocol):
@@ -103,108 +213,146 @@ class Convert(Protocol):
         """
 
 
-class Store(ABC):
-    """A table in some file format.  A new format is one subclass in one file of this room.
+class Source(ABC):
+    """Everything that the engine, the passes and the families may ask of data.
 
-    Subclasses are picklable, cheap to send (they hold paths and metadata, never rows of the data,
-    except in-memory stores) and open nothing before `open`.
+    The public `Dataset` is a source, a `MappedSource` another, rows cached by a run a third.  A new
+    one defines `n_rows`, `refs` and `reader`; all else has a default that fits rows which are
+    nowhere but where `reader` takes them from.
     """
 
-    kind: str
-    """The format's name in messages: ``parquet``, ``zarr``, ``array``, ..."""
-    n_rows: int
-    columns: tuple[Column, ...]
-    sparse: bool = False
-    in_memory: bool = False
-    """True if the rows live in this process: read by threads, sent to a cluster only if small."""
-    converts: bool = False
-    """True if `open` takes ``convert=``: columns are put through it as they are decoded."""
-    has_bytes: bool = False
-    """True if all features are sparse and stored as uint8, which `open` then takes as `dtype`."""
-    filtered: bool = False
-    """True if readers leave rows out: how many stay is known only after a pass."""
-    shared_nbytes: int = 0
-    """Bytes of metadata (file footers) that a process holds once for all its readers."""
-    passes_before: int = 0
-    """Reads of the rows that making this store took."""
-    takes_levels: bool = True
-    """False if string columns can not be read as codes."""
-    levels: Mapping[str, Any] = MappingProxyType({})
-    """`data.levels.Coder` of the string columns that are read as codes."""
-    default_target: str | None = None
-    """The target if no other is named: ``y`` of a zarr group, or a `y` given apart."""
-    default_weight: str | None = None
-
-    @abstractmethod
-    def boundaries(self) -> np.ndarray:
-        """Where the natural units (row groups, chunks, partitions) begin.
-
-        (u + 1,) int64 ascending from 0 to n_rows; units may be empty only if there are no rows.
-        """
-
-    def live(self) -> np.ndarray:
-        """(u,) bool: the units that can hold rows at all; a filter may rule some out unread."""
-        return np.ones(len(self.boundaries()) - 1, bool)
-
-    def check(self, names: Sequence[str]) -> None:
-        """Raise SourceError if these columns do not mean the same in every file."""
-        return None  # of one file, as most stores are
-
-    def coded(self, coders: Mapping[str, Any]) -> Store:
-        """The store with these string columns read as codes of their levels, float32."""
-        store = copy(self)
-        store.levels = {**self.levels, **coders}
-        store.columns = tuple(
-            Column(column.name, "float32") if column.name in coders else column
-            for column in self.columns
-        )
-        return store
-
-    def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
-        """Decoded bytes of one row (mean over rows for sparse stores)."""
-        return float(len(names) * dtype.itemsize)
-
-    @abstractmethod
-    def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
-        """Bytes a reader holds beside its chunk (decoded pages, whole storage chunks)."""
-
-    @abstractmethod
-    def stored_nbytes(self, names: Sequence[str]) -> int:
-        """Bytes on disk (compressed) that one pass over these columns reads; 0 if in memory."""
-
-    @abstractmethod
-    def open(
-        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
-    ) -> Reader:
-        """A reader of these feature columns, in this order, as `dtype`: float32 or float64.
-
-        Or uint8, if the store `has_bytes`.
-        """
-
-    @abstractmethod
-    def place(self, start: int, stop: int) -> str:
-        """Where these rows lie, for messages: ``data/a.parquet, row group 3``."""
-
-    @abstractmethod
-    def fingerprint(self) -> Mapping[str, Any]:
-        """What identifies the content without reading it: JSON, no times, no absolute paths."""
-
-
-class Source(Protocol):
-    """What the engine needs of data: the public `Dataset` is one, the scratch cache another."""
-
     n_rows: int | None
+    """Number of rows; None if that is known only after a pass (filtered rows)."""
 
-    def refs(self) -> Sequence[Ref]: ...
+    # How its rows are read.
 
-    def reader(self) -> SourceReader: ...
+    @abstractmethod
+    def refs(self) -> Refs:
+        """The runs of rows to read, in order: a function of the data and the columns alone."""
 
+    @abstractmethod
+    def reader(self) -> SourceReader:
+        """A reader with files and buffers of its own, for one task."""
 
-class SourceReader(Protocol):
-    """Reads refs into chunks; a context manager that closes its files."""
+    @property
+    def slice_rows(self) -> int | None:
+        """Rows of the largest chunk; None if the source cannot be cut finer."""
+        return None
 
-    def read(self, ref: Ref) -> Chunk: ...
+    def with_slice_rows(self, n: int) -> Source:
+        """The same rows in chunks of at most `n` rows; only where `slice_rows` is a number."""
+        raise SourceError(f"a {type(self).__name__} cannot be cut into slices of {n} rows")
 
-    def __enter__(self) -> SourceReader: ...
+    def place(self, ref: Ref) -> str:
+        """Where the rows of `ref` lie, for messages."""
+        return f"rows {ref.start} to {ref.stop}"
 
-    def __exit__(self, *exc: object) -> None: ...
+    # What its rows are.
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_names)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the chunks' features: float32 or float64."""
+        return np.dtype(np.float64)
+
+    @property
+    def column_types(self) -> Mapping[str, str]:
+        """`Column.dtype` of each column as it is stored; empty if that says nothing of features."""
+        return {}
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Feature columns of strings whose levels are not known yet."""
+        return ()
+
+    @property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """The words that the codes of feature columns stand for."""
+        return _NO_LEVELS
+
+    @property
+    def sparse(self) -> bool:
+        """Whether chunks are `Csr`."""
+        return False
+
+    @property
+    def target(self) -> str | None:
+        """Name of the column that chunks carry as ``y``."""
+        return None
+
+    @property
+    def weight(self) -> str | None:
+        """Name of the column that chunks carry as ``weight``."""
+        return None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether rows are read from arrays of this process: views, which must not be changed."""
+        return False
+
+    # What reading them costs, in bytes.
+
+    @property
+    def n_physical_rows(self) -> int:
+        """Rows of the table before any are left out."""
+        refs = self.refs()
+        return refs[-1].stop if refs else 0
+
+    @property
+    def decoded_nbytes(self) -> int:
+        """Bytes of all features once they are decoded."""
+        return int(Refs.of(self.refs()).nbytes.sum())
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes that one read takes from disk."""
+        return self.decoded_nbytes
+
+    @property
+    def overhead_nbytes(self) -> int:
+        """Bytes a reader holds beside the chunk it returns, at most."""
+        return 0
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of metadata that a process holds once, whatever the number of its readers."""
+        return 0
+
+    @property
+    def passes_before(self) -> int:
+        """Reads of the rows that making this source took."""
+        return 0
+
+    def drain_nbytes(self) -> int:
+        """Bytes that the read just done took from disk."""
+        return self.stored_nbytes
+
+    # Other choices of the same rows.
+
+    def with_columns(self, columns: Sequence[str]) -> Source:
+        """These feature columns, in this order; the others are not read."""
+        raise SourceError(f"a {type(self).__name__} has no columns to choose from")
+
+    def where_hash(self, low: float, high: float, seed: int) -> Source:
+        """The rows whose hash under `seed`, as a share in [0, 1), lies in [low, high)."""
+        raise SourceError(f"a {type(self).__name__} has no rows to choose from")
+
+    def as_bytes(self) -> Source:
+        """The same rows, their values as uint8 if they are sparse and stored so."""
+        return self
+
+    @property
+    def converts(self) -> bool:
+        """Whether `through` is possible: columns are put through a function as they are decoded."""
+        return False
+
+    def through(self, convert: Convert) -> Source:
+        """The same rows, each feature put through `convert` while it is decoded; X is float32."""
+        raise SourceError(f"a {type(self).__name__} has no columns to convert")

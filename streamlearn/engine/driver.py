@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, log2
 from typing import Any
 
-from ..data.source import Ref
+from ..data.row_ranges import Ref
 from ..errors import ClusterError
 from .checkpoint.lanes_done import KeptLanes, KeptSegments
 from .executor import Engine

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..data.row_ranges import Refs
-from ..data.source import Chunk, Csr, Ref
+from ..data.row_ranges import Ref, Refs
+from ..data.source import Chunk, Csr
 from ..numeric.malloc import return_freed_blocks, trim_heaps
 from .blas import one_blas_thread
 from .lanes import (

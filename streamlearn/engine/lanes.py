@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from ..data.row_ranges import Refs
-from ..data.source import Chunk, Ref, Source
+from ..data.row_ranges import Ref, Refs
+from ..data.source import Chunk, Source, SourceReader
 from ..errors import SourceError, StreamlearnError
 from ..numeric.malloc import return_freed_blocks, trim_heaps
 from ..passes.fold import Fold
@@ -99,15 +99,14 @@ class RetryingReader:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._reader: Any = None
+        self._reader: SourceReader | None = None
 
     def read(self, ref: Ref) -> Chunk:
         for attempt in range(1, READ_ATTEMPTS + 1):
             try:
                 if self._reader is None:
                     self._reader = self._source.reader().__enter__()
-                chunk: Chunk = self._reader.read(ref)
-                return chunk
+                return self._reader.read(ref)
             except Exception as error:
                 self.close()
                 if not _is_io_error(error):
@@ -120,11 +119,9 @@ class RetryingReader:
     def _give_up(self, ref: Ref, error: Exception) -> NoReturn:
         if isinstance(error, StreamlearnError):
             raise error
-        place = getattr(self._source, "place", None)
-        where = f"rows {ref.start} to {ref.stop}" if place is None else place(ref)
         raise SourceError(
-            f"cannot read {where}, tried {READ_ATTEMPTS} times: {error}; the file was moved or "
-            "removed, or its store cannot be reached"
+            f"cannot read {self._source.place(ref)}, tried {READ_ATTEMPTS} times: {error}; the "
+            "file was moved or removed, or its store cannot be reached"
         ) from error
 
     def close(self) -> None:
@@ -187,9 +184,8 @@ def own_state(job: Job, before: LaneState) -> Any:
 
 def place_note(job: Job, ref: Ref) -> str:
     """Where an error happened, as a note below its message."""
-    place = getattr(job.source, "place", None)
-    where = f" ({place(ref)})" if place is not None else ""
-    return f"in read {job.name!r}, rows {ref.start} to {ref.stop}{where}"
+    rows, place = f"rows {ref.start} to {ref.stop}", job.source.place(ref)
+    return f"in read {job.name!r}, {rows}" + (f" ({place})" if place != rows else "")
 
 
 def check(stop: StopSignal | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log2
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..config import format_bytes, get_config
 from ..data.row_ranges import Refs
@@ -164,11 +164,10 @@ def make_plan(
 
 def _finer(source: Source) -> Source | None:
     """The source read in slices of half as many rows; None if that cannot be or would not help."""
-    rows = getattr(source, "slice_rows", None)
-    if rows is None or not hasattr(source, "with_slice_rows") or rows // 2 < MIN_SLICE_ROWS:
+    rows = source.slice_rows
+    if rows is None or rows // 2 < MIN_SLICE_ROWS:
         return None
-    finer: Source = source.with_slice_rows(rows // 2)
-    return finer
+    return source.with_slice_rows(rows // 2)
 
 
 def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
@@ -196,17 +195,6 @@ def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
     )
 
 
-def reader_bytes(source: Source) -> int:
-    """Bytes an open reader holds beside the chunk it returns."""
-    own = getattr(source, "overhead_nbytes", None)
-    if own is not None:
-        return int(own)
-    store: Any = getattr(source, "store", None)
-    if store is None:
-        return 0
-    return int(store.overhead_nbytes(source.feature_names, source.slice_rows))  # type: ignore[attr-defined]
-
-
 def _plan(
     source: Source,
     refs: Refs,
@@ -219,22 +207,23 @@ def _plan(
     n_rows = int(refs.stops[-1]) if refs else 0
     disk = _disk_bytes(needs, n_rows)
     on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0
-    overhead = reader_bytes(source)
-    shared = int(getattr(getattr(source, "store", None), "shared_nbytes", 0))
+    overhead, shared = source.overhead_nbytes, source.shared_nbytes
     terms = tuple(
-        (need.name, _terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs, shared))
+        (
+            need.name,
+            _terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs, shared),
+        )
         for need in needs
     )
-    stored = getattr(source, "stored_nbytes", None)
     return Plan(
         n_rows=n_rows,
         n_lanes=n_lanes,
         lanes_in_flight=lanes_in_flight,
-        slice_rows=getattr(source, "slice_rows", None),
+        slice_rows=source.slice_rows,
         peak_bytes=max((_total(part) for _, part in terms), default=0),
         budget=budget,
         terms=terms,
-        bytes_per_pass=int(refs.nbytes.sum()) if stored is None else int(stored),
+        bytes_per_pass=source.stored_nbytes,
         disk_bytes=disk,
         passes=(sum(need.passes[0] for need in needs), sum(need.passes[1] for need in needs)),
         slices_halved=halved,

@@ -97,8 +97,7 @@ class Run:
             if self._place is not None:
                 checkpoint = Checkpoint(self._place, self._identity)
                 self.plan = plan_of_resume(checkpoint, self.plan)
-            store = getattr(self._source, "store", None)
-            self._log = Log(checkpoint, getattr(store, "passes_before", 0))
+            self._log = Log(checkpoint, self._source.passes_before)
             return_freed_blocks()
             stack.enter_context(one_blas_thread())
             self._sampler = stack.enter_context(MemorySampler())
@@ -233,12 +232,12 @@ class Run:
         entry = self._log.replay("read", name)
         source = self._reachable(source)
         folder = self._scratch.subfolder("spool")
-        if not getattr(source, "sparse", False):
-            self._scratch.require(_n_physical_rows(source) * n_columns * np.dtype(dtype).itemsize)
+        if not source.sparse:
+            self._scratch.require(source.n_physical_rows * n_columns * np.dtype(dtype).itemsize)
         self._engine.require_shared(str(folder))
         fold = spool_fold(folder, convert, n_columns, dtype, layout, also)
         state, _ = self._compute(fold, source, name, None, keep=False)
-        scratch_source, also_state = open_spool(folder, source, state, n_columns, dtype, layout)
+        scratch_source, also_state = open_spool(folder, source, state, n_columns, layout)
         result = None if also is None else also.finish(also_state)
         if entry is None:
             self._log_read(source, name, result)
@@ -326,20 +325,15 @@ class Run:
         return last.state, files
 
     def _log_read(self, source: Source, name: str, result: Any) -> None:
-        refs = Refs.of(source.refs())
-        if isinstance(source, KeptRows):
-            n_bytes = source.drain_nbytes()
-        else:
-            n_bytes = int(getattr(source, "stored_nbytes", refs.nbytes.sum()))
-        self._log.add_read(name, result, int(refs.sizes.sum()), n_bytes)
+        n_rows = int(Refs.of(source.refs()).sizes.sum())
+        self._log.add_read(name, result, n_rows, source.drain_nbytes())
 
     def _planned(self, source: Source) -> Source:
         """The source in slices no larger than the plan's."""
-        rows, most = getattr(source, "slice_rows", None), self.plan.slice_rows
-        if rows is None or most is None or rows <= most or not hasattr(source, "with_slice_rows"):
+        rows, most = source.slice_rows, self.plan.slice_rows
+        if rows is None or most is None or rows <= most:
             return source
-        finer: Source = source.with_slice_rows(most)
-        return finer
+        return source.with_slice_rows(most)
 
     def _reachable(self, source: Source | None) -> Source:
         """The source as the tasks can read it."""
@@ -349,8 +343,3 @@ class Run:
 def _hold_lane(source: Source, convert: Callable[[Chunk], Chunk], lane: Any) -> list[Chunk]:
     with RetryingReader(source) as reader:
         return [convert(reader.read(ref)) for ref in lane]
-
-
-def _n_physical_rows(source: Source) -> int:
-    refs = source.refs()
-    return refs[-1].stop if refs else 0

@@ -25,7 +25,7 @@ from .inputs import open_scored, open_training
 from .levels import settle_training
 from .planning import all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
-from .targets import CodedSource
+from .targets import coded
 
 VALIDATION_SEED = 0x76616C6964617465
 """Makes a held-out fraction unrelated to the splits and folds a user draws with small seeds."""
@@ -90,13 +90,13 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, calibration_rows: A
         )
     classes = getattr(model, "classes_", None)
     replan(run, all_needs(model, dataset, summary))
-    validation = None if held_out is None else CodedSource(held_out, classes)
-    coded = CodedSource(dataset, classes)
-    sample = (coded.code(read.sample().chunk(), dataset.refs()[0]),) if wanted else ()
-    outcome = model._fit(run, coded, summary, validation, *sample)
+    validation = None if held_out is None else coded(held_out, classes)
+    source = coded(dataset, classes)
+    sample = (source.function(read.sample().chunk()),) if wanted else ()
+    outcome = model._fit(run, source, summary, validation, *sample)
     if calibration_rows is not None:
         fold = score_fold(partial(decide, model), 1 if len(classes) == 2 else len(classes))
-        histograms = run.fold(fold, CodedSource(calibration_rows, classes), name="calibration")
+        histograms = run.fold(fold, coded(calibration_rows, classes), name="calibration")
         model.calibration_ = calibrate(model.calibration, histograms)
     conclude(model, run, outcome)
 

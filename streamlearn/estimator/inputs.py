@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ..data.dataset import Dataset
-from ..data.memory.arrays import open_arrays
+from ..data.memory.opening import open_arrays
 from ..data.open import dataset_of, open_dataset
 from .levels import as_trained
 

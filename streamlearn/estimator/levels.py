@@ -48,7 +48,7 @@ def _coded(model: Any, dataset: Any, checkpoint: Any) -> Any:
     most = model.max_levels
     if isinstance(dataset.store, DaskStore):
         coded = learn_levels(dataset, most, fold_partitions)
-    elif dataset.store.in_memory:
+    elif dataset.in_memory:
         coded = learn_levels(dataset, most)
     else:
         needs = Needs("levels", STATE_NBYTES, STEP_NBYTES_PER_ROW)

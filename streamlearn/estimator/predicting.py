@@ -107,7 +107,7 @@ def answer(model: Any, X: Any, what: str) -> Any:
         return lazy_answer(model, X, what)
     dataset = open_features(model, X)
     like = empty_answer(model, what)
-    limit = None if dataset.store.in_memory else get_config().memory_budget
+    limit = None if dataset.in_memory else get_config().memory_budget
     check_size(dataset.n_rows or 0, like, limit)
     fold = Fold(list, partial(_append_answer, model, what, limit), partial(_join, limit))
     size = {"driver_bytes_per_row": row_bytes(like), "row_width": prod(like.shape[1:])}
@@ -176,7 +176,7 @@ def run(
     row_width: int = 1,
 ) -> Any:
     """One read of a dataset: here if its rows are in memory, else by the engine."""
-    if dataset.store.in_memory and not isinstance(dataset.store, StreamStore):
+    if dataset.in_memory and not isinstance(dataset.store, StreamStore):
         return run_fold(fold, dataset.iter_chunks())
     width = len(getattr(model, "classes_", (0, 0)))
     label = f"{type(model).__name__}-{name}"

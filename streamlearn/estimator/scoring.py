@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..data.select import keep_rows
 from ..data.source import Chunk
 from ..errors import SourceError
 from ..passes.fold import Fold
@@ -173,7 +172,7 @@ def _step(models: tuple, metrics: tuple, state: list, chunk: Chunk) -> list:
     if chunk.n_rows == 0:
         return state
     if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
-        chunk = keep_rows(chunk, chunk.weight > 0, in_place=False)
+        chunk = chunk.where(chunk.weight > 0)
     check_labelled(chunk)
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     new = []

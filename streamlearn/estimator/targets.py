@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from ..data.select import keep_rows
-from ..data.source import Chunk, Csr, Ref, SourceReader
+from ..data.mapped import MappedSource
+from ..data.source import Chunk, Csr, Source
 from ..errors import SourceError
 
 MAX_SHOWN = 5
+"""Labels that an error message lists, at most."""
 
 
 def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -39,82 +39,40 @@ def is_finite(chunk: Chunk) -> bool:
         return all(np.isfinite(v.sum()) or np.isfinite(v).all() for v in values)
 
 
-@dataclass(frozen=True)
-class CodedSource:
-    """A dataset whose chunks carry `y` as float64: class codes, or the number itself.
+def coded(dataset: Source, classes: np.ndarray | None) -> MappedSource:
+    """The dataset with `y` as float64: codes of the sorted classes, or (None) the number itself."""
+    return MappedSource(dataset, partial(code_targets, classes, not dataset.in_memory))
 
-    Has what the engine asks of a source; anything else is asked of ``.dataset``.
+
+def code_targets(classes: np.ndarray | None, in_place: bool, chunk: Chunk) -> Chunk:
+    """Replace the chunk's labels by their codes; rows of weight 0 that no sum can take go.
+
+    `in_place`: the chunk's X may be changed.
     """
-
-    dataset: Any
-    classes: np.ndarray | None
-    """Sorted labels; None for a regression target."""
-
-    def __getattr__(self, name: str) -> Any:
-        # Only names this class lacks come here; "dataset" itself is missing while unpickling.
-        if name.startswith("__") or name == "dataset":
-            raise AttributeError(name)
-        return getattr(self.dataset, name)
-
-    def with_slice_rows(self, n_rows: int) -> CodedSource:
-        return replace(self, dataset=self.dataset.with_slice_rows(n_rows))
-
-    def with_columns(self, names: Any) -> CodedSource:
-        return replace(self, dataset=self.dataset.with_columns(names))
-
-    def as_bytes(self) -> CodedSource:
-        return replace(self, dataset=self.dataset.as_bytes())
-
-    def where_hash(self, lo: float, hi: float, seed: int) -> CodedSource:
-        return replace(self, dataset=self.dataset.where_hash(lo, hi, seed))
-
-    def reader(self) -> CodedReader:
-        return CodedReader(self, self.dataset.reader())
-
-    def code(self, chunk: Chunk, ref: Ref) -> Chunk:
-        """Replace the chunk's labels by their codes; rows of weight 0 that no sum can take go."""
-        if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
-            in_place = not self.dataset.store.in_memory
-            chunk = keep_rows(chunk, chunk.weight > 0, in_place=in_place)
-        if chunk.y is None:
-            return chunk
-        if self.classes is None:
-            chunk.y = np.asarray(chunk.y, dtype=np.float64)
-            return chunk
-        codes = encode(chunk.y, self.classes)
-        if codes.min(initial=0.0) < 0:
-            codes = self._checked(codes, chunk, ref)
-        chunk.y = codes
+    if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
+        chunk = chunk.where(chunk.weight > 0, in_place=in_place)
+    if chunk.y is None:
         return chunk
-
-    def _checked(self, codes: np.ndarray, chunk: Chunk, ref: Ref) -> np.ndarray:
-        """Codes some of which are of no class, those of absent rows as 0."""
-        unknown = codes < 0
-        if chunk.weight is not None:
-            unknown &= chunk.weight > 0  # a row of weight 0 is absent, its label with it
-        if unknown.any():
-            labels = sorted({repr(label) for label in chunk.y[unknown].tolist()})[:MAX_SHOWN]
-            raise SourceError(
-                f"{self.dataset.place(ref)}: target holds {', '.join(labels)}, expected one of the "
-                f"{len(self.classes)} classes of the training data "
-                f"({', '.join(map(repr, self.classes[:MAX_SHOWN].tolist()))}...); "
-                "leave these rows out or train with them"
-            )
-        return np.maximum(codes, 0.0)
+    if classes is None:
+        chunk.y = np.asarray(chunk.y, dtype=np.float64)
+        return chunk
+    codes = encode(chunk.y, classes)
+    if codes.min(initial=0.0) < 0:
+        codes = _checked(codes, classes, chunk)
+    chunk.y = codes
+    return chunk
 
 
-class CodedReader:
-    """Reads chunks with coded targets."""
-
-    def __init__(self, source: CodedSource, reader: SourceReader) -> None:
-        self._source, self._reader = source, reader
-
-    def read(self, ref: Ref) -> Chunk:
-        return self._source.code(self._reader.read(ref), ref)
-
-    def __enter__(self) -> CodedReader:
-        self._reader = self._reader.__enter__()
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self._reader.__exit__(*exc)
+def _checked(codes: np.ndarray, classes: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """Codes some of which are of no class, those of absent rows as 0."""
+    unknown = codes < 0
+    if chunk.weight is not None:
+        unknown &= chunk.weight > 0  # a row of weight 0 is absent, its label with it
+    if unknown.any():
+        labels = sorted({repr(label) for label in chunk.y[unknown].tolist()})[:MAX_SHOWN]
+        raise SourceError(
+            f"target holds {', '.join(labels)}, expected one of the {len(classes)} classes of the "
+            f"training data ({', '.join(map(repr, classes[:MAX_SHOWN].tolist()))}...); "
+            "leave these rows out or train with them"
+        )
+    return np.maximum(codes, 0.0)

@@ -10,7 +10,7 @@ from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr
 from ..estimator import fitting, inputs
 from ..estimator.certificate import Certificate
-from ..estimator.targets import CodedSource
+from ..estimator.targets import coded
 from ..solvers.kmeans import lloyd
 from . import dual, em, experts, initial, needs, online, selection
 from .curvature import Axes, Curvature, axes_of
@@ -294,7 +294,7 @@ def partial_fit(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) ->
             raise ValueError(f"classes holds {len(found)} class, a classifier needs at least 2")
         model.classes_ = found
         model.history_, model.n_passes_ = [], 0
-    source = CodedSource(dataset, model.classes_)
+    source = coded(dataset, model.classes_)
     problem, state = _begin(model, source, summary, new)
     with source.reader() as reader:
         for ref in source.refs():

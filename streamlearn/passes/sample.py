@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.order import derive_seed, row_share
-from ..data.select import keep_rows
 from ..data.source import Chunk, Csr
 from .fold import Fold, both
 
@@ -111,9 +110,9 @@ def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
         keep &= chunk.weight > 0
     if not keep.any():
         return state
-    part = keep_rows(chunk, keep, in_place=False)
+    part = chunk.where(keep)
     X = part.X
-    # the chunk's arrays are the reader's: whatever keep_rows passed through is copied
+    # the chunk's arrays are the reader's: whatever `where` passed through is copied
     if isinstance(X, Csr):
         _add(state["X"], X.data.copy())
         _add(state["indices"], X.indices.copy())

@@ -51,7 +51,7 @@ class Reader:
 
     def cost(self, columns: Sequence[int]) -> float:
         """Share of the bytes of a full read."""
-        whole = getattr(self._source, "stored_nbytes", 0)
+        whole = self._source.stored_nbytes
         if not whole:
             return len(columns) / len(self.names)
         return self.part(columns).stored_nbytes / whole

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.row_ranges import Refs
-from ..data.source import Chunk, Ref
+from ..data.row_ranges import Ref, Refs
+from ..data.source import Chunk, Source
 from ..engine.lanes import MergeTree, cut_lanes
 from ..engine.scratch.row_state import RowAccess, RowFile
 from ..passes.fold import Fold, RowState
@@ -23,16 +23,12 @@ from .design import BASE, KEPT, TARGET, Layout, stored_columns
 
 
 @dataclass(frozen=True)
-class ThinSource:
+class ThinSource(Source):
     """Row numbers without columns: what a read of row state alone goes over."""
 
     n_rows: int
     rows_at_once: int
     row_nbytes: int
-
-    @property
-    def stored_nbytes(self) -> int:
-        return self.n_rows * self.row_nbytes
 
     def refs(self) -> Refs:
         starts = range(0, self.n_rows, self.rows_at_once)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..data.source import Chunk, Csr, Ref, SourceReader
+from ..data.mapped import MappedSource
+from ..data.source import Chunk, Csr, Source
 from ..estimator.inputs import is_named
 
 
@@ -73,45 +73,11 @@ def with_features_of(estimator: Any, dataset: Any, model: Any) -> Any:
     return dataset
 
 
-@dataclass(frozen=True)
-class AnsweredSource:
-    """A dataset whose chunks carry an estimator's answers as `y`, evaluated at each read."""
-
-    dataset: Any
-    answers: Callable[[Any], np.ndarray]
-
-    def __getattr__(self, name: str) -> Any:
-        # Only names this class lacks come here; "dataset" itself is missing while unpickling.
-        if name.startswith("__") or name == "dataset":
-            raise AttributeError(name)
-        return getattr(self.dataset, name)
-
-    def with_slice_rows(self, n_rows: int) -> AnsweredSource:
-        return replace(self, dataset=self.dataset.with_slice_rows(n_rows))
-
-    def reader(self) -> _AnsweredReader:
-        return _AnsweredReader(self, self.dataset.reader())
-
-    def code(self, chunk: Chunk) -> Chunk:
-        if chunk.n_rows:
-            chunk.y = self.answers(chunk.X)
-        else:
-            chunk.y = np.empty((0, 1))
-        return chunk
+def answered(dataset: Source, answers: Callable[[Any], np.ndarray]) -> MappedSource:
+    """The dataset with an estimator's answers as `y`, evaluated at each read."""
+    return MappedSource(dataset, partial(_with_answers, answers))
 
 
-class _AnsweredReader:
-    """Reads chunks with answers."""
-
-    def __init__(self, source: AnsweredSource, reader: SourceReader) -> None:
-        self._source, self._reader = source, reader
-
-    def read(self, ref: Ref) -> Chunk:
-        return self._source.code(self._reader.read(ref))
-
-    def __enter__(self) -> _AnsweredReader:
-        self._reader = self._reader.__enter__()
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self._reader.__exit__(*exc)
+def _with_answers(answers: Callable[[Any], np.ndarray], chunk: Chunk) -> Chunk:
+    chunk.y = answers(chunk.X) if chunk.n_rows else np.empty((0, 1))
+    return chunk

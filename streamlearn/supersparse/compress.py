@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..config import get_config
-from ..data.select import keep_rows
 from ..data.source import Chunk
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.plan import Needs
@@ -28,7 +27,7 @@ from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, run_fold
 from ..passes.sample import SampledRead
 from ..passes.summary.summary import collect_summary
-from .answers import AnsweredSource, answers_of, with_features_of
+from .answers import answered, answers_of, with_features_of
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
 from .parameters import settled_number, similarity_for
 from .prototypes import Problem
@@ -187,7 +186,7 @@ def _fit(
     problem = Problem(model.similarity_, float(model.ridge), 0, shift)
     rows = SampleObjective.of_chunk(problem, sample)
     reading: Any = run
-    source: Any = AnsweredSource(dataset, answers)
+    source: Any = answered(dataset, answers)
     if whole:
         reading, source = _InMemory(run, sample), None
     elif scratch_allowed():
@@ -209,7 +208,7 @@ def _fit(
 
 def _probe(sample: Chunk, answers: Callable) -> _Probe:
     n_rows = max(1, min(PROBE_ROWS, PROBE_NBYTES // (8 * sample.X.shape[1])))
-    X = keep_rows(sample, np.arange(sample.n_rows) < n_rows, in_place=False).X
+    X = sample.take(np.arange(min(n_rows, sample.n_rows))).X
     return _Probe(X, answers(X))
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from streamlearn.data.dataset import Dataset
 from streamlearn.data.open import dataset_of, open_dataset
-from streamlearn.data.runs import GROUP_BYTES, SLICE_BYTES, cut_runs
-from streamlearn.data.source import Chunk, Column, Csr, Store
+from streamlearn.data.row_ranges import GROUP_BYTES, SLICE_BYTES, cut_runs
+from streamlearn.data.source import Chunk, Csr
+from streamlearn.data.store import Column, Store
 from streamlearn.errors import SourceError
 
 

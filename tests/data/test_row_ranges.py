@@ -4,8 +4,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from streamlearn.data.row_ranges import Refs
-from streamlearn.data.source import Ref
+from streamlearn.data.row_ranges import Ref, Refs
 
 TUPLE = (Ref(0, 3, 24), Ref(3, 4, 8), Ref(9, 12, 24))
 

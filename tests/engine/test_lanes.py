@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlearn.data.source import Ref
+from streamlearn.data.row_ranges import Ref
 from streamlearn.engine.lanes import MAX_LANES, MergeTree, cut_evenly, cut_lanes
 
 

@@ -9,6 +9,7 @@ import pytest
 from engine_kit import FailingRows, Rows, Shuffled, dense, gram_fold, sgd_fold
 
 from streamlearn.config import config_context
+from streamlearn.data.mapped import MappedSource
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
 from streamlearn.errors import ScratchError, SourceError
@@ -123,38 +124,15 @@ def test_a_sweep_visits_the_rows_of_each_group_in_the_drawn_order(options):
         for i in at:
             x = X[i].astype(np.float64)
             w += 0.1 * (y[i] - x @ w) * x
-    with open_run(_WithRightTarget(source)) as run:
+    with open_run(MappedSource(source, _with_right_target)) as run:
         swept = run.sweep(sgd_fold(np.zeros(3)), None, order, pass_index=5, name="sgd")
     np.testing.assert_array_equal(swept, w)
 
 
-class _WithRightTarget:
-    """`Rows` whose targets follow a selection."""
-
-    def __init__(self, source):
-        self.source, self.n_rows = source, source.n_rows
-
-    def refs(self):
-        return self.source.refs()
-
-    def reader(self):
-        return _TargetReader(self.source.reader())
-
-
-class _TargetReader:
-    def __init__(self, reader):
-        self.reader = reader
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        return None
-
-    def read(self, ref):
-        chunk = self.reader.read(ref)
-        chunk.y = np.cos(np.asarray(chunk.rows, dtype=np.float64))
-        return chunk
+def _with_right_target(chunk):
+    """The chunk's targets follow a selection."""
+    chunk.y = np.cos(np.asarray(chunk.rows, dtype=np.float64))
+    return chunk
 
 
 def _add_to_rows(n, chunk):

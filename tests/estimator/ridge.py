@@ -77,7 +77,7 @@ class Ridge:
         ]
 
     def _fit(self, run, dataset, summary, validation=None):
-        K = 0 if dataset.classes is None else len(dataset.classes)
+        K = len(getattr(self, "classes_", ()))
         fold = Fold(partial(start, dataset.n_features, 1 if K <= 2 else K), partial(step, K), merge)
         sums = run.fold(fold, dataset, name="gram")
         self.coef_ = np.linalg.solve(

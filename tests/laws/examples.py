@@ -62,7 +62,7 @@ def named(source, **kw):
 
 
 def arrays(X):
-    from streamlearn.data.memory.arrays import open_arrays
+    from streamlearn.data.memory.opening import open_arrays
 
     store = open_arrays(X, TABLE.y, TABLE.weight)
     return dataset_of(store, "y", "sample_weight", FEATURES)
@@ -124,8 +124,7 @@ def stream(folder):
     """A one-shot stream as it is after its first read: spooled."""
     import pyarrow as pa
 
-    from streamlearn.data.memory.arrow import open_stream
-    from streamlearn.data.memory.stream import spool_stream
+    from streamlearn.data.memory.stream import open_stream, spool_stream
 
     reader = pa.Table.from_pandas(frame()).to_reader(max_chunksize=90)
     (folder / "spool").mkdir()

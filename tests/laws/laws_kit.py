@@ -6,7 +6,9 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 from scipy import sparse
 
-from streamlearn.data.source import Chunk, Csr, Ref
+from streamlearn.data.mapped import SourceOver
+from streamlearn.data.row_ranges import Ref
+from streamlearn.data.source import Chunk, Csr
 
 
 def take(X, index):
@@ -92,14 +94,12 @@ def same(a, b, rtol=1e-11, path="answer"):
         assert a == b, path
 
 
-class CountingSource:
+class CountingSource(SourceOver):
     """A source that counts how often each ref is read."""
 
     def __init__(self, source):
-        self.source, self.reads = source, {}
-
-    def __getattr__(self, name):
-        return getattr(self.source, name)
+        super().__init__(source)
+        self.reads = {}
 
     def reader(self):
         return _CountingReader(self)

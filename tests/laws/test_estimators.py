@@ -69,7 +69,7 @@ def close(a, b, tol=2e-3):
 
 
 def as_source(X, y, weight=None, **kw):
-    from streamlearn.data.memory.arrays import open_arrays
+    from streamlearn.data.memory.opening import open_arrays
 
     store = open_arrays(X, y, weight)
     names = [c.name for c in store.columns if c.name not in ("y", "sample_weight")]

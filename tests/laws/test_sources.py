@@ -1,6 +1,7 @@
 """Laws of every store, checked on one small example of each."""
 
 import importlib
+import inspect
 import json
 import pickle
 import pkgutil
@@ -11,7 +12,9 @@ from laws.examples import FEATURES, NO_EXAMPLE, SOURCES, TABLE, N, P
 from laws.laws_kit import CountingSource, dense, read_whole
 
 import streamlearn
-from streamlearn.data.source import Csr, Store
+from streamlearn.data.mapped import MappedSource, SourceOver
+from streamlearn.data.source import Chunk, Csr, Source
+from streamlearn.data.store import Store
 from streamlearn.passes.fold import read_all, run_fold
 from streamlearn.passes.summary.summary import summary_fold
 
@@ -46,7 +49,9 @@ def test_every_store_has_an_example(datasets):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     public = {
-        kind for kind in subclasses(Store) if kind.__module__.startswith(streamlearn.__name__)
+        kind
+        for kind in subclasses(Store)
+        if kind.__module__.startswith(streamlearn.__name__) and not inspect.isabstract(kind)
     }
     seen = {type(datasets[name].store) for name in SOURCES}
     missing = {kind.__name__ for kind in public - seen} - NO_EXAMPLE.keys()
@@ -181,3 +186,41 @@ def test_a_summary_reads_each_ref_once(dataset):
     for j, column in enumerate(summary.columns):
         x = TABLE.X[TABLE.weight > 0, j]
         assert (column.min, column.max) == (x.min(), x.max())
+
+
+def test_a_mapped_source_answers_as_the_one_beneath(dataset):
+    """Every public fact of a source, by name: none is lost on the way."""
+    mapped = MappedSource(dataset, _same)
+    members = [name for name in dir(Source) if not name.startswith("_")]
+    assert {"stored_nbytes", "sparse", "target", "place"} < set(members)
+    for name in members:
+        assert name in ("n_features", "reader") or name in vars(SourceOver), f"pass on {name}"
+        if isinstance(vars(Source).get(name), property):
+            assert getattr(mapped, name) == getattr(dataset, name), name
+    assert mapped.n_rows == dataset.n_rows
+    assert mapped.refs() == dataset.refs()
+    assert mapped.place(dataset.refs()[0]) == dataset.place(dataset.refs()[0])
+    narrow = mapped.with_columns(FEATURES[:2]).with_slice_rows(50)
+    assert (narrow.n_features, narrow.slice_rows) == (2, 50)
+
+
+def _same(chunk):
+    return chunk
+
+
+def test_chunks_are_cut_and_joined(dataset):
+    with dataset.with_slice_rows(64).reader() as reader:
+        chunk = reader.read(dataset.with_slice_rows(64).refs()[1]).copy()
+    parts = list(chunk.blocks(7))
+    assert [part.n_rows for part in parts[:-1]] == [7] * ((chunk.n_rows - 1) // 7)
+    for again in (Chunk.join(parts), chunk.take(np.arange(chunk.n_rows))):
+        np.testing.assert_array_equal(dense(again.X), dense(chunk.X))
+        np.testing.assert_array_equal(again.y, chunk.y)
+        np.testing.assert_array_equal(again.weight, chunk.weight)
+        np.testing.assert_array_equal(again.rows, chunk.rows)
+    odd = chunk.where(np.arange(chunk.n_rows) % 2 == 1)
+    np.testing.assert_array_equal(dense(odd.X), dense(chunk.X)[1::2])
+    assert odd.rows.tolist() == list(chunk.rows)[1::2]
+    joined = Chunk.join([odd, odd])
+    np.testing.assert_array_equal(joined.rows, [*odd.rows, *odd.rows])
+    assert chunk.where(np.ones(chunk.n_rows, bool)) is chunk

@@ -6,7 +6,7 @@ from engine_kit import open_run
 from scipy import sparse
 from scipy.cluster.vq import kmeans2
 
-from streamlearn.data.memory.arrays import open_arrays
+from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
 from streamlearn.data.source import Csr
 from streamlearn.solvers import kmeans

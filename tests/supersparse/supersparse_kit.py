@@ -35,7 +35,7 @@ def written_out(sample, Z, theta):
 
 
 def as_dataset(X, y, weight=None, **kw):
-    from streamlearn.data.memory.arrays import open_arrays
+    from streamlearn.data.memory.opening import open_arrays
 
     store = open_arrays(X, y, weight)
     names = [c.name for c in store.columns if c.name not in ("y", "sample_weight")]

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ...data.select import keep_rows
 from ...data.source import Chunk
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
@@ -59,7 +58,7 @@ def _add(
 ) -> list[list[Moments]]:
     fold = split.folds(chunk)
     for f in range(split.cv):
-        part = keep_rows(chunk, fold == f, in_place=False)
+        part = chunk.where(fold == f)
         if not part.n_rows:
             continue
         s = weights(part)

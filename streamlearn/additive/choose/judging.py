@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...data.select import keep_rows
 from ...data.source import Chunk
 from ...estimator.predicting import decide
 from ...estimator.scoring import METRICS
@@ -84,7 +83,7 @@ def _add_scores(
 ) -> Any:
     fold = split.folds(chunk)
     for f, of_fold in enumerate(judges):
-        part = keep_rows(chunk, fold == f, in_place=False)
+        part = chunk.where(fold == f)
         if part.n_rows:
             weight = np.ones(part.n_rows) if part.weight is None else part.weight
             for k, judge in enumerate(of_fold):

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg.blas import dger, dsymv
 
 from ...data.order import row_share
-from ...data.select import keep_rows
 from ...data.source import Chunk
 from ...numeric.linalg import factor_spd
 from ...numeric.losses import (
@@ -159,7 +158,7 @@ def _add_grams(
     problem: Problem, theta: np.ndarray, share: float, seed: int, state: list[Any], chunk: Chunk
 ) -> list[Any]:
     if share < 1.0:
-        chunk = keep_rows(chunk, row_share(chunk.rows, seed) < share, in_place=False)
+        chunk = chunk.where(row_share(chunk.rows, seed) < share)
     if chunk.n_rows:
         for k, part in enumerate(state):
             part[1] += add_gram(problem, theta, k, part[0], chunk)

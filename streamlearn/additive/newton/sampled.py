@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -173,10 +172,9 @@ class StreamedObjective:
         self._kept: Kept | None = None
         self._n_reads = self._n_slow = 0
         self._spools = spools
-        if not spools and can_convert(source):
+        if not spools and source.converts:
             # Each column is mapped while its decoded values are still in the processor's cache.
-            mapped = source.dataset.through(Coordinates(problem.bases))
-            self._source = replace(source, dataset=mapped)
+            self._source = source.through(Coordinates(problem.bases))
             self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
         if run.keeps_rows and sample.share < 1.0 and not spools:
             self._source = run.kept(self._source)
@@ -242,11 +240,6 @@ class StreamedObjective:
         elif self._may_grow and (self._extra == "gram" or self._n_slow):
             self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
         self._n_slow += 1
-
-
-def can_convert(source: Any) -> bool:
-    """Whether the source's store maps columns as it decodes them."""
-    return bool(getattr(getattr(source, "dataset", None), "converts", False))
 
 
 def _by_columns(bases: Any, chunk: Chunk) -> Chunk:

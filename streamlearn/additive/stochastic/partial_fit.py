@@ -15,7 +15,7 @@ from ...estimator.certificate import Certificate
 from ...estimator.fitting import check_summary
 from ...estimator.inputs import open_training
 from ...estimator.predicting import check_finite
-from ...estimator.targets import CodedSource
+from ...estimator.targets import coded
 from ...numeric.bases.means import spread_points
 from ...passes.fold import read_all
 from ...passes.summary.summary import collect_summary
@@ -43,9 +43,7 @@ def go_on(
             stream = model._stream = begin(model, dataset, classes, n_rows)
         require_same_columns(model, stream["problem"], dataset)
         problem, state, total = stream["problem"], Averaged(*stream["state"]), stream["total"]
-        source = adjusted(
-            CodedSource(dataset, getattr(model, "classes_", None)), stream["adjustment"]
-        )
+        source = adjusted(coded(dataset, getattr(model, "classes_", None)), stream["adjustment"])
         for chunk in read_all(source):
             check_finite(model, chunk)
             key = (derive_seed(model.random_state, stream["n_chunks"]),)

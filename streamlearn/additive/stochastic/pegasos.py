@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.order import Order
-from ...data.select import take_rows
 from ...data.source import Chunk
 from ...numeric.bases.roughness import times
 from ...passes.fold import Fold
@@ -95,7 +94,7 @@ def step_batches(
     chunk, problem = _by_rows(problem, chunk)
     order = np.arange(chunk.n_rows) if chunk.order is None else chunk.order
     for first in range(0, len(order), n_batch):
-        rows = take_rows(chunk, order[first : first + n_batch])
+        rows = chunk.take(order[first : first + n_batch])
         weight = float(len(rows.y) if rows.weight is None else rows.weight.sum())
         if weight > 0:
             _step(problem, state, rows, weight, total_weight)

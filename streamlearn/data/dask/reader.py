@@ -2,14 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import SourceError
-from ..source import Chunk, Csr
+from ..memory.arrays import ArrayStore
+from ..memory.opening import as_store, as_vector
+from ..source import Chunk
+from ..store import Column, Reader
+
+
+class Block(NamedTuple):
+    """One partition, computed: rows and the columns given apart."""
+
+    X: Any
+    """numpy array, scipy CSR matrix or frame."""
+    y: Any = None
+    sample_weight: Any = None
+
+
+class Known(NamedTuple):
+    """Partitions of known lengths, as a reader needs them."""
+
+    kind: str
+    partitions: Sequence[Any]
+    lengths: Sequence[int]
+    """Rows of every partition."""
+    names: Sequence[str]
+    """Names of all columns, features first."""
+    levels: Mapping[str, Any]
+    """`data.levels.Coder` of the columns that are read as codes."""
+
+
+def partition_store(
+    block: Block,
+    names: Sequence[str] | None = None,
+    levels: Mapping[str, Any] = MappingProxyType({}),
+) -> ArrayStore:
+    """A computed partition as an in-memory store, which may be empty.
+
+    Parameters
+    ----------
+    block : Block
+    names : sequence of str, optional
+        Names of the DaskStore's columns (features first): the partition's must be the same.
+    levels : mapping
+        The DaskStore's.
+    """
+    X = block.X
+    if isinstance(X, list):
+        given = (block.y is not None) + (block.sample_weight is not None)
+        X = rows_of(X, 0 if names is None else len(names) - given)
+    store = as_store(X, block.y, block.sample_weight)
+    found = [column.name for column in store.columns]
+    if names is not None and found != list(names):
+        raise SourceError(
+            f"a partition has the {len(found)} columns {found[:10]}, "
+            f"the collection has {len(names)}: {list(names)[:10]}; partitions must agree"
+        )
+    return store.coded(levels) if levels else store
+
+
+def rows_of(items: list[Any], width: int) -> Any:
+    """A bag's partition, a list of rows or of 2-D blocks, as one array."""
+    return np.vstack(items) if items else np.empty((0, width))
+
+
+def describe_block(X: Any) -> tuple[tuple[Column, ...], bool]:
+    """Columns of a computed block and whether it is sparse: all that the driver asks of it."""
+    store = partition_store(Block(X))
+    return store.columns, store.sparse
+
+
+def describe_vector(name: str, values: Any) -> str:
+    """`Column.dtype` of a computed block of `y` or `sample_weight`."""
+    return as_vector(name, values).column.dtype
 
 
 class DaskReader:
@@ -17,15 +87,16 @@ class DaskReader:
 
     def __init__(
         self,
-        store: Any,
+        known: Known,
         names: Sequence[str],
         target: str | None,
         weight: str | None,
         dtype: np.dtype,
     ) -> None:
-        self.store, self.ask = store, (names, target, weight, dtype)
-        self.starts = np.cumsum([0, *store._lengths()])
-        self.i, self.reader = -1, None
+        self.known, self.ask = known, (names, target, weight, dtype)
+        self.starts = np.cumsum([0, *known.lengths])
+        self.i = -1
+        self.reader: Reader | None = None
 
     def read(self, start: int, stop: int) -> Chunk:
         i = int(np.searchsorted(self.starts, start, side="right")) - 1
@@ -40,55 +111,23 @@ class DaskReader:
             chunk = self._read(i, start - first, end - first, start)
             runs.append(chunk)
             start = end
-        return join_chunks(runs)
+        return Chunk.join(runs)
 
     def _read(self, i: int, start: int, stop: int, row: int) -> Chunk:
         if i != self.i:
             self.i, self.reader = -1, None  # the old partition goes before the new one comes
-            from .store import partition_store
-
-            block = self.store.partitions[i].compute()
-            names = [c.name for c in self.store.columns]
-            store = partition_store(block, names, self.store.levels)
-            if store.n_rows != self.store._lengths()[i]:
+            known = self.known
+            store = partition_store(known.partitions[i].compute(), known.names, known.levels)
+            if store.n_rows != known.lengths[i]:
                 raise SourceError(
-                    f"{self.store.kind}, partition {i} has {store.n_rows} rows, "
-                    f"{self.store._lengths()[i]} were announced"
+                    f"{known.kind}, partition {i} has {store.n_rows} rows, "
+                    f"{known.lengths[i]} were announced"
                 )
-            self.i, self.reader = i, store.open(*self.ask)  # type: ignore[assignment]
-        chunk = self.reader.read(start, stop)  # type: ignore[attr-defined]
+            self.i, self.reader = i, store.open(*self.ask)
+        assert self.reader is not None
+        chunk = self.reader.read(start, stop)
         chunk.rows = range(row, row + stop - start)
-        return copy_chunk(chunk)  # the block may be a view of an array the user holds
+        return chunk.copy()  # the block may be a view of an array the user holds
 
     def close(self) -> None:
         self.i, self.reader = -1, None
-
-
-def copy_chunk(chunk: Chunk) -> Chunk:
-    """The chunk in memory of its own."""
-    X: Any = chunk.X
-    X = Csr(X[0].copy(), X[1].copy(), X[2].copy(), X[3]) if isinstance(X, Csr) else X.copy()
-    return Chunk(X, copy(chunk.y), copy(chunk.weight), chunk.rows)
-
-
-def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    """Chunks of neighbouring rows as one."""
-    first = chunks[0]
-    parts: list[Any] = [chunk.X for chunk in chunks]
-    X: Any
-    if isinstance(first.X, Csr):
-        before = np.cumsum([0, *(len(part.data) for part in parts)])
-        tails = [part.indptr[1:] + n for part, n in zip(parts, before, strict=False)]
-        X = Csr(
-            np.concatenate([part.data for part in parts]),
-            np.concatenate([part.indices for part in parts]),
-            np.concatenate([np.zeros(1, np.int64), *tails]),
-            first.X.n_columns,
-        )
-    else:
-        X = np.concatenate(parts)
-    y, weight = (
-        None if getattr(first, name) is None else np.concatenate([getattr(c, name) for c in chunks])
-        for name in ("y", "weight")
-    )
-    return Chunk(X, y, weight, range(first.rows[0], chunks[-1].rows[-1] + 1))

@@ -9,25 +9,15 @@ that task, so that the block arrives as a dependency and nothing is computed ins
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...errors import SourceError
 from ..columns import check_shape, column_type
-from ..memory.arrays import ArrayStore, as_store
-from ..memory.vectors import as_vector
-from ..source import Column, Reader, Store
-
-
-class Block(NamedTuple):
-    """One partition, computed: rows and the columns given apart."""
-
-    X: Any
-    """numpy array, scipy CSR matrix or frame."""
-    y: Any = None
-    sample_weight: Any = None
+from ..memory.opening import as_store, as_vector
+from ..store import Column, Reader, Store
+from .reader import Block, DaskReader, Known, describe_block, describe_vector
 
 
 class DaskStore(Store):
@@ -73,10 +63,9 @@ class DaskStore(Store):
         self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
     ) -> Reader:
         """Computes one partition at a time: for the driver only, never inside a task."""
-        self._lengths()
-        from .reader import DaskReader
-
-        return DaskReader(self, names, target, weight, np.dtype(dtype))
+        names_of_all = [column.name for column in self.columns]
+        known = Known(self.kind, self.partitions, self._lengths(), names_of_all, self.levels)
+        return DaskReader(known, names, target, weight, np.dtype(dtype))
 
     def place(self, start: int, stop: int) -> str:
         if self.known is None:
@@ -94,51 +83,6 @@ class DaskStore(Store):
             "columns": [[column.name, column.dtype] for column in self.columns],
             "names": list(self.identity),
         }
-
-
-def partition_store(
-    block: Block,
-    names: Sequence[str] | None = None,
-    levels: Mapping[str, Any] = MappingProxyType({}),
-) -> ArrayStore:
-    """A computed partition as an in-memory store, which may be empty.
-
-    Parameters
-    ----------
-    block : Block
-    names : sequence of str, optional
-        Names of the DaskStore's columns (features first): the partition's must be the same.
-    levels : mapping
-        The DaskStore's.
-    """
-    X = block.X
-    if isinstance(X, list):
-        given = (block.y is not None) + (block.sample_weight is not None)
-        X = rows_of(X, 0 if names is None else len(names) - given)
-    store = as_store(X, block.y, block.sample_weight)
-    found = [column.name for column in store.columns]
-    if names is not None and found != list(names):
-        raise SourceError(
-            f"a partition has the {len(found)} columns {found[:10]}, "
-            f"the collection has {len(names)}: {list(names)[:10]}; partitions must agree"
-        )
-    return store.coded(levels) if levels else store
-
-
-def rows_of(items: list[Any], width: int) -> Any:
-    """A bag's partition, a list of rows or of 2-D blocks, as one array."""
-    return np.vstack(items) if items else np.empty((0, width))
-
-
-def describe_block(X: Any) -> tuple[tuple[Column, ...], bool]:
-    """Columns of a computed block and whether it is sparse: all that the driver asks of it."""
-    store = partition_store(Block(X))
-    return store.columns, store.sparse
-
-
-def describe_vector(name: str, values: Any) -> str:
-    """`Column.dtype` of a computed block of `y` or `sample_weight`."""
-    return as_vector(name, values).column.dtype
 
 
 def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStore:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..columns import Buffer, check_shape, find_columns
-from ..source import Chunk, Reader, Store
-from .parts import DensePart, Part, SparsePart, VectorsPart
-from .vectors import Vector, as_vector, series_vector
+from ..columns import Buffer, find_columns
+from ..source import Chunk
+from ..store import Reader, Store
+from .parts import Part, SparsePart, VectorsPart
 
 SAMPLED_RUNS, SAMPLED_ROWS = 64, 64
 """The fingerprint hashes this many seeded runs of this many rows: 4,096 rows."""
@@ -35,7 +35,7 @@ class ArrayStore(Store):
 
     def coded(self, coders: Mapping[str, Any]) -> Store:
         store: Any = super().coded(coders)
-        store.part = self.part.coded(coders)  # type: ignore[attr-defined]
+        store.part = self.part.coded(coders)
         return store
 
     def boundaries(self) -> np.ndarray:
@@ -54,8 +54,7 @@ class ArrayStore(Store):
         return self.part.overhead(which, min(slice_rows, self.n_rows))
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
-        stored = getattr(self.part, "stored", None)
-        return 0 if stored is None else int(stored(set(names)))
+        return self.part.stored(set(names))
 
     def open(
         self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
@@ -131,135 +130,3 @@ class ArrayReader:
 
     def close(self) -> None:
         self.buffer = Buffer(self.dtype)
-
-
-def open_arrays(source: Any, y: Any = None, sample_weight: Any = None) -> Store:
-    """A store over data in this process, or over a memory map's file.
-
-    Parameters
-    ----------
-    source : array-like (n, p)
-        numpy array or memory map, scipy.sparse matrix, pandas or polars frame, pyarrow Table,
-        xarray DataArray, list of lists; or a one-shot stream of Arrow batches (RecordBatchReader,
-        anything with ``__arrow_c_stream__``, polars LazyFrame), which gives a `StreamStore`.
-    y, sample_weight : array-like (n,), optional
-        Become columns named ``y`` and ``sample_weight`` (with ``_`` before the name if `source` has
-        such a column); the store's `default_target` and `default_weight` name them.
-
-    Raises
-    ------
-    SourceError
-        Not two-dimensional, no rows or columns, complex or object values, lengths that differ.
-    """
-    store = as_store(source, y, sample_weight)
-    if store.n_rows is not None:  # a stream's length is known when it has been read
-        check_shape(store.n_rows, store.columns, "X")
-    return store
-
-
-def as_store(source: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    """`open_arrays` that lets a table of no rows pass, as dask's partitions may be."""
-    module = type(source).__module__.split(".")[0]
-    if module == "xarray":
-        source = source.data
-    if module == "polars" and type(source).__name__ == "LazyFrame" or is_stream(source):
-        from .arrow import open_stream
-
-        if y is not None or sample_weight is not None:
-            raise SourceError(
-                "a stream is read once, so y and sample_weight cannot lie beside it; "
-                "give them as columns of the stream, by name"
-            )
-        return open_stream(source)
-    part, kind = as_part(source, module)
-    names = {column.name for column in part.columns}
-    vectors: list[Vector] = []
-    for name, values in (("y", y), ("sample_weight", sample_weight)):
-        if values is None:
-            continue
-        while name in names:
-            name = "_" + name
-        vector = as_vector(name, values)
-        if len(vector) != part.n_rows:
-            raise SourceError(
-                f"Found input variables with inconsistent numbers of samples: X has {part.n_rows} "
-                f"rows, {name} has {len(vector)}; they must be of equal length"
-            )
-        if vector.column.dtype in ("nested", "timestamp"):
-            raise SourceError(
-                f"{name} holds {vector.column.dtype} values; expected all numbers or all strings"
-            )
-        vectors.append(vector)
-    store = ArrayStore(kind, part, VectorsPart(vectors, part.n_rows), "X")
-    given = iter(vector.column.name for vector in vectors)
-    store.default_target = next(given) if y is not None else None
-    store.default_weight = next(given) if sample_weight is not None else None
-    return store
-
-
-def is_stream(source: Any) -> bool:
-    """Whether `source` gives Arrow batches and is not a table that can be read again."""
-    if not hasattr(source, "__arrow_c_stream__"):
-        return False
-    table = type(source).__name__ in ("Table", "RecordBatch")
-    return type(source).__module__.split(".")[0] not in ("pandas", "polars") and not table
-
-
-def as_part(source: Any, module: str) -> tuple[Any, str]:
-    """The feature columns of `source`, and its kind's name."""
-    if module == "pandas":
-        if not hasattr(source, "columns"):
-            raise not_a_table(source.shape)
-        names = column_names(list(source.columns))
-        columns = [source.iloc[:, j] for j in range(len(names))]
-        vectors = [series_vector(*pair) for pair in zip(names, columns, strict=True)]
-        return VectorsPart(vectors, len(source)), "pandas"
-    if module in ("polars", "pyarrow"):
-        from .arrow import table_vectors
-
-        if not hasattr(source, "columns"):
-            raise not_a_table((len(source),))
-        vectors, n_rows = table_vectors(source)
-        return VectorsPart(vectors, n_rows), module
-    if module == "scipy":
-        return SparsePart(source, "X"), "scipy.sparse"
-    if isinstance(source, np.memmap):
-        from .memory_map import MapPart
-
-        part = MapPart.of(np.asanyarray(check_array(source)))
-        if part is not None:
-            return part, "memmap"
-    return DensePart(check_array(source), "X"), "array"
-
-
-def column_names(names: list[Any]) -> list[str]:
-    """A frame's own names if they are strings, else x0, x1, ..."""
-    return names if all(isinstance(n, str) for n in names) else [f"x{j}" for j in range(len(names))]
-
-
-def check_array(source: Any) -> np.ndarray:
-    """`source` as a 2-D array of real numbers."""
-    try:
-        X = np.asanyarray(source) if isinstance(source, np.memmap) else np.asarray(source)
-    except ValueError as error:
-        raise SourceError(f"X: rows of unequal length do not make a table: {error}") from error
-    if X.ndim != 2:
-        raise not_a_table(X.shape)
-    if X.dtype.kind == "O":  # as scikit-learn does: numbers that happen to lie in an object array
-        try:
-            return X.astype(np.float64)
-        except ValueError as error:
-            raise SourceError(
-                f"X is an object array that does not hold numbers alone: {error}; "
-                "encode strings and categories first"
-            ) from error
-        except TypeError as error:
-            raise TypeError(f"X is an object array that does not hold numbers: {error}") from error
-    return X
-
-
-def not_a_table(shape: tuple[int, ...]) -> SourceError:
-    hint = "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
-    if len(shape) > 2:
-        hint = "Reshape your data: X.reshape(len(X), -1) makes one row of each sample"
-    return SourceError(f"X: Expected 2D array, got shape {tuple(shape)} instead. {hint}")

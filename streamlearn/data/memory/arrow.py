@@ -9,9 +9,11 @@ import numpy as np
 
 from ...errors import SourceError
 from ..columns import copy_numbers, is_number
-from ..source import Column
-from .stream import StreamStore
+from ..store import Column
 from .vectors import Vector
+
+BATCH_ROWS = 16384
+"""Rows a polars LazyFrame is asked for at a time."""
 
 
 def arrow_type(dtype: Any) -> str:
@@ -62,7 +64,7 @@ def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
     return indices, array.dictionary.to_pylist()
 
 
-class ArrowVector:
+class ArrowVector(Vector):
     """A column of a pyarrow Table; nulls of numbers become NaN."""
 
     def __init__(self, name: str, array: Any) -> None:
@@ -129,29 +131,25 @@ def array_vector(name: str, values: Any) -> Vector:
     return ArrowVector(name, values)
 
 
-def open_stream(source: Any) -> StreamStore:
-    """A store over a RecordBatchReader, a polars LazyFrame or any ``__arrow_c_stream__``."""
+def stream_batches(source: Any) -> tuple[tuple[Column, ...], Iterator[tuple[list[Vector], int]]]:
+    """Columns, and batches of them, of a polars LazyFrame or any ``__arrow_c_stream__``."""
     import pyarrow as pa
 
     if type(source).__name__ == "LazyFrame":
-        if not hasattr(source, "collect_batches"):
+        try:
+            frames = source.collect_batches(chunk_size=BATCH_ROWS, lazy=True)
+        except AttributeError:
             raise SourceError(
                 "this polars cannot stream a LazyFrame (collect_batches is missing); "
                 "upgrade polars, call .collect() if it fits in memory, or .sink_parquet(path)"
-            )
+            ) from None
         schema = pa.RecordBatchReader.from_stream(source.limit(0).collect()).schema
-        frames = source.collect_batches(chunk_size=BATCH_ROWS, lazy=True)
-        return StreamStore(schema_columns(schema), map(table_vectors, frames))
-    reader = source if isinstance(source, pa.RecordBatchReader) else None
-    if reader is None:
+        return schema_columns(schema), map(table_vectors, frames)
+    reader = source
+    if not isinstance(source, pa.RecordBatchReader):
         reader = pa.RecordBatchReader.from_stream(source)
-    batches = (table_vectors(batch) for batch in reader)
-    return StreamStore(schema_columns(reader.schema), batches)
+    return schema_columns(reader.schema), (table_vectors(batch) for batch in reader)
 
 
 def schema_columns(schema: Any) -> tuple[Column, ...]:
     return tuple(Column(field.name, arrow_type(field.type)) for field in schema)
-
-
-BATCH_ROWS = 16384
-"""Rows a polars LazyFrame is asked for at a time."""

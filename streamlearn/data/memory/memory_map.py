@@ -12,7 +12,8 @@ import numpy as np
 
 from ...errors import SourceError
 from ..columns import column_type, copy_numbers, is_all, is_number
-from ..source import Column
+from ..store import Column
+from .parts import Part
 
 READ_BYTES = 1 << 20
 """Bytes read at a time where the file's dtype or columns are not the chunk's."""
@@ -28,7 +29,7 @@ def read_exactly(file: int, out: np.ndarray, offset: int, path: str) -> None:
         view, offset = view[n:], offset + n
 
 
-class MapPart:
+class MapPart(Part):
     """A C- or F-contiguous 2-D array in a file, at `offset` bytes; `stride` rows a column (F)."""
 
     in_memory = False
@@ -46,9 +47,9 @@ class MapPart:
     @classmethod
     def of(cls, X: Any) -> MapPart | None:
         """None if the file does not hold what the mapping shows, row by row or column by column."""
-        path, mapping = getattr(X, "filename", None), getattr(X, "_mmap", None)
+        path, mapping = X.filename, X._mmap
         by_columns = X.ndim == 2 and X.strides[0] == X.itemsize and X.strides[1] > 0
-        if path is None or mapping is None or not X.size or getattr(X, "mode", "c") == "c":
+        if path is None or mapping is None or not X.size or X.mode == "c":
             return None  # copy-on-write pages may differ from the file
         if not (X.flags.c_contiguous or by_columns):
             return None
@@ -58,9 +59,6 @@ class MapPart:
         offset += X.__array_interface__["data"][0] - start
         path = os.path.abspath(path)
         return cls(path, offset, X) if os.path.isfile(path) else None
-
-    def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
-        return None
 
     def fill(self, start: int, stop: int, which: Sequence[int], out: np.ndarray) -> None:
         file = self._open()

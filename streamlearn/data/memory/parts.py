@@ -2,50 +2,65 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ...errors import SourceError
 from ..columns import Buffer, as_selector, column_type, copy_numbers, is_all, is_number, select_csr
-from ..levels import CodedVector, Coder
-from ..source import Column, Csr
-from .vectors import Vector
+from ..levels import Coder
+from ..source import Csr
+from ..store import Column
+from .vectors import CodedVector, Vector
 
 COPY_ROWS = 4096
 """Rows copied at a time where a selection of columns makes a temporary."""
 
 
-class Part(Protocol):
-    """Columns of equal length."""
+class Part(ABC):
+    """Columns of equal length; a container is one subclass."""
 
     n_rows: int
     columns: tuple[Column, ...]
     order: str
     """Layout a chunk of this part is quickest filled in: ``C`` or ``F``."""
-    in_memory: bool
+    in_memory: bool = True
 
-    def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
+    def view(
+        self, start: int, stop: int, which: Sequence[int], dtype: np.dtype
+    ) -> np.ndarray | None:
         """The rows as they lie in memory, in `dtype` and C order; None if that takes a copy."""
+        return None
 
+    def coded(self, coders: Mapping[str, Coder]) -> Part:
+        """The part with these columns of words as numbers; itself if it can hold no words."""
+        return self
+
+    @abstractmethod
     def fill(self, start: int, stop: int, which: Sequence[int], out: np.ndarray) -> None:
         """Write the rows of columns `which` to `out`, in place."""
 
+    @abstractmethod
     def values(self, start: int, stop: int, j: int) -> np.ndarray:
         """One column as a target: numbers as stored, or str objects and None."""
 
+    @abstractmethod
     def overhead(self, which: Sequence[int], rows: int) -> int:
         """Bytes of temporaries that `fill` makes for so many rows."""
 
+    def stored(self, names: set[str]) -> int:
+        """Bytes that one pass over these columns reads from disk."""
+        return 0
+
+    @abstractmethod
     def raw(self, start: int, stop: int) -> bytes:
         """The rows as bytes, for the fingerprint."""
 
 
-class DensePart:
+class DensePart(Part):
     """A 2-D numpy array of any real dtype and layout."""
-
-    in_memory = True
 
     def __init__(self, X: np.ndarray, what: str) -> None:
         dtype = column_type(X.dtype, what)
@@ -56,7 +71,9 @@ class DensePart:
         self.columns = tuple(Column(f"x{j}", dtype) for j in range(X.shape[1]))
         self.order = "F" if abs(X.strides[0]) < abs(X.strides[1]) else "C"
 
-    def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
+    def view(
+        self, start: int, stop: int, which: Sequence[int], dtype: np.dtype
+    ) -> np.ndarray | None:
         X = self.X
         # A read-only array would make numba compile every kernel a second time: copied instead.
         as_is = X.dtype == dtype and X.flags.c_contiguous and X.flags.writeable and X.flags.aligned
@@ -78,10 +95,9 @@ class DensePart:
         return self.X[start:stop].tobytes()
 
 
-class SparsePart:
+class SparsePart(Part):
     """A canonical scipy CSR array."""
 
-    in_memory = True
     order = "C"
 
     def __init__(self, X: Any, what: str) -> None:
@@ -110,9 +126,6 @@ class SparsePart:
         csr = Csr(data, self.indices[first:last], indptr, len(self.columns))
         return csr if is_all(which, csr.n_columns) else select_csr(csr, which)
 
-    def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
-        return None
-
     def fill(self, start: int, stop: int, which: Sequence[int], out: np.ndarray) -> None:
         out[...] = 0
         csr = self.csr(start, stop, which, Buffer(out.dtype))
@@ -137,10 +150,9 @@ class SparsePart:
         return lengths.tobytes() + indices.tobytes() + self.data[first:last].tobytes()
 
 
-class VectorsPart:
+class VectorsPart(Part):
     """Columns that lie apart: a frame, or `y` and `sample_weight`."""
 
-    in_memory = True
     order = "F"
 
     def __init__(self, vectors: Sequence[Vector], n_rows: int) -> None:
@@ -156,9 +168,6 @@ class VectorsPart:
             for vector in self.vectors
         ]
         return VectorsPart(vectors, self.n_rows)
-
-    def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
-        return None
 
     def fill(self, start: int, stop: int, which: Sequence[int], out: np.ndarray) -> None:
         for k, j in enumerate(which):

@@ -13,10 +13,11 @@ import numpy as np
 from ...errors import SourceError
 from ..columns import is_number
 from ..levels import Coder
-from ..source import Column, Reader, Store
+from ..store import Column, Reader, Store
 from .arrays import ArrayStore
+from .arrow import stream_batches
 from .memory_map import read_exactly
-from .parts import VectorsPart
+from .parts import Part, VectorsPart
 from .vectors import Vector
 
 
@@ -70,7 +71,12 @@ class StreamStore(Store):
         )
 
 
-class SpooledPart:
+def open_stream(source: Any) -> StreamStore:
+    """A store over a RecordBatchReader, a polars LazyFrame or any ``__arrow_c_stream__``."""
+    return StreamStore(*stream_batches(source))
+
+
+class SpooledPart(Part):
     """Raw blocks of `block_rows` rows: in each, one column after the other.
 
     Two files: ``f32`` with the columns that a float32 holds exactly, ``f64`` with the others;
@@ -103,9 +109,6 @@ class SpooledPart:
             for column in self.columns
         )
         return part
-
-    def view(self, start: int, stop: int, which: Sequence[int], dtype: np.dtype) -> Any:
-        return None
 
     def fill(self, start: int, stop: int, which: Sequence[int], out: np.ndarray) -> None:
         files = {

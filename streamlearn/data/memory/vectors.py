@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ...errors import SourceError
 from ..columns import as_target, column_type, copy_numbers, is_number
-from ..source import Column
+from ..levels import Coder
+from ..store import Column
 
 
-class Vector(Protocol):
+class Vector(ABC):
     """One column of some container."""
 
     column: Column
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
-    def fill(self, start: int, stop: int, out: np.ndarray) -> None: ...
+    @abstractmethod
+    def fill(self, start: int, stop: int, out: np.ndarray) -> None:
+        """Write the rows as floats to `out`, in place; NaN where a value is missing."""
 
-    def values(self, start: int, stop: int) -> np.ndarray: ...
+    @abstractmethod
+    def values(self, start: int, stop: int) -> np.ndarray:
+        """The rows as a target: numbers as stored, or str objects and None."""
+
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+        """The rows' words, of strings or categories, as (indices, words), a run at a time.
+
+        Index -1 is missing.
+        """
+        values = self.values(start, stop).tolist()
+        yield np.arange(len(values)), values
 
 
-class ArrayVector:
+class ArrayVector(Vector):
     """A 1-D numpy array."""
 
     def __init__(self, name: str, array: np.ndarray) -> None:
@@ -73,18 +86,18 @@ def plain_objects(name: str, array: np.ndarray) -> tuple[np.ndarray, str]:
     return numbers, "float64"
 
 
-class SeriesVector:
+class SeriesVector(Vector):
     """A pandas column of one of pandas' own dtypes (nullable, categorical, Arrow)."""
 
     def __init__(self, name: str, series: Any) -> None:
-        dtype, subtype = series.dtype, getattr(series.dtype, "numpy_dtype", None)
-        kind = getattr(dtype, "kind", "O")
+        dtype = series.dtype
+        kind, subtype = dtype.kind, _numpy_type(dtype)
         if dtype.name == "category":
             name_of_type = "dictionary"
         elif dtype.name.startswith(("string", "large_string")):
             name_of_type = "string"
-        elif kind in "biuf" and (subtype is not None or hasattr(dtype, "subtype")):
-            name_of_type = column_type(np.dtype(subtype or dtype.subtype), f"column {name!r}")
+        elif kind in "biuf" and subtype is not None:
+            name_of_type = column_type(np.dtype(subtype), f"column {name!r}")
         else:
             name_of_type = "timestamp" if kind in "mM" else "nested"
         self.series, self.column = series, Column(name, name_of_type)
@@ -126,36 +139,40 @@ class SeriesVector:
         return values
 
 
+class CodedVector(Vector):
+    """A column of strings as a column of numbers."""
+
+    def __init__(self, vector: Vector, coder: Coder) -> None:
+        self.vector, self.coder = vector, coder
+        self.column = Column(vector.column.name, "float32")
+
+    def __len__(self) -> int:
+        return len(self.vector)
+
+    def fill(self, start: int, stop: int, out: np.ndarray) -> None:
+        at = 0
+        for indices, words in self.vector.encoded(start, stop):
+            out[at : at + len(indices)] = self.coder.of_words(words)[indices]
+            at += len(indices)
+
+    def values(self, start: int, stop: int) -> np.ndarray:
+        self.fill(start, stop, out := np.empty(stop - start, np.float32))
+        return out
+
+
+def _numpy_type(dtype: Any) -> Any:
+    """The numpy type beneath one of pandas' types of numbers; None if it has none."""
+    try:
+        return dtype.numpy_dtype  # nullable and Arrow types
+    except AttributeError:
+        pass
+    try:
+        return dtype.subtype  # sparse ones
+    except AttributeError:
+        return None
+
+
 def series_vector(name: str, series: Any) -> Vector:
     if isinstance(series.dtype, np.dtype):
         return ArrayVector(name, series.to_numpy())
     return SeriesVector(name, series)
-
-
-def as_vector(name: str, values: Any) -> Vector:
-    """`y` or `sample_weight` as one column; a column vector is raveled, with a warning."""
-    module = type(values).__module__.split(".")[0]
-    if module == "pandas" and not hasattr(values, "columns"):
-        return series_vector(name, values)
-    if module in ("polars", "pyarrow") and not hasattr(values, "columns"):
-        from .arrow import array_vector
-
-        return array_vector(name, values)
-    if module == "scipy":
-        raise SourceError(f"{name} is a sparse matrix; expected a 1-D array: {name}.toarray()")
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        from sklearn.exceptions import DataConversionWarning
-
-        warnings.warn(
-            f"A column-vector {name} was passed when a 1d array was expected. Please change the "
-            f"shape of {name} to (n_samples, ), for example using ravel().",
-            DataConversionWarning,
-            stacklevel=4,
-        )
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise SourceError(
-            f"{name} should be a 1d array, got an array of shape {array.shape} instead"
-        )
-    return ArrayVector(name, array)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
 from ...errors import SourceError
 from ..memory.arrow import encode_arrow
-
-if TYPE_CHECKING:
-    from .store import ParquetStore
+from .files import ParquetFiles
 
 _EXACT = 2**53
 
 
 def decode_numbers(
-    pieces: list[pa.Array], out: np.ndarray, name: str, store: ParquetStore, start: int
+    pieces: list[pa.Array], out: np.ndarray, name: str, store: ParquetFiles, start: int
 ) -> None:
     """Arrow numbers into `out`, nulls as NaN; strings as the codes of their levels."""
     coder, at = store.levels.get(name), 0
@@ -47,7 +43,7 @@ def decode_numbers(
 
 
 def ready_numbers(
-    pieces: list[pa.Array], dtype: np.dtype, name: str, store: ParquetStore, start: int
+    pieces: list[pa.Array], dtype: np.dtype, name: str, store: ParquetFiles, start: int
 ) -> np.ndarray:
     """Arrow numbers as one read-only array of `dtype`: Arrow's own buffer where it is just that."""
     as_is = len(pieces) == 1 and name not in store.levels

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...errors import SourceError
-
-if TYPE_CHECKING:
-    from .store import ParquetStore
+from .files import ParquetFiles
 
 _ROW = "__streamlearn_row__"
 
@@ -30,6 +27,8 @@ class RowFilter:
     """
 
     def __init__(self, filters: Any, types: Mapping[str, pa.DataType]) -> None:
+        import pyarrow.compute as pc  # here alone: a megabyte that reads without filters spare
+
         try:
             is_expression = isinstance(filters, pc.Expression)
             self.expression = filters if is_expression else pq.filters_to_expression(filters)
@@ -84,8 +83,9 @@ class RowFilter:
             keep[rows] = True
         return keep
 
-    def live_units(self, store: ParquetStore) -> np.ndarray:
+    def live_units(self, store: ParquetFiles) -> np.ndarray:
         """(u,) bool: row groups not ruled out by their statistics and folder names."""
+        import pyarrow.compute as pc
         import pyarrow.dataset as ds
         from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
 

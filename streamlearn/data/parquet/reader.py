@@ -10,7 +10,7 @@ one 4 GB file on two threads: 54 MB in all, 26 of them chunks and 14 its footer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,28 +18,14 @@ import pyarrow.parquet as pq
 
 from ...errors import SourceError
 from ...numeric.huge_pages import zeros
-from ..select import keep_rows
 from ..source import Chunk, Convert
 from .arrays import decode_numbers, join, ready_numbers, target_values
+from .files import BATCH_ROWS, PAGE_BUFFER, PAGES_TO_ARROW, ParquetFiles, columns_at_once
+from .filter import RowFilter
 from .pages.reader import USABLE, PageReader
 
-if TYPE_CHECKING:
-    from .store import ParquetStore
-
-PAGE_BUFFER = 1 << 16
-"""Bytes read at a time of a column that is streamed."""
-BATCH_ROWS = 1 << 14
-"""Rows decoded at a time of a column that is streamed: the library keeps its last batch of each."""
-_AT_ONCE = 1 << 20
-PAGES_TO_ARROW = 2
-"""Columns read by their pages for every one that takes as much memory in the library."""
 Batch = list[tuple[str, list[pa.Array]]]
 """Columns and their Arrow arrays."""
-
-
-def columns_at_once(n_rows: int) -> int:
-    """Columns decoded in one call: a megabyte of float32."""
-    return max(1, _AT_ONCE // max(4 * n_rows, 1))
 
 
 class ParquetReader:
@@ -47,14 +33,16 @@ class ParquetReader:
 
     def __init__(
         self,
-        store: ParquetStore,
+        store: ParquetFiles,
+        row_filter: RowFilter | None,
         names: Sequence[str],
         target: str | None,
         weight: str | None,
         dtype: np.dtype,
         convert: Convert | None = None,
     ) -> None:
-        self._store, self._target, self._weight = store, target, weight
+        self._store, self._row_filter = store, row_filter
+        self._target, self._weight = target, weight
         self._dtype, self._convert, self._n_columns = np.dtype(dtype), convert, len(names)
         self._row_of = {name: i for i, name in enumerate(names)}
         self._filtering = frozenset(store.filter_names)
@@ -108,7 +96,7 @@ class ParquetReader:
             weight=self._weights[:n] if self._weight is not None else None,
             rows=range(start, stop),
         )
-        return chunk if keep is None else keep_rows(chunk, keep, in_place=True)
+        return chunk if keep is None else chunk.where(keep, in_place=True)
 
     def close(self) -> None:
         self._group = None
@@ -163,9 +151,9 @@ class ParquetReader:
                 self._put(which, ready, X, here)
                 del features, ready
             del batch, pieces
-        if keep is not None and store.row_filter is not None:
+        if keep is not None and self._row_filter is not None:
             constants = {key: store.partitions[key][file] for key in self._constant}
-            keep[here] = store.row_filter.mask(filtering, constants, stop - start)
+            keep[here] = self._row_filter.mask(filtering, constants, stop - start)
 
     def _put(self, which: list[int], columns: list[np.ndarray], X: np.ndarray, here: slice) -> None:
         """Features' values into X[:, here], or what `convert` makes of them."""

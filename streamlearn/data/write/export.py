@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from ...errors import SourceError
-from ..source import Csr
+from ..source import Csr, Source
 from .sink import Sink, open_sink
 
-if TYPE_CHECKING:
-    from ..dataset import Dataset
 
-
-def write_parquet(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+def write_parquet(dataset: Source, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """The rows of a dataset as a folder of parquet files, one a chunk."""
     if dataset.sparse:
         raise SourceError(
@@ -24,7 +20,7 @@ def write_parquet(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: 
     _write_all(dataset, sink)
 
 
-def write_zarr(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+def write_zarr(dataset: Source, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """The rows of a dataset as a zarr group: ``X``, target and weight as ``y`` and ``weight``."""
     if dataset.sparse:
         raise SourceError("a sparse dataset is not written to zarr; AnnData writes CSR groups")
@@ -39,31 +35,32 @@ def write_zarr(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: boo
 
 
 def _extra(
-    dataset: Dataset, target: str | None = None, weight: str | None = None
+    dataset: Source, target: str | None = None, weight: str | None = None
 ) -> list[tuple[str, str]]:
     """(name, dtype) of target and weight, under their own names or those given."""
-    types = {column.name: column.dtype for column in dataset.store.columns}
     extra = []
     if dataset.target is not None:
-        kind = types[dataset.target]
+        kind = dataset.column_types[dataset.target]
         extra.append((target or dataset.target, "string" if kind == "dictionary" else kind))
     if dataset.weight is not None:
         extra.append((weight or dataset.weight, "float64"))
     return extra
 
 
-def _write_all(dataset: Dataset, sink: Sink) -> None:
+def _write_all(dataset: Source, sink: Sink) -> None:
     n_rows = 0
     names = [name for name, _ in sink.columns]
     try:
-        for i, chunk in enumerate(dataset.iter_chunks()):
-            X = chunk.X
-            assert not isinstance(X, Csr)
-            features = [X] if sink.format == "zarr" else list(X.T)
-            extra = [array for array in (chunk.y, chunk.weight) if array is not None]
-            if chunk.n_rows:
-                sink.write(i, 0, dict(zip(names, [*features, *extra], strict=True)))
-            n_rows += chunk.n_rows
+        with dataset.reader() as reader:
+            for i, ref in enumerate(dataset.refs()):
+                chunk = reader.read(ref)
+                X = chunk.X
+                assert not isinstance(X, Csr)
+                features = [X] if sink.format == "zarr" else list(X.T)
+                extra = [array for array in (chunk.y, chunk.weight) if array is not None]
+                if chunk.n_rows:
+                    sink.write(i, 0, dict(zip(names, [*features, *extra], strict=True)))
+                n_rows += chunk.n_rows
         if not n_rows and sink.format == "zarr":
             raise SourceError(f"no rows are left to write to {sink.target}")
         sink.commit(n_rows)

@@ -15,7 +15,8 @@ import zarr
 
 from ...errors import SourceError
 from ..files.remote import CHECK_KEYS, as_os_errors, is_url, url_options
-from ..memory.vectors import Vector, as_vector
+from ..memory.opening import as_vector
+from ..memory.vectors import Vector
 from .rows import READ_ERRORS
 from .store import ZarrStore
 from .vector import ZarrVector

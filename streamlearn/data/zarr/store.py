@@ -13,7 +13,8 @@ import numpy as np
 from ...errors import SourceError
 from ..columns import check_shape, column_type, find_columns, is_all, is_number, select_csr
 from ..memory.vectors import Vector
-from ..source import Chunk, Column, Csr, Reader, Store
+from ..source import Chunk, Csr
+from ..store import Column, Reader, Store
 from .rows import Rows
 from .vector import ZarrVector, ZarrVectorReader, target_dtype
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import SourceError
 from ..columns import column_type
 from ..memory.vectors import Vector
-from ..source import Column
+from ..store import Column
 from .rows import Rows
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +16,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ...data.source import Chunk, Csr, Ref, Source
+from ...data.row_ranges import Ref, Refs
+from ...data.source import Chunk, Csr, Source
 from ...passes.fold import Fold
 from .folder import scratch_write
 
@@ -136,40 +136,41 @@ def _write_piece(file: BinaryIO, array: np.ndarray) -> Piece:
 
 
 def open_spool(
-    folder: Path, source: Source, state: dict[str, Any], n_columns: int, dtype: Any, layout: str
+    folder: Path, source: Source, state: dict[str, Any], n_columns: int, layout: str
 ) -> tuple[ScratchSource, Any]:
     """The source that was spooled, and the state of the fold computed meanwhile."""
-    blocks, refs = tuple(state["blocks"]), tuple(source.refs())
-    first = dict(zip((ref.start for ref in refs), blocks, strict=True))
-    return (
-        ScratchSource(str(folder), refs, first, source.n_rows, n_columns, np.dtype(dtype), layout),
-        state["also"],
-    )
+    return ScratchSource(str(folder), source, state["blocks"], n_columns, layout), state["also"]
 
 
-@dataclass(frozen=True)
-class ScratchSource:
+class ScratchSource(Source):
     """A source of spooled blocks: the refs of the source it came from, so lanes and bits agree."""
 
-    folder: str
-    _refs: tuple[Ref, ...]
-    blocks: dict[int, Block]
-    """By the ref's first row."""
-    n_rows: int | None
-    n_features: int
-    dtype: np.dtype[Any]
-    layout: str
+    def __init__(
+        self, folder: str, origin: Source, blocks: Sequence[Block], n_columns: int, layout: str
+    ) -> None:
+        self.folder, self.n_rows, self.n_columns, self.layout = (
+            folder,
+            origin.n_rows,
+            n_columns,
+            layout,
+        )
+        self._refs = Refs.of(origin.refs())
+        self.blocks = dict(zip(self._refs.starts.tolist(), blocks, strict=True))
+        """The block of each ref, by the ref's first row."""
+
+    @property
+    def n_features(self) -> int:
+        return self.n_columns
 
     @property
     def stored_nbytes(self) -> int:
-        """Bytes on disk that one read takes."""
         return sum(block_nbytes(block) for block in self.blocks.values())
 
     @property
     def sparse(self) -> bool:
         return any("indptr" in block.pieces for block in self.blocks.values())
 
-    def refs(self) -> Sequence[Ref]:
+    def refs(self) -> Refs:
         return self._refs
 
     def reader(self) -> ScratchReader:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from ...config import format_bytes, get_config
-from ...data.dask.store import DaskStore, partition_store
+from ...data.dask.reader import partition_store
+from ...data.dask.store import DaskStore
 from ...data.memory.stream import StreamStore, spool_stream
-from ...data.source import Store
+from ...data.store import Store
 from ...errors import MemoryBudgetError, SourceError
 from ..executor import Engine, find_client, open_engine
 from ..memory import available_bytes
@@ -147,7 +148,7 @@ def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
 
     `source` is a dataset, or a column of one, over a `DaskStore`; `fold` is mergeable.
     """
-    dataset = source.dataset
+    dataset = source.source
     store = dataset.store
     engine = open_engine(get_config().scheduler, _partitions_in_flight(dataset))
     try:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...data.source import Chunk, Ref
+from ...data.row_ranges import Ref
+from ...data.source import Chunk
 from ...passes.fold import RowState
 from ..checkpoint.store import Checkpoint
 from .folder import ScratchFolder, scratch_write

@@ -9,7 +9,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ...data.source import Chunk, Column, Csr, Reader, Store
+from ...data.source import Chunk, Csr
+from ...data.store import Column, Reader, Store
 from ...numeric.huge_pages import zeros
 from .blocks import Block, block_nbytes, read_piece, write_block
 from .folder import scratch_write

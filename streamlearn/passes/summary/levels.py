@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...data.dataset_reader import DatasetReader
 from ...data.levels import word_of
 from ...data.source import Chunk
 from ..fold import Fold, read_all, run_fold
@@ -32,34 +30,8 @@ STEP_NBYTES_PER_ROW = 120.0
 State = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class ColumnSource:
-    """One column of a dataset, of strings perhaps, as the target of chunks without features.
-
-    Has what the engine asks of a source; anything else is asked of ``.dataset``.
-    """
-
-    dataset: Any
-    name: str
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "dataset":
-            raise AttributeError(name)
-        return getattr(self.dataset, name)
-
-    @property
-    def stored_nbytes(self) -> int:
-        return int(self.dataset.store.stored_nbytes((self.name,)))
-
-    def with_slice_rows(self, n_rows: int) -> ColumnSource:
-        return replace(self, dataset=self.dataset.with_slice_rows(n_rows))
-
-    def reader(self) -> DatasetReader:
-        return DatasetReader(self.dataset, only=self.name)
-
-
 def levels_fold(name: str, most: int = MOST_LEVELS) -> Fold[State, tuple[str, ...]]:
-    """Fold over a `ColumnSource`: the `most` most frequent words of column `name`, in that order.
+    """Fold over a `Dataset.column`: the `most` most frequent words of it, in that order.
 
     Words of rows of weight 0 do not occur.  State at most `STATE_NBYTES`.
     """
@@ -75,7 +47,7 @@ def learn_levels(
     """
     levels = {
         name: (read or _read_in_order)(
-            levels_fold(name, most), ColumnSource(dataset, name), name=f"levels-{name}"
+            levels_fold(name, most), dataset.column(name), name=f"levels-{name}"
         )
         for name in dataset.categorical
     }

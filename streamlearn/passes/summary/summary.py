@@ -168,7 +168,7 @@ def _block_fold(
         partial(_start, len(names), dataset.weight is not None, target is not None, moments_only),
         partial(_step, starts, target),
         _merge,
-        partial(_finish, names, len(starts), target, getattr(dataset, "levels", {})),
+        partial(_finish, names, len(starts), target, dataset.levels),
     )
 
 
@@ -238,9 +238,7 @@ def _column_nbytes(dataset: Any, names: tuple[str, ...], moments_only: bool) -> 
     """Bytes of each column's state; bytes and booleans have at most 256 values and need no bins."""
     if moments_only:
         return [MOMENTS_NBYTES] * len(names)
-    types = {}
-    if hasattr(dataset, "store") and not dataset.maps:
-        types = {column.name: column.dtype for column in dataset.store.columns}
+    types = dataset.column_types
     small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
     return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
 

@@ -6,7 +6,7 @@ from additive_kit import as_dataset, make_problem, table
 
 from streamlearn.additive.newton import sampled
 from streamlearn.additive.newton.sampled import SampleObjective, StreamedObjective
-from streamlearn.passes.fold import read_all
+from streamlearn.passes.fold import read_all, run_fold
 from streamlearn.solvers.newton import Evaluation, newton, relative_gap
 
 
@@ -117,13 +117,13 @@ def test_a_part_of_the_rows_estimates_the_objective_of_all():
     assert estimate.value == pytest.approx(whole.value, rel=0.05)
 
 
-class OneChunk:
-    """A run whose source is one chunk."""
+class OneRead:
+    """A run that reads its source here and now."""
 
     keeps_rows = False
 
-    def fold(self, fold, chunk, *, name):
-        return fold.finish(fold.step(fold.start(), chunk))
+    def fold(self, fold, source, *, name):
+        return run_fold(fold, read_all(source))
 
 
 @pytest.mark.parametrize("rare", [False, True])
@@ -133,13 +133,13 @@ def test_directions_keep_their_matrix_while_the_curvature_hardly_changes(monkeyp
     if not rare:  # else a value that the sample hardly meets: all rows correct its curvature
         X = np.random.default_rng(1).random((4000, 2))
     problem, _ = make_problem(as_dataset(X, y), loss)
-    [chunk] = read_all(as_dataset(X, y))
     [part] = read_all(as_dataset(X[::2], y[::2]))
     sample = SampleObjective(problem, part, 0.5)
     assert sample.misses_values == rare
 
     def new():
-        return StreamedObjective(OneChunk(), chunk, problem, sample, seed=0, may_grow=False)
+        rows = as_dataset(X, y)
+        return StreamedObjective(OneRead(), rows, problem, sample, seed=0, may_grow=False)
 
     summed = []
     add_gram = sampled.add_gram

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from laws.laws_kit import with_lengths
 from sklearn.exceptions import DataConversionWarning
 
-from streamlearn.data.dask.reader import copy_chunk
-from streamlearn.data.dask.store import open_dask, partition_store
+from streamlearn.data.dask.reader import partition_store
+from streamlearn.data.dask.store import open_dask
 from streamlearn.errors import SourceError
 
 N = 20
@@ -55,7 +55,7 @@ def check(store, target="y", names=NAMES, step=7):
     assert store.boundaries()[[0, -1]].tolist() == [0, N]
     reader = store.open(names, target, None, np.dtype("f4"))
     starts = range(0, N, step)
-    chunks = [copy_chunk(reader.read(a, min(a + step, N))) for a in starts]
+    chunks = [reader.read(a, min(a + step, N)).copy() for a in starts]
     np.testing.assert_array_equal(np.concatenate([dense(chunk.X) for chunk in chunks]), X)
     np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), Y)
     assert np.concatenate([chunk.rows for chunk in chunks]).tolist() == list(range(N))

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlearn.data.files.archive import read_archive, write_archive
-from streamlearn.data.source import Csr, Ref
+from streamlearn.data.row_ranges import Ref
+from streamlearn.data.source import Csr
 from streamlearn.errors import ArchiveError
 
 
@@ -77,7 +78,9 @@ def test_records_of_this_package():
 
 
 def test_a_record_without_an_entry_is_named():
-    with pytest.raises(TypeError, match=r"tree is a streamlearn\.data\.source\.Ref.*records\.py"):
+    with pytest.raises(
+        TypeError, match=r"tree is a streamlearn\.data\.row_ranges\.Ref.*records\.py"
+    ):
         round_trip(Ref(0, 1, 2))
 
 

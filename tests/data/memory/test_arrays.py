@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 
-from streamlearn.data.memory.arrays import open_arrays
+from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.memory.stream import StreamStore, spool_stream
 from streamlearn.data.source import Csr
 from streamlearn.errors import SourceError
@@ -208,7 +208,7 @@ def test_arrow_without_pandas(tmp_path):
     pq.write_table(frame("pyarrow"), tmp_path / "t.parquet")
     code = (
         "import sys, numpy as np, pyarrow.parquet as pq\n"
-        "from streamlearn.data.memory.arrays import open_arrays\n"
+        "from streamlearn.data.memory.opening import open_arrays\n"
         f"store = open_arrays(pq.ParquetFile({str(tmp_path / 't.parquet')!r}).read())\n"
         "store.open(['n', 'b', 'f'], None, None, np.dtype('f4')).read(0, 6)\n"
         "assert 'pandas' not in sys.modules\n"

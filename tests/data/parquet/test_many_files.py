@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamlearn.data.open import open_dataset
-from streamlearn.data.runs import GROUP_BYTES
+from streamlearn.data.row_ranges import GROUP_BYTES
 
 N_FILES, ROWS, P = 50_000, 50, 4
 

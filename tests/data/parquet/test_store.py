@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from streamlearn.additive.basis.kernels import coordinates_rows
 from streamlearn.data.files.listing import find_files
 from streamlearn.data.open import open_dataset
+from streamlearn.data.parquet import files as parquet_files
 from streamlearn.data.parquet import footer as parquet_footer
-from streamlearn.data.parquet import store as from_parquet
 from streamlearn.data.parquet.footer import page_nbytes
 from streamlearn.data.parquet.footer_blocks import NotUnderstood, find_blocks
 from streamlearn.errors import SourceError
@@ -93,7 +93,7 @@ def both_ways(request):
     """Row groups read in slices: small ones are held decoded, large ones streamed by pages."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.param:
-            patch.setattr(from_parquet, "_HELD", 0)
+            patch.setattr(parquet_files, "_HELD", 0)
         yield
 
 
@@ -597,7 +597,7 @@ def test_peak_stays_below_what_is_promised(tmp_path, group_rows):
     code = f"""
     import numpy as np, pyarrow.parquet as pq
     from streamlearn.data.open import open_dataset
-    import streamlearn.data.from_parquet, fsspec.implementations.local
+    import streamlearn.data.parquet.store, fsspec.implementations.local
 
     def status(key):
         with open("/proc/self/status") as lines:

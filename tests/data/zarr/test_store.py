@@ -316,7 +316,7 @@ def test_bad_input(tmp_path):
 PEAK = """
 import sys
 import numpy as np
-from streamlearn.data.memory.arrays import open_arrays
+from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.zarr.opening import open_zarr
 
 def peak():

@@ -155,7 +155,7 @@ def _summary_of(X, w, kw):
 
 def _dataset_of(X, w, kw):
     from streamlearn.data.dataset import Dataset
-    from streamlearn.data.memory.arrays import open_arrays
+    from streamlearn.data.memory.opening import open_arrays
 
     store = open_arrays(X, sample_weight=w)
     names = tuple(c.name for c in store.columns if c.name != "sample_weight")

@@ -7,7 +7,7 @@ from scipy.stats import kstest
 
 import streamlearn as sl
 from streamlearn import JensenShannonBoostClassifier
-from streamlearn.data.memory.arrays import open_arrays
+from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
 from streamlearn.data.source import Chunk
 from streamlearn.numeric.rows.dense import flat_rows

@@ -6,9 +6,9 @@ from pursuit.direct import cost_of, design, product, z_of
 
 import streamlearn as sl
 from streamlearn import ProjectionPursuitRegressor
-from streamlearn.data.memory.arrays import open_arrays
+from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
-from streamlearn.estimator.targets import CodedSource
+from streamlearn.estimator.targets import coded
 from streamlearn.passes.fold import run_fold
 from streamlearn.passes.summary.summary import summarise
 from streamlearn.pursuit.columns import make_columns
@@ -29,7 +29,7 @@ def rows():
 def answer(rows, ask):
     X, y, w, dataset = rows
     columns = make_columns(summarise(dataset), True)
-    source = CodedSource(dataset, None)
+    source = coded(dataset, None)
     with source.reader() as reader:
         told = run_fold(ridge_fold(columns, (ask,)), (reader.read(ref) for ref in source.refs()))
     return columns, told[0]

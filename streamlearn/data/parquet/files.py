@@ -1,0 +1,217 @@
+"""What the footers of parquet files say: row groups, columns, sizes, and where each row lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ...errors import SourceError
+from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
+from ..roles import NUMBERS
+from ..store import Column, Store
+from .footer import FileFacts, Footers, dtype_name, kept_nbytes, page_nbytes
+
+_HELD = 1 << 18
+"""Decoded bytes a column up to which a sliced row group is held whole."""
+_SLACK = 1.35
+"""Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
+CODING_NBYTES = 40
+"""Of each row of a string column while it becomes codes: a short word, two indices, the code."""
+_POOL = 8 << 20
+"""What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""
+
+PAGE_BUFFER = 1 << 16
+"""Bytes read at a time of a column that is streamed."""
+BATCH_ROWS = 1 << 14
+"""Rows decoded at a time of a column that is streamed: the library keeps its last batch of each."""
+_AT_ONCE = 1 << 20
+"""Bytes of float32 decoded in one call."""
+PAGES_TO_ARROW = 2
+"""Columns read by their pages for every one that takes as much memory in the library."""
+
+
+def columns_at_once(n_rows: int) -> int:
+    """Columns decoded in one call: a megabyte of float32."""
+    return max(1, _AT_ONCE // max(4 * n_rows, 1))
+
+
+class ParquetFiles(Store):
+    """Row groups in the order of the files; folders named ``key=value`` are columns.
+
+    `ParquetStore` is this and its readers.
+    """
+
+    kind = "parquet"
+    converts = True
+
+    def __init__(self, fs: Any, paths: list[str], root: str) -> None:
+        self.fs, self.paths, self.root = fs, paths, root
+        self.names = [relative(path, root) for path in paths]
+        self.footers = Footers(fs, paths, self.names)
+        with ThreadPoolExecutor(min(16, len(paths))) as pool:
+            footers = list(pool.map(self.footers.facts, range(len(paths))))
+        self._lay_out_groups(footers)
+        self._compare_schemas(footers)
+        self._add_partitions()
+        self._stored: dict[str, float] = {}
+        self._largest: dict[str, int] = {}
+        for footer in footers:
+            for name, nbytes in footer.stored.items():
+                self._stored[name] = self._stored.get(name, 0.0) + nbytes
+                self._largest[name] = max(self._largest.get(name, 0), footer.largest[name])
+        self._digests = [footer.digest for footer in footers]
+        self._live = np.ones(len(self._group_file), bool)
+        self.filter_names: tuple[str, ...] = ()
+        """Columns that a filter needs, beside those that are asked for."""
+
+    def _lay_out_groups(self, footers: list[FileFacts]) -> None:
+        rows = np.array([n for f in footers for n in f.group_rows], np.int64)
+        file = np.repeat(np.arange(len(footers)), [len(f.group_rows) for f in footers])
+        index = np.array([g for f in footers for g in range(len(f.group_rows))], np.int64)
+        some = rows > 0  # empty row groups are legal, and nothing
+        self._group_file, self._group_index = file[some], index[some]
+        self._starts = np.concatenate([[0], np.cumsum(rows[some])]).astype(np.int64)
+        self.n_rows = int(self._starts[-1])
+        self.shared_nbytes = kept_nbytes(footers)
+
+    def _compare_schemas(self, footers: list[FileFacts]) -> None:
+        """The columns of the first file with rows; a difference counts once it is used."""
+        with_rows = [i for i, f in enumerate(footers) if any(f.group_rows)] or [0]
+        first = with_rows[0]
+        self._schema = footers[first].schema.remove_metadata()
+        twice = {name for name in self._schema.names if self._schema.names.count(name) > 1}
+        if twice:
+            raise SourceError(
+                f"{self.names[first]} has several columns named {', '.join(sorted(twice))}; "
+                "rename them, columns are told apart by name"
+            )
+        types = {field.name: field.type for field in self._schema}
+        self._conflicts: dict[str, str] = {}
+        for i in with_rows[1:]:
+            schema = footers[i].schema
+            if schema.equals(self._schema, check_metadata=False):
+                continue
+            here = {field.name: field.type for field in schema}
+            for name in {**types, **here}:
+                if here.get(name) != types.get(name):
+                    self._conflicts.setdefault(
+                        name,
+                        f"files with different schemas: column {name!r} is "
+                        f"{here.get(name, 'missing')} in {self.names[i]} and "
+                        f"{types.get(name, 'missing')} in {self.names[first]}; write the files "
+                        "alike, or leave the column or the file out",
+                    )
+        new = [name for name in self._conflicts if name not in types]
+        self.columns = tuple(
+            [Column(name, dtype_name(kind)) for name, kind in types.items()]
+            + [Column(name, "float64") for name in new]
+        )
+
+    def _add_partitions(self) -> None:
+        """Columns told by folder names."""
+        found = [hive_values(path, self.root) for path in self.paths]
+        keys = list(dict.fromkeys(key for values in found for key in values))
+        self.partitions: dict[str, np.ndarray] = {}
+        for key in keys:
+            if key in self._schema.names:
+                continue  # the file itself says it row by row
+            missing = [name for name, v in zip(self.names, found, strict=True) if key not in v]
+            if missing:
+                raise SourceError(
+                    f"{missing[0]} does not lie in a folder {key}=..., other files do; "
+                    "move it, or open the files apart"
+                )
+            self.partitions[key] = parse_partition([values[key] for values in found])
+        self.columns += tuple(
+            Column(key, "string" if v.dtype == object else v.dtype.name)
+            for key, v in self.partitions.items()
+        )
+
+    # What a Store answers.
+
+    def boundaries(self) -> np.ndarray:
+        return self._starts
+
+    def coded(self, coders: Mapping[str, Any]) -> Store:
+        store: Any = super().coded(coders)
+        store.partitions = {
+            key: coders[key].of_values(values) if key in coders else values
+            for key, values in self.partitions.items()
+        }
+        return store
+
+    def live(self) -> np.ndarray:
+        return self._live
+
+    def check(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name in self._conflicts:
+                raise SourceError(self._conflicts[name])
+
+    def unit(self, unit: int) -> tuple[int, int]:
+        """(file, row group in it) of a unit."""
+        return int(self._group_file[unit]), int(self._group_index[unit])
+
+    def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
+        """Pages and decoded columns in flight, the pool's slack; not the shared footers.
+
+        Row groups read whole hold a few columns at a time.  Those larger than `slice_rows` hold, of
+        every column, the current page, its dictionary and a batch of rows: the page size is read
+        from the first page of the largest row group, and may be exceeded by an odd writer's others.
+        """
+        stored = [name for name in {*names, *self.filter_names} if name in self._largest]
+        rows = np.diff(self._starts)
+        largest = max((self._largest[name] for name in stored), default=0)
+        held = 0
+        wide = 8 if any("64" in c.dtype for c in self.columns if c.name in stored) else 4
+        whole = int(rows[rows <= slice_rows].max(initial=0))
+        if whole:
+            step = columns_at_once(whole)
+            held = min(len(stored), step) * (largest + 2 * wide * whole)
+            # by their pages: bytes, values, a page and a dictionary
+            some = min(len(stored), PAGES_TO_ARROW * step)
+            held = max(held, some * (largest + wide * whole) + 2 * wide * whole)
+        sliced = rows[rows > slice_rows]
+        for n_rows in np.unique(sliced).tolist():
+            kept = self.held_nbytes(stored, n_rows)
+            held = max(held, kept + largest * (kept > 0))
+        if len(sliced) and not self.held_nbytes(stored, int(sliced.max())):
+            file, group = self.unit(int(np.argmax(rows)))
+            pages = page_nbytes(self.footers, file, group, stored)
+            batch = 2 * wide * min(BATCH_ROWS, slice_rows)
+            held = max(held, pages + len(stored) * (PAGE_BUFFER + batch))
+        if any(name in self.levels for name in stored):
+            held += CODING_NBYTES * min(int(rows.max(initial=0)), slice_rows)
+        if self.filtered:
+            held += 16 * slice_rows * (1 + len(self.filter_names))
+        remote = 0 if self.fs is None else 2 * READ_AHEAD + largest
+        return int(_SLACK * held) + _POOL + remote
+
+    def held_nbytes(self, names: Sequence[str], n_rows: int) -> int:
+        """Bytes of a row group decoded in its own types, if a sliced one is held so; else 0.
+
+        Up to 256 kB a column that takes no more than streaming it: pages, a buffer and a batch.
+        """
+        types = {column.name: column.dtype for column in self.columns}
+        kinds = [types[name] for name in names]
+        widths = [np.dtype(kind).itemsize if kind in NUMBERS else 16 for kind in kinds]
+        return n_rows * sum(widths) if n_rows * sum(widths) <= _HELD * len(widths) else 0
+
+    def stored_nbytes(self, names: Sequence[str]) -> int:
+        read = {*names, *self.filter_names}
+        share = np.diff(self._starts)[self._live].sum() / max(self.n_rows, 1)
+        return int(share * sum(self._stored.get(name, 0.0) for name in read))
+
+    def place(self, start: int, stop: int) -> str:
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        last = int(np.searchsorted(self._starts, max(stop - 1, start), side="right")) - 1
+        said = []
+        for unit in sorted({first, min(last, len(self._group_file) - 1)}):
+            file, group = self.unit(unit)
+            base = int(self._starts[unit])
+            a, b = max(start, base) - base, min(stop, int(self._starts[unit + 1])) - base
+            said.append(f"{self.names[file]}, row group {group}, rows {a}..{b}")
+        return " to ".join(said)

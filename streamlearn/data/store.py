@@ -1,0 +1,131 @@
+"""What a file format must tell of a table: the base class of all stores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from .source import Chunk, Convert
+
+
+class Reader(Protocol):
+    """An open store: file handles and buffers of one task.  Not shared between threads."""
+
+    def read(self, start: int, stop: int) -> Chunk:
+        """Physical rows [start, stop).  Cheapest in ascending order; may be asked for in any."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a store."""
+
+    name: str
+    dtype: str
+    """A numpy dtype name (``float32``, ``int16``, ``bool``), or ``string``, ``dictionary``,
+    ``timestamp``, ``nested`` for what is not a plain number."""
+
+
+class Store(ABC):
+    """A table in some file format.  A new format is one subclass in one file of this room.
+
+    Subclasses are picklable, cheap to send (they hold paths and metadata, never rows of the data,
+    except in-memory stores) and open nothing before `open`.
+    """
+
+    kind: str
+    """The format's name in messages: ``parquet``, ``zarr``, ``array``, ..."""
+    n_rows: int
+    columns: tuple[Column, ...]
+    sparse: bool = False
+    in_memory: bool = False
+    """True if the rows live in this process: read by threads, sent to a cluster only if small."""
+    converts: bool = False
+    """True if there is an `open_through`: columns are converted as they are decoded."""
+    has_bytes: bool = False
+    """True if all features are sparse and stored as uint8, which `open` then takes as `dtype`."""
+    filtered: bool = False
+    """True if readers leave rows out: how many stay is known only after a pass."""
+    shared_nbytes: int = 0
+    """Bytes of metadata (file footers) that a process holds once for all its readers."""
+    passes_before: int = 0
+    """Reads of the rows that making this store took."""
+    takes_levels: bool = True
+    """False if string columns can not be read as codes."""
+    levels: Mapping[str, Any] = MappingProxyType({})
+    """`data.levels.Coder` of the string columns that are read as codes."""
+    default_target: str | None = None
+    """The target if no other is named: ``y`` of a zarr group, or a `y` given apart."""
+    default_weight: str | None = None
+
+    @abstractmethod
+    def boundaries(self) -> np.ndarray:
+        """Where the natural units (row groups, chunks, partitions) begin.
+
+        (u + 1,) int64 ascending from 0 to n_rows; units may be empty only if there are no rows.
+        """
+
+    def live(self) -> np.ndarray:
+        """(u,) bool: the units that can hold rows at all; a filter may rule some out unread."""
+        return np.ones(len(self.boundaries()) - 1, bool)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise SourceError if these columns do not mean the same in every file."""
+        return None  # of one file, as most stores are
+
+    def coded(self, coders: Mapping[str, Any]) -> Store:
+        """The store with these string columns read as codes of their levels, float32."""
+        store = copy(self)
+        store.levels = {**self.levels, **coders}
+        store.columns = tuple(
+            Column(column.name, "float32") if column.name in coders else column
+            for column in self.columns
+        )
+        return store
+
+    def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
+        """Decoded bytes of one row (mean over rows for sparse stores)."""
+        return float(len(names) * dtype.itemsize)
+
+    @abstractmethod
+    def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
+        """Bytes a reader holds beside its chunk (decoded pages, whole storage chunks)."""
+
+    @abstractmethod
+    def stored_nbytes(self, names: Sequence[str]) -> int:
+        """Bytes on disk (compressed) that one pass over these columns reads; 0 if in memory."""
+
+    @abstractmethod
+    def open(
+        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
+    ) -> Reader:
+        """A reader of these feature columns, in this order, as `dtype`: float32 or float64.
+
+        Or uint8, if the store `has_bytes`.
+        """
+
+    def open_through(
+        self,
+        names: Sequence[str],
+        target: str | None,
+        weight: str | None,
+        dtype: np.dtype,
+        convert: Convert,
+    ) -> Reader:
+        """A reader that puts features through `convert` as it decodes them, if it `converts`."""
+        raise NotImplementedError(f"{type(self).__name__} does not convert columns")
+
+    @abstractmethod
+    def place(self, start: int, stop: int) -> str:
+        """Where these rows lie, for messages: ``data/a.parquet, row group 3``."""
+
+    @abstractmethod
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What identifies the content without reading it: JSON, no times, no absolute paths."""
