@@ -40,9 +40,9 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
     log(n)/2 for each degree of freedom, as many directions are compared.  (The paper's ||alpha||_1
     is defeated by shrinking alpha, which the smoother undoes.)  Of the penalty a column more has at
     least what the extended BIC charges for it (Chen & Chen 2008; at most lambda_j).  Each read
-    measures the best steps exactly and scores all steps of all columns for the next (by half a
-    million rows, where there are more): a term takes at most 2 + moves reads, and its cost falls
-    with every move.
+    measures the best steps exactly and scores all steps for the next, of up to 64 columns (of more,
+    of those in use and the steepest, 32 in all; by half a million rows, where there are more): a
+    term takes at most 2 + moves reads, and its cost falls with every move.
 
     Parameters
     ----------
