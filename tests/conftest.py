@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from quick import QUICK
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,7 +46,11 @@ def pytest_configure(config):
     settings.load_profile("house")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.path.relative_to(ROOT / "tests").as_posix() in QUICK:
+            item.add_marker("quick")
     off = {mark for mark in ("slow", "fault") if not config.getoption(f"--run{mark}")}
     keep, drop = [], []
     for item in items:

@@ -10,6 +10,8 @@ are what the short list of exceptions may allow.
 import ast
 from pathlib import Path
 
+from quick import QUICK
+
 PACKAGE = Path(__file__).resolve().parent.parent / "streamlearn"
 
 FAMILIES = ("additive", "mixture", "shareboost", "pursuit", "supersparse")
@@ -135,3 +137,10 @@ def test_exceptions_are_still_needed():
             used.add((file, name.split(".")[0]))
             used.add((file, (name.split(".") + [""])[1]))
     assert not [key for key in (*UPWARD, *LIBRARY) if key[0] in FILES and key not in used]
+
+
+def test_the_quick_tests_visit_every_room():
+    tests = PACKAGE.parent / "tests"
+    assert [file for file in QUICK if not (tests / file).is_file()] == []
+    rooms = {folder.name for folder in tests.iterdir() if any(folder.glob("**/test_*.py"))}
+    assert rooms - {file.split("/")[0] for file in QUICK} == set()

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,11 @@ def test_warm_can_be_called_however_it_was_reached():
 def test_version_is_the_packages():
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
     assert project["project"]["version"] == sl.__version__
+
+
+def test_the_wheel_holds_the_mark_of_types():
+    """py.typed is what tells type checkers to read our hints."""
+    files = [file.as_posix() for file in metadata.files("streamlearn") or ()]
+    if "streamlearn/__init__.py" not in files:
+        pytest.skip("installed in place, if at all: only an installed wheel lists its files")
+    assert "streamlearn/py.typed" in files
