@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-LEAST = float(np.finfo(np.float64).eps)
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 class ConvergenceDisplay:
@@ -83,7 +83,7 @@ class ConvergenceDisplay:
         return self
 
     def _draw_gap(self, panel: Any) -> None:
-        panel.plot(self.reads, np.maximum(self.gap, LEAST), marker="o", markersize=3)
+        panel.plot(self.reads, np.maximum(self.gap, EPSILON), marker="o", markersize=3)
         panel.set_yscale("log")
         if self.tolerance is not None:
             panel.axhline(self.tolerance, color="0.5", linestyle="--", linewidth=1)

@@ -13,7 +13,7 @@ import numpy as np
 from . import experts
 from .objective import Parameters, Problem, row_blocks, split
 
-LEAST = 1e-280
+LEAST_SHARE = 1e-280
 """A class whose likelihood is below this, next to the likeliest gate, has its logs summed."""
 
 
@@ -31,7 +31,7 @@ def decisions(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
         share = np.empty((len(held), K))
         for c, likelihood in enumerate(experts.likelihoods(problem.loss, F)):
             share[:, c] = np.einsum("mk,mk->m", held, likelihood)
-        far = np.flatnonzero(share.min(axis=1) < LEAST)
+        far = np.flatnonzero(share.min(axis=1) < LEAST_SHARE)
         share[far] = 1.0
         logs = np.log(share)
         if len(far):

@@ -1,4 +1,4 @@
-"""How strongly EM's lower bound bends at a point, from a sample of rows in memory.
+"""The curvature of EM's lower bound at a point, from a sample of rows in memory.
 
 Each row of parameters (a gate's or an expert's) has a curvature of its own, as the bound separates
 them: sum_i c_ir (x_i, 1)(x_i, 1)' and its penalty.  Three forms of it:
@@ -28,12 +28,12 @@ from . import experts
 from .objective import Parameters, Problem, posterior, row_blocks, weights
 
 FORMS = ("newton", "shared", "first-order")
-LEAST = 1e-5
+NEGLIGIBLE = 1e-5
 """Rows whose share of the largest curvature is less than this are left out of a sum."""
 DAMPING = 0.1
 """Of the mean eigenvalue, added to each of a linear gate's shared curvature."""
 FLOOR = 0.1
-"""Of a centre's own mass, added to its curvature: a gate that is sure of itself does not bend."""
+"""Of a centre's own mass, added to its curvature: a gate sure of itself has none."""
 
 
 class Axes(NamedTuple):
@@ -97,7 +97,7 @@ class Curvature:
         moments = np.zeros((n, width, width)) if form == "newton" else None
         for span, B, Z, squares in row_blocks(problem, at, rows.X):
             s = weights(rows, span) / share
-            c, held = _bends(problem, at, Z, squares, rows.y[span])
+            c, held = _second_derivatives(problem, at, Z, squares, rows.y[span])
             c *= s[:, None]
             mass += s @ held
             strength += c.sum(axis=0)
@@ -105,7 +105,7 @@ class Curvature:
                 _add_moments(moments, _with_ones(B, len(s)), c)
             elif form == "first-order":
                 diagonal += self._squares(problem, at, _with_ones(B, len(s)), c)
-        own = problem.ridge(problem.tree.n_gates) + _own_bend(problem, mass, n)
+        own = problem.ridge(problem.tree.n_gates) + _own_curvature(problem, mass, n)
         own = np.maximum(own, np.finfo(np.float64).tiny)
         self.lasting = form == "shared" and problem.kind == "linear"
         if form == "shared":
@@ -114,8 +114,8 @@ class Curvature:
                 for part in (slice(0, problem.tree.n_gates), slice(problem.tree.n_gates, n)):
                     strength[part] = strength[part].mean()
                 values = values + DAMPING * values.mean()
-            self._bend = strength[:, None] * values + own
-            self._bend += 1e-10 * self._bend.mean(axis=1, keepdims=True)
+            self._eigenvalues = strength[:, None] * values + own
+            self._eigenvalues += 1e-10 * self._eigenvalues.mean(axis=1, keepdims=True)
             self._n_centres = problem.tree.n_gates if problem.kind != "linear" else 0
         elif moments is None:
             self.diagonal = diagonal + own
@@ -144,7 +144,7 @@ class Curvature:
     def solve(self, g: np.ndarray) -> np.ndarray:
         """H^-1 g for g (R, p + 1)."""
         if self._form == "shared":
-            out = ((g @ self._axes.vectors) / self._bend) @ self._axes.vectors.T
+            out = ((g @ self._axes.vectors) / self._eigenvalues) @ self._axes.vectors.T
             out[: self._n_centres, -1] = 0.0  # a centre has no offset
             return out
         if self._form == "first-order":
@@ -159,14 +159,14 @@ def _with_ones(B: Any, m: int) -> np.ndarray:
     return np.column_stack([x[:m], np.ones(m)])
 
 
-def _bends(
+def _second_derivatives(
     problem: Problem, at: Parameters, Z: np.ndarray, squares: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(m, R) second derivatives of the bound in each product alone, and (m, n_gates) posteriors."""
     tree = problem.tree
     e = posterior(problem, at, Z, squares, y)
     held = tree.to_gates(e.q)
-    bend = e.q[:, :, None] * experts.curvature(problem.loss, e.F, y)
+    of_experts = e.q[:, :, None] * experts.curvature(problem.loss, e.F, y)
     if problem.kind == "generative":
         of_gates = np.zeros_like(held)
     else:
@@ -176,11 +176,11 @@ def _bends(
             of_gates[:, tree.n_branches :] *= held[:, tree.parent]
         if problem.kind == "rbf":
             of_gates *= (2.0 * problem.tau) ** 2
-    return np.hstack([of_gates, bend.reshape(len(held), -1)]), held
+    return np.hstack([of_gates, of_experts.reshape(len(held), -1)]), held
 
 
-def _own_bend(problem: Problem, mass: np.ndarray, n: int) -> np.ndarray:
-    """(R, 1): what a centre's mass bends by itself; exact for the generative gate."""
+def _own_curvature(problem: Problem, mass: np.ndarray, n: int) -> np.ndarray:
+    """(R, 1): curvature of a centre's own mass; exact for the generative gate."""
     own = np.zeros((n, 1))
     if problem.kind != "linear":
         floor = 1.0 if problem.kind == "generative" else FLOOR
@@ -192,7 +192,7 @@ def _add_moments(moments: np.ndarray, x: np.ndarray, c: np.ndarray) -> None:
     """Add sum_i c_ir x_i x_i' to each moment, in place, over the rows that matter to it."""
     for r, top in enumerate(c.max(axis=0, initial=0.0)):
         if top > 0:
-            some = np.flatnonzero(c[:, r] > LEAST * top)
+            some = np.flatnonzero(c[:, r] > NEGLIGIBLE * top)
             part = x[some] * np.sqrt(c[some, r])[:, None]
             moments[r] += part.T @ part
 

@@ -17,7 +17,7 @@ from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
 from . import experts, objective
 from .kernels import hinge_rows
-from .objective import Parameters, Point, Problem
+from .objective import EStep, Parameters, Problem
 
 SMALLEST = 1e-4
 """Posteriors below this bound no dual variable: those rows are nothing to the expert."""
@@ -28,8 +28,8 @@ STATE = "alpha"
 
 def sweep_fold(
     problem: Problem, at: Parameters, dual: np.ndarray, width: int, number: int
-) -> Fold[Any, Point]:
-    """Order-sensitive fold: the `Point` at `at`, its `dual` moved on by one visit of each row.
+) -> Fold[Any, EStep]:
+    """Order-sensitive fold: the `EStep` at `at`, its `dual` moved on by one visit of each row.
 
     `width` dual variables a row: one for each expert there was in the beginning.  `number` of the
     read seeds the order in which the rows of a block are visited.
@@ -50,7 +50,7 @@ def sweep_rows(
     rows: Chunk,
     alpha: np.ndarray,
     number: int,
-) -> Point:
+) -> EStep:
     """The same for a sample in memory; `alpha` (m, width) float32 is changed in place."""
     chunk = Chunk(rows.X, rows.y, rows.weight, rows.rows, {STATE: alpha})
     return _finish(problem, at, _step(problem, at, number, _start(problem, at, dual), chunk))
@@ -81,7 +81,7 @@ def _step(
     return state
 
 
-def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> Point:
+def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> EStep:
     point = objective._finish(problem, at, state["sums"])
     gradient = point.gradient
     gradient[problem.tree.n_gates :] = 0.0  # the hinge has none; the dual says where to go

@@ -1,6 +1,6 @@
 """Generalised EM, one read an iteration; a step that lowers the objective is taken back.
 
-Every read is an iteration and is recorded as one, a rejected step's and an annihilation's too.
+Every read is an iteration and is recorded as one, a rejected step's and a pruning's too.
 
 1. A read at the trial point is its E-step, its objective, and all sums the M-step needs.
 2. If the objective fell, the trial is taken back and a shorter step tried.
@@ -30,11 +30,11 @@ import numpy as np
 from ..solvers.damped_newton import SUFFICIENT, shorter
 from ..solvers.lbfgs import CurvaturePair, direction, with_pair
 from . import selection
-from .objective import Parameters, Point, Problem
+from .objective import EStep, Parameters, Problem
 
 PAIRS = 20
 """Steps whose change of the gradient corrects a direction."""
-LEAST = 1e-10
+LEAST_CURVATURE = 1e-10
 """Curvature of a pair, relative to the lengths of its vectors, below which it is left out: F is not
 concave, and near 0 the curvature is noise."""
 REFRESH = 10
@@ -51,7 +51,7 @@ class State(NamedTuple):
     """Where the iterations are; with what a resumed fit needs to go on."""
 
     problem: Problem
-    point: Point
+    point: EStep
     n_small: int
     """Small rises in a row."""
     n_reads: int
@@ -60,15 +60,15 @@ class State(NamedTuple):
     converged: bool
 
 
-Measure = Callable[[Problem, Parameters, int, Any], Point]
+Measure = Callable[[Problem, Parameters, int, Any], EStep]
 """(problem, parameters, number of the read, `dual` of the last) -> one read there."""
-Bend = Callable[[Problem, Parameters], Any]
+MakeCurvature = Callable[[Problem, Parameters], Any]
 """(problem, parameters) -> its `Curvature`."""
 
 
 def maximise(
     measure: Measure,
-    bend: Bend,
+    make_curvature: MakeCurvature,
     problem: Problem,
     start: Parameters,
     *,
@@ -92,18 +92,18 @@ def maximise(
         if state.reason:
             return state
         problem, point = state.problem, state.point
-        leaf = selection.doomed(problem, point.mass)
+        leaf = selection.leaf_to_prune(problem, point.mass)
         if leaf is not None:
             problem, kept = selection.without(problem, point.at, leaf)
             dual = None if trial.dual is None else _less(trial.dual, leaf, problem.n_outputs)
             trial = measure(problem, kept, state.n_reads + 1, dual)
             state = State(problem, trial, 0, state.n_reads + 1, "", False)
-            pairs, curvature, event = [], None, "annihilated"
+            pairs, curvature, event = [], None, "pruned"
             size = 0.0
             continue
         if not size:  # the last step was taken: a new direction
             if curvature is None or (n_steps % REFRESH == 0 and not curvature.lasting):
-                curvature = bend(problem, point.at)
+                curvature = make_curvature(problem, point.at)
             step, slope = _direction(curvature, point, pairs)
             target, n_steps, size = selection.mixing(problem, point), n_steps + 1, 1.0
         if trial.dual is not None:
@@ -151,18 +151,18 @@ def _stopped(state: State, stop: str, max_reads: int) -> State:
     return state
 
 
-def _advance(state: State, trial: Point, tol: float) -> State:
+def _advance(state: State, trial: EStep, tol: float) -> State:
     rise = (trial.objective - state.point.objective) / max(abs(trial.objective), 1e-300)
     n_small = state.n_small + 1 if rise <= tol else 0
     state = state._replace(point=trial, n_small=n_small)
-    if n_small < PATIENCE or selection.doomed(state.problem, trial.mass) is not None:
+    if n_small < PATIENCE or selection.leaf_to_prune(state.problem, trial.mass) is not None:
         return state
     reason = f"the objective rose by {rise:.2g} <= tol {tol:.2g} of itself, {PATIENCE} times"
     return state._replace(reason=reason, converged=True)
 
 
 def _direction(
-    curvature: Any, point: Point, pairs: list[CurvaturePair]
+    curvature: Any, point: EStep, pairs: list[CurvaturePair]
 ) -> tuple[np.ndarray, float]:
     """A direction of ascent (R, p + 1) and its slope."""
     shape = point.at.rows.shape
@@ -185,8 +185,8 @@ def _scale(curvature: Any, shape: tuple[int, ...], pairs: list[CurvaturePair]) -
     if not pairs:
         return 1.0
     last = pairs[-1]
-    bent = float(last.change @ curvature.solve(last.change.reshape(shape)).ravel())
-    return last.curvature / bent if bent > 0 else 1.0
+    own = float(last.change @ curvature.solve(last.change.reshape(shape)).ravel())
+    return last.curvature / own if own > 0 else 1.0
 
 
 def _less(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:
@@ -194,13 +194,13 @@ def _less(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:
 
 
 def _with_pair(
-    problem: Problem, pairs: list[CurvaturePair], before: Point, after: Point
+    problem: Problem, pairs: list[CurvaturePair], before: EStep, after: EStep
 ) -> list[CurvaturePair]:
     step = after.at.rows - before.at.rows
     if after.dual is not None:
         step[problem.tree.n_gates :] = 0.0
     change = (before.gradient - after.gradient).ravel()
-    return with_pair(pairs, step.ravel(), change, most=PAIRS, least=LEAST)
+    return with_pair(pairs, step.ravel(), change, most=PAIRS, least=LEAST_CURVATURE)
 
 
 def _moved(

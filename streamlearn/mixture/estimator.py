@@ -85,7 +85,7 @@ class SVMMixtureClassifier(StreamClassifier):
     certificate_ : Certificate
     history_ : list of dict
         One record per iteration: phase ("sample-1" in memory; "online", "all rows": one read each),
-        objective, log_likelihood, n_components, event ("taken back", "annihilated").
+        objective, log_likelihood, n_components, event ("taken back", "pruned").
     n_passes_ : int
         Reads: one for the summary (several if 96 bytes a column are more than the budget allows),
         two of Lloyd's for each start if the rows are more than the sample (none for a tree), one

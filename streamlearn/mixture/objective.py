@@ -24,7 +24,7 @@ from .gate import Tree
 
 
 class Problem(NamedTuple):
-    """What is fixed during a fit, but for the tree, which annihilation makes smaller."""
+    """What is fixed during a fit, but for the tree, which pruning makes smaller."""
 
     kind: str
     """"generative", "rbf" or "linear"."""
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
         return self.tree.n_leaves * self.n_outputs
 
     def dual_columns(self) -> Any:
-        """Where the experts' dual variables lie in a row's state, which no annihilation moves."""
+        """Where the experts' dual variables lie in a row's state, which no pruning moves."""
         n = self.n_outputs
         return (self.names[:, None] * n + np.arange(n)).ravel()
 
@@ -67,7 +67,7 @@ class Parameters(NamedTuple):
     """(n_gates,) log xi of branches and leaves; 0 for the linear gate."""
 
 
-class Point(NamedTuple):
+class EStep(NamedTuple):
     """What a read says at one place."""
 
     at: Parameters
@@ -99,8 +99,8 @@ class Posterior(NamedTuple):
     """(m, k, O) slopes of the losses."""
 
 
-def evaluation_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], Point]:
-    """Fold: the `Point` at `at`.  State 8 R (p + 2) bytes; two matrix products a block."""
+def evaluation_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], EStep]:
+    """Fold: the `EStep` at `at`.  State 8 R (p + 2) bytes; two matrix products a block."""
     return Fold(
         partial(_start, *at.rows.shape, problem.tree.n_gates),
         partial(_step, problem, at),
@@ -211,7 +211,7 @@ def _merge(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     return {key: a[key] + b[key] for key in a}
 
 
-def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> Point:
+def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> EStep:
     n = problem.tree.n_gates
     gradient = state["moment"].copy()
     if problem.kind != "linear":  # eq. 14 with its factor 2 tau: of centres, not of slopes
@@ -223,7 +223,7 @@ def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> Point:
     if problem.kind != "linear":
         penalty += problem.nu * float(problem.tree.to_leaves(at.log_mix[None]).sum())
     value = state["log_likelihood"]
-    return Point(at, value, value - penalty, gradient, state["mass"], state["weight"])
+    return EStep(at, value, value - penalty, gradient, state["mass"], state["weight"])
 
 
 def _step_likelihood(

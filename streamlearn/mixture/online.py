@@ -18,7 +18,7 @@ from ..data.source import Chunk, Csr
 from ..passes.fold import Fold
 from . import selection
 from .curvature import Curvature
-from .objective import Parameters, Point, Problem, evaluation_fold
+from .objective import EStep, Parameters, Problem, evaluation_fold
 
 BATCH = 512
 """Rows of a step."""
@@ -102,10 +102,10 @@ def _step(problem: Problem, total: float, state: Online, batch: Chunk) -> Online
     return Online(moved, average, bend, shares, t, seen, likelihood, state.n_read + weight)
 
 
-def annihilate(problem: Problem, state: Online, total: float) -> tuple[Problem, Online]:
+def prune(problem: Problem, state: Online, total: float) -> tuple[Problem, Online]:
     """Take away the components that hold no more than nu of `total` rows, but the last."""
     while True:
-        leaf = selection.doomed(problem, state.shares * total)
+        leaf = selection.leaf_to_prune(problem, state.shares * total)
         if leaf is None:
             return problem, state
         smaller, at = selection.without(problem, state.at, leaf)
@@ -117,7 +117,7 @@ def annihilate(problem: Problem, state: Online, total: float) -> tuple[Problem, 
         problem = smaller
 
 
-def _measure(problem: Problem, at: Parameters, batch: Chunk) -> Point:
+def _measure(problem: Problem, at: Parameters, batch: Chunk) -> EStep:
     fold = evaluation_fold(problem, at)
     return fold.finish(fold.step(fold.start(), batch))
 

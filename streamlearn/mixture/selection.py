@@ -1,7 +1,7 @@
 """How many components: mixing coefficients under a prior that takes the small ones away.
 
 The prior prod xi^-nu (Fu 2010, eq. 18) is improper: the objective grows without bound as any xi
-goes to 0.  So eq. 20's max(0, S_j - nu) is a rule of annihilation, not a maximiser (Figueiredo &
+goes to 0.  So eq. 20's max(0, S_j - nu) is a rule of pruning, not a maximiser (Figueiredo &
 Jain 2002): a component that holds no more than nu rows goes, the others keep
 xi_j = (S_j - nu) / sum (S - nu), which is the maximiser among those that stay.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .objective import Parameters, Point, Problem
+from .objective import EStep, Parameters, Problem
 
 
 def message_length(n_columns: int, n_outputs: int) -> float:
@@ -22,7 +22,7 @@ NOTHING = 1e-9
 """A share of the rows that holds no component in place: it goes whatever nu is."""
 
 
-def doomed(problem: Problem, mass: np.ndarray) -> int | None:
+def leaf_to_prune(problem: Problem, mass: np.ndarray) -> int | None:
     """The leaf that goes now: the smallest, if it holds at most nu rows and is not the last."""
     leaves = mass[problem.tree.n_branches :]
     if len(leaves) == 1 or not leaves.min() <= max(problem.nu, NOTHING * leaves.sum()):
@@ -44,7 +44,7 @@ def without(problem: Problem, at: Parameters, leaf: int) -> tuple[Problem, Param
     )
 
 
-def mixing(problem: Problem, point: Point) -> np.ndarray:
+def mixing(problem: Problem, point: EStep) -> np.ndarray:
     """(n_gates,) logs of the next mixing coefficients (eq. 12 and 20).
 
     A leaf that no longer holds nu rows but may not go yet, or is the last, keeps a little.

@@ -14,7 +14,7 @@ from ..estimator.targets import coded
 from ..solvers.kmeans import lloyd
 from . import dual, em, experts, initial, needs, online, selection
 from .curvature import Axes, Curvature, axes_of
-from .objective import Parameters, Point, Problem, evaluation_fold, likelihood_fold
+from .objective import EStep, Parameters, Problem, evaluation_fold, likelihood_fold
 
 LLOYD_READS = 2
 SAMPLE_ITERATIONS = 100
@@ -51,7 +51,7 @@ def scaling_of(
 
 
 class Sampled:
-    """The sample as EM reads it: measures and bends of the objective that it estimates."""
+    """The sample as EM reads it: E-steps, and curvatures of the objective that it estimates."""
 
     def __init__(self, rows: Chunk, share: float, *, form: str) -> None:
         self.rows, self.share, self._form = rows, share, form
@@ -61,7 +61,7 @@ class Sampled:
         """Its own problem, whose optimum is near that of all rows: C and nu for fewer rows."""
         return problem._replace(C=problem.C / self.share, nu=problem.nu * self.share)
 
-    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> Point:
+    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> EStep:
         if problem.loss == "hinge":
             if last is None:
                 width = int(problem.names[-1] + 1) * problem.n_outputs
@@ -71,15 +71,15 @@ class Sampled:
         fold = evaluation_fold(problem, at)
         return fold.finish(fold.step(fold.start(), self.rows))
 
-    def bend(self, problem: Problem, at: Parameters) -> Curvature:
+    def curvature(self, problem: Problem, at: Parameters) -> Curvature:
         """The curvature of the sample's own problem."""
-        return self._bend(problem, at, 1.0)
+        return self._curvature(problem, at, 1.0)
 
     def bend_of_all(self, problem: Problem, at: Parameters) -> Curvature:
         """The curvature of the problem of all rows."""
-        return self._bend(problem, at, self.share)
+        return self._curvature(problem, at, self.share)
 
-    def _bend(self, problem: Problem, at: Parameters, share: float) -> Curvature:
+    def _curvature(self, problem: Problem, at: Parameters, share: float) -> Curvature:
         stride = max(1, len(self.rows.y) // CURVATURE_ROWS)
         part = _every(self.rows, stride)
         of = total(part) / total(self.rows)
@@ -96,7 +96,7 @@ class Streamed:
         self._order = Order(derive_seed(model.random_state, 1 << 20), needs.GROUP)
         self._width = needs.size_of(model, source).n_duals
 
-    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> Point:
+    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> EStep:
         name = f"em-{number}"
         if problem.loss != "hinge":
             return self._run.fold(evaluation_fold(problem, at), self._source, name=name)
@@ -135,7 +135,7 @@ class Watch:
     def __init__(self, run: Any, phase: str, validation: Any = None) -> None:
         self._run, self._phase, self._validation = run, phase, validation
 
-    def __call__(self, state: em.State, *, trial: Point, event: str) -> str:
+    def __call__(self, state: em.State, *, trial: EStep, event: str) -> str:
         """Record a read of EM."""
         point = state.point
         fields = {
@@ -168,7 +168,7 @@ def fit(
         problem, begun = start(model, run, source, summary, rows, n)
         own = em.maximise(
             rows.measure,
-            rows.bend,
+            rows.curvature,
             rows.problem(problem),
             begun,
             tol=model.tol if share == 1.0 else SAMPLE_TOL,
@@ -211,7 +211,7 @@ def stream(
     for n in range(last):
         fold = online.online_fold(problem, state, weight)
         state = run.sweep(fold, source, order, pass_index=n, name=f"online-{n + 1}")
-        problem, state = online.annihilate(problem, state, weight)
+        problem, state = online.prune(problem, state, weight)
         mean = state.log_likelihood / state.n_read
         run.record(
             phase="online",

@@ -10,14 +10,14 @@ import numpy as np
 from ..data.source import Chunk
 from ..passes.fold import Fold
 from .boosting.boosting import Boosted
-from .columns import Columns, blocks, project
+from .columns import ScaledColumns, blocks, project
 from .kernels import step_values
 from .regression.growing import LossAsk
 from .regression.reads import Term, add_trees
 
 
 def predict_rows(
-    columns: Columns, terms: tuple[Term, ...], intercept: float, chunk: Chunk
+    columns: ScaledColumns, terms: tuple[Term, ...], intercept: float, chunk: Chunk
 ) -> np.ndarray:
     """(m,) predictions."""
     out = np.empty(chunk.n_rows)
@@ -29,7 +29,7 @@ def predict_rows(
     return out
 
 
-def margin_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
+def margin_rows(columns: ScaledColumns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
     """(m, K) margins F, as Table 6 sums them."""
     out = np.zeros((len(models), chunk.n_rows))
     for part, X in blocks(chunk.X):
@@ -40,7 +40,7 @@ def margin_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.nda
     return out.T
 
 
-def decide_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
+def decide_rows(columns: ScaledColumns, models: list[Boosted], chunk: Chunk) -> np.ndarray:
     """(m,) or (m, K) log odds."""
     F = margin_rows(columns, models, chunk)
     out = F * np.array([model.slope for model in models])
@@ -48,7 +48,7 @@ def decide_rows(columns: Columns, models: list[Boosted], chunk: Chunk) -> np.nda
     return out[:, 0] if len(models) == 1 else out
 
 
-def loss_fold(columns: Columns, asks: list[LossAsk]) -> Fold[Any, list[float]]:
+def loss_fold(columns: ScaledColumns, asks: list[LossAsk]) -> Fold[Any, list[float]]:
     """Fold: the mean squared error of each model."""
     return Fold(
         partial(_no_loss, len(asks)), partial(_add_loss, columns, asks), add_trees, _mean_loss
@@ -59,7 +59,9 @@ def _no_loss(k: int) -> list[Any]:
     return [np.zeros(k), 0.0]
 
 
-def _add_loss(columns: Columns, asks: list[LossAsk], state: list[Any], chunk: Chunk) -> list[Any]:
+def _add_loss(
+    columns: ScaledColumns, asks: list[LossAsk], state: list[Any], chunk: Chunk
+) -> list[Any]:
     w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     state[1] += float(w.sum())
     for k, ask in enumerate(asks):
@@ -72,7 +74,7 @@ def _mean_loss(state: list[Any]) -> list[float]:
     return [float(total) / state[1] if state[1] else float("nan") for total in state[0]]
 
 
-def log_loss_fold(columns: Columns, path: list[list[Boosted]]) -> Fold[Any, list[float]]:
+def log_loss_fold(columns: ScaledColumns, path: list[list[Boosted]]) -> Fold[Any, list[float]]:
     """Fold: the mean log-loss of each model of a path, class against rest."""
     return Fold(
         partial(_no_loss, len(path)), partial(_add_log_loss, columns, path), add_trees, _mean_loss
@@ -80,7 +82,7 @@ def log_loss_fold(columns: Columns, path: list[list[Boosted]]) -> Fold[Any, list
 
 
 def _add_log_loss(
-    columns: Columns, path: list[list[Boosted]], state: list[Any], chunk: Chunk
+    columns: ScaledColumns, path: list[list[Boosted]], state: list[Any], chunk: Chunk
 ) -> list[Any]:
     w = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     state[1] += float(w.sum())

@@ -26,7 +26,7 @@ ROW_NBYTES = 24
 """Of what a span's tables are filled from."""
 
 
-class Columns(NamedTuple):
+class ScaledColumns(NamedTuple):
     """How z = (clip(x, low, high) - center) / scale is made; all (M,) float64."""
 
     low: np.ndarray
@@ -43,9 +43,9 @@ class Columns(NamedTuple):
         return np.flatnonzero(np.isfinite(self.scale))
 
 
-def make_columns(summary: Any, standardize: bool) -> Columns:
+def make_columns(summary: Any, standardize: bool) -> ScaledColumns:
     """The scaling that a summary gives."""
-    return Columns(
+    return ScaledColumns(
         *map(np.array, zip(*(_column(c, standardize) for c in summary.columns), strict=True))
     )
 
@@ -117,21 +117,21 @@ def dense_block(X: Any, start: int, stop: int, turned: bool = True) -> np.ndarra
     return out
 
 
-def project(X: np.ndarray, columns: Columns, alpha: np.ndarray) -> np.ndarray:
+def project(X: np.ndarray, columns: ScaledColumns, alpha: np.ndarray) -> np.ndarray:
     """(m,) float64: alpha'z of dense rows; columns without weight are not read."""
     t = np.empty(len(X))
     project_rows(flat_rows(X), alpha, columns, t)
     return t
 
 
-def unit(columns: Columns, m: int) -> np.ndarray:
+def unit(columns: ScaledColumns, m: int) -> np.ndarray:
     """(M,) the direction of column m alone."""
     alpha = np.zeros(len(columns.scale))
     alpha[m] = 1.0
     return alpha
 
 
-def bounds(columns: Columns, m: int) -> tuple[float, float]:
+def bounds(columns: ScaledColumns, m: int) -> tuple[float, float]:
     """Least and largest z of column m."""
     low, high = (np.array([columns.low[m], columns.high[m]]) - columns.center[m]) / columns.scale[m]
     return float(low), float(high)

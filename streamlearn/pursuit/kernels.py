@@ -37,7 +37,10 @@ def step_values(t, low, high, heights, out):
 
 @inlined
 def project_tile(rows, start, n, alpha, used, columns, t):
-    """Write alpha'z of the rows start, ... into t[:n]; only the columns `used` have a weight."""
+    """Write alpha'z of the rows start, ... into t[:n]; only the columns `used` have a weight.
+
+    `columns` are `ScaledColumns`, a name that the compiled kernels on disk hold.
+    """
     for i in range(n):
         t[i] = 0.0
     for m in used:

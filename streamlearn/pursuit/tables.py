@@ -8,7 +8,7 @@ import numpy as np
 
 from ..numeric.huge_pages import zeros
 from ..numeric.rows.dense import flat_rows
-from .columns import Columns
+from .columns import ScaledColumns
 from .kernels import N_CELLS, RUN, add_tables, dot_column, occupied_cells, place_rows
 from .search import Cells, Trial
 
@@ -125,7 +125,11 @@ class Filling:
         self._first.append(first[:-1] + n)
 
     def pour(
-        self, state: dict[str, np.ndarray], X: np.ndarray, columns: Columns, chosen: np.ndarray
+        self,
+        state: dict[str, np.ndarray],
+        X: np.ndarray,
+        columns: ScaledColumns,
+        chosen: np.ndarray,
     ) -> None:
         """Add the collected rows of a span to the chosen columns' tables, and forget them."""
         if self._n:
@@ -141,7 +145,11 @@ class Filling:
 
 
 def cells_of(
-    state: dict[str, np.ndarray], columns: Columns, chosen: np.ndarray, trial: Trial, scale: float
+    state: dict[str, np.ndarray],
+    columns: ScaledColumns,
+    chosen: np.ndarray,
+    trial: Trial,
+    scale: float,
 ) -> list[tuple[int, Cells, Cells]]:
     """The occupied cells of each column's table times `scale`, and cells to scan coarse steps with.
 
@@ -178,7 +186,7 @@ def _occupied(s: Any, z: Any, table: np.ndarray, scale: float, reach: np.ndarray
     return Cells(s_out[:n].copy(), z_out[:n].copy(), pair[:n].copy(), reach)
 
 
-def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: Columns, q: np.ndarray) -> None:
+def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: ScaledColumns, q: np.ndarray) -> None:
     """Add sum q z_m of every column to `slopes` (M,), in place."""
     for m in columns.live.tolist():
         factor = 1.0 / columns.scale[m]

@@ -16,7 +16,7 @@ from .kernels import weigh_rows
 Choice = tuple[float, ...]
 
 
-class Columns(NamedTuple):
+class SingleColumns(NamedTuple):
     """Choice (j,): column j; or with groups (g,): all columns of group g."""
 
     group_of: np.ndarray | None = None
@@ -117,7 +117,7 @@ class Pieces(NamedTuple):
         return f"near {int(a)} within {float(self.limits[int(a), int(r)]) ** 0.5:.3g}"
 
 
-Kind = Columns | Products | Stumps | Pieces
+Kind = SingleColumns | Products | Stumps | Pieces
 
 OFFERED, OFFERED_PIECES = 3, 8
 """Candidates fetched for each that is selected, when several are: some will be much alike."""

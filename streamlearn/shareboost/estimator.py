@@ -16,7 +16,7 @@ from . import needs
 from .design import TARGET, Layout
 from .kernels import score_rows
 from .objective import Penalty, best_intercept, residual
-from .path import PathModel, Point, Selector
+from .path import PathModel, PathPoint, Selector
 from .pieces import PIECES, SAMPLE_ROWS, sums_of
 from .reads import Reader, start_fold
 from .scoring import group_kind
@@ -228,7 +228,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
                 size.n_rows,
                 float(summary.total_weight),
             ),
-            Point((), intercept[:, None], loss, loss, 0.0),
+            PathPoint((), intercept[:, None], loss, loss, 0.0),
         )
         training.run()
         points = {point.n: point for point in training.points}
@@ -240,7 +240,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         self._set(self._points[chosen])
         return self._certificate(training, self._points[chosen], validation is not None)
 
-    def _certificate(self, training: Training, point: Point, validated: bool) -> Certificate:
+    def _certificate(self, training: Training, point: PathPoint, validated: bool) -> Certificate:
         reason = training.reason
         if validated:
             reason += f"; {point.n} of them have the least validation loss"

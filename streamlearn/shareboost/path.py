@@ -17,11 +17,11 @@ from ..data.source import Chunk
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..passes.fold import Fold
-from .candidates import Choice, Columns, Kind, features
+from .candidates import Choice, Kind, SingleColumns, features
 from .objective import margin_softmax
 
 
-class Point(NamedTuple):
+class PathPoint(NamedTuple):
     """The model after one correction."""
 
     choices: tuple[Choice, ...]
@@ -51,7 +51,7 @@ class Point(NamedTuple):
         return norm * self.largest + self.inner
 
 
-def as_table(points: Sequence[Point]) -> dict[str, np.ndarray]:
+def as_table(points: Sequence[PathPoint]) -> dict[str, np.ndarray]:
     """The path's columns, one entry for each point."""
     return {
         "n": np.array([point.n for point in points]),
@@ -64,7 +64,7 @@ def as_table(points: Sequence[Point]) -> dict[str, np.ndarray]:
     }
 
 
-def path_fold(kind: Kind, needed: Sequence[int], points: Sequence[Point]) -> Fold:
+def path_fold(kind: Kind, needed: Sequence[int], points: Sequence[PathPoint]) -> Fold:
     """Fold: (weight, losses, errors) of every point, from the columns `needed` in one read."""
     choices = list(dict.fromkeys(choice for point in points for choice in point.choices))
     where: dict[Choice, slice] = {}
@@ -120,7 +120,7 @@ def _merge(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
 class PathModel:
     """A mixin over ``_points`` and ``_kind``: the models of a run, one of which is the model."""
 
-    _points: list[Point]
+    _points: list[PathPoint]
     _kind: Kind
     certificate_: Any
 
@@ -179,7 +179,7 @@ class PathModel:
         losses = np.array([point.validation_loss for point in self._points])
         return len(losses) - 1 if np.isnan(losses).all() else int(np.nanargmin(losses))
 
-    def _set(self, point: Point) -> None:
+    def _set(self, point: PathPoint) -> None:
         """Make this point the model."""
         self.choices_ = list(point.choices)
         self.intercept_ = point.theta[:, 0].copy()
@@ -243,7 +243,7 @@ class Selector(TransformerMixin):
             features = open_features(self, X)
             if isinstance(X, Dataset):
                 features = replace(features, target=X.target, weight=X.weight)
-            if isinstance(self._kind, Columns):
+            if isinstance(self._kind, SingleColumns):
                 return features
             return features.map(self._selected, [str(name) for name in names])
         parts = []
@@ -253,13 +253,13 @@ class Selector(TransformerMixin):
         return np.concatenate(parts) if parts else np.empty((0, len(names)))
 
     def _selected(self, X: np.ndarray) -> np.ndarray:
-        return self._needed_of(X) if isinstance(self._kind, Columns) else self._features(X)
+        return self._needed_of(X) if isinstance(self._kind, SingleColumns) else self._features(X)
 
     def get_feature_names_out(self, input_features=None):
         """Names of what `transform` gives."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        if isinstance(self._kind, Columns):
+        if isinstance(self._kind, SingleColumns):
             return names[self.support_]
         return np.array(self._kind.names(self.choices_, list(names)), dtype=object)
 

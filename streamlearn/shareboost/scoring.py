@@ -21,7 +21,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
-from .candidates import Choice, Columns
+from .candidates import Choice, SingleColumns
 from .reads import Reader
 
 TILE = 1024
@@ -224,13 +224,13 @@ def column_of(number: int) -> Choice:
     return (number,)
 
 
-def group_kind(groups: Any, n_columns: int) -> Columns:
+def group_kind(groups: Any, n_columns: int) -> SingleColumns:
     """The kind of plain columns, or of groups numbered from 0."""
     if groups is None:
-        return Columns()
+        return SingleColumns()
     labels = np.asarray(groups)
     if labels.shape != (n_columns,):
         raise ValueError(
             f"groups has shape {labels.shape}, expected ({n_columns},): the group of each column"
         )
-    return Columns(np.unique(labels, return_inverse=True)[1])
+    return SingleColumns(np.unique(labels, return_inverse=True)[1])

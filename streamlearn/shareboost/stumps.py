@@ -103,7 +103,7 @@ class StumpSearch:
     edges : list of arrays
         For each column where its bins begin to be cut.
     block : int
-        Columns counted in one read.
+        SingleColumns counted in one read.
     rule, bound : as in `scoring.ListSearch`
     """
 

@@ -13,7 +13,7 @@ from .correction import Solved, correct
 from .curvature import LOOKED_AT, choose_metric, values_ahead
 from .design import BASE
 from .objective import Penalty
-from .path import Point
+from .path import PathPoint
 from .reads import Reader, base_fold, copy_fold, fetch_fold, residual_fold, unlike, without_fold
 from .scoring import Shortlist
 from .side import Side
@@ -63,7 +63,7 @@ class Training:
         kind: Kind,
         penalty: Penalty,
         settings: Settings,
-        start: Point,
+        start: PathPoint,
     ) -> None:
         self._run, self._read, self._side = run, read, side
         self._search, self._kind, self._penalty, self._settings = search, kind, penalty, settings
@@ -203,7 +203,7 @@ class Training:
         moved = self._side.read(fold, states, "residual")
         self._search.moved(moved)
         self.points.append(
-            Point(
+            PathPoint(
                 tuple(self.choices),
                 self.theta,
                 solved.loss,

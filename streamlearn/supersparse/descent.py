@@ -80,7 +80,7 @@ def descend(
     if tilt is None and problem.one_at_a_time:
         return one_at_a_time(sample, Z, tol=tol, rho=rho, rounds=min(max_iter, ROUNDS))
     if not problem.similarity.has_gradient:
-        return creep(sample, Z, tol=max(tol, TRIAL_TOL), rho=rho, max_iter=max_iter)
+        return step_without_gradient(sample, Z, tol=max(tol, TRIAL_TOL), rho=rho, max_iter=max_iter)
     unit, low = length_of(problem.similarity), lowest(problem.similarity)
     shape = Z.shape
 
@@ -136,7 +136,7 @@ def descend(
     return flat.reshape(shape) * unit, value
 
 
-def creep(
+def step_without_gradient(
     sample: SampleObjective,
     Z: np.ndarray,
     *,

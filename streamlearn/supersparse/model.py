@@ -17,7 +17,7 @@ from .equations import error_of
 from .parameters import CONSTRAINTS, check_rows, settled_number, similarity_for
 from .prototypes import Candidate, Problem, candidates_fold
 from .sample import SampleObjective, first_prototypes
-from .search import MOVES, RADII, Outcome, Point, drive, refine
+from .search import MOVES, RADII, Incumbent, Outcome, drive, refine
 from .similarity import BLOCK_NBYTES, Similarity, block_rows, dense_blocks, make_similarity
 
 SAMPLE_ROWS, ROWS_PER_ENTRY = 20_000, 20
@@ -125,7 +125,7 @@ class SuperSparseModel:
         check_rows(self.n_prototypes, rows.n_rows, whole)
         generator = np.random.Generator(np.random.Philox(key=self.random_state))
         Z = first_prototypes(rows, self.n_prototypes, self._init(rows), generator)
-        trail: list[Point] = []
+        trail: list[Incumbent] = []
         Z = warm_start(rows, Z, repulsion=self.repulsion, tol=1e-3 * self.tol, generator=generator)
         one = refine(rows, Z, whole=whole, tol=self.tol, max_reads=self.n_passes - 1, trail=trail)
         problem = rows.problem

@@ -23,8 +23,8 @@ class SampleObjective:
 
     The rows are sorted and equal ones put together, so that nothing depends on their order and a
     weight of k is k copies to the last bit.  Holds 8 n (p + m + 2T + 2) bytes; of a callable
-    similarity, which may be dear, 8 n m more: what it gave in the last two calls of `equations` is
-    not asked for again.
+    similarity, which may cost much, 8 n m more: what it gave in the last two calls of `equations`
+    is not asked for again.
     """
 
     def __init__(self, problem: Problem, X: np.ndarray, Y: np.ndarray, u: np.ndarray) -> None:

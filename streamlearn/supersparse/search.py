@@ -32,7 +32,7 @@ FAILURES = 2
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-class Point(NamedTuple):
+class Incumbent(NamedTuple):
     """The best prototypes after a read."""
 
     Z: np.ndarray
@@ -64,7 +64,7 @@ def refine(
     whole: bool,
     tol: float,
     max_reads: int,
-    trail: list[Point],
+    trail: list[Incumbent],
     held_out: int = -1,
 ) -> Search:
     """The reads of a search: yields candidates to be read, takes what was found.
@@ -86,7 +86,7 @@ def refine(
     own = sample.solution(Z)
     (found,) = yield [Candidate(Z, None if whole else own.theta, held_out)]
     solution = solve(found.equations, ridge)
-    trail.append(Point(Z, solution.theta, solution.objective))
+    trail.append(Incumbent(Z, solution.theta, solution.objective))
 
     def outcome(converged: bool, reason: str) -> Outcome:
         # the sample's own coefficients do not depend on the order of the rows, to the last bit
@@ -147,8 +147,8 @@ def refine(
                 return outcome(True, f"a step promises a decrease of {promised:.2g} <= tol {tol:g}")
         if len(trail) >= max_reads:
             return outcome(False, f"n_passes: {max_reads} reads were made after the summary")
-        bend = solution.theta - sample.solution(Z).theta
-        guesses = [sample.solution(trial).theta + bend for trial in tries]
+        correction = solution.theta - sample.solution(Z).theta
+        guesses = [sample.solution(trial).theta + correction for trial in tries]
         results = yield [
             Candidate(trial, guess, held_out) for trial, guess in zip(tries, guesses, strict=True)
         ]
@@ -161,7 +161,7 @@ def refine(
             radius, failures = radius * LONGER[best], 0
         else:
             radius, failures = radius * RADII[-1], failures + 1
-        trail.append(Point(Z, solution.theta, solution.objective))
+        trail.append(Incumbent(Z, solution.theta, solution.objective))
         patience = len(Z) if problem.one_at_a_time else 1
         idle = idle + 1 if fall <= tol else 0
         if idle >= patience and fall > 0:
@@ -174,7 +174,7 @@ def refine_moves(
     sample: SampleObjective,
     Z: np.ndarray,
     solution: Solution,
-    trail: list[Point],
+    trail: list[Incumbent],
     tol: float,
     max_reads: int,
     held_out: int,
@@ -208,7 +208,7 @@ def refine_moves(
             without(found.equations, taken), np.zeros(Z.shape), without(found.held_out, taken)
         )
         Z, solution = everything[taken], lower
-        trail.append(Point(Z, solution.theta, solution.objective))
+        trail.append(Incumbent(Z, solution.theta, solution.objective))
         if still:
             return Z, solution, last, True
     return Z, solution, last, len(trail) < max_reads

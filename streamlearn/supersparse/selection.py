@@ -22,7 +22,7 @@ from .descent import descend, warm_start
 from .equations import error_of, removal_order
 from .prototypes import Candidate, candidates_fold, fold_of
 from .sample import SampleObjective, first_prototypes
-from .search import RADII, Outcome, Point, drive, refine
+from .search import RADII, Incumbent, Outcome, drive, refine
 
 MOST_PROTOTYPES, ROWS_PER_PROTOTYPE = 32, 10
 """What is tried if nothing is said."""
@@ -80,7 +80,7 @@ class SelectedPrototypes:
             part = rows if fold < 0 else rows.part(folds != fold)
             check_fold(part, sizes[-1], self.cv, rows.n_rows)
             for m, Z in descent(part, sizes, self):
-                trail: list[Point] = []
+                trail: list[Incumbent] = []
                 jobs.append((fold, m))
                 trails.append(trail)
                 searches.append(

@@ -236,7 +236,7 @@ def pursuit_folds():
     from streamlearn.pursuit.boosting import reads as boost_reads
     from streamlearn.pursuit.boosting import rows as boost_rows
     from streamlearn.pursuit.boosting.boosting import Boosted
-    from streamlearn.pursuit.columns import Columns
+    from streamlearn.pursuit.columns import ScaledColumns
     from streamlearn.pursuit.regression import reads as ridge_reads
     from streamlearn.pursuit.regression.growing import LossAsk
     from streamlearn.pursuit.regression.smoothers import PSpline
@@ -244,7 +244,7 @@ def pursuit_folds():
     from streamlearn.pursuit.search import Trial
 
     ones = np.ones(P)
-    columns = Columns(-2 * ones, 3 * ones, 0.1 * ones, ones, np.zeros((P, 64)))
+    columns = ScaledColumns(-2 * ones, 3 * ones, 0.1 * ones, ones, np.zeros((P, 64)))
     columns.means[:] = -2.1 + 5 * (np.arange(64) + 0.5) / 64
     alphas = np.array([[1.0, 0, 0, 0, 0], [0.5, 0, 0, -1, 0]])
     trials = tuple(Trial(alpha, -3.5, 4.0, np.linspace(-1, 1, 16)) for alpha in alphas)
@@ -291,7 +291,7 @@ def shareboost_folds():
     from streamlearn.passes.fold import RowState
     from streamlearn.shareboost import candidates, curvature, pieces, reads, scoring, search, stumps
     from streamlearn.shareboost.design import TARGET, Layout
-    from streamlearn.shareboost.path import Point, path_fold
+    from streamlearn.shareboost.path import PathPoint, path_fold
 
     rng = np.random.default_rng(0)
     side = RowState("selected-1", "float64", 4, False)
@@ -310,7 +310,7 @@ def shareboost_folds():
         return replace(fold, rows=(*layout.states, *more))
 
     means, U = np.array([0.1, 0.2]), rng.standard_normal((2, 3))
-    point = Point(((0,), (4,)), theta, 0.0, 0.0, 0.0)
+    point = PathPoint(((0,), (4,)), theta, 0.0, 0.0, 0.0)
     of = "shareboost."
     return {
         of + "scoring.gradient_fold": scoring.gradient_fold(P, 3, residual),
@@ -321,10 +321,10 @@ def shareboost_folds():
         of + "pieces.moments_fold": pieces.moments_fold(around, 600.0),
         of + "pieces.pieces_fold:soft": pieces.pieces_fold(around._replace(soft=True), residual),
         of + "pieces.moments_fold:soft": pieces.moments_fold(around._replace(soft=True), 600.0),
-        of + "path.path_fold": path_fold(candidates.Columns(), [0, 4], [point]),
+        of + "path.path_fold": path_fold(candidates.SingleColumns(), [0, 4], [point]),
         of + "reads.start_fold": reads.start_fold(rng.standard_normal((3, 3)), 600.0, "f8"),
         of + "reads.fetch_fold": reads.fetch_fold(
-            candidates.Columns(), range(P), choices, shortlist, 600.0
+            candidates.SingleColumns(), range(P), choices, shortlist, 600.0
         ),
         of + "reads.base_fold": reads.base_fold(RowState("base", "float64", P)),
         of + "reads.copy_fold": thin(reads.copy_fold("selected-1", [3, 1], "shortlist"), shortlist),

@@ -24,7 +24,7 @@ def never_falls(seen):
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_objective_never_falls_between_annihilations(gate, k, loss, form, seed):
+def test_the_objective_never_falls_between_prunings(gate, k, loss, form, seed):
     X, y, s = table(150, seed=seed)
     rows = rows_of(X, y, s)
     problem, start = make(gate, loss, rows, k, nu=8.0, seed=seed)
@@ -182,7 +182,7 @@ def test_components_go_one_at_a_time_and_the_last_stays():
     assert counts[0] == 6
     assert min(np.diff(counts)) == -1
     assert state.problem.tree.n_leaves == 1
-    assert [event for _, _, event in seen].count("annihilated") == 5
+    assert [event for _, _, event in seen].count("pruned") == 5
 
 
 def test_a_tree_loses_bare_branches():

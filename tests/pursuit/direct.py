@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.interpolate import BSpline
 
-from streamlearn.pursuit.regression.smoothers import GRID, LEAST
+from streamlearn.pursuit.regression.smoothers import GRID, LEAST_DIVISOR
 
 
 def product(seed, sd, n=300):
@@ -48,7 +48,7 @@ def cost_of(t, r, w, low, high, n):
         inverse = np.linalg.pinv(G + mu * P, hermitian=True)
         rss = float(w @ (r - Phi @ (inverse @ b)) ** 2)
         left = 1 - gamma * np.trace(inverse @ G) / w.sum()
-        costs.append(rss / max(left, LEAST) ** 2)
+        costs.append(rss / max(left, LEAST_DIVISOR) ** 2)
     return min(costs)
 
 

@@ -14,7 +14,7 @@ from streamlearn.pursuit.boosting.kernels import (
     weigh_rows,
 )
 from streamlearn.pursuit.boosting.rows import Halves, half_of
-from streamlearn.pursuit.columns import Columns
+from streamlearn.pursuit.columns import ScaledColumns
 from streamlearn.pursuit.kernels import (
     N_CELLS,
     add_tables,
@@ -32,7 +32,7 @@ from streamlearn.pursuit.regression.kernels_splines import (
 )
 from streamlearn.pursuit.regression.smoothers import (
     GRID,
-    LEAST,
+    LEAST_DIVISOR,
     PSpline,
     fit_splines,
     full_gram,
@@ -126,7 +126,8 @@ def test_costs_from_bands_are_those_of_the_eigenvalue_problem(noise, few):
 
 def test_costs_of_directions_without_rows():
     cost, theta = PSpline(8).score(np.zeros((2, 8, 4)), np.zeros((2, 8)), 3.0, 1.0, 1.4)
-    np.testing.assert_allclose(cost, 3.0 / LEAST**2)  # all of r'r; GCV's divisor at its floor
+    # all of r'r; GCV's divisor at its floor
+    np.testing.assert_allclose(cost, 3.0 / LEAST_DIVISOR**2)
     assert not theta.any()
 
 
@@ -152,7 +153,17 @@ def test_least_cost_by_dense_solves(function):
         diagonals[: 6 - d, d] = np.diagonal(P, d)
     cost, theta = np.empty(1), np.empty((1, 6))
     function(
-        band, moment, diagonals, GRID[None], np.full(1, 0.1), 300.0, 150.0, 2.0, LEAST, cost, theta
+        band,
+        moment,
+        diagonals,
+        GRID[None],
+        np.full(1, 0.1),
+        300.0,
+        150.0,
+        2.0,
+        LEAST_DIVISOR,
+        cost,
+        theta,
     )
     G, b = full_gram(band[0]) + 0.1 * np.eye(6), moment[0]
     expected = []
@@ -168,7 +179,7 @@ def test_least_cost_by_dense_solves(function):
 def columns_of(n, low=-1.5, high=1.5):
     """Columns of which the last is constant."""
     scale = np.append(np.linspace(0.5, 2.0, n - 1), np.inf)
-    return Columns(*(np.full(n, v) for v in (low, high, 0.1)), scale, np.zeros((n, N_CELLS)))
+    return ScaledColumns(*(np.full(n, v) for v in (low, high, 0.1)), scale, np.zeros((n, N_CELLS)))
 
 
 LAYOUTS = {

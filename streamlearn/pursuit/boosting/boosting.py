@@ -10,7 +10,7 @@ import numpy as np
 from ...data.order import derive_seed
 from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows
-from ..columns import Columns, bounds, dense_block, project, unit
+from ..columns import ScaledColumns, bounds, dense_block, project, unit
 from ..kernels import add_bins
 from ..search import Strength, Trial, seek
 from ..tables import add_slopes, steepest, table_room
@@ -39,7 +39,7 @@ HASHED = 8
 class BoostSettings(NamedTuple):
     """What all models trained together share."""
 
-    columns: Columns
+    columns: ScaledColumns
     hashed: np.ndarray
     """Columns that name a row; empty: its number does."""
     n_learners: int
@@ -194,7 +194,7 @@ class _Asking:
 class _SampleMargin:
     """The sample's margins, from which a round's first column is guessed."""
 
-    def __init__(self, columns: Columns, label: int, sample: Chunk) -> None:
+    def __init__(self, columns: ScaledColumns, label: int, sample: Chunk) -> None:
         self.columns, self.rows = columns, sample.rows
         self.X = dense_block(sample.X, 0, sample.n_rows)
         self.plus = (sample.y == label).astype(np.int64)

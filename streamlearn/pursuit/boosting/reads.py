@@ -10,7 +10,7 @@ import numpy as np
 from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows, some_rows
 from ...passes.fold import Fold, RowState
-from ..columns import BLOCK, TURNED, Columns, blocks, span_rows
+from ..columns import BLOCK, TURNED, ScaledColumns, blocks, span_rows
 from ..kernels import bins_of_cells
 from ..regression.reads import ranges
 from ..search import Cells, Strength, Trial, make_strength, score_moves
@@ -47,7 +47,7 @@ class BoostAnswer(NamedTuple):
 
 
 def boost_fold(
-    columns: Columns, asks: tuple[BoostAsk, ...], models: tuple[int, ...], width: int
+    columns: ScaledColumns, asks: tuple[BoostAsk, ...], models: tuple[int, ...], width: int
 ) -> Fold[Any, list[BoostAnswer]]:
     """Fold: the exact divergence of each model's trials, and the steps its tables promise.
 
@@ -90,7 +90,7 @@ def merge_boost(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[s
 
 
 def _step(
-    columns: Columns,
+    columns: ScaledColumns,
     asks: tuple[BoostAsk, ...],
     models: tuple[int, ...],
     state: list[dict[str, Any]],
@@ -131,12 +131,12 @@ def _step(
 
 
 def _finish(
-    columns: Columns, asks: tuple[BoostAsk, ...], state: list[dict[str, Any]]
+    columns: ScaledColumns, asks: tuple[BoostAsk, ...], state: list[dict[str, Any]]
 ) -> list[BoostAnswer]:
     return [_answer(columns, ask, sums) for ask, sums in zip(asks, state, strict=True)]
 
 
-def _answer(columns: Columns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswer:
+def _answer(columns: ScaledColumns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswer:
     searched = sums["sums"][:, 0]
     gain = costs = np.zeros(0)
     strength, moves = ask.strength, ()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...data.order import derive_seed
 from ...numeric.rows.dense import Rows
-from ..columns import Columns
+from ..columns import ScaledColumns
 from ..kernels import project_rows, step_values
 from ..search import Strength, Trial
 from ..tables import Filling, add_slopes
@@ -66,7 +66,9 @@ class BoostAsk(NamedTuple):
     """Bound of |F|, after this read."""
 
 
-def add_learner(columns: Columns, new: Learner | None, rows: Rows, F: np.ndarray) -> np.ndarray:
+def add_learner(
+    columns: ScaledColumns, new: Learner | None, rows: Rows, F: np.ndarray
+) -> np.ndarray:
     """F with one more learner, in place."""
     if new is not None:
         t = np.empty(rows.n_rows)
@@ -117,7 +119,9 @@ class BlockRows:
         if ask.add is not None or not ask.trials:
             add_margins(F, w, kind, ask.reach, sums["margins"])
 
-    def measure(self, columns: Columns, ask: BoostAsk, sums: dict[str, Any], rows: Rows) -> None:
+    def measure(
+        self, columns: ScaledColumns, ask: BoostAsk, sums: dict[str, Any], rows: Rows
+    ) -> None:
         """Add the weighed rows to the histograms of all trials."""
         n = self._n
         alphas = np.array([trial.alpha for trial in ask.trials])
@@ -132,7 +136,7 @@ class BlockRows:
         t = self._t[: self._n]
         filling.add(tables, ask.trials[0], t, (minus, plus), searched, runs, start)
 
-    def screen(self, columns: Columns, ask: BoostAsk, slopes: Any, X: np.ndarray) -> None:
+    def screen(self, columns: ScaledColumns, ask: BoostAsk, slopes: Any, X: np.ndarray) -> None:
         """Add the slopes along all columns at the first trial."""
         n = self._n
         v, kind, pair = self._v[:n], self._kind[:n], np.zeros((n, 2))

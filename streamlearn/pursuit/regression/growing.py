@@ -9,11 +9,11 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...passes.fold import run_fold
-from ..columns import Columns, bounds, dense_block, project, unit
+from ..columns import ScaledColumns, bounds, dense_block, project, unit
 from ..search import Strength, Trial, seek
 from ..tables import MOST_TABLES, add_slopes, steepest, table_room
 from .reads import Measured, RidgeAsk, Term, pull, ridge_fold
-from .smoothers import GAMMA, LEAST, Fit, full_gram, search_gamma
+from .smoothers import GAMMA, LEAST_DIVISOR, Fit, full_gram, search_gamma
 
 N_STARTS = 3
 """Columns whose best step is looked at, to start from the most promising."""
@@ -24,7 +24,7 @@ SAMPLE_TABLES = 16
 class Settings(NamedTuple):
     """What all models of a path share."""
 
-    columns: Columns
+    columns: ScaledColumns
     mean: float
     """Of the target."""
     n_terms: int
@@ -176,7 +176,7 @@ def add_term(settings: Settings, state: State, tau: float, start: Trial, slopes:
     else:
         thetas, rss = [*thetas, own.theta[0]], float(own.rss[0])
         left = 1.0 - (GAMMA * sum(dfs) + joint.extra_df) / new.n
-        gcv = rss / max(left, LEAST) ** 2 / new.n
+        gcv = rss / max(left, LEAST_DIVISOR) ** 2 / new.n
     places = [*(term[:3] for term in state.terms), trial[:3]]
     terms = tuple(
         Term(*place, theta, settings.smoother) for place, theta in zip(places, thetas, strict=True)

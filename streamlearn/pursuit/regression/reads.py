@@ -9,7 +9,7 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...passes.fold import Fold
-from ..columns import BLOCK, TURNED, Columns, blocks, project, span_rows
+from ..columns import BLOCK, TURNED, ScaledColumns, blocks, project, span_rows
 from ..kernels import spread
 from ..search import Cells, Strength, Trial, make_strength, score_moves
 from ..tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables, runs_within
@@ -78,7 +78,7 @@ class RidgeAnswer(NamedTuple):
     """(M,) slopes of the cost along each column, up to a factor; zeros if not screened."""
 
 
-def ridge_fold(columns: Columns, asks: tuple[RidgeAsk, ...]) -> Fold[Any, list[RidgeAnswer]]:
+def ridge_fold(columns: ScaledColumns, asks: tuple[RidgeAsk, ...]) -> Fold[Any, list[RidgeAnswer]]:
     """Fold: the exact cost of each model's trials, and the steps its tables promise.
 
     State 64 KiB for each chosen column, 8 (n + 8) n bytes for each trial and term.
@@ -109,7 +109,7 @@ def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
 
 
 def _step(
-    columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
+    columns: ScaledColumns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
 ) -> list[dict[str, Any]]:
     ones = np.ones(min(BLOCK, chunk.n_rows)) if chunk.weight is None else None
     most = span_rows(asks[0].share)
@@ -144,7 +144,7 @@ class Rows(NamedTuple):
 
 
 def _add_block(
-    columns: Columns, ask: RidgeAsk, sums: dict[str, Any], rows: Rows, filling: Filling
+    columns: ScaledColumns, ask: RidgeAsk, sums: dict[str, Any], rows: Rows, filling: Filling
 ) -> None:
     X, y, w, runs, start = rows
     r = y - ask.intercept
@@ -194,12 +194,12 @@ def add_trees(a: Any, b: Any) -> Any:
 
 
 def _finish(
-    columns: Columns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]]
+    columns: ScaledColumns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]]
 ) -> list[RidgeAnswer]:
     return [_answer(columns, ask, sums) for ask, sums in zip(asks, state, strict=True)]
 
 
-def _answer(columns: Columns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
+def _answer(columns: ScaledColumns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
     rr, n = sums["rr"], sums["n"]
     costs = ask.smoother.fit(sums["band"], sums["moment"], rr, n, search_gamma(n)).cost
     strength = ask.strength

@@ -179,14 +179,14 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         def read(number: int, asked: list[tuple[int, Any]]) -> list[Any]:
             losses = [ask for _, ask in asked if isinstance(ask, LossAsk)]
             searches = tuple(ask for _, ask in asked if not isinstance(ask, LossAsk))
-            told: dict[bool, Any] = {}
+            answers: dict[bool, Any] = {}
             if searches:
                 fold = ridge_fold(columns, searches)
-                told[False] = iter(run.fold(fold, dataset, name=f"search-{number}"))
+                answers[False] = iter(run.fold(fold, dataset, name=f"search-{number}"))
             if losses:
                 fold = loss_fold(columns, losses)
-                told[True] = iter(run.fold(fold, validation, name=f"validation-{number}"))
-            return [next(told[isinstance(ask, LossAsk)]) for _, ask in asked]
+                answers[True] = iter(run.fold(fold, validation, name=f"validation-{number}"))
+            return [next(answers[isinstance(ask, LossAsk)]) for _, ask in asked]
 
         path = drive(read, [grow(settings, tau, sample, validation is not None) for tau in taus])
         for grown in path:

@@ -24,7 +24,7 @@ RIDGE = 1e-11
 """Of the mean diagonal of G, added to it: splines without rows get coefficients too."""
 ROUNDING = 1e-13
 """Of the mean diagonal of the penalty, added too: what its largest entries lose in rounding."""
-LEAST = 0.05
+LEAST_DIVISOR = 0.05
 """Least value of 1 - g df / n: of a handful of rows, GCV says nothing."""
 JOINT_GRID = 10.0 ** np.linspace(-2, 2, 17)
 """What the terms' own penalties are multiplied by when all terms are fitted together."""
@@ -95,7 +95,7 @@ def score_splines(
     cost, theta = np.empty(k), np.empty((k, B))
     ridge = (RIDGE + ROUNDING) * trace / B
     mus = unit[:, None] * GRID
-    least_gcv(band, b, diagonals, mus, ridge, rr, max(n, 1.0), gamma, LEAST, cost, theta)
+    least_gcv(band, b, diagonals, mus, ridge, rr, max(n, 1.0), gamma, LEAST_DIVISOR, cost, theta)
     unsure = np.isnan(cost)
     if unsure.any():
         fit = fit_splines(full_gram(band[unsure]), b[unsure], rr, n, gamma)
@@ -135,7 +135,7 @@ def fit_penalised(
     df = ((1.0 - d) / shrink).sum(2)
     rss = rr - (c**2 * (2.0 / shrink - (1.0 - d) / shrink**2)).sum(2)
     rss = np.maximum(rss, 0.0)
-    left = np.maximum(1.0 - (gamma * df + extra_df) / max(n, 1.0), LEAST)
+    left = np.maximum(1.0 - (gamma * df + extra_df) / max(n, 1.0), LEAST_DIVISOR)
     cost = rss / left**2
     best = cost.argmin(0)
     at = np.arange(k)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..kernels import bins_of_cells, step_values
 from .kernels_supsmu import add_counts, add_joint_counts, super_smooth
-from .smoothers import GAMMA, LEAST, Fit
+from .smoothers import GAMMA, LEAST_DIVISOR, Fit
 
 SWEEPS = 20
 """Most rounds of backfitting of all terms together."""
@@ -59,7 +59,7 @@ class SuperSmoother(NamedTuple):
         theta, df = np.empty_like(b), np.empty(len(b))
         super_smooth(counts, b, theta, df)
         rss = np.maximum(rr + (theta * (theta * counts - 2 * b)).sum(1), 0.0)
-        left = np.maximum(1.0 - gamma * df / max(n, 1.0), LEAST)
+        left = np.maximum(1.0 - gamma * df / max(n, 1.0), LEAST_DIVISOR)
         return Fit(rss / left**2, rss, df, np.zeros(len(b)), theta)
 
     def score(
@@ -88,7 +88,7 @@ class SuperSmoother(NamedTuple):
                 float(theta @ (f - 2 * b))
                 for theta, f, b in zip(thetas, fitted, moments, strict=True)
             )
-            left = max(1.0 - (GAMMA * df.sum() + extra_df) / max(n, 1.0), LEAST)
+            left = max(1.0 - (GAMMA * df.sum() + extra_df) / max(n, 1.0), LEAST_DIVISOR)
             cost = max(rss, 0.0) / left**2
             if best is not None and not cost < best.cost[0] * (1 - 1e-6):
                 break
