@@ -8,6 +8,7 @@ are what the short list of exceptions may allow.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from quick import QUICK
@@ -58,6 +59,7 @@ LIBRARY = {
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
+@cache
 def imports_of(file):
     """(dotted name, line, deferred) of every import; `from a import b` counts as a.b.
 
@@ -80,7 +82,7 @@ def imports_of(file):
                 defers = typing or isinstance(child, ast.FunctionDef)
                 yield from visit(child, inside or defers)
 
-    yield from visit(ast.parse((PACKAGE / file).read_text()), False)
+    return tuple(visit(ast.parse((PACKAGE / file).read_text()), False))
 
 
 def room(file):
