@@ -51,9 +51,14 @@ def _set(n_threads: Iterable[tuple[Any, int]]) -> None:
     that one gives way.  Holders enter and leave on any thread: each gives way at once.
     """
     for library, n in n_threads:
-        give_way = getattr(library, "clear_controlling_thread", None)
-        if give_way is not None:
-            give_way(force=True)
+        _give_way(library)
         library.set_num_threads(n)
-        if give_way is not None:
-            give_way(force=True)
+        _give_way(library)
+
+
+def _give_way(library: Any) -> None:
+    try:
+        give_way = library.clear_controlling_thread
+    except AttributeError:
+        return  # before threadpoolctl 3.8
+    give_way(force=True)

@@ -53,7 +53,10 @@ class Cluster:
 
     @property
     def _address(self) -> str:
-        return str(getattr(self.client.scheduler, "address", self.client))
+        try:
+            return str(self.client.scheduler.address)
+        except AttributeError:  # a client that is closed has no scheduler
+            return str(self.client)
 
     @property
     def n_slots(self) -> int:
@@ -141,12 +144,11 @@ class Cluster:
             try:
                 return aligned(future.result())
             except KilledWorker as error:
-                last = getattr(error.last_worker, "address", error.last_worker)
                 raise ClusterError(
                     f"{error.allowed_failures + 1} workers died one after the other {place}, the "
-                    f"last {last}; most often they were killed for lack of memory: lower "
-                    "memory_budget or raise the workers' memory_limit, see their logs, and run "
-                    "the same line again: with checkpoint= the fit goes on"
+                    f"last {error.last_worker.address}; most often they were killed for lack of memory: "
+                    "lower memory_budget or raise the workers' memory_limit, see their logs, and "
+                    "run the same line again: with checkpoint= the fit goes on"
                 ) from error
 
     def cancel(self, futures: Iterable[Any]) -> None:

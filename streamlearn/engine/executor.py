@@ -115,7 +115,7 @@ class Threads:
 def find_client(scheduler: Any) -> Any:
     """The `distributed` client to use; None = threads.  Never imports distributed on its own."""
     if scheduler is not None and not isinstance(scheduler, str):
-        if not hasattr(scheduler, "scatter"):
+        if not any(kind.__name__ == "Client" for kind in type(scheduler).__mro__):
             raise ValueError(
                 f"scheduler must be 'threads', 'synchronous', 'distributed' or a "
                 f"distributed.Client, got {type(scheduler).__name__}"

@@ -9,7 +9,7 @@ from types import TracebackType
 
 import psutil  # type: ignore[import-untyped]
 
-_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_PAGE = os.sysconf("SC_PAGE_SIZE") if "sysconf" in vars(os) else 4096
 _SAMPLE_S = 0.02
 
 

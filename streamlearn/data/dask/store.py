@@ -154,7 +154,7 @@ def open_collection(
         known = None if np.isnan(source.shape[0]) else source.chunks[0]
         blocks = list(source.to_delayed().ravel())
         return "dask.array", blocks, known, columns, sparse, [source.name]
-    if hasattr(source, "_meta") and hasattr(source, "columns") and hasattr(source, "to_delayed"):
+    if is_frame(source, "DataFrame"):
         columns = as_store(source._meta).columns
         return "dask.dataframe", list(source.to_delayed()), None, columns, False, [source._name]
     if isinstance(source, bag.Bag):
@@ -174,6 +174,14 @@ def open_collection(
     return kind, blocks, None, columns, sparse, name
 
 
+def is_frame(source: Any, *names: str) -> bool:
+    """Whether an object is of one of dask's classes of these names; dask.dataframe is optional."""
+    return any(
+        kind.__name__ in names and kind.__module__.split(".")[0] in ("dask", "dask_expr")
+        for kind in type(source).__mro__
+    )
+
+
 def open_column(
     name: str, values: Any, n_blocks: int, known: tuple[int, ...] | None
 ) -> tuple[list[Any], str, str]:
@@ -189,7 +197,7 @@ def open_column(
             raise SourceError(f"X has {n_blocks} blocks but {name} has {len(values)}")
         dtype = delayed(describe_vector)(name, values[0]).compute()
         return list(values), dtype, ""
-    if not isinstance(values, da.Array) and hasattr(values, "to_delayed"):
+    if is_frame(values, "Series", "DataFrame"):
         meta = as_vector(name, values._meta)
         parts, token, lengths = list(values.to_delayed()), values._name, None
         dtype = meta.column.dtype

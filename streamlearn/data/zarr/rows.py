@@ -97,7 +97,7 @@ class Rows:
         rest = (max(0, c - rows) if aligned else min(2 * c, self.n_rows)) * row
         call = min(max(nbytes for *_, nbytes in self.groups), self._nbytes())
         call = max(call, min(CALL_BYTES, self._nbytes()))
-        sharded = getattr(self.array, "shards", None) is not None
+        sharded = self.array.shards is not None
         apart = self.checked or any(not isinstance(dest, slice) for _, dest, _ in self.groups)
         # compressed and decoded chunk; of a shard also the part asked for; the checked copy
         return int(rest + call * (2 + sharded + apart))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zarr
+from zarr.storage import LocalStore
 
 from ...errors import SourceError
 from ..columns import check_shape, column_type, find_columns, is_all, is_number, select_csr
@@ -39,7 +40,7 @@ class ZarrStore(Store):
     ) -> None:
         self.url, self.vectors = url, tuple(vectors)
         self.default_target, self.default_weight = default_target, default_weight
-        self.sparse = not hasattr(X, "shape")  # a group
+        self.sparse = isinstance(X, zarr.Group)
         if self.sparse:
             self.shape, (self.data, self.indices, self.indptr) = csr_parts(X, self.place_of("X"))
             dtype = np.dtype(self.data.dtype)
@@ -248,10 +249,9 @@ def csr_parts(group: Any, place: str) -> tuple[tuple[int, int], tuple[Any, Any, 
 
 def local_files(array: Any) -> list[tuple[str, int]] | None:
     """Names and sizes of an array's files, metadata aside; None if it lies elsewhere."""
-    root = getattr(array.store, "root", None)
-    if not isinstance(root, Path):
+    if not isinstance(array.store, LocalStore):
         return None
-    folder = root / array.path
+    folder = array.store.root / array.path
     found = []
     for where, _, files in os.walk(folder):
         for name in files:
@@ -271,13 +271,12 @@ def stored_bytes(array: Any) -> int:
 def describe(array: Any) -> dict[str, Any]:
     """What identifies an array without reading it."""
     files = local_files(array)
-    shards = getattr(array, "shards", None)
     return {
         "path": array.path,
         "shape": list(array.shape),
         "dtype": str(array.dtype),
         "chunks": list(array.chunks),
-        "shards": None if shards is None else list(shards),
+        "shards": None if array.shards is None else list(array.shards),
         "fill_value": repr(array.fill_value),
         "format": array.metadata.zarr_format,
         "sizes_hash": None

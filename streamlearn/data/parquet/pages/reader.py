@@ -51,7 +51,7 @@ class _Chunk(NamedTuple):
     has_dictionary: bool
 
 
-USABLE = sys.byteorder == "little" and hasattr(os, "preadv")
+USABLE = sys.byteorder == "little" and "preadv" in vars(os)
 
 
 class PageReader:
