@@ -35,7 +35,7 @@ class Session:
         self.options.data.mkdir(parents=True, exist_ok=True)
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *_exc):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def wants(self, label):

@@ -105,7 +105,7 @@ class Numbers:
     def __enter__(self):
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *_exc):
         return None
 
     def read(self, ref):

@@ -146,14 +146,14 @@ class Chunk:
         """The rows of all chunks, one chunk below the other, with their row state."""
         sparse = [chunk.X for chunk in chunks if isinstance(chunk.X, Csr)]
         dense = [chunk.X for chunk in chunks if not isinstance(chunk.X, Csr)]
-        numbers = [chunk.rows for chunk in chunks]
-        rows: np.ndarray | range
-        if all(isinstance(a, range) for a in numbers) and all(
-            a[-1] + 1 == b[0] for a, b in zip(numbers, numbers[1:], strict=False)
+        runs = [chunk.rows for chunk in chunks if chunk.n_rows]
+        rows: np.ndarray | range = range(0)
+        if all(isinstance(run, range) for run in runs) and all(
+            a[-1] + 1 == b[0] for a, b in zip(runs, runs[1:], strict=False)
         ):
-            rows = range(int(numbers[0][0]), int(numbers[-1][-1]) + 1)
+            rows = range(int(runs[0][0]), int(runs[-1][-1]) + 1) if runs else rows
         else:
-            rows = np.concatenate([np.asarray(some, np.int64) for some in numbers])
+            rows = np.concatenate([np.asarray(run, np.int64) for run in runs])
         return Chunk(
             X=Csr.join(sparse) if sparse else np.concatenate(dense),
             y=_joined([chunk.y for chunk in chunks]),

@@ -144,11 +144,12 @@ class Cluster:
             try:
                 return aligned(future.result())
             except KilledWorker as error:
+                last = error.last_worker.address
                 raise ClusterError(
                     f"{error.allowed_failures + 1} workers died one after the other {place}, the "
-                    f"last {error.last_worker.address}; most often they were killed for lack of memory: "
-                    "lower memory_budget or raise the workers' memory_limit, see their logs, and "
-                    "run the same line again: with checkpoint= the fit goes on"
+                    f"last {last}; most often they were killed for lack of memory: lower "
+                    "memory_budget or raise the workers' memory_limit, see their logs, and run "
+                    "the same line again: with checkpoint= the fit goes on"
                 ) from error
 
     def cancel(self, futures: Iterable[Any]) -> None:

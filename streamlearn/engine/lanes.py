@@ -211,7 +211,7 @@ class slot:
         if self._semaphore is not None:
             self._semaphore.acquire()
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *_exc: object) -> None:
         if self._semaphore is not None:
             self._semaphore.release()
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.source import Chunk, Csr
+from ..data.source import Chunk
 from ..passes.fold import Fold
 from . import selection
 from .curvature import Curvature
@@ -64,7 +64,7 @@ def advance(problem: Problem, total: float, state: Online, chunk: Chunk) -> Onli
     """The state after the chunk's rows, a batch at a time."""
     order = np.arange(chunk.n_rows) if chunk.order is None else chunk.order
     for a in range(0, chunk.n_rows, BATCH):
-        batch = _pick(chunk, np.sort(order[a : a + BATCH]))
+        batch = chunk.take(np.sort(order[a : a + BATCH]))
         if batch.weight is None or batch.weight.sum() > 0:
             state = _step(problem, total, state, batch)
     return state
@@ -120,16 +120,3 @@ def prune(problem: Problem, state: Online, total: float) -> tuple[Problem, Onlin
 def _measure(problem: Problem, at: Parameters, batch: Chunk) -> EStep:
     fold = evaluation_fold(problem, at)
     return fold.finish(fold.step(fold.start(), batch))
-
-
-def _pick(chunk: Chunk, index: np.ndarray) -> Chunk:
-    X = chunk.X
-    if isinstance(X, Csr):
-        lengths = np.diff(X.indptr)[index]
-        indptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
-        at = np.repeat(X.indptr[:-1][index] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        X = Csr(X.data[at], X.indices[at], indptr, X.n_columns)
-    else:
-        X = X[index]
-    weight = None if chunk.weight is None else chunk.weight[index]
-    return Chunk(X, chunk.y[index], weight, np.asarray(chunk.rows)[index])

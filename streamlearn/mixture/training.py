@@ -115,17 +115,12 @@ def _every(rows: Chunk, stride: int) -> Chunk:
     """Every `stride`-th row; of sparse rows the first ones, which are as good in a sample."""
     if stride == 1:
         return rows
-    n = len(rows.y)
-    cut = slice(None, None, stride)
-    X = rows.X
-    if isinstance(X, Csr):
-        cut = slice(0, n // stride)
-        end = X.indptr[cut.stop]
-        X = Csr(X.data[:end], X.indices[:end], X.indptr[: cut.stop + 1], X.n_columns)
+    if isinstance(rows.X, Csr):
+        part = rows.part(0, rows.n_rows // stride)
     else:
-        X = X[cut]
-    weight = None if rows.weight is None else rows.weight[cut]
-    part = Chunk(X, rows.y[cut], weight, rows.rows[cut])
+        cut = slice(None, None, stride)
+        weight = None if rows.weight is None else rows.weight[cut]
+        part = Chunk(rows.X[cut], rows.y[cut], weight, rows.rows[cut])
     return part if total(part) > 0 else rows
 
 

@@ -48,7 +48,7 @@ class ThinReader:
     def __enter__(self) -> ThinReader:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *_exc: object) -> None:
         pass
 
 

@@ -213,6 +213,7 @@ def test_chunks_are_cut_and_joined(dataset):
         chunk = reader.read(dataset.with_slice_rows(64).refs()[1]).copy()
     parts = list(chunk.blocks(7))
     assert [part.n_rows for part in parts[:-1]] == [7] * ((chunk.n_rows - 1) // 7)
+    parts.insert(2, chunk.part(0, 0))  # an empty one
     for again in (Chunk.join(parts), chunk.take(np.arange(chunk.n_rows))):
         np.testing.assert_array_equal(dense(again.X), dense(chunk.X))
         np.testing.assert_array_equal(again.y, chunk.y)

@@ -145,22 +145,8 @@ def held_chunk(problem: Problem, chunk: Chunk) -> Chunk:
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
-    """The chunks as one; they are given up."""
-    if not isinstance(chunks[0].X, Csr):
-        X: Any = np.concatenate([chunk.X for chunk in chunks])
-    else:
-        parts = [chunk.X for chunk in chunks]
-        ends = np.cumsum([0, *(part.indptr[-1] for part in parts)])
-        indptr = [part.indptr[1:] + end for part, end in zip(parts, ends[:-1], strict=True)]
-        X = Csr(
-            np.concatenate([part.data for part in parts]),
-            np.concatenate([part.indices for part in parts]),
-            np.concatenate([np.zeros(1, np.int64), *indptr]),
-            parts[0].n_columns,
-        )
-    y = np.concatenate([chunk.y for chunk in chunks])
-    weight = None
-    if chunks[0].weight is not None:
-        weight = np.concatenate([chunk.weight for chunk in chunks])
+    """The chunks as one, its rows numbered from 0; they are given up."""
+    rows = Chunk.join(chunks)
     chunks.clear()
-    return Chunk(X, y, weight, range(len(y)))
+    rows.rows = range(rows.n_rows)
+    return rows

@@ -82,7 +82,7 @@ def _step(form: _Format, state: dict[str, Any], chunk: Chunk) -> dict[str, Any]:
             f"spooled chunk is {chunk.X.shape}, expected {(chunk.n_rows, form.n_columns)}"
         )
     path = Path(form.folder, state["file"])
-    with scratch_write(path, _nbytes(chunk)), open(path, "ab", buffering=0) as file:
+    with scratch_write(path, chunk.X.nbytes), open(path, "ab", buffering=0) as file:
         state["blocks"].append(write_block(file, path.name, chunk, form.dtype, form.layout))
     if form.also is not None:
         state["also"] = form.also.step(state["also"], chunk)
@@ -94,11 +94,6 @@ def _merge(form: _Format, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any
     if form.also is not None and form.also.merge is not None:
         a["also"] = form.also.merge(a["also"], b["also"])
     return a
-
-
-def _nbytes(chunk: Chunk) -> int:
-    X = chunk.X
-    return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if isinstance(X, Csr) else X.nbytes
 
 
 def write_block(file: BinaryIO, name: str, chunk: Chunk, dtype: str, layout: str) -> Block:
