@@ -441,7 +441,9 @@ def _name_of(f: Callable[[Any], Any]) -> str:
         return f"{_name_of(f.func)}{f.args}{f.keywords}"
     try:
         return f"{f.__module__}.{f.__qualname__}"
-    except AttributeError:  # an object that is called, a ufunc
+    except AttributeError:  # an object that is called, or a ufunc of a numpy before 2.2
+        if isinstance(f, np.ufunc):
+            return f"numpy.{f.__name__}"
         return f"{type(f).__module__}.{type(f).__qualname__}"
 
 
