@@ -18,6 +18,7 @@ from ...numeric.bases.bsplines import COSINE, Bases, Columns, as_columns
 from ...numeric.bases.fourier import fill_functions
 from ...numeric.bases.roughness import reference_at_zero
 from ...numeric.rows.dense import flat_rows
+from ..dual.kernels_epoch import UNSEEN, visit_rows
 from . import kernels_functions as ker
 from .kernels_loss import loss_code
 
@@ -188,7 +189,7 @@ def gram(X: Any, bases: Bases, h: np.ndarray, r: np.ndarray, sums: Any) -> None:
 def dual_epochs(
     X: Any,
     bases: Bases,
-    rule: Any,
+    descent: Any,
     problem: Any,
     y: np.ndarray,
     weight: np.ndarray,
@@ -199,21 +200,23 @@ def dual_epochs(
     roughness, reference = problem.roughness, problem.reference
     inverse = inverse_factors(bases, roughness)
     V = factor_times(bases, roughness, state.W)
-    bias = problem.intercept_scaling**2
-    shared = rule, problem.C, bias, y, weight, state, V
+
+    def visit(rows: Any, visits: np.ndarray) -> None:
+        visit_rows(rows, descent, y, weight, visits, state.alpha, state.b, UNSEEN)
+
     step = max(LEAST_ROWS, min(256, TILE_NBYTES // (8 * max(bases.dim, 1))))
     for order in orders:
         if isinstance(X, Csr):
             for start, stop, stored in _stored_tiles(X, bases, order):
                 tables = inverse, roughness.table
                 A = _compressed(stored, bases.dim, reference.c, ker.stored_features, *tables)
-                ker.visit_sparse_rows(A.data, A.indices, A.indptr, order[start:stop], *shared)
+                visit(ker.CompressedRows(A.data, A.indices, A.indptr, V), order[start:stop])
             continue
         for start in range(0, len(order), step):
             visits = order[start : start + step]
             for tile in tiles(np.ascontiguousarray(X[visits]), bases):
                 Psi = features(tile.A, bases, roughness, inverse, reference.c)
-                ker.visit_rows(Psi, visits[tile.start : tile.stop], *shared)
+                visit(ker.FeatureRows(Psi, V), visits[tile.start : tile.stop])
     state.W[:] = _blocks_times(bases, roughness, inverse, V, transposed=False)
 
 

@@ -16,7 +16,6 @@ from ...numeric.bases.bsplines import COSINE, basis_values, coordinate
 from ...numeric.bases.fourier import fill_functions
 from ...numeric.jit import inlined, kernel
 from ...numeric.rows.tiles import fill, load_column
-from ..dual.kernels_step import class_target, dual_step
 from .kernels_loss import load_targets, make_loss_buffers, tile_losses
 
 
@@ -170,58 +169,75 @@ def add_sparse_gram(values, places, ends, h, H):
                 H[j, places[w]] += a * values[w]
 
 
-@kernel
-def visit_rows(Psi, order, rule, C, bias, y, weight, state, V):
-    """Visit rows ``order[i]`` with explicit features Psi[i] (n, dim); `state` and `V` in place.
+class FeatureRows(NamedTuple):
+    """Explicit features of the visits of an order, row t those of visit t, and coefficients."""
 
-    `V` (K, dim) is sum alpha y Psi; ``state.W`` is left alone.
-    """
-    n_classes, dim = V.shape
-    for i in range(len(order)):
-        row = order[i]
-        s = weight[row] if len(weight) > 0 else 1.0
-        if s == 0:
-            continue
-        norm = bias
-        for j in range(dim):
-            norm += Psi[i, j] * Psi[i, j]
-        for k in range(n_classes):
-            f = 0.0
-            for j in range(dim):
-                f += Psi[i, j] * V[k, j]
-            delta = take_step(row, k, f, norm, rule, C * s, bias, y, n_classes, state)
-            if delta != 0.0:
-                for j in range(dim):
-                    V[k, j] += delta * Psi[i, j]
+    Psi: np.ndarray
+    """(n, dim) float64."""
+    V: np.ndarray
+    """(K, dim) sum alpha y Psi."""
 
+    def visit(self, order, t):
+        """Features lie in the order of the visits."""
+        return t
 
-@kernel
-def visit_sparse_rows(values, places, ends, order, rule, C, bias, y, weight, state, V):
-    """`visit_rows` of compressed rows."""
-    n_classes = len(V)
-    for i in range(len(order)):
-        row = order[i]
-        s = weight[row] if len(weight) > 0 else 1.0
-        if s == 0:
-            continue
-        norm = bias
-        for v in range(ends[i], ends[i + 1]):
-            norm += values[v] * values[v]
-        for k in range(n_classes):
-            f = 0.0
-            for v in range(ends[i], ends[i + 1]):
-                f += values[v] * V[k, places[v]]
-            delta = take_step(row, k, f, norm, rule, C * s, bias, y, n_classes, state)
-            if delta != 0.0:
-                for v in range(ends[i], ends[i + 1]):
-                    V[k, places[v]] += delta * values[v]
+    def norm2(self, i):
+        """Return the row's square."""
+        total = 0.0
+        for j in range(self.Psi.shape[1]):
+            total += self.Psi[i, j] * self.Psi[i, j]
+        return total
+
+    def dot(self, i, f):
+        """Write the margins of every class in place."""
+        for k in range(len(f)):
+            total = 0.0
+            for j in range(self.Psi.shape[1]):
+                total += self.Psi[i, j] * self.V[k, j]
+            f[k] = total
+
+    def add(self, i, step):
+        """Add step Psi in place."""
+        for k in range(len(step)):
+            if step[k] != 0.0:
+                for j in range(self.Psi.shape[1]):
+                    self.V[k, j] += step[k] * self.Psi[i, j]
 
 
-@inlined
-def take_step(row, k, f, norm, rule, weight, bias, y, n_classes, state):
-    """Minimise class k's dual variable of a row, in place; return the change of its force."""
-    target = class_target(y[row], k, n_classes)
-    f += state.b[k]
-    delta = dual_step(rule, weight, state.alpha, row, k, n_classes, target, f, norm)
-    state.b[k] += delta * bias
-    return delta
+class CompressedRows(NamedTuple):
+    """`FeatureRows` without what is 0."""
+
+    values: np.ndarray
+    """(nnz,) float64."""
+    places: np.ndarray
+    """(nnz,) int32: where they lie in V."""
+    ends: np.ndarray
+    """(n + 1,) int32: where a row begins and ends."""
+    V: np.ndarray
+    """(K, dim) sum alpha y Psi."""
+
+    def visit(self, order, t):
+        """Features lie in the order of the visits."""
+        return t
+
+    def norm2(self, i):
+        """Return the row's square."""
+        total = 0.0
+        for v in range(self.ends[i], self.ends[i + 1]):
+            total += self.values[v] * self.values[v]
+        return total
+
+    def dot(self, i, f):
+        """Write the margins of every class in place."""
+        for k in range(len(f)):
+            total = 0.0
+            for v in range(self.ends[i], self.ends[i + 1]):
+                total += self.values[v] * self.V[k, self.places[v]]
+            f[k] = total
+
+    def add(self, i, step):
+        """Add step Psi in place."""
+        for k in range(len(step)):
+            if step[k] != 0.0:
+                for v in range(self.ends[i], self.ends[i + 1]):
+                    self.V[k, self.places[v]] += step[k] * self.values[v]

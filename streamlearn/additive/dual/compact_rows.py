@@ -22,23 +22,23 @@ from ...numeric.bases.bsplines import Columns, as_columns
 from ...numeric.bases.roughness import times
 from ...numeric.simd.gather import zeros_in_lines
 from ...solvers.newton import Evaluation, relative_gap
-from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
+from ..basis.kernels import dual_sum_rows, loss_sum_rows
 from ..objective import Problem, weights
 from ..training import better
 from .descent import Sweep, _finish_certificate, alpha_width, forces_of
 from .epochs import DualState
 from .kernels_codes import (
     BYTES,
+    ClassRows,
+    CodeRows,
     Codes,
     Known,
     Spans,
-    code_margins,
-    code_sums,
     encode,
-    epoch_codes,
-    epoch_codes_classes,
+    force_sums,
     move_mean,
 )
+from .kernels_epoch import Descent, decisions, visit_rows
 from .kernels_step import dual_rule
 from .places import Room, class_groups, find_known, make_places
 
@@ -127,19 +127,23 @@ class HeldCodes:
 
     def _visit_group(self, parts: list[np.ndarray], g: int) -> None:
         problem, state, w, (first, last) = self._problem, self._state, self._w[g], self._groups[g]
-        dual = DualProblem(
-            problem.roughness, problem.reference, problem.C, problem.intercept_scaling
-        )
-        same = self._codes, self._places, self._rule, dual, self._norms, self._y, self._s
+        bias = problem.intercept_scaling**2
+        descent = Descent(self._rule, problem.C, bias, first, last)
+        rows = self._rows(w)
         for n, part in enumerate(parts, self._n_looked + 1):
-            if problem.n_outputs == 1:
-                epoch_codes(*same, part, w, state, self._seen)
-            else:
-                epoch_codes_classes(*same, part, first, last, w, state, self._seen)
+            targets = self._y, self._s, part
+            visit_rows(rows, descent, *targets, state.alpha, state.b, self._seen)
             if self._n_looks > 1:  # move the mean towards w and b as they are
                 rate = 2.0 / (1 + min(n, MEMORY * self._n_looks))
                 move_mean(self._mean[0][g], w, rate)
                 move_mean(self._mean[1][first:last], state.b[first:last], rate)
+
+    def _rows(self, w: np.ndarray) -> CodeRows | ClassRows:
+        """The rows with the coefficients w, of one class or of some side by side."""
+        if self._places.width == 1:
+            return CodeRows(self._codes, self._places, self._norms, w)
+        sums, step = np.zeros((2, self._places.width), w.dtype)
+        return ClassRows(self._codes, self._places, self._norms, w, sums, step)
 
     def _look(self) -> None:
         """Set `sweep`: the dual value as it is, the primal one from what the visits saw."""
@@ -169,16 +173,17 @@ class HeldCodes:
         F, V = np.empty((self.n_rows, len(W))), np.zeros((PARTS, K, self._n_places))
         forces = forces_of(problem, y, self._state.alpha)
         ends = self.n_rows * np.arange(PARTS + 1) // PARTS
-        groups = class_groups(len(W)) if K > 1 else []
-        apart = W[:0] if groups else W
+        groups = [(k, k + 1) for k in range(len(W))] if K == 1 else class_groups(len(W))
         with ThreadPoolExecutor(self._n_threads) as pool:
             rows = list(zip(ends[:-1], ends[1:], strict=True))
             done = [
-                pool.submit(code_margins, self._codes, w, *group, a, b, F)
-                for w, group in zip(self._lanes(W, groups, np.float64), groups, strict=True)
+                pool.submit(
+                    decisions, self._rows(w), np.arange(a, b), first, np.zeros(last - first), F
+                )
+                for w, (first, last) in zip(self._lanes(W, groups, np.float64), groups, strict=True)
                 for a, b in rows
             ] + [
-                pool.submit(code_sums, self._codes, apart, a, b, F, forces, v)
+                pool.submit(force_sums, self._codes, a, b, forces, v)
                 for (a, b), v in zip(rows, V, strict=True)
             ]
         for future in done:

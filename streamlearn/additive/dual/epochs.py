@@ -1,4 +1,4 @@
-"""Epochs of dual coordinate descent over a chunk's rows: which kernel, and what it needs once."""
+"""Epochs of dual coordinate descent over a chunk's rows: their form, and what it needs once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import numpy as np
 
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, as_columns
-from ...numeric.rows.dense import flat_rows
-from ...numeric.simd.add import ROW
 from ..basis import functions as explicit
-from . import kernels as kernels_dual
-from . import kernels_linear as kernels_dual_linear
-from .kernels_linear import POINTS, RAMPS, TABLES, LinearRows, Shape
+from .kernels_epoch import UNSEEN, Descent, decisions, visit_rows
+from .kernels_splines import PIECE, Active, DenseRows, SplineRows, measure_rows
 from .kernels_step import dual_rule
-from .kernels_tables import pad_coefficients, pad_rows
+from .kernels_tables import POINTS, RAMPS, TABLES, Inverse, pad_rows, restore_rows
 
 SAME = 1e-9
 NO_INDEX, NO_POINTER = np.empty(0, np.int32), np.empty(0, np.int64)
@@ -53,91 +50,103 @@ class DualEpochs:
     ) -> None:
         self._X, self._bases, self._problem = X, bases, problem
         self._targets, self._state = (y, weight), state
-        self._columns, self._rule = as_columns(bases, np.float32), dual_rule(loss)
-        linear = bool((bases.degree[bases.n_intervals > 0] == 1).all())
-        self._linear = linear and not bases.dense
-        if self._linear:
-            self._prepare()
-
-    def _prepare(self) -> None:
-        X, sparse, W = self._X, isinstance(self._X, Csr), self._state.W
-        if sparse:
-            indices = X.indices.astype(np.int32, copy=False)
-            self._rows = LinearRows(X.data, indices, X.indptr, 0)
-        else:
-            self._rows = LinearRows(X.reshape(-1), NO_INDEX, NO_POINTER, X.shape[1])
-        self._shape = find_shape(self._bases, self._problem, sparse)
-        c, roughness = self._problem.reference.c, self._problem.roughness
-        if self._shape.kind == TABLES:
-            self._padded = pad_rows(self._columns, roughness, c, not sparse, W)
-        else:
-            row = 1 if self._shape.kind == POINTS else ROW
-            self._padded = pad_coefficients(self._columns, c, not sparse, W, row)
-        self._norms = np.empty((len(self._targets[0]), 2))
-        kernels_dual_linear.row_norms(
-            self._rows, self._columns, self._padded, self._shape, self._norms
-        )
+        bias = problem.intercept_scaling**2
+        self._descent = Descent(dual_rule(loss), problem.C, bias, 0, len(state.b))
+        if not bases.dense:
+            self._splines = self._rows = spline_rows(X, bases, problem, state.W)
+            if self._splines.linear and not isinstance(X, Csr) and len(state.b) == 1:
+                self._rows = dense_rows(self._splines)
 
     def visit(self, orders: Iterable[np.ndarray]) -> None:
         """Visit the rows in each order in turn, every class's dual variable exactly minimised.
 
         An order (intp row numbers) may leave rows out or repeat them.
         """
+        state = self._state
         if self._bases.dense:
-            explicit.dual_epochs(
-                self._X, self._bases, self._rule, self._problem, *self._targets, orders, self._state
-            )
+            args = self._X, self._bases, self._descent, self._problem, *self._targets
+            explicit.dual_epochs(*args, orders, state)
             return
-        if not self._linear:
-            dense = not isinstance(self._X, Csr)
-            rows = (flat_rows(self._X),) if dense else self._X[:3]
-            epoch = kernels_dual.epoch if dense else kernels_dual.epoch_csr
-            for order in orders:
-                args = self._columns, self._rule, self._problem, *self._targets
-                epoch(*rows, *args, order, self._state)
-            return
-        args = self._columns, self._rule, self._problem, self._shape, self._padded, self._norms
         for order in orders:
-            kernels_dual_linear.epoch_linear(self._rows, *args, *self._targets, order, self._state)
-        kernels_dual_linear.finish_linear(
-            self._columns, self._problem.roughness, self._shape, self._padded, self._state.W
-        )
+            args = self._rows, self._descent, *self._targets, order
+            visit_rows(*args, state.alpha, state.b, UNSEEN)
+        rows = self._splines
+        restore_rows(self._problem.roughness, rows.inverse, rows.padded, state.W)
 
     def decisions(self) -> np.ndarray | None:
         """(m, K) f of the rows as the last visit left them; None where passes are as quick."""
-        if not self._linear:
+        if self._bases.dense:
             return None
-        F = np.empty((len(self._norms), len(self._state.W)))
-        kernels_dual_linear.decisions_linear(
-            self._rows, self._columns, self._shape, self._padded, self._norms, self._state.b, F
-        )
+        F = np.empty((len(self._targets[0]), len(self._state.b)))
+        decisions(self._splines, np.arange(len(F)), 0, self._state.b, F)
         return F
 
 
-def find_shape(bases: Bases, problem: Any, sparse: bool) -> Shape:
-    """The shape of the problem's tables; TABLES if the columns do not share a simpler one."""
+def spline_rows(X: Any, bases: Bases, problem: Any, W: np.ndarray) -> SplineRows:
+    """Rows of coordinates with the coefficients `W` and every row's |Psi|^2."""
+    sparse, columns = isinstance(X, Csr), as_columns(bases, np.float32)
+    used = np.flatnonzero(columns.n_intervals)
+    n_rows, most = X.shape[0], len(used)
+    if sparse:
+        u, indices, indptr, step = X.data, X.indices.astype(np.int32, copy=False), X.indptr, 0
+        most = int(np.diff(indptr).max(initial=0))
+    else:
+        u, indices, indptr, step = X.reshape(-1), NO_INDEX, NO_POINTER, X.shape[1]
+    inverse = find_inverse(bases, problem, sparse)
+    padded = pad_rows(columns, problem.roughness, problem.reference.c, not sparse, inverse.kind, W)
+    last = (columns.n_intervals - 1).astype(np.int32)
+    index, linear = np.zeros((2, most), np.uintp), bool((columns.degree[used] == 1).all())
+    active = Active(np.zeros(1, np.uintp), *index, np.zeros(most), np.zeros(4 * most))
+    rows = SplineRows(
+        u, indices, indptr, step, used.astype(np.uintp), last, columns.degree, linear,
+        inverse, padded, np.empty((n_rows, 2)), float(inverse.s.sum()), active,
+    )  # fmt: skip
+    measure_rows(rows, np.arange(n_rows))
+    return rows
+
+
+def dense_rows(rows: SplineRows) -> DenseRows:
+    """The form of dense rows of one class."""
+    n = len(rows.used)
+    return DenseRows(
+        rows,
+        rows.padded.at.astype(np.int32),
+        rows.inverse.scale[rows.used],
+        np.zeros(n, np.uint32),
+        np.zeros(n, np.float32),
+        np.zeros(n // int(PIECE) + 1),
+        np.zeros(2 * int(PIECE)),
+        np.ones(1, np.bool_),
+    )
+
+
+def find_inverse(bases: Bases, problem: Any, sparse: bool) -> Inverse:
+    """L of the problem's columns; TABLES if they do not share a simpler kind."""
     roughness, reference = problem.roughness, problem.reference
-    n_bases, scales = np.diff(bases.first), find_scales(bases, roughness)
-    kind = TABLES
-    for candidate in (RAMPS, POINTS):
-        if np.isfinite(scales[candidate]).all():
-            kind = candidate
-    none = np.zeros(len(reference.c)), np.zeros(len(n_bases))
+    n_bases, kind = np.diff(bases.first), TABLES
+    scales = np.full((2, len(n_bases)), np.inf)
+    if (bases.degree[n_bases > 0] == 1).all():
+        scales = find_scales(bases, roughness)
+        for candidate in (RAMPS, POINTS):
+            if np.isfinite(scales[candidate]).all():
+                kind = candidate
     # tables hold what c = Phi(0) takes off beside what a value adds, points would need both
     if sparse and (kind == POINTS or not _begins_at_zero(bases, reference.c)):
         kind = TABLES
+    none, first = np.zeros(len(n_bases)), bases.first
+    scale = none if kind == TABLES else scales[kind]
     if sparse:
-        return Shape(kind, np.nan_to_num(scales[kind % 2]), *none)
+        return Inverse(kind, scale, np.empty(0), none, first)
     if kind == TABLES:
-        return Shape(kind, none[1], reference.t, reference.s)
-    t, s = none
+        return Inverse(kind, scale, reference.t, reference.s, first)
+    t, s = np.zeros(len(reference.c)), np.zeros(len(n_bases))
     for d in np.flatnonzero(n_bases):
-        block = slice(*bases.first[d : d + 2])
+        block = slice(*first[d : d + 2])
         c, i = reference.c[block], np.arange(n_bases[d])
         low = np.minimum(i, i[:, None]) @ c if kind == RAMPS else c
-        t[block] = scales[kind, d] * low
+        t[block] = scale[d] * low
         s[d] = c @ t[block]
-    return Shape(kind, scales[kind], t, s)
+    return Inverse(kind, scale, t, s, first)
 
 
 def find_scales(bases: Bases, roughness: Any, *, from_zero: bool = False) -> np.ndarray:

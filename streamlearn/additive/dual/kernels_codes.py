@@ -2,7 +2,8 @@
 
 A spline of degree 1 at u = j + f is w_j + f (w_{j+1} - w_j), so a value is the place of w_j among
 the coefficients of all columns, 2 or 4 bytes, and f, 4 bytes.  Where 0 is a column's first
-breakpoint f(0) = w_0 = 0, which no step changes.  Steps as in `kernels_linear`, of shapes
+breakpoint f(0) = w_0 = 0, which no step changes.  Steps are those of
+`kernels_splines`, of these kinds of L:
 
     POINTS  L = s I but for the value at 0     order 0     the one or two active coefficients
     RAMPS   L = s min(i, j)                    order 1     w_i += delta s min(i, u)
@@ -31,9 +32,8 @@ from ...numeric.simd.gather import (
 )
 from ...numeric.simd.prefetch import LINE, prefetch
 from ...passes.summary.kernels_bytes import BYTES, as_byte
-from .kernels_step import class_target, dual_step, stays_at_zero
+from .kernels_tables import POINTS, RAMPS
 
-POINTS, RAMPS = 0, 1
 ONE, PAIRS = np.uintp(1), np.uintp(lanes.PAIRS)
 AHEAD = 2
 """Rows that are asked for before their visit: 1 or 4 gain half as much."""
@@ -175,66 +175,6 @@ def code_step(places, slot, f, w, begin, end, delta):
             add_ramp_lanes(w, first[k], room[k], step * scale[k], u)
 
 
-@kernel
-def epoch_codes(codes, places, rule, problem, norms, y, weight, order, w, state, seen):
-    """One visit of every row of `order`, of one class; `state`'s alpha and b, `w` in place.
-
-    `seen` (m, 1) gets each row's decision as it was when it was visited.
-    """
-    slot, f, C = codes.slot, codes.f, problem.C
-    bias = problem.intercept_scaling**2
-    for t in range(len(order)):
-        if t + AHEAD < len(order):
-            ask_for(codes, np.uintp(order[t + AHEAD]))
-        i = np.uintp(order[t])
-        s = weight[i] if len(weight) > 0 else 1.0
-        if s == 0:
-            continue
-        begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
-        z = state.b[0] + code_margin(slot, f, w, begin, end)
-        seen[i, 0] = z
-        if stays_at_zero(rule, state.alpha[i, 0], y[i], z):
-            continue
-        delta = dual_step(rule, C * s, state.alpha, i, 0, 1, y[i], z, norms[i] + bias)
-        if delta != 0.0:
-            state.b[0] += delta * bias
-            code_step(places, slot, f, w, begin, end, delta)
-
-
-@kernel
-def epoch_codes_classes(
-    codes, places, rule, problem, norms, y, weight, order, first, last, w, state, seen
-):
-    """`epoch_codes` of the classes first:last, at most `CLASSES`, of all side by side in `w`."""
-    slot, f, C = codes.slot, codes.f, problem.C
-    bias, n_classes = problem.intercept_scaling**2, len(state.b)
-    total, step = np.zeros(CLASSES, w.dtype), np.zeros(CLASSES, w.dtype)
-    b = state.b[first:last].copy()  # not in the cache line that other groups write to
-    for t in range(len(order)):
-        if t + AHEAD < len(order):
-            ask_for(codes, np.uintp(order[t + AHEAD]))
-        i = np.uintp(order[t])
-        s = weight[i] if len(weight) > 0 else 1.0
-        if s == 0:
-            continue
-        begin, end = codes.place[i, 0], codes.place[i, 1]
-        pair_lanes(w, slot, f, begin, end, total)
-        norm, moved = norms[i] + bias, False
-        for k in range(last - first):
-            z = b[k] + np.float64(total[k])
-            seen[i, first + k] = z
-            target, step[k] = class_target(y[i], first + k, n_classes), 0
-            if stays_at_zero(rule, state.alpha[i, first + k], target, z):
-                continue
-            delta = dual_step(rule, C * s, state.alpha, i, first + k, n_classes, target, z, norm)
-            b[k] += delta * bias
-            step[k] = delta
-            moved = moved or delta != 0.0
-        if moved:
-            step_lanes(places, slot, f, w, begin, end, step)
-    state.b[first:last] = b
-
-
 @inlined
 def step_lanes(places, slot, f, w, begin, end, step):
     """`code_step` of classes side by side."""
@@ -252,6 +192,80 @@ def step_lanes(places, slot, f, w, begin, end, step):
             add_steps(w, first[k] * width, room[k], step, scale[k], u)
 
 
+class CodeRows(NamedTuple):
+    """Rows of codes and the coefficients of one class."""
+
+    codes: Codes
+    places: Places
+    norms: np.ndarray
+    """(m,) |Psi|^2 of every row."""
+    w: np.ndarray
+    """(places,) float32 or float64."""
+
+    def visit(self, order, t):
+        """Ask for a later row."""
+        if t + AHEAD < len(order):
+            ask_for(self.codes, np.uintp(order[t + AHEAD]))
+        return np.uintp(order[t])
+
+    def norm2(self, i):
+        """Return the row's |Psi|^2, found before."""
+        return self.norms[i]
+
+    def dot(self, i, f):
+        """Write the row's margin in place."""
+        codes = self.codes
+        begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
+        f[0] = code_margin(codes.slot, codes.f, self.w, begin, end)
+
+    def add(self, i, step):
+        """Add step L (Phi - c) in place."""
+        codes = self.codes
+        begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
+        code_step(self.places, codes.slot, codes.f, self.w, begin, end, step[0])
+
+
+class ClassRows(NamedTuple):
+    """Rows of codes and the coefficients of at most `CLASSES` classes, side by side."""
+
+    codes: Codes
+    places: Places
+    norms: np.ndarray
+    """(m,) |Psi|^2 of every row."""
+    w: np.ndarray
+    """(places CLASSES,) float32 or float64."""
+    sums: np.ndarray
+    """(CLASSES,) room for the margins, in the dtype of w."""
+    step: np.ndarray
+    """(CLASSES,) room for the steps, in the dtype of w; 0 where there is no class."""
+
+    def visit(self, order, t):
+        """Ask for a later row."""
+        if t + AHEAD < len(order):
+            ask_for(self.codes, np.uintp(order[t + AHEAD]))
+        return np.uintp(order[t])
+
+    def norm2(self, i):
+        """Return the row's |Psi|^2, found before."""
+        return self.norms[i]
+
+    def dot(self, i, f):
+        """Write the margins of every class in place."""
+        codes = self.codes
+        begin, end = codes.place[i, 0], codes.place[i, 1]
+        pair_lanes(self.w, codes.slot, codes.f, begin, end, self.sums)
+        for k in range(len(f)):
+            f[k] = self.sums[k]
+
+    def add(self, i, step):
+        """Add step L (Phi - c) in place."""
+        codes = self.codes
+        for k in range(len(step)):
+            self.step[k] = step[k]
+        begin, end = codes.place[i, 0], codes.place[i, 1]
+        step_lanes(self.places, codes.slot, codes.f, self.w, begin, end, self.step)
+
+
 @kernel
 def move_mean(mean, now, rate):
     """Move `mean` towards `now` by `rate` in place."""
@@ -260,26 +274,11 @@ def move_mean(mean, now, rate):
 
 
 @kernel
-def code_margins(codes, w, first, last, begin, end, F):
-    """Write Phi'w of rows begin:end into the columns first:last of `F` in place, side by side."""
-    slot, f, total = codes.slot, codes.f, np.zeros(CLASSES, w.dtype)
-    for i in range(begin, end):
-        pair_lanes(w, slot, f, codes.place[i, 0], codes.place[i, 1], total)
-        for k in range(first, last):
-            F[i, k] = total[k - first]
-
-
-@kernel
-def code_sums(codes, W, first, last, F, force, V):
-    """Write Phi'w of rows first:last into `F` (m, n), add their force Phi to `V` (K, places).
-
-    In place; `W` (n, places) are coefficients less that of 0.
-    """
+def force_sums(codes, first, last, force, V):
+    """Add force Phi of rows first:last to `V` (K, places) in place; `force` (m, K)."""
     slot, f = codes.slot, codes.f
     for i in range(first, last):
         begin, end = np.uintp(codes.place[i, 0]), np.uintp(codes.place[i, 1])
-        for k in range(len(W)):
-            F[i, k] = code_margin(slot, f, W[k], begin, end)
         for k in range(len(V)):
             r = force[i, k]
             if r != 0.0:

@@ -103,6 +103,8 @@ def logistic_step(C, alpha, i, k, n_classes, z, norm):
     if 0.5 * norm * (rest - start) + b < 0.0:
         t0, sign, b = rest, -1.0, -b
     t = t0
+    if C - t0 < 0.5 * C:  # start on the side of the minimum; t0, rounded to float32, may exceed C
+        t = 0.1 * t0
     for _ in range(100):
         g = norm * (t - t0) + b + math.log(t / (C - t))
         if abs(g) < 1e-12 * (1.0 + abs(b)):

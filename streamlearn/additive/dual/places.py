@@ -11,7 +11,8 @@ from ...numeric.bases.bsplines import Columns
 from ...numeric.simd.gather import CLASSES, LANES
 from ..objective import Problem
 from .epochs import find_scales
-from .kernels_codes import BYTES, MOST_PLACES, POINTS, RAMPS, Known, Places, Spans, byte_codes
+from .kernels_codes import BYTES, MOST_PLACES, Known, Places, Spans, byte_codes
+from .kernels_tables import POINTS, RAMPS
 
 
 class Room:

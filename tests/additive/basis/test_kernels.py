@@ -8,18 +8,11 @@ import scipy.sparse as sp
 from streamlearn.additive.basis import kernels as ker
 from streamlearn.additive.basis import kernels_csr, kernels_dense, kernels_gram
 from streamlearn.additive.basis.kernels_loss import loss_code
-from streamlearn.additive.dual import (
-    epochs as dual_epochs,
-)
-from streamlearn.additive.dual import (
-    kernels as kernels_dual,
-)
-from streamlearn.additive.dual import (
-    kernels_linear as kernels_dual_linear,
-)
-from streamlearn.additive.dual.epochs import DualEpochs, DualState, find_shape
-from streamlearn.additive.dual.kernels_linear import POINTS, RAMPS, TABLES
+from streamlearn.additive.dual import epochs as dual_epochs
+from streamlearn.additive.dual.epochs import DualEpochs, DualState, find_inverse
+from streamlearn.additive.dual.kernels_splines import PIECE
 from streamlearn.additive.dual.kernels_step import dual_rule, dual_step
+from streamlearn.additive.dual.kernels_tables import POINTS, RAMPS, TABLES
 from streamlearn.data.source import Csr
 from streamlearn.numeric.bases.bsplines import as_columns, evaluate, make_bases
 from streamlearn.numeric.bases.roughness import (
@@ -274,7 +267,7 @@ def visit(X, bases, loss, problem, y, weight, order, state):
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("constant", [False, True])
 def test_rows_of_several_pieces_take_the_plain_steps(order, constant):
-    p = 2 * int(kernels_dual_linear.PIECE) + 5
+    p = 2 * int(PIECE) + 5
     X = np.random.default_rng(0).random((30, p)).astype(np.float32)
     X[0], X[1] = 0.0, 1.0
     knots = [np.linspace(0, 1, 3 + d % 3) for d in range(p)]
@@ -304,23 +297,25 @@ def test_shapes_of_tables_are_found(order, scale, kind, sparse):
     rough = make_roughness(bases, order, scale)
     reference = make_reference(rough, reference_at_zero(bases))
     problem = ker.DualProblem(rough, reference, 1.0, 1.0)
-    shape = find_shape(bases, problem, sparse)
+    inverse = find_inverse(bases, problem, sparse)
     kind = TABLES if sparse and kind == POINTS else kind
-    assert shape.kind == kind
+    assert inverse.kind == kind
     if kind != TABLES:
         block = slice(*bases.first[:2])
-        L = shape.scale[0] * (np.eye(9) if kind == POINTS else np.minimum.outer(range(9), range(9)))
+        L = inverse.scale[0] * (
+            np.eye(9) if kind == POINTS else np.minimum.outer(range(9), range(9))
+        )
         a, c = RNG.random(9), reference.c[block]
         a -= a.mean()
         exact = rough.L[rough.table[0] :][:81].reshape(9, 9)
         assert a @ L @ a == pytest.approx(a @ exact @ a, rel=1e-12)
         if not sparse:
-            np.testing.assert_allclose(shape.t[block], L @ c, atol=1e-12)
+            np.testing.assert_allclose(inverse.t[block], L @ c, atol=1e-12)
     shifted = make_bases([np.linspace(-1, 1, 8)], [1])
     rough = make_roughness(shifted, order, scale)
     reference = make_reference(rough, reference_at_zero(shifted))
     problem = ker.DualProblem(rough, reference, 1.0, 1.0)
-    assert find_shape(shifted, problem, True).kind == TABLES  # 0 is in the middle
+    assert find_inverse(shifted, problem, True).kind == TABLES  # 0 is in the middle
 
 
 @pytest.mark.parametrize("loss", DUALS, ids=name)
@@ -491,7 +486,7 @@ class TestPythonIsCompiled:
     @pytest.mark.parametrize("order", [0, 1, 2, None])
     @pytest.mark.parametrize("form", ["dense", "csr"])
     def test_epoch(self, order, form, monkeypatch):
-        """`order` None: the kernels that serve every degree."""
+        """`order` None: columns of several degrees."""
         rows, X, bases = sparse_data((1,) * 5 if order is not None else (1, 2, 1, 1, 1), 0.0)
         U = ker.coordinates_rows(rows if form == "csr" else X, bases, "C")
         rough = make_roughness(bases, 1 if order is None else order)
@@ -500,12 +495,7 @@ class TestPythonIsCompiled:
         y, prepared = np.sign(X[:, 0] - 0.5), bases._replace(prepared=True)
         for plain in (False, True):
             if plain:
-                for name in ("epoch_linear", "row_norms", "finish_linear"):
-                    function = getattr(kernels_dual_linear, name).py_func
-                    monkeypatch.setattr(kernels_dual_linear, name, function)
-                for name in ("epoch", "epoch_csr"):
-                    monkeypatch.setattr(kernels_dual, name, getattr(kernels_dual, name).py_func)
-                for name in ("pad_rows", "pad_coefficients"):
+                for name in ("visit_rows", "measure_rows", "pad_rows", "restore_rows"):
                     monkeypatch.setattr(dual_epochs, name, getattr(dual_epochs, name).py_func)
             state = new_state(Hinge(), 1, bases.dim)
             visit(U, prepared, Hinge(), problem, y, ker.NONE, np.arange(40), state)

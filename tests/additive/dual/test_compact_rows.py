@@ -9,13 +9,14 @@ from sklearn.svm import LinearSVC
 
 import streamlearn as sl
 from streamlearn.additive.basis.column_bases import Shape, fit_bases, reference_vector
-from streamlearn.additive.basis.kernels import NONE, DualProblem
+from streamlearn.additive.basis.kernels import NONE
 from streamlearn.additive.dual import compact_rows as held_codes
 from streamlearn.additive.dual import kernels_codes as codes_kernels
 from streamlearn.additive.dual import places as code_places
 from streamlearn.additive.dual.compact_rows import MEMORY, HeldCodes
-from streamlearn.additive.dual.epochs import DualState
+from streamlearn.additive.dual.kernels_epoch import Descent, decisions, visit_rows
 from streamlearn.additive.dual.kernels_step import dual_rule, dual_step, stays_at_zero
+from streamlearn.additive.dual.kernels_tables import RAMPS
 from streamlearn.additive.dual.places import Room, find_codes, make_places
 from streamlearn.additive.objective import LOSSES, Problem
 from streamlearn.estimator.inputs import open_pair
@@ -252,7 +253,7 @@ def test_codes_serve_columns_that_begin_at_zero():
         assert find_codes(problem, True) is None
     problem, _ = make(X, y, "hinge", 1)
     assert find_codes(problem, False) is None
-    assert find_codes(problem, True)[0] == codes_kernels.RAMPS
+    assert find_codes(problem, True)[0] == RAMPS
 
 
 def test_a_room_grows_by_blocks():
@@ -353,25 +354,24 @@ def test_python_is_compiled(order, K, dtype, monkeypatch):
         of(codes_kernels.encode)(*chunk.X[:3], columns, known, spans, 0, slot, f, place, norms)
         codes = codes_kernels.Codes(slot, f, place)
         w = np.zeros(len(places.scale) * places.width, dtype)
-        state = DualState(np.zeros((40, K), np.float32), np.empty((K, 0)), np.zeros(K))
-        dual = DualProblem(problem.roughness, problem.reference, problem.C, 1.0)
-        epoch = codes_kernels.epoch_codes if K == 1 else codes_kernels.epoch_codes_classes
+        descent = Descent(dual_rule(problem.loss), problem.C, 1.0, 0, K)
+        alpha, b = np.zeros((40, K), np.float32), np.zeros(K)
         seen, targets = np.zeros((40, K)), problem.targets(chunk)
+
+        def form(w, codes=codes, places=places, norms=norms):
+            if K == 1:
+                return codes_kernels.CodeRows(codes, places, norms, w)
+            room = np.zeros((2, places.width), w.dtype)
+            return codes_kernels.ClassRows(codes, places, norms, w, *room)
+
         for seed in range(2):
-            of(epoch)(
-                codes, places, dual_rule(problem.loss), dual, norms, targets, NONE,
-                np.random.default_rng(seed).permutation(40), *((0, K) if K > 1 else ()),
-                w, state, seen,
-            )  # fmt: skip
+            order = np.random.default_rng(seed).permutation(40)
+            of(visit_rows)(form(w), descent, targets, NONE, order, alpha, b, seen)
         V, F = np.zeros((K, len(places.scale))), np.zeros((40, K))
-        W = np.ascontiguousarray(w.reshape(-1, places.width)[:, :K].T.astype(float))
-        of(codes_kernels.code_sums)(codes, W, 0, 40, F, state.alpha.astype(float), V)
-        aside = np.zeros_like(F)
-        if K > 1:
-            of(codes_kernels.code_margins)(codes, w.astype(float), 0, K, 0, 40, aside)
-            np.testing.assert_allclose(aside, F, rtol=1e-12)
+        of(decisions)(form(w.astype(float)), np.arange(40), 0, b, F)
+        of(codes_kernels.force_sums)(codes, 0, 40, alpha.astype(float), V)
         of(codes_kernels.move_mean)(mean := np.ones(len(w)), w, 0.25)
-        results.append([slot, f, place, norms, w, state.alpha, seen, F, V, aside, mean])
+        results.append([slot, f, place, norms, w, alpha, seen, F, V, mean])
     for compiled, python in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, python, rtol=1e-5, atol=1e-6)
     assert results[0][4].any()
