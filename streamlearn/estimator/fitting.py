@@ -17,7 +17,7 @@ from ..engine.run import Run
 from ..engine.scratch.materialise import settled
 from ..errors import SourceError
 from ..passes.sample import SampledRead
-from ..passes.summary.summary import collect_summary
+from ..passes.summary.summary import Summary, collect_summary
 from ..solvers.calibration import calibrate, score_fold
 from .callbacks import Tasks
 from .certificate import warn_unless_converged
@@ -71,7 +71,7 @@ def fit(
     warn_unless_converged(type(model).__name__, model.certificate_)
 
 
-def train(model: Any, run: Any, dataset: Any, held_out: Any, calibration_rows: Any = None) -> None:
+def train(model: Any, run: Run, dataset: Any, held_out: Any, calibration_rows: Any = None) -> None:
     """Summary, checks, the family's own fit, and the certificate with what it cost."""
     vars(model).pop("calibration_", None)  # of an earlier fit
     wanted = model._sample_rows(dataset)
@@ -101,7 +101,7 @@ def train(model: Any, run: Any, dataset: Any, held_out: Any, calibration_rows: A
     conclude(model, run, outcome)
 
 
-def conclude(model: Any, run: Any, outcome: Any) -> None:
+def conclude(model: Any, run: Run, outcome: Any) -> None:
     """Set what every fitted model tells of its reads; `outcome` is the certificate without them."""
     model.history_ = list(run.history)
     model.plan_ = run.plan
@@ -116,7 +116,7 @@ def conclude(model: Any, run: Any, outcome: Any) -> None:
     )
 
 
-def replan(run: Any, needs: Any) -> None:
+def replan(run: Run, needs: Any) -> None:
     """Hold the run to its budget now that the number of classes and coefficients is known."""
     now = run.plan
     plan = make_plan(run.source, needs, budget=now.budget, threads=now.lanes_in_flight)
@@ -135,7 +135,7 @@ def hold_out_calibration(model: Any, dataset: Any) -> tuple[Any, Any]:
     return dataset.where_hash(share, 1.0, seed), dataset.where_hash(0.0, share, seed)
 
 
-def check_summary(dataset: Any, summary: Any, *, missing: bool = False) -> None:
+def check_summary(dataset: Any, summary: Summary, *, missing: bool = False) -> None:
     """Refuse data without rows, or with features or targets that are missing or not finite."""
     if summary.n_rows == 0:
         raise SourceError(

@@ -12,6 +12,7 @@ from ..errors import MemoryBudgetError
 from ..passes.sample import sample_nbytes
 from ..passes.summary.summary import (
     MAX_STATE_BYTES,
+    Summary,
     column_blocks,
     state_nbytes,
     step_nbytes_per_row,
@@ -80,7 +81,7 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
     return plan
 
 
-def all_needs(model: Any, dataset: Any, summary: Any = None) -> list[Needs]:
+def all_needs(model: Any, dataset: Any, summary: Summary | None = None) -> list[Needs]:
     """What the family's phases cost, and the read that calibrates its decisions."""
     needs = model._needs(dataset, summary)
     if getattr(model, "calibration", None) is None:

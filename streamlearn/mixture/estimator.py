@@ -16,6 +16,7 @@ from ..engine.plan import Needs
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..passes.summary.summary import Summary
 from . import answers, experts, gate, needs, training
 from .objective import Parameters, Problem
 
@@ -166,7 +167,7 @@ class SVMMixtureClassifier(StreamClassifier):
         if self.gate == "generative" and self.tau == 0:
             raise ValueError("tau=0 with gate='generative' is no density; use gate='rbf'")
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         return needs.needs_of(
             needs.size_of(self, dataset),
             self.max_passes,

@@ -8,9 +8,11 @@ import numpy as np
 
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr
+from ..engine.run import Run
 from ..estimator import fitting, inputs
 from ..estimator.certificate import Certificate
 from ..estimator.targets import coded
+from ..passes.summary.summary import Summary
 from ..solvers.kmeans import lloyd
 from . import dual, em, experts, initial, needs, online, selection
 from .curvature import Axes, Curvature, axes_of
@@ -24,7 +26,7 @@ CURVATURE_ROWS = 20_000
 
 
 def scaling_of(
-    scaling: str, summary: Any, sparse: bool
+    scaling: str, summary: Summary, sparse: bool
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """(shift, factor) so that (x - shift) * factor has the columns of the scaling asked for.
 
@@ -91,7 +93,7 @@ class Sampled:
 class Streamed:
     """All rows as EM reads them."""
 
-    def __init__(self, model: Any, run: Any, source: Any) -> None:
+    def __init__(self, model: Any, run: Run, source: Any) -> None:
         self._run, self._source = run, source
         self._order = Order(derive_seed(model.random_state, 1 << 20), needs.GROUP)
         self._width = needs.size_of(model, source).n_duals
@@ -127,7 +129,7 @@ def _every(rows: Chunk, stride: int) -> Chunk:
 class Watch:
     """Keeps one record per read, and the likelihood of held-out rows."""
 
-    def __init__(self, run: Any, phase: str, validation: Any = None) -> None:
+    def __init__(self, run: Run, phase: str, validation: Any = None) -> None:
         self._run, self._phase, self._validation = run, phase, validation
 
     def __call__(self, state: em.State, *, trial: EStep, event: str) -> str:
@@ -152,7 +154,7 @@ class Watch:
 
 
 def fit(
-    model: Any, run: Any, source: Any, summary: Any, validation: Any, sample: Chunk
+    model: Any, run: Run, source: Any, summary: Summary, validation: Any, sample: Chunk
 ) -> tuple[em.State, str]:
     """Where EM ended, and what is to be said of the way there."""
     size = needs.size_of(model, source)
@@ -197,7 +199,7 @@ def fit(
 
 
 def stream(
-    model: Any, run: Any, source: Any, problem: Problem, at: Parameters, weight: float
+    model: Any, run: Run, source: Any, problem: Problem, at: Parameters, weight: float
 ) -> tuple[em.State, str]:
     """Reads with a step after every few hundred rows, and one that measures where that led."""
     order = Order(derive_seed(model.random_state, 1 << 21), needs.GROUP)
@@ -231,7 +233,7 @@ def solver_name(size: needs.Size) -> str:
 
 
 def start(
-    model: Any, run: Any, source: Any, summary: Any, rows: Sampled, n: int
+    model: Any, run: Run | None, source: Any, summary: Summary, rows: Sampled, n: int
 ) -> tuple[Problem, Parameters]:
     """Clusters of the sample, moved by reads of all rows (if there is a run), and the mixture."""
     shift, factor = scaling_of(model.scaling, summary, isinstance(rows.rows.X, Csr))
@@ -263,7 +265,7 @@ def start(
 
 
 def _moved_centres(
-    run: Any, source: Any, centres: np.ndarray, shift: Any, factor: Any, name: str
+    run: Run, source: Any, centres: np.ndarray, shift: Any, factor: Any, name: str
 ) -> np.ndarray:
     """Lloyd's iterations over all rows, which know the columns as they are stored."""
     scale = np.ones(centres.shape[1]) if factor is None else factor
@@ -317,7 +319,7 @@ def partial_fit(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) ->
     )
 
 
-def _begin(model: Any, source: Any, summary: Any, new: bool) -> tuple[Any, online.Online]:
+def _begin(model: Any, source: Any, summary: Summary, new: bool) -> tuple[Any, online.Online]:
     if not new:
         state = getattr(model, "online_", None)
         state = state or online.start_online(model.parameters_, online.LEARNED)

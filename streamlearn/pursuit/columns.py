@@ -10,6 +10,7 @@ import numpy as np
 from ..data.source import Csr
 from ..numeric.rows.dense import flat_rows
 from ..passes.summary.quantiles import quantiles
+from ..passes.summary.summary import Summary
 from .kernels import N_CELLS, project_rows
 
 TAILS = (0.001, 0.999)
@@ -43,7 +44,7 @@ class ScaledColumns(NamedTuple):
         return np.flatnonzero(np.isfinite(self.scale))
 
 
-def make_columns(summary: Any, standardize: bool) -> ScaledColumns:
+def make_columns(summary: Summary, standardize: bool) -> ScaledColumns:
     """The scaling that a summary gives."""
     return ScaledColumns(
         *map(np.array, zip(*(_column(c, standardize) for c in summary.columns), strict=True))

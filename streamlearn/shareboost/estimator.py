@@ -12,6 +12,7 @@ from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..passes.summary.summary import Summary
 from . import needs
 from .design import TARGET, Layout
 from .kernels import score_rows
@@ -147,7 +148,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     # What it costs.
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         self._check_combination(dataset.n_features)
         return needs.needs_of(self._size(dataset, summary))
 
@@ -171,7 +172,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
                 "use 'columns'"
             )
 
-    def _size(self, dataset: Any, summary: Any = None) -> needs.Size:
+    def _size(self, dataset: Any, summary: Summary | None = None) -> needs.Size:
         K, d = len(getattr(self, "classes_", (0, 0))), dataset.n_features
         n_units, unit = d, 8 * K
         if self.candidates == "products":

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.dataset import Dataset
 from ..data.source import Chunk
+from ..engine.run import Run
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..passes.fold import Fold
@@ -155,7 +156,7 @@ class PathModel:
         check_is_fitted(self)
         return next(point for point in self._points if point.n == len(self.choices_)).gap(norm)
 
-    def _validate(self, run: Any, validation: Any) -> None:
+    def _validate(self, run: Run, validation: Any) -> None:
         """Loss and error of the whole path on held-out rows, in one read."""
         last = max(self._points, key=lambda point: point.n)
         every = list(dict.fromkeys(choice for point in self._points for choice in point.choices))

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.order import derive_seed
 from ..data.source import Chunk
+from ..engine.run import Run
 from ..passes.fold import Fold, RowState
 from ..solvers.kmeans import distances, lloyd, plus_plus
 from .candidates import Choice, Pieces
@@ -39,7 +40,7 @@ State = dict[str, np.ndarray]
 
 
 def make_pieces(
-    run: Any, source: Any, sample: Chunk, n_anchors: int, n_radii: int, seed: int
+    run: Run, source: Any, sample: Chunk, n_anchors: int, n_radii: int, seed: int
 ) -> Pieces:
     """Anchors by k-means, begun in a sample and moved by reads; radii at quantiles of distances."""
     generator = np.random.Generator(np.random.Philox(derive_seed(seed, _PURPOSE)))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..data.source import Chunk
+from ..engine.run import Run
 from ..passes.fold import Fold, RowState, both
 from .candidates import Choice, Kind
 from .design import TARGET, Layout, rows_of
@@ -18,7 +19,7 @@ from .objective import margin_softmax, residual
 class Reader:
     """Reads of the wide data, some of the columns at a time."""
 
-    def __init__(self, run: Any, source: Any, names: Sequence[str]) -> None:
+    def __init__(self, run: Run, source: Any, names: Sequence[str]) -> None:
         self._run, self._source, self.names = run, source, tuple(names)
         self.full_reads = 0.0
         """Bytes read, of a read of all columns."""

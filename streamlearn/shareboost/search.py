@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..data.source import Chunk
+from ..engine.run import Run
 from ..passes.fold import Fold, RowState
+from ..passes.summary.summary import Summary
 from .candidates import Choice, Kind, Products, Stumps
 from .objective import Penalty
 from .pieces import PIECES, PieceSearch, make_pieces
@@ -113,10 +115,10 @@ def _merge(a: State, b: State) -> State:
 
 def make_search(
     model: Any,
-    run: Any,
+    run: Run,
     read: Reader,
     dataset: Any,
-    summary: Any,
+    summary: Summary,
     penalty: Penalty,
     sample: Any,
     block: int,

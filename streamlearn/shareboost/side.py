@@ -17,6 +17,7 @@ import numpy as np
 from ..data.row_ranges import Ref, Refs
 from ..data.source import Chunk, Source
 from ..engine.lanes import MergeTree, cut_lanes
+from ..engine.run import Run
 from ..engine.scratch.row_state import RowAccess, RowFile
 from ..passes.fold import Fold, RowState
 from .design import BASE, KEPT, TARGET, Layout, stored_columns
@@ -56,7 +57,7 @@ class Side:
     """Selected features, on disk and perhaps in memory."""
 
     def __init__(
-        self, run: Any, source: ThinSource, layout: Layout, *, capacity: int, in_memory: bool
+        self, run: Run, source: ThinSource, layout: Layout, *, capacity: int, in_memory: bool
     ) -> None:
         self._run, self.source, self.layout = run, source, layout
         self._capacity, self._in_memory = capacity, in_memory

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
+from ..passes.summary.summary import Summary
 from .candidates import Choice
 from .design import TARGET
 from .kernels import count_rows
@@ -242,7 +243,7 @@ def _peaks(score: np.ndarray) -> np.ndarray:
     return np.flatnonzero((score >= padded[:-2]) & (score > padded[2:]))
 
 
-def first_edges(summary: Any, dtype: Any) -> list[np.ndarray]:
+def first_edges(summary: Summary, dtype: Any) -> list[np.ndarray]:
     """Edges of a column's first bins: between all its values if they are few, else at quantiles."""
     edges = []
     for column in summary.columns:

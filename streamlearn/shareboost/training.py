@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..engine.run import Run
 from ..passes.fold import RowState
 from .candidates import Choice, Kind, Pieces, likeness, stored_width
 from .correction import Solved, correct
@@ -56,7 +57,7 @@ class Training:
 
     def __init__(
         self,
-        run: Any,
+        run: Run,
         read: Reader,
         side: Side,
         search: Search,

@@ -26,7 +26,7 @@ from ..estimator.levels import settle_training
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, run_fold
 from ..passes.sample import SampledRead
-from ..passes.summary.summary import collect_summary
+from ..passes.summary.summary import Summary, collect_summary
 from .answers import answered, answers_of, with_features_of
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
 from .parameters import settled_number, similarity_for
@@ -135,7 +135,7 @@ class _Costs(NamedTuple):
     model: Any
     dataset: Any
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         T = self.model._n_targets()
         row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) + 8 * T + 16
         spooled = 0 if self._sample_rows(dataset) >= dataset.n_physical_rows else row

@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from ..data.source import Chunk
+from ..engine.run import Run
 from ..passes.fold import Fold
 from .prototypes import Problem, targets
 from .sample import SampleObjective
@@ -145,7 +146,7 @@ def penalised(
 
 
 def refit(
-    run: Any, source: Any, sample: SampleObjective, Z: np.ndarray, *, whole: bool, tol: float
+    run: Run, source: Any, sample: SampleObjective, Z: np.ndarray, *, whole: bool, tol: float
 ) -> tuple[np.ndarray, float]:
     """(m + 1, T) coefficients of least log loss, and the objective; reads only unless `whole`."""
     problem = sample.problem

@@ -12,6 +12,7 @@ from ..config import get_config
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
+from ..passes.summary.summary import Summary
 from .descent import warm_start
 from .equations import error_of
 from .parameters import CONSTRAINTS, check_rows, settled_number, similarity_for
@@ -77,7 +78,7 @@ class SuperSparseModel:
         """Prototypes of each candidate of one read."""
         return [self._most_prototypes()] * len(RADII)
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         m, p, T = self._most_prototypes(), dataset.n_features, self._n_targets()
         rows = min(self._sample_rows(dataset), dataset.n_physical_rows)
         pool = m * (1 + MOVES) if self.neighbours is not None else 0
@@ -156,7 +157,7 @@ class SuperSparseModel:
             )
         return Z
 
-    def _problem(self, dataset: Any, summary: Any) -> Problem:
+    def _problem(self, dataset: Any, summary: Summary) -> Problem:
         classes = getattr(self, "classes_", None)
         T = self._n_targets()
         shift = np.zeros(T)

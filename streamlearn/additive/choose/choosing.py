@@ -12,6 +12,7 @@ from ...config import format_bytes
 from ...engine.plan import Needs
 from ...estimator.certificate import Certificate
 from ...estimator.scoring import METRICS, check_metric
+from ...passes.summary.summary import Summary
 from ...solvers.newton import newton, relative_gap
 from .. import costs as needs
 from ..basis.column_bases import mean_splines
@@ -63,7 +64,7 @@ class Choosing:
         model.n_features_in_ = getattr(self, "n_features_in_", None)
         return model
 
-    def _layout(self, dataset: Any, summary: Any = None) -> tuple[str, needs.Size]:
+    def _layout(self, dataset: Any, summary: Summary | None = None) -> tuple[str, needs.Size]:
         """The way ("gram", "newton"), from metadata alone, and the largest candidate's size."""
         name = type(self).__name__
         if self.loss not in self._losses:
@@ -101,7 +102,7 @@ class Choosing:
         way, size = self._layout(dataset)
         return needs.sample_rows(size) if way == "newton" else 0
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         way, size = self._layout(dataset, summary)
         n_models = len(self._candidates()) * self._n_folds
         if way == "gram":
@@ -160,7 +161,9 @@ class Choosing:
             )
         return scoring
 
-    def _problems(self, dataset: Any, summary: Any, candidates: list[Candidate]) -> list[Problem]:
+    def _problems(
+        self, dataset: Any, summary: Summary, candidates: list[Candidate]
+    ) -> list[Problem]:
         """The candidates' problems; those of one `n_bases` share their bases."""
         problems: list[Problem] = []
         made: dict[int, Problem] = {}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.source import Chunk
+from ...engine.run import Run
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
@@ -102,7 +103,7 @@ class FoldObjective:
 
     def __init__(
         self,
-        run: Any,
+        run: Run,
         source: Any,
         models: list[FoldModel],
         samples: list[SampleObjective],

@@ -13,6 +13,7 @@ from ...engine.plan import Needs
 from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
 from ...numeric.huge_pages import resident
+from ...passes.summary.summary import Summary
 from ..answers import decide_rows, log_loss_fold
 from ..columns import block_nbytes, make_columns
 from ..model import PursuitModel, check_tau, drive, unit_length
@@ -131,7 +132,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         self.tol = tol
         self.random_state = random_state
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         M, B = dataset.n_features, self.n_bins or LEAST_BINS
         if summary is not None:
             B = self._bins(summary)
@@ -222,7 +223,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
             reason=", ".join(f"{len(model.learners)} learners" for model in chosen),
         )
 
-    def _bins(self, summary: Any) -> int:
+    def _bins(self, summary: Summary) -> int:
         rows = max(float(summary.total_weight), 1.0)
         return self.n_bins or int(np.clip(round(2 * np.cbrt(rows)), LEAST_BINS, 64))
 

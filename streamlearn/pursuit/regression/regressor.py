@@ -13,6 +13,7 @@ from ...engine.plan import Needs
 from ...estimator.base import StreamRegressor
 from ...estimator.certificate import Certificate
 from ...numeric.huge_pages import resident
+from ...passes.summary.summary import Summary
 from ..answers import loss_fold, predict_rows
 from ..columns import block_nbytes, make_columns
 from ..model import GRID_POINTS, PursuitModel, check_tau, drive, unit_length
@@ -138,7 +139,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         self.tol = tol
         self.random_state = random_state
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         M, T, smoother = dataset.n_features, len(check_tau(self.tau)), self._make_smoother()
         n = smoother.n_bases
         room = table_room(M, T)
