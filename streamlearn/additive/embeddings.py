@@ -26,6 +26,7 @@ from ..estimator.inputs import (
 from ..estimator.predicting import check_finite
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.roughness import Reference, make_reference, make_roughness
+from ..numeric.checks import check_array
 from ..passes.summary.summary import collect_summary, state_nbytes
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 from .basis.kernels import embed_rows
@@ -87,7 +88,11 @@ class _Embedding(TransformerMixin, BaseEstimator):
         return {"bases": self.bases_, "zero": self._zero, "sparse": self._sparse}
 
     def _restore(self, tree: dict[str, Any]) -> None:
-        self._keep(tree["bases"], tree["zero"], tree["sparse"])
+        bases = tree["bases"]
+        if not isinstance(bases, Bases) or len(bases.degree) != self.n_features_in_:
+            raise ValueError(f"the bases are not of {self.n_features_in_} columns")
+        check_array("zero", tree["zero"], (bases.dim,))
+        self._keep(bases, tree["zero"], bool(tree["sparse"]))
 
     def transform(self, X):
         """The features of the rows as a CSR matrix of float64."""

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..estimator.base import StreamRegressor
+from ..numeric.checks import check_integer
 from .model import AdditiveModel
 from .stochastic.partial_fit import go_on
 from .targets import (
@@ -206,4 +207,5 @@ early_stopping, warm_start, random_state
 
     def _restore(self, tree: dict[str, Any]) -> None:
         super()._restore(tree)
-        self._column_of_mean = int(tree["column_of_mean"])
+        check_integer("column_of_mean", tree["column_of_mean"], -1, self.n_features_in_ - 1)
+        self._column_of_mean = tree["column_of_mean"]

@@ -25,6 +25,7 @@ from .inputs import open_scored, open_training
 from .levels import settle_training
 from .planning import all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
+from .restored import check_fitted
 from .targets import coded
 
 VALIDATION_SEED = 0x76616C6964617465
@@ -226,7 +227,12 @@ def fitted_tree(model: Any) -> dict[str, Any]:
 
 
 def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
-    """Make `model` what it was when `fitted_tree` was taken."""
+    """Make `model` what it was when `fitted_tree` was taken.
+
+    The tree may come from anywhere: what is in it is checked here and by the family's `_restore`,
+    which raise one of `archive.MALFORMED` before a kernel sees it.
+    """
+    check_fitted(model, tree)
     for name in _FITTED:
         if tree.get(name) is not None:
             setattr(model, f"{name}_", tree[name])

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.files.archive import read_archive, write_archive
+from ..data.files.archive import MALFORMED, read_archive, write_archive
 from ..errors import ArchiveError
 from .base import StreamEstimator
 from .fitting import fitted_tree, restore_fitted
@@ -51,6 +51,18 @@ def load(path: str | os.PathLike[str]) -> Any:
     its arrays.
     """
     tree = read_archive(path)
+    try:
+        return _model_of(tree, path)
+    except ArchiveError:
+        raise
+    except MALFORMED as error:
+        raise ArchiveError(
+            f"{path} holds a model that no fit makes ({type(error).__name__}: {error}); do not "
+            "trust it: train again, or take the file from where it was written"
+        ) from error
+
+
+def _model_of(tree: Any, path: Any) -> Any:
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise ArchiveError(f"{path} holds no model; expected a file written by streamlearn.save")
     if tree["format"] != FORMAT:
@@ -66,6 +78,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"know: {', '.join(unknown)}; load it with the version that wrote it, or train again"
         )
     model = cls(**tree["parameters"])
+    if hasattr(model, "_validate_params"):
+        model._validate_params()
     restore_fitted(model, tree["fitted"])
     return model
 

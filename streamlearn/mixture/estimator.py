@@ -16,9 +16,12 @@ from ..engine.plan import Needs
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..estimator.restored import n_outputs
+from ..numeric.checks import check_array
 from ..passes.summary.summary import Summary
 from . import answers, experts, gate, needs, training
 from .objective import Parameters, Problem
+from .online import check_online
 
 
 def _is_online(model: SVMMixtureClassifier) -> bool:
@@ -283,7 +286,14 @@ class SVMMixtureClassifier(StreamClassifier):
         }
 
     def _restore(self, tree: dict[str, Any]) -> None:
-        problem = tree["problem"]
+        problem, at, k = tree["problem"], tree["parameters"], n_outputs(self)
+        if not isinstance(problem, Problem) or problem.n_outputs != k:
+            raise ValueError(f"the problem is not one of {k} outputs")
+        problem.check(self.n_features_in_)
+        problem.check_parameters(at)
+        check_array("weights", tree["weights"], (problem.tree.n_leaves,), low=0)
+        if tree["online"] is not None:
+            check_online(problem, tree["online"])
         mass = np.r_[np.zeros(problem.tree.n_branches), tree["weights"]]
         self._keep(problem, tree["parameters"], mass)
         if tree["online"] is not None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..numeric.checks import check_array, check_integer
 from .experts import share_out
 
 GATES = ("generative", "rbf", "linear")
@@ -28,6 +29,15 @@ class Tree(NamedTuple):
     """(k,) branch of each leaf, ascending."""
     n_branches: int
     """0: one level, no gate rows but those of the leaves."""
+
+    def check(self) -> None:
+        """Raise ValueError unless every leaf has a branch and every branch a leaf."""
+        check_integer("n_branches", self.n_branches, 0, 2**20)
+        most = max(self.n_branches - 1, 0)
+        check_array("parent", self.parent, (None,), "integer", low=0, high=most)
+        bare = np.bincount(self.parent, minlength=self.n_branches) == 0
+        if not len(self.parent) or bare.any() or (np.diff(self.parent) < 0).any():
+            raise ValueError(f"leaves on the branches {self.parent.tolist()} of {self.n_branches}")
 
     @property
     def n_leaves(self) -> int:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
+from ..numeric.checks import check_array, check_integer, check_number
 from ..numeric.rows.blocks import block_rows, blocks, square_norms
 from ..passes.fold import Fold
 from . import experts, gate
@@ -41,6 +42,30 @@ class Problem(NamedTuple):
     shift: np.ndarray | None
     """Scaled columns are (x - shift) * factor; None for sparse rows."""
     factor: np.ndarray | None
+
+    def check(self, n_columns: int | None = None) -> None:
+        """Raise ValueError unless it is one that a fit makes, of so many columns: from a file."""
+        if (
+            self.kind not in gate.GATES
+            or self.loss not in experts.LOSSES
+            or type(self.tree) is not Tree
+        ):
+            raise ValueError(f"a mixture with the gate {self.kind!r} and the loss {self.loss!r}")
+        check_integer("n_outputs", self.n_outputs, 1, 2**20)
+        for name in ("tau", "C", "nu"):
+            check_number(name, getattr(self, name), 0)
+        check_array("names", self.names, (self.tree.n_leaves,), "integer", low=0)
+        for name in ("shift", "factor"):
+            if getattr(self, name) is not None:
+                check_array(name, getattr(self, name), (n_columns,))
+
+    def check_parameters(self, at: Any) -> None:
+        """Raise ValueError unless parameters from a file are of this problem."""
+        if not isinstance(at, Parameters):
+            raise ValueError(f"parameters are a {type(at).__name__}")
+        width = None if self.factor is None else len(self.factor) + 1
+        check_array("rows", at.rows, (self.tree.n_gates + self.n_experts, width))
+        check_array("log_mix", at.log_mix, (self.tree.n_gates,), finite=False)
 
     @property
     def n_experts(self) -> int:

@@ -10,11 +10,12 @@ halved.  The parameters that count are an average over the later steps (Polyak),
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data.source import Chunk
+from ..numeric.checks import check_array, check_integer, check_number
 from ..passes.fold import Fold
 from . import selection
 from .curvature import Curvature
@@ -46,6 +47,20 @@ class Online(NamedTuple):
     """Sum over the rows of this read, each before the step that learned from it."""
     n_read: float
     """Their weight."""
+
+
+def check_online(problem: Problem, state: Any) -> None:
+    """Raise ValueError unless a state from a file is one of this problem."""
+    if not isinstance(state, Online):
+        raise ValueError(f"the state of the stream is a {type(state).__name__}")
+    at, average, curvature, *_ = state
+    problem.check_parameters(at)
+    problem.check_parameters(average)
+    check_array("the mean curvature", curvature, at.rows.shape)
+    check_array("shares", state.shares, (problem.tree.n_gates,))
+    check_integer("n_steps", state.n_steps, 0, 2**62)
+    for name in ("n_rows", "log_likelihood", "n_read"):
+        check_number(name, getattr(state, name))
 
 
 def start_online(at: Parameters, n_steps: int = 0) -> Online:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .columns import project
+from .columns import ScaledColumns, project
 
 GRID_POINTS = 200
 SAMPLE_ROWS, SAMPLE_NBYTES = 4096, 8 << 20
@@ -53,8 +53,9 @@ class PursuitModel:
     """Base of both estimators: one fitted model for each tau, and directions to ask about.
 
     A subclass sets ``_columns`` and the lists ``_taus`` and ``_path`` (a model for each), and has
-    ``_keep(model)``, which makes one of them that which predicts; ``_alphas`` and ``_weights`` are
-    the directions of the one kept and what eq. 14 weighs them by.
+    ``_keep(model)``, which makes one of them that which predicts, and
+    ``_check(model, columns)``, which raises ValueError if one from a file cannot be; ``_alphas``
+    and ``_weights`` are the directions of the one kept and what eq. 14 weighs them by.
     """
 
     _accepts_sparse = True
@@ -112,7 +113,15 @@ class PursuitModel:
         return {name.strip("_"): getattr(self, name) for name in names}
 
     def _restore(self, tree: dict[str, Any]) -> None:
-        self._columns, self._taus, self._path = tree["columns"], tree["taus"], tree["path"]
+        columns, path = tree["columns"], tree["path"]
+        if not isinstance(columns, ScaledColumns):
+            raise ValueError(f"the columns are a {type(columns).__name__}")
+        columns.check_scaling(self.n_features_in_)
+        if len(check_tau(tree["taus"])) != len(path) or len(tree["losses"]) != len(path):
+            raise ValueError(f"{len(path)} models for {len(tree['taus'])} strengths")
+        for model in path:
+            self._check(model, columns)
+        self._columns, self._taus, self._path = columns, tree["taus"], path
         self._losses = tree["losses"]
         self._choose(tree["tau"])
 

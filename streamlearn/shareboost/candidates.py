@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..numeric.checks import check_array, check_number
 from .kernels import weigh_rows
 
 Choice = tuple[float, ...]
@@ -21,6 +22,15 @@ class SingleColumns(NamedTuple):
 
     group_of: np.ndarray | None = None
     """(d,) group of each column."""
+
+    def check_choice(self, choice: Choice, n_columns: int) -> None:
+        """Raise ValueError unless a choice from a file is one among so many columns."""
+        if self.group_of is not None:
+            check_array("group_of", self.group_of, (n_columns,), "integer", low=0)
+        n = n_columns if self.group_of is None else int(self.group_of.max()) + 1
+        _check_numbers(choice, n)
+        if not self.members(choice):
+            raise ValueError(f"the group {choice} has no columns")
 
     def members(self, choice: Choice) -> list[int]:
         if self.group_of is None:
@@ -47,6 +57,9 @@ class SingleColumns(NamedTuple):
 class Products(NamedTuple):
     """Choice (i, j), i < j: the product of two columns."""
 
+    def check_choice(self, choice: Choice, n_columns: int) -> None:
+        _check_numbers(choice, n_columns, n_columns)
+
     def needed(self, choices: Sequence[Choice]) -> list[int]:
         return sorted({int(j) for choice in choices for j in choice})
 
@@ -63,6 +76,12 @@ class Products(NamedTuple):
 
 class Stumps(NamedTuple):
     """Choice (j, t): 1 where column j is at most t, else 0."""
+
+    def check_choice(self, choice: Choice, n_columns: int) -> None:
+        _check_numbers(choice[:1], n_columns)
+        check_number("a stump's threshold", choice[1])
+        if len(choice) != 2:
+            raise ValueError(f"a stump {choice} of {len(choice)} numbers")
 
     def needed(self, choices: Sequence[Choice]) -> list[int]:
         return sorted({int(choice[0]) for choice in choices})
@@ -90,6 +109,11 @@ class Pieces(NamedTuple):
     """(n_anchors, n_radii) squared radii, ascending, in that dtype."""
     soft: bool = False
 
+    def check_choice(self, choice: Choice, n_columns: int) -> None:
+        check_array("anchors", self.anchors, (None, n_columns), "floating")
+        check_array("limits", self.limits, (len(self.anchors), None), "floating")
+        _check_numbers(choice, *self.limits.shape)
+
     def needed(self, choices: Sequence[Choice]) -> list[int]:
         return list(range(self.anchors.shape[1]))
 
@@ -115,6 +139,14 @@ class Pieces(NamedTuple):
     def label(self, choice: Choice) -> str:
         a, r = choice
         return f"near {int(a)} within {float(self.limits[int(a), int(r)]) ** 0.5:.3g}"
+
+
+def _check_numbers(choice: Choice, *below: int) -> None:
+    """Raise ValueError unless the choice's numbers are whole and below these."""
+    for number, n in zip(choice, below, strict=True):
+        check_number("a number of a choice", number, 0, n - 1)
+        if number != int(number):
+            raise ValueError(f"the choice {choice} is not of whole numbers")
 
 
 Kind = SingleColumns | Products | Stumps | Pieces

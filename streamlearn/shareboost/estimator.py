@@ -277,7 +277,3 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     def _state(self) -> dict[str, Any]:
         return {"points": self._points, "kind": self._kind, "n": len(self.choices_)}
-
-    def _restore(self, tree: dict[str, Any]) -> None:
-        self._points, self._kind = tree["points"], tree["kind"]
-        self._set(next(point for point in self._points if point.n == tree["n"]))

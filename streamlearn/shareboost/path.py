@@ -17,6 +17,7 @@ from ..data.source import Chunk
 from ..engine.run import Run
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
+from ..numeric.checks import check_array, check_records
 from ..passes.fold import Fold
 from .candidates import Choice, Kind, SingleColumns, features
 from .objective import margin_softmax
@@ -124,6 +125,21 @@ class PathModel:
     _points: list[PathPoint]
     _kind: Kind
     certificate_: Any
+    classes_: Any
+    n_features_in_: int
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        points, kind, p = tree["points"], tree["kind"], self.n_features_in_
+        if not isinstance(kind, Kind):
+            raise ValueError(f"the candidates are a {type(kind).__name__}")
+        check_records("points", points, PathPoint)
+        for point in points:
+            for choice in point.choices:
+                kind.check_choice(choice, p)
+            width = sum(kind.width(choice) for choice in point.choices)
+            check_array("theta", point.theta, (len(self.classes_), 1 + width))
+        self._points, self._kind = points, kind
+        self._set(next(point for point in points if point.n == tree["n"]))
 
     def at(self, n: int) -> PathModel:
         """The model with n columns (of those on the path the largest with at most n).

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
+from ..numeric.checks import check_array
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .damped_newton import damped_newton
@@ -36,6 +37,17 @@ class Calibration(NamedTuple):
     values: list[np.ndarray]
     """For each output the (n,) probabilities at these decisions, linear between them and constant
     outside; (0,) for a sigmoid."""
+
+    def check(self) -> None:
+        """Raise ValueError unless the curves can be evaluated: for those from a file."""
+        if self.method not in METHODS or len(self.scores) != len(self.values):
+            raise ValueError(f"a calibration {self.method!r} of {len(self.scores)} curves")
+        for x, p in zip(self.scores, self.values, strict=True):
+            n = 2 if self.method == "sigmoid" else len(x)
+            check_array("calibration.scores", x, (n,))
+            check_array("calibration.values", p, (0 if self.method == "sigmoid" else n,))
+            if self.method == "isotonic" and (n == 0 or (np.diff(x) < 0).any()):
+                raise ValueError("an isotonic curve needs ascending decisions")
 
     def probability(self, decision: np.ndarray) -> np.ndarray:
         """(m, K) probabilities of (m,) or (m, K) decisions; K classes are made to sum 1."""

@@ -12,6 +12,8 @@ from ..config import get_config
 from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
+from ..estimator.restored import n_outputs
+from ..numeric.checks import check_array, check_number
 from ..passes.summary.summary import Summary
 from .descent import warm_start
 from .equations import error_of
@@ -213,6 +215,14 @@ class SuperSparseModel:
         }
 
     def _restore(self, tree: dict[str, Any]) -> None:
+        Z, gamma, k = tree["prototypes"], tree["gamma"], n_outputs(self)
+        check_array("prototypes", Z, (None, self.n_features_in_))
+        check_array("increase", tree["increase"], (len(Z),), finite=False)
+        check_array("coef", tree["coef"], (k, len(Z)))
+        check_array("intercept", tree["intercept"], (k,))
+        check_number("gamma", gamma, 0)
+        if tree["centre"] is not None:
+            check_array("centre", tree["centre"], (self.n_features_in_,))
         self.prototypes_, self.increase_ = tree["prototypes"], tree["increase"]
         self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
         self.similarity_ = make_similarity(

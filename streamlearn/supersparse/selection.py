@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.order import derive_seed
+from ..numeric.checks import check_integer
 from .descent import descend, warm_start
 from .equations import error_of, removal_order
 from .prototypes import Candidate, candidates_fold, fold_of
@@ -135,6 +136,9 @@ class SelectedPrototypes:
 
     def _restore(self, tree: dict[str, Any]) -> None:
         super()._restore(tree)
+        if not isinstance(tree["curve"], Curve):
+            raise ValueError(f"the curve is a {type(tree['curve']).__name__}")
+        check_integer("n_prototypes", int(tree["n_prototypes"]), 1, len(self.prototypes_))
         self.curve_, self.n_prototypes_ = tree["curve"], tree["n_prototypes"]
 
 

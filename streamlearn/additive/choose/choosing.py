@@ -12,6 +12,7 @@ from ...config import format_bytes
 from ...engine.plan import Needs
 from ...estimator.certificate import Certificate
 from ...estimator.scoring import METRICS, check_metric
+from ...numeric.checks import check_integer
 from ...passes.summary.summary import Summary
 from ...solvers.newton import newton, relative_gap
 from .. import costs as needs
@@ -306,7 +307,12 @@ class Choosing:
 
     def _restore(self, tree: dict[str, Any]) -> None:
         super()._restore(tree)
-        self.cv_results_ = tree["cv_results"]
+        results = tree["cv_results"]
+        n = len(results["params"])
+        if any(len(values) != n for values in results.values()):
+            raise ValueError("cv_results has columns of several lengths")
+        check_integer("best_index", int(tree["best_index"]), 0, n - 1)
+        self.cv_results_ = results
         self._choose(tree["best_index"])
 
 

@@ -10,8 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from ...data.levels import Coder
 from ...data.source import Chunk, Csr
 from ...estimator import predicting
+from ...estimator.restored import n_outputs
 from ...numeric.bases.bsplines import COSINE, LEVELS, Bases, evaluate, select_columns
 from ...numeric.bases.means import Pieces, Spread, mean_functions, mean_sizes, spread_points
+from ...numeric.checks import check_array, check_records
 from ..basis.column_bases import pieces_of
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_bars import bars_of_columns
@@ -166,7 +168,15 @@ class Terms:
         }
 
     def _restore(self, tree: dict[str, Any]) -> None:
-        self.bases_ = Bases(*tree["bases"])
+        self.bases_ = bases = tree["bases"]
+        p, k = self.n_features_in_, n_outputs(self)
+        if not isinstance(bases, Bases) or len(bases.degree) != p:
+            raise ValueError(f"the bases are not of {p} columns")
+        check_array("coef", tree["coef"], (k, bases.dim))
+        check_array("intercept", tree["intercept"], (k,))
+        check_array("shifts", tree["shifts"], (k, p))
+        check_array("importances", tree["importances"], (p,))
+        check_records("densities", tree["densities"], Density)
         self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
         self._shifts = tree["shifts"]
         self.densities_, self._importances = tree["densities"], tree["importances"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,11 @@ from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 _MAGIC = b"streamlearn archive 1\n"
 _PREFIX = struct.Struct("<QQ")
 _ALIGN = 64
+MALFORMED = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, SyntaxError),
+    *(RecursionError, MemoryError),
+)
+"""What Python and numpy raise when a file with right checksums holds what was never written."""
 _PACKAGE = __name__.partition(".")[0]
 
 Target = str | os.PathLike[str] | BinaryIO
@@ -67,9 +73,18 @@ def read_archive(source: Target) -> Any:
             fs, path = filesystem(name)
             with _naming(name, "read"), as_os_errors(), fs.open(path, "rb") as file:
                 return _read(file, name)
+        _refuse_unless_file(name)
         with open(name, "rb") as file:
             return _read(file, name)
     return _read(source, getattr(source, "name", "archive"))
+
+
+def _refuse_unless_file(name: str) -> None:
+    """A FIFO or a device would be waited for without end."""
+    mode = os.stat(name).st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
+        raise ArchiveError(f"{name} is {kind}, expected a file; give the path of the file itself")
 
 
 @contextmanager
@@ -140,14 +155,30 @@ def _read(file: BinaryIO, name: str) -> Any:
         )
     prefix = file.read(_PREFIX.size)
     n_header, crc = _PREFIX.unpack(prefix) if len(prefix) == _PREFIX.size else (0, -1)
-    header = file.read(n_header)
+    header = file.read(n_header) if n_header <= _bytes_left(file) else b""
     if zlib.crc32(header) != crc:
         raise ArchiveError(f"{name}: the header is cut short or damaged")
-    content = json.loads(header)
+    try:
+        return _read_content(file, json.loads(header), n_header, name)
+    except ArchiveError:
+        raise
+    except MALFORMED as error:
+        raise ArchiveError(
+            f"{name}: it holds what {_PACKAGE} never writes ({type(error).__name__}: {error}); do "
+            "not trust it: train again, or take the file from where it was written"
+        ) from error
+
+
+def _read_content(file: BinaryIO, content: Any, n_header: int, name: str) -> Any:
     start = len(_MAGIC) + _PREFIX.size + n_header
     file.read(-start % _ALIGN)
     arrays = []
     for number, place in enumerate(content["arrays"]):
+        if not 0 <= place["nbytes"] <= _bytes_left(file):
+            raise ArchiveError(
+                f"{name}: array {number} of {len(content['arrays'])} is cut short or damaged (it "
+                f"should have {place['nbytes']} bytes, {_bytes_left(file)} are left)"
+            )
         raw = np.empty(place["nbytes"], dtype=np.uint8)
         view = _bytes_of(raw)
         got = _read_into(file, view)
@@ -159,6 +190,14 @@ def _read(file: BinaryIO, name: str) -> Any:
         file.read(-raw.nbytes % _ALIGN)
         arrays.append(raw)
     return _decode(content["tree"], arrays, name)
+
+
+def _bytes_left(file: BinaryIO) -> int:
+    """Bytes from here to the end, so that nothing larger is ever allocated."""
+    at = file.tell()
+    end = file.seek(0, os.SEEK_END)
+    file.seek(at)
+    return end - at
 
 
 def _read_into(file: BinaryIO, view: memoryview) -> int:
@@ -243,6 +282,8 @@ def _decode(node: Any, arrays: list[np.ndarray], name: str) -> Any:
         return flat.reshape(node["shape"])
     stored = node["dtype"]
     dtype = np.dtype(stored if isinstance(stored, str) else [_field(entry) for entry in stored])
+    if dtype.hasobject:
+        raise ArchiveError(f"{name}: an array of objects in the place of numbers")
     array = arrays[node["number"]].view(dtype).reshape(node["shape"], order=node["order"])
     return array[()] if kind == "scalar" else array
 
@@ -256,7 +297,10 @@ def _decode_record(node: dict[str, Any], arrays: list[np.ndarray], name: str) ->
             f"{', '.join(sorted(given)) or '(none)'}, which is not known to this version of "
             f"{_PACKAGE}; read it with the version that wrote it, or train again"
         )
-    return kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
+    record = kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
+    if hasattr(kind, "check"):
+        record.check()
+    return record
 
 
 def _field_names(kind: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,11 @@ from ..scratch.folder import this_process
 FORMAT = 1
 MANIFEST = "manifest.json"
 _KINDS = ("read", "state", "node", "segment", "rows", "finished")
+_NAME = rf"(?:{'|'.join(_KINDS)})-[0-9a-f]{{16}}\.(?:slm|bin)"
+_OWN_NAME = re.compile(_NAME)
+"""File names that `new_name` makes: no other is read, downloaded or removed."""
+_HALF_WRITTEN = re.compile(rf"\.(?:{_NAME}|{re.escape(MANIFEST)})\.[0-9]+\.[0-9a-f]+\.tmp")
+"""Names of files that `atomic_file` had not finished when the process was killed."""
 
 
 class Checkpoint:
@@ -71,6 +77,11 @@ class Checkpoint:
         self._remove_leftovers()
 
     def path(self, file: str) -> str:
+        if file != MANIFEST and not is_own(file):
+            raise CheckpointError(
+                f"checkpoint {self.place} names a file {file!r}, which no fit writes: it was "
+                "changed by others; do not trust it, remove it to start anew"
+            )
         return f"{self.place.rstrip('/')}/{file}"
 
     def new_name(self, kind: str, suffix: str = "slm") -> str:
@@ -144,7 +155,8 @@ class Checkpoint:
             return None
         try:
             manifest: dict[str, Any] = json.loads(text)
-        except ValueError as error:
+            check_manifest(manifest)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise CheckpointError(
                 f"{self.path(MANIFEST)} is not a manifest ({error}); remove the checkpoint to "
                 "start anew"
@@ -177,17 +189,54 @@ class Checkpoint:
         else:
             present = []
         for file in present:
-            kind, dash, _ = file.lstrip(".").partition("-")
-            if (dash and kind in _KINDS and file not in self._named) or (
-                file.startswith(f".{MANIFEST}.")
-            ):
+            if is_own(file) and file not in self._named:
                 self._remove(file)
+            elif not self.is_url and _HALF_WRITTEN.fullmatch(file):
+                Path(self.place, file).unlink(missing_ok=True)
 
     def _remove(self, file: str) -> None:
         if self.is_url:
             self._remote("rm_file", self.path(file))
         else:
             Path(self.path(file)).unlink(missing_ok=True)
+
+
+def is_own(file: Any) -> bool:
+    """Whether a name is one that `Checkpoint.new_name` makes."""
+    return isinstance(file, str) and _OWN_NAME.fullmatch(file) is not None
+
+
+def check_manifest(manifest: Any) -> None:
+    """Raise ValueError, KeyError or TypeError unless a manifest has the form that a fit writes."""
+    if not isinstance(manifest["identity"], dict) or not isinstance(manifest["history"], list):
+        raise ValueError("identity or history of another type")
+    if not isinstance(manifest["counters"], dict | None):
+        raise ValueError("counters of another type")
+    for entry in manifest["log"]:
+        if not isinstance(entry["kind"], str) or not isinstance(entry["name"], str):
+            raise ValueError("an entry of the log without kind or name")
+        _check_counters(entry["counters"])
+    partial = manifest["partial"]
+    if partial is not None:
+        if not isinstance(partial["name"], str) or not all(type(n) is int for n in partial["cut"]):
+            raise ValueError("an unfinished read without name or lanes")
+        for node in partial.get("nodes", []):
+            level, index = node["node"]
+            if not (type(level) is int and type(index) is int and level >= 0 and index >= 0):
+                raise ValueError("a lane without number")
+    for entry in [*manifest["rows"].values(), *(partial or {"rows": {}})["rows"].values()]:
+        if not is_own(entry["file"]) or np.dtype(entry.get("dtype", "f8")).hasobject:
+            raise ValueError("a row state without file or numbers")
+    for file in _files_in(manifest):
+        if not is_own(file):
+            raise ValueError(f"it names the file {file!r}, which no fit writes")
+
+
+def _check_counters(counters: Any) -> None:
+    if not counters.keys() <= {"n_passes", "rows_read", "bytes_read", "seconds"} or not all(
+        isinstance(value, int | float) for value in counters.values()
+    ):
+        raise ValueError("counters that are no numbers of reads, rows, bytes and seconds")
 
 
 def package_version() -> str:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..checks import check_array, check_offsets
 from ..jit import kernel
 from ..simd.add import TABLE, search_column
 
@@ -58,6 +59,35 @@ class Bases(NamedTuple):
     """True: X already holds the coordinates u (float32)."""
     kind: np.ndarray
     """(p,) intp, `SPLINE` to `HERMITE`."""
+
+    def check(self) -> None:
+        """Raise ValueError unless the kernels stay within the arrays: for bases from a file."""
+        p = len(self.degree)
+        check_array("bases.knots", self.knots, (None,), finite=False)
+        check_array("bases.degree", self.degree, (p,), "intp", low=1, high=3)
+        check_array("bases.kind", self.kind, (p,), "intp", low=SPLINE, high=HERMITE)
+        check_offsets("bases.first_knot", self.first_knot, p, len(self.knots))
+        check_array("bases.first", self.first, (p + 1,), "intp", low=0, high=2**40)
+        check_offsets("bases.first", self.first, p, self.dim)
+        ends = self.first_knot
+        columns = [self.knots[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        made = make_bases(columns, self.degree, self.kind)
+        is_spline = self.kind < COSINE
+        width = np.diff(self.first)
+        n_infinite = np.array([np.isposinf(knots).sum() for knots in columns])
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            gaps = [1.0 / np.diff(knots) for knots in columns]
+        if (
+            self.prepared is not False
+            or (width != np.diff(made.first))[is_spline].any()
+            or ((width > 0) != (np.diff(ends) > 1)).any()
+            or not np.isin(n_infinite, [0, 1, 2, 3]).all()
+            or (n_infinite[n_infinite > 0] != self.degree[n_infinite > 0]).any()
+            or (np.isnan(self.knots) | np.isneginf(self.knots)).any()
+            or any(np.isposinf(knots[:1]).any() for knots in columns)
+            or any(np.isposinf(gap).any() for gap in gaps)
+        ):
+            raise ValueError("the bases' breakpoints and numbers of functions do not agree")
 
     @property
     def dense(self) -> bool:

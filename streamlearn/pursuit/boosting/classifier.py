@@ -12,16 +12,17 @@ from ...data.source import Chunk
 from ...engine.plan import Needs
 from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
+from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...passes.summary.summary import Summary
 from ..answers import decide_rows, log_loss_fold
-from ..columns import block_nbytes, make_columns
+from ..columns import ScaledColumns, block_nbytes, make_columns
 from ..model import PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
 from ..tables import table_room, table_share
 from .boosting import Boosted, BoostSettings, boost, hashed_columns
 from .reads import boost_fold
-from .rows import N_MARGINS
+from .rows import N_MARGINS, Learner
 
 LEAST_BINS, MOST_BINS = 8, 256
 
@@ -226,6 +227,17 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
     def _bins(self, summary: Summary) -> int:
         rows = max(float(summary.total_weight), 1.0)
         return self.n_bins or int(np.clip(round(2 * np.cbrt(rows)), LEAST_BINS, 64))
+
+    def _check(self, models: Any, columns: ScaledColumns) -> None:
+        check_records("models", models, Boosted)
+        if len(models) != _n_outputs(self.classes_):
+            raise ValueError(f"{len(models)} models for {len(self.classes_)} classes")
+        for model in models:
+            check_number("slope", model.slope)
+            check_number("intercept", model.intercept)
+            check_records("learners", model.learners, Learner)
+            for alpha, low, high, heights, _ in model.learners:
+                columns.check_function(alpha, low, high, heights, 1)
 
     def _keep(self, models: list[Boosted]) -> None:
         self._models = models

@@ -12,15 +12,16 @@ from ...data.source import Chunk
 from ...engine.plan import Needs
 from ...estimator.base import StreamRegressor
 from ...estimator.certificate import Certificate
+from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...passes.summary.summary import Summary
 from ..answers import loss_fold, predict_rows
-from ..columns import block_nbytes, make_columns
+from ..columns import ScaledColumns, block_nbytes, make_columns
 from ..model import GRID_POINTS, PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
 from ..tables import table_room, table_share
 from .growing import Grown, LossAsk, Settings, grow
-from .reads import ridge_fold
+from .reads import Term, ridge_fold
 from .smoothers import PSpline
 from .supsmu import SuperSmoother
 
@@ -210,6 +211,16 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
     def _make_smoother(self) -> PSpline | SuperSmoother:
         kind = {"pspline": PSpline, "supsmu": SuperSmoother}[self.smoother]
         return kind(self.n_bases or N_BASES[self.smoother])
+
+    def _check(self, grown: Any, columns: ScaledColumns) -> None:
+        if not isinstance(grown, Grown):
+            raise ValueError(f"a model of the path is a {type(grown).__name__}")
+        check_number("intercept", grown.intercept)
+        check_records("terms", grown.terms, Term)
+        for alpha, low, high, theta, smoother in grown.terms:
+            if not isinstance(smoother, PSpline | SuperSmoother):
+                raise ValueError(f"a smoother is a {type(smoother).__name__}")
+            columns.check_function(alpha, low, high, theta, 4 if type(smoother) is PSpline else 1)
 
     def _keep(self, grown: Grown) -> None:
         self._terms, self.intercept_ = grown.terms, grown.intercept

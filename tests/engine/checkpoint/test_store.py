@@ -181,15 +181,61 @@ def test_a_damaged_file_is_named(tmp_path):
             run.fold(gram_fold(3), name="a")
 
 
+NAME = "0123456789abcdef"
+LEFTOVERS = (
+    *(f"read-{NAME}.slm", f".node-{NAME}.slm.1.ab.tmp", f"rows-{NAME}.bin", "notes.txt"),
+    *(".manifest.json.17.abcd.tmp", "read-mine.slm", ".manifest.json.bak"),
+)
+FOREIGN = ("notes.txt", "read-mine.slm", ".manifest.json.bak")
+"""What the library never makes, and never removes."""
+
+
 def test_leftovers_of_a_kill_are_removed(tmp_path):
     with open_run(Rows(), tmp_path) as run:
         run.fold(gram_fold(3), name="a")
-    for name in ("read-00.slm", ".node-00.slm.1.ab.tmp", "rows-00.bin", "notes.txt"):
+    for name in LEFTOVERS:
         (tmp_path / name).write_text("x")
     with open_run(Rows(), tmp_path):
         pass
-    assert (tmp_path / "notes.txt").exists()
-    assert len(list(tmp_path.iterdir())) == 3
+    assert all((tmp_path / name).exists() for name in FOREIGN)
+    assert len(list(tmp_path.iterdir())) == 2 + len(FOREIGN)
+
+
+@pytest.mark.parametrize("file", ["../victim.txt", "victim.txt", "/tmp/victim", 7, "read-0.slm/.."])
+@pytest.mark.parametrize("where", ["log", "finished", "rows", "partial", "node"])
+def test_a_manifest_leads_to_no_file_that_the_library_did_not_make(tmp_path, file, where):
+    """Neither to read nor to remove it, in the folder or beside it."""
+    victims = [tmp_path / "victim.txt", tmp_path / "checkpoint" / "victim.txt"]
+    with open_run(Rows(), tmp_path / "checkpoint") as run:
+        run.fold(gram_fold(3), name="a")
+    for victim in victims:
+        victim.write_text("mine")
+    path = tmp_path / "checkpoint" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    partial = {"name": "b", "cut": [0, 1], "rows": {}}
+    if where == "log":
+        manifest["log"][0]["file"] = file
+    elif where == "finished":
+        manifest["finished"] = {"file": file}
+    elif where == "rows":
+        manifest["rows"]["dual"] = {"file": file, "dtype": "float64", "width": 1}
+    elif where == "partial":
+        manifest["partial"] = {**partial, "file": file, "n_done": 1}
+    else:
+        manifest["partial"] = {**partial, "nodes": [{"node": [0, 0], "file": file}]}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="is not a manifest"):
+        with open_run(Rows(), tmp_path / "checkpoint") as run:
+            run.fold(gram_fold(3), name="b")
+    assert all(victim.read_text() == "mine" for victim in victims)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{}", '{"log": 1}', "\xff", "[" * 10_000, '"x"'])
+def test_what_is_no_manifest_is_refused_by_name(tmp_path, text):
+    (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(CheckpointError, match=r"manifest\.json is not a manifest.*start anew"):
+        with open_run(Rows(), tmp_path):
+            pass
 
 
 def test_a_resume_goes_by_the_plan_it_began_with(tmp_path):

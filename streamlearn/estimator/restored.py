@@ -1,0 +1,55 @@
+"""What every family's fitted attributes must be when they come from a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import is_classifier
+
+from ..engine.plan import Plan
+from ..numeric.checks import check_array, check_integer, check_records
+from ..solvers.calibration import Calibration
+from .certificate import Certificate
+
+_KINDS: dict[str, type] = {
+    "levels": dict,
+    "certificate": Certificate,
+    "history": list,
+    "n_passes": int,
+    "plan": Plan,
+}
+"""Types of the attributes that every fitted `StreamEstimator` has."""
+
+
+def check_fitted(model: Any, tree: dict[str, Any]) -> None:
+    """Raise ValueError unless what every family has is of its kind."""
+    names, n = tree["feature_names"], tree["n_features"]
+    check_integer("n_features", n, 1, 2**31)
+    if names is not None:
+        check_records("feature_names", names, str)
+        if len(names) != n:
+            raise ValueError(f"feature_names has {len(names)} names for {n} columns")
+    for name, kind in _KINDS.items():
+        if tree.get(name) is not None and not isinstance(tree[name], kind):
+            raise ValueError(f"{name} is a {type(tree[name]).__name__}, expected {kind.__name__}")
+        if tree.get(name) is None and hasattr(model, "_decision_chunk"):
+            raise ValueError(f"{name} is missing")
+    for name, words in (tree.get("levels") or {}).items():
+        check_records(f"levels of {name!r}", words, str)
+    check_records("history", tree.get("history") or [], dict)
+    classes = tree.get("classes")
+    if is_classifier(model) or classes is not None:
+        check_array("classes", classes, (None,), classes.dtype.str)
+        if len(classes) < 2 or not (classes[:-1] < classes[1:]).all():
+            raise ValueError(f"classes are not two or more, ascending: {classes[:5]}")
+    calibration = tree.get("calibration")
+    if calibration is not None:
+        if not isinstance(calibration, Calibration) or classes is None:
+            raise ValueError("calibration is not one, or of a model without classes")
+        if len(calibration.scores) != (1 if len(classes) == 2 else len(classes)):
+            raise ValueError(f"calibration has {len(calibration.scores)} curves")
+
+
+def n_outputs(model: Any) -> int:
+    """Decisions that a fitted model has for a row."""
+    return len(model.classes_) if is_classifier(model) and len(model.classes_) > 2 else 1

@@ -1,0 +1,14 @@
+"""Model files that were tampered with are refused, or decide: never a crash, a hang, another error.
+
+Any number of them: ``python -c "from hostile.runner import run; print(run('models', 20_000))"``
+with ``tests`` and the checkout on PYTHONPATH.
+"""
+
+from hostile.runner import run
+
+
+def test_tampered_models_are_refused_or_decide():
+    counts, bad = run("models", 300)
+    assert not bad
+    assert counts["refused"] > 100
+    assert counts["answered"] > 20
