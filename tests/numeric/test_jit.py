@@ -14,8 +14,8 @@ from streamlearn.numeric.bases import bsplines
 
 FIT = """
 import numpy as np
-from streamlearn.additive import kernels as k
-from streamlearn.additive import kernels_dense
+from streamlearn.additive.basis import kernels as k
+from streamlearn.additive.basis import kernels_dense
 from streamlearn.numeric.bases.bsplines import make_bases
 from streamlearn.numeric.losses import LogLoss
 bases = make_bases([np.linspace(0, 1, 5)] * 2, [1, 1])
