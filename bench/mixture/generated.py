@@ -46,7 +46,7 @@ def pixel_blocks(n, block=65_536, seed=0):
 
 def pixel_file(folder, n):
     """The pixels as a parquet file in `folder`; written once, found again by name."""
-    from . import data
+    from .. import data
 
     path = Path(folder) / f"pixels-{n}.parquet"
     if not path.exists():
