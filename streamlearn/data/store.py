@@ -120,7 +120,7 @@ class Store(ABC):
         convert: Convert,
     ) -> Reader:
         """A reader that puts features through `convert` as it decodes them, if it `converts`."""
-        raise NotImplementedError(f"{type(self).__name__} does not convert columns")
+        raise TypeError(f"{type(self).__name__} says no `converts`, so its columns cannot be converted")
 
     @abstractmethod
     def place(self, start: int, stop: int) -> str:
