@@ -120,7 +120,7 @@ class Store(ABC):
         convert: Convert,
     ) -> Reader:
         """A reader that puts features through `convert` as it decodes them, if it `converts`."""
-        raise TypeError(f"{type(self).__name__} says no `converts`, so its columns cannot be converted")
+        raise TypeError(f"{type(self).__name__} has no `converts`: it cannot convert columns")
 
     @abstractmethod
     def place(self, start: int, stop: int) -> str:
