@@ -12,13 +12,13 @@ from .regressor import AdditiveRegressor
 
 
 class AdditiveClassifierCV(Choosing, AdditiveClassifier):
-    """`AdditiveClassifier` with C and n_bases chosen by folds, all fits in the same reads.
+    """`AdditiveClassifier` with C and n_bases chosen by splits, all fits in the same reads.
 
-    Every candidate is fitted on the rows outside each fold, a row's fold being a hash of its
+    Every candidate is fitted on the rows outside each split, a row's split being a hash of its
     number.  All of them read the rows together: one summary, some 4 to 8 reads for Newton's method
     (more if the models of a group do not fit the memory budget), one that scores all of them on
-    their folds, and 2 to 4 for the fit of the best to all rows.  Knots come from all rows, targets
-    never cross folds.
+    their splits, and 2 to 4 for the fit of the best to all rows.  Knots come from all rows, targets
+    never cross splits.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
         Values of C; an integer is so many powers of 10 from 0.001 to 10,000.
     n_bases : int or array-like of int, default=20
     cv : int, default=5
-        Number of folds.
+        Number of splits.
     scoring : str, optional
         "neg_log_loss" (default for the log-loss) or "accuracy" (default otherwise).
     one_standard_error : bool, default=False
@@ -38,7 +38,7 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
 tol, max_passes, calibration
         As in `AdditiveClassifier`; `tol` holds for each of the fits.
     random_state : int, default=0
-        Of the sample of rows and of the folds, which are those of `cross_validate` with this seed.
+        Of the sample of rows and of the splits, which are those of `cross_validate` with this seed.
 
     Attributes
     ----------
@@ -121,9 +121,9 @@ tol, max_passes, calibration
 
 
 class AdditiveRegressorCV(Choosing, AdditiveRegressor):
-    """`AdditiveRegressor` with C and n_bases chosen by folds or by GCV.
+    """`AdditiveRegressor` with C and n_bases chosen by splits or by GCV.
 
-    Two reads for all of it, the summary and one Gram for each fold, whatever the number of values
+    Two reads for all of it, the summary and one Gram for each split, whatever the number of values
     of C: every fit is exact, and so is its error on the rows it left out.  (More values of n_bases
     than fit the memory budget are a read for each group; a Gram too large for that, and Newton
     reads as for `AdditiveClassifierCV`.)
@@ -134,7 +134,7 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
     Cs, n_bases, one_standard_error
         As in `AdditiveClassifierCV`.
     cv : int or "gcv", default=5
-        Number of folds; "gcv" estimates the error on new rows from the fit to all rows and its
+        Number of splits; "gcv" estimates the error on new rows from the fit to all rows and its
         effective degrees of freedom (Golub, Heath & Wahba 1979).
     scoring : {"neg_mean_squared_error", "r2"}, optional
         Default the first.

@@ -1,4 +1,4 @@
-"""Cross-validation over data larger than memory: folds by a hash of the row number."""
+"""Cross-validation over data larger than memory: splits by a hash of the row number."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sklearn.model_selection import ParameterGrid
 
 from ..data.order import HashShare
 from ..engine.scratch.materialise import settled
-from ..solvers.splits import fold_edges, folds_seed
+from ..solvers.splits import split_shares
 from .inputs import open_training
 from .scoring import check_metric, evaluate_models
 
 
 @dataclass(frozen=True)
 class AllBut(HashShare):
-    """The rows whose share does not lie in [low, high): what a fold is trained on."""
+    """The rows whose share does not lie in [low, high): the training rows of a split."""
 
     def keeps(self, rows: range | np.ndarray) -> np.ndarray:
         return ~super().keeps(rows)
@@ -28,27 +28,27 @@ class AllBut(HashShare):
 
 @dataclass(frozen=True, repr=False)
 class CrossValidation:
-    """Scores of every candidate on every fold."""
+    """Scores of every candidate on every split."""
 
     parameters: list[dict[str, Any]]
     """One set of parameters per candidate."""
     scores: np.ndarray
-    """(candidates, folds); greater is better."""
+    """(candidates, splits); greater is better."""
     scoring: str
     n_passes: int
     """Reads of (parts of) the data, all fits, summaries and scores together."""
     n_score_passes: int
-    """Reads among them that scored: one a fold, all candidates together."""
+    """Reads among them that scored: one a split, all candidates together."""
     seconds: float
 
     @property
     def mean(self) -> np.ndarray:
-        """(candidates,) mean score over the folds."""
+        """(candidates,) mean score over the splits."""
         return self.scores.mean(axis=1)
 
     @property
     def std(self) -> np.ndarray:
-        """(candidates,) standard deviation over the folds."""
+        """(candidates,) standard deviation over the splits."""
         return self.scores.std(axis=1)
 
     @property
@@ -63,7 +63,7 @@ class CrossValidation:
 
     def __repr__(self) -> str:
         head = (
-            f"{self.scoring} over {self.scores.shape[1]} folds, {self.n_passes} reads "
+            f"{self.scoring} over {self.scores.shape[1]} splits, {self.n_passes} reads "
             f"({self.n_score_passes} of them to score), {self.seconds:.1f} s"
         )
         lines = [
@@ -89,10 +89,11 @@ def cross_validate(
 ) -> CrossValidation:
     """Score a model, or each of a grid of its parameters, on rows it was not trained on.
 
-    A row's fold is a hash of its number and the seed, so folds need no copy and no index.  Each
-    candidate is trained on each fold with its own reads, within the memory budget; all candidates
-    of a fold are scored in one shared read.  `AdditiveClassifierCV` and `AdditiveRegressorCV` train
-    all candidates on all folds in the same reads, on the same folds for ``random_state=seed``.
+    The split that holds a row out is a hash of its number and the seed: there is no copy and no
+    index.  Each candidate is trained for each split with its own reads, within the memory budget;
+    all candidates of a split are scored in one shared read.  `AdditiveClassifierCV` and
+    `AdditiveRegressorCV` train all candidates for all splits in the same reads; with
+    ``random_state=seed`` their splits are the same as these.
 
     Parameters
     ----------
@@ -101,18 +102,18 @@ def cross_validate(
     dataset : Dataset, path, array, ...
         Anything `fit` takes as X.
     cv : int
-        Number of folds.
+        Number of splits.
     param_grid : dict or list of dict, optional
         Parameter name -> values to try, as for `GridSearchCV`.
     seed : int
-        Of the folds.
+        Seed of the splits.
     scoring : str, optional
         ``"accuracy"`` (default for classifiers), ``"neg_log_loss"``, ``"r2"`` (default for
         regressors) or ``"neg_mean_squared_error"``.
     y, sample_weight : as in `fit`, optional
     """
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
-        raise ValueError(f"cv must be a number of folds, at least 2, got {cv!r}")
+        raise ValueError(f"cv must be a number of splits, at least 2, got {cv!r}")
     scoring = scoring or ("accuracy" if is_classifier(model) else "r2")
     candidates = list(ParameterGrid(param_grid)) if param_grid is not None else [{}]
     for parameters in candidates:
@@ -121,14 +122,14 @@ def cross_validate(
         raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
     started = time.perf_counter()
     opened = open_training(clone(model), dataset, y, sample_weight)
-    edges, seed = fold_edges(cv), folds_seed(seed)
+    edges, seed = split_shares(cv, seed)
     scores, n_passes = np.empty((len(candidates), cv)), 0
     with settled(opened) as rows:
-        for fold in range(cv):
-            lo, hi = float(edges[fold]), float(edges[fold + 1])
+        for split in range(cv):
+            lo, hi = float(edges[split]), float(edges[split + 1])
             train = replace(rows, shares=(*rows.shares, AllBut(lo, hi, seed)), _counted=[])
             fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
             n_passes += sum(m.n_passes_ for m in fitted) + 1
             results = evaluate_models(fitted, rows.where_hash(lo, hi, seed), [scoring])
-            scores[:, fold] = [result[scoring] for result in results]
+            scores[:, split] = [result[scoring] for result in results]
     return CrossValidation(candidates, scores, scoring, n_passes, cv, time.perf_counter() - started)

@@ -18,6 +18,7 @@ from ..engine.scratch.materialise import settled
 from ..errors import SourceError
 from ..passes.sample import SampledRead
 from ..passes.summary.summary import Summary, collect_summary
+from ..solvers import splits
 from ..solvers.calibration import calibrate, score_fold
 from .callbacks import Tasks
 from .certificate import warn_unless_converged
@@ -28,11 +29,6 @@ from .predicting import decide
 from .restored import check_fitted
 from .targets import coded
 
-VALIDATION_SEED = 0x76616C6964617465
-"""Makes a held-out fraction unrelated to the splits and folds a user draws with small seeds."""
-CALIBRATION_SEED = 0x63616C6962726174
-CALIBRATION_SHARE = 0.1
-"""Of the rows, held out by hash where probabilities come from calibrated decisions."""
 _FITTED = ("classes", "levels", "certificate", "history", "n_passes", "plan", "calibration")
 """Attributes, less their last underscore, that a fitted estimator has if its family gives them."""
 
@@ -132,8 +128,7 @@ def hold_out_calibration(model: Any, dataset: Any) -> tuple[Any, Any]:
     """Rows to train on, and those for calibration (None if there is none)."""
     if getattr(model, "calibration", None) is None:
         return dataset, None
-    seed, share = CALIBRATION_SEED, CALIBRATION_SHARE
-    return dataset.where_hash(share, 1.0, seed), dataset.where_hash(0.0, share, seed)
+    return splits.hold_out(dataset, splits.CALIBRATION_SHARE, splits.CALIBRATION)
 
 
 def check_summary(dataset: Any, summary: Summary, *, missing: bool = False) -> None:
@@ -188,8 +183,7 @@ def hold_out(model: Any, dataset: Any, validation: Any) -> tuple[Any, Any]:
     if isinstance(validation, float):
         if not 0 < validation < 1:
             raise ValueError(f"a validation fraction must lie between 0 and 1, got {validation}")
-        held_out = dataset.where_hash(0.0, validation, VALIDATION_SEED)
-        return dataset.where_hash(validation, 1.0, VALIDATION_SEED), held_out
+        return splits.hold_out(dataset, validation, splits.VALIDATION)
     if isinstance(validation, tuple):
         if len(validation) not in (2, 3):
             raise ValueError(

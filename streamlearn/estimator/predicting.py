@@ -22,6 +22,7 @@ from ..engine.run import Run
 from ..engine.scratch.materialise import map_partitions, settled
 from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold, run_fold
+from ..passes.sums import add_sums
 from .inputs import check_count, is_dask, match_names, open_features
 
 WHAT = ("prediction", "decision", "probability", "explanation")
@@ -229,7 +230,7 @@ def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) 
             if is_dask(X):
                 n_rows = write_blocks(model, X, what, sink, names)
             else:
-                fold = Fold(int, partial(_write_part, model, what, sink, names), _add)
+                fold = Fold(int, partial(_write_part, model, what, sink, names), add_sums)
                 width = prod(like.shape[1:])
                 n_rows = run(model, X, fold, name="predict_to", row_width=width)
             sink.commit(n_rows)
@@ -265,10 +266,6 @@ def write_values(sink: Any, number: int, names: list[str], values: np.ndarray) -
     """One part of answers, a column for each name."""
     columns = values.reshape(len(values), -1)
     sink.write(number, 0, {name: columns[:, j] for j, name in enumerate(names)})
-
-
-def _add(a: int, b: int) -> int:
-    return a + b
 
 
 def lazy_answer(model: Any, X: Any, what: str) -> Any:

@@ -20,6 +20,7 @@ from ..data.source import Chunk
 from ..numeric.checks import check_array, check_integer, check_number
 from ..numeric.rows.blocks import block_rows, blocks, square_norms
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
 from . import experts, gate
 from .gate import Tree
 
@@ -129,7 +130,7 @@ def evaluation_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], ES
     return Fold(
         partial(_start, *at.rows.shape, problem.tree.n_gates),
         partial(_step, problem, at),
-        _merge,
+        add_sums,
         partial(_finish, problem, at),
     )
 
@@ -137,7 +138,7 @@ def evaluation_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], ES
 def likelihood_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], float]:
     """Fold: the mean log-likelihood of held-out rows."""
     return Fold(
-        partial(_start, 0, 0, 0), partial(_step_likelihood, problem, at), _merge, _mean_likelihood
+        partial(_start, 0, 0, 0), partial(_step_likelihood, problem, at), add_sums, _mean_likelihood
     )
 
 
@@ -230,10 +231,6 @@ def filled(D: np.ndarray, B: Any) -> np.ndarray:
     out = np.zeros((B.shape[0], D.shape[1]))
     out[: len(D)] = D
     return out
-
-
-def _merge(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    return {key: a[key] + b[key] for key in a}
 
 
 def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> EStep:

@@ -9,11 +9,12 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
 from .boosting.boosting import Boosted
 from .columns import ScaledColumns, blocks, project
 from .kernels import step_values
 from .regression.growing import LossAsk
-from .regression.reads import Term, add_trees
+from .regression.reads import Term
 
 
 def predict_rows(
@@ -51,7 +52,7 @@ def decide_rows(columns: ScaledColumns, models: list[Boosted], chunk: Chunk) -> 
 def loss_fold(columns: ScaledColumns, asks: list[LossAsk]) -> Fold[Any, list[float]]:
     """Fold: the mean squared error of each model."""
     return Fold(
-        partial(_no_loss, len(asks)), partial(_add_loss, columns, asks), add_trees, _mean_loss
+        partial(_no_loss, len(asks)), partial(_add_loss, columns, asks), add_sums, _mean_loss
     )
 
 
@@ -77,7 +78,7 @@ def _mean_loss(state: list[Any]) -> list[float]:
 def log_loss_fold(columns: ScaledColumns, path: list[list[Boosted]]) -> Fold[Any, list[float]]:
     """Fold: the mean log-loss of each model of a path, class against rest."""
     return Fold(
-        partial(_no_loss, len(path)), partial(_add_log_loss, columns, path), add_trees, _mean_loss
+        partial(_no_loss, len(path)), partial(_add_log_loss, columns, path), add_sums, _mean_loss
     )
 
 

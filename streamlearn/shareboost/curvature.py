@@ -13,6 +13,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
+from ..passes.sums import add_sums
 from .design import Layout, rows_of
 from .objective import Penalty, margin_softmax
 from .scoring import Shortlist
@@ -62,7 +63,7 @@ def evaluation_fold(layout: Layout, theta: np.ndarray, single: bool) -> Fold:
     return Fold(
         partial(_start_evaluation, theta.shape),
         partial(_add_evaluation, layout, theta, single),
-        _add,
+        add_sums,
         _evaluated,
     )
 
@@ -71,11 +72,11 @@ def curvature_fold(layout: Layout, theta: np.ndarray, metric: Metric) -> Fold:
     """Fold: the Hessian of the loss [(size, size)], or its blocks (K, w, w), of each class."""
     if metric.kind == "newton":
         start = partial(_start_hessian, theta.size)
-        return Fold(start, partial(_add_hessian, layout, theta), _add, _hessian)
+        return Fold(start, partial(_add_hessian, layout, theta), add_sums, _hessian)
     return Fold(
         partial(_start_blocks, len(theta), metric),
         partial(_add_blocks, layout, theta, metric),
-        _add,
+        add_sums,
         partial(_scaled, metric.stride),
     )
 
@@ -159,12 +160,6 @@ def _add_blocks(
     return state
 
 
-def _add(a: State, b: State) -> State:
-    for key in a:
-        a[key] += b[key]
-    return a
-
-
 def _scaled(stride: int, state: State) -> list[np.ndarray]:
     return [stride * block for block in state.values()]
 
@@ -208,7 +203,7 @@ def lookahead_fold(
     return Fold(
         partial(_start_lookahead, M, K),
         partial(_look, layout, theta, name, means, U),
-        _add,
+        add_sums,
         _looked,
     )
 

@@ -19,6 +19,7 @@ from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..numeric.checks import check_array, check_records
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
 from .candidates import Choice, Kind, SingleColumns, features
 from .objective import margin_softmax
 
@@ -84,7 +85,7 @@ def path_fold(kind: Kind, needed: Sequence[int], points: Sequence[PathPoint]) ->
     return Fold(
         partial(_start, len(points)),
         partial(_step, kind, tuple(needed), tuple(choices), models),
-        _merge,
+        add_sums,
     )
 
 
@@ -111,12 +112,6 @@ def _step(
         state["errors"][k] += weight @ (Z.argmax(axis=1) != codes)
         state["loss"][k] += weight @ margin_softmax(Z, codes)[0]
     return state
-
-
-def _merge(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    for key in a:
-        a[key] += b[key]
-    return a
 
 
 class PathModel:

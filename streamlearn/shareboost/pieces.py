@@ -17,6 +17,7 @@ from ..data.order import derive_seed
 from ..data.source import Chunk
 from ..engine.run import Run
 from ..passes.fold import Fold, RowState
+from ..passes.sums import add_sums
 from ..solvers.kmeans import distances, lloyd, plus_plus
 from .candidates import Choice, Pieces
 from .kernels import add_squares, gather_radii, sum_by_radius
@@ -72,14 +73,19 @@ def pieces_fold(pieces: Pieces, residual: RowState) -> Fold:
     """Fold: (anchors, radii, K or (soft) 2K, p + 1) gradients by radius, and the sum of R."""
     n = residual.width * (2 if pieces.soft else 1)
     return Fold(
-        partial(_start, pieces, n, residual.width), partial(_step, pieces), _merge, rows=(residual,)
+        partial(_start, pieces, n, residual.width),
+        partial(_step, pieces),
+        add_sums,
+        rows=(residual,),
     )
 
 
 def moments_fold(pieces: Pieces, total_weight: float) -> Fold:
     """Fold: (anchors, radii, 2 or (soft) 5, p + 1) sums of (x, 1) and its squares by radius."""
     n = 5 if pieces.soft else 2
-    return Fold(partial(_start, pieces, n, 1), partial(_add_moments, pieces, total_weight), _merge)
+    return Fold(
+        partial(_start, pieces, n, 1), partial(_add_moments, pieces, total_weight), add_sums
+    )
 
 
 def _start(pieces: Pieces, n: int, n_total: int) -> State:
@@ -114,12 +120,6 @@ def _add_moments(pieces: Pieces, total_weight: float, state: State, chunk: Chunk
     add_squares(X, _with_one(X, X.dtype), share, pieces.anchors, pieces.limits, state["G"])
     state["total"] += share.sum()
     return state
-
-
-def _merge(a: State, b: State) -> State:
-    for key in a:
-        a[key] += b[key]
-    return a
 
 
 class PieceSearch:

@@ -11,6 +11,7 @@ import numpy as np
 from ..data.source import Chunk
 from ..engine.run import Run
 from ..passes.fold import Fold, RowState, both
+from ..passes.sums import add_sums
 from .candidates import Choice, Kind
 from .design import TARGET, Layout, rows_of
 from .objective import margin_softmax, residual
@@ -68,15 +69,7 @@ def start_fold(table: np.ndarray, total_weight: float, dtype: str) -> Fold:
     """
     K = len(table)
     rows = (TARGET._replace(writes=True), RowState("residual", dtype, K))
-    return Fold(_nothing, partial(_write_start, table, total_weight), _neither, rows=rows)
-
-
-def _nothing() -> int:
-    return 0
-
-
-def _neither(a: int, b: int) -> int:
-    return 0
+    return Fold(int, partial(_write_start, table, total_weight), add_sums, rows=rows)
 
 
 def _write_start(table: np.ndarray, total_weight: float, state: int, chunk: Chunk) -> int:
@@ -98,7 +91,7 @@ def fetch_fold(
     return Fold(
         partial(_start_fetch, state.width),
         partial(_fetch, kind, tuple(needed), tuple(choices), state.name, total),
-        _merge,
+        add_sums,
         _correlations,
         (state,),
     )
@@ -126,12 +119,6 @@ def _fetch(
     return state
 
 
-def _merge(a: State, b: State) -> State:
-    for key in a:
-        a[key] += b[key]
-    return a
-
-
 def _correlations(state: State) -> np.ndarray:
     C = state["gram"] - np.outer(state["sum"], state["sum"])
     scale = np.sqrt(np.maximum(C.diagonal(), np.finfo(float).tiny))
@@ -149,7 +136,7 @@ def unlike(correlations: np.ndarray, n: int, same: float) -> list[int]:
 
 def base_fold(state: RowState) -> Fold:
     """Fold that writes all columns of each row."""
-    return Fold(_nothing, partial(_write_base, state.name), _neither, rows=(state,))
+    return Fold(int, partial(_write_base, state.name), add_sums, rows=(state,))
 
 
 def _write_base(name: str, state: int, chunk: Chunk) -> int:
@@ -159,7 +146,7 @@ def _write_base(name: str, state: int, chunk: Chunk) -> int:
 
 def copy_fold(name: str, columns: Sequence[int], to: str) -> Fold:
     """Fold that copies columns of one row state to another."""
-    return Fold(_nothing, partial(_copy, name, list(columns), to), _neither)
+    return Fold(int, partial(_copy, name, list(columns), to), add_sums)
 
 
 def _copy(name: str, columns: list[int], to: str, state: int, chunk: Chunk) -> int:
@@ -172,7 +159,7 @@ def residual_fold(layout: Layout, theta: np.ndarray) -> Fold:
 
     The answer is sqrt(sum_i share_i |rho'_i - rho_i|_1^2).
     """
-    return Fold(_no_move, partial(_write_residual, layout, theta), _merge, _moved)
+    return Fold(_no_move, partial(_write_residual, layout, theta), add_sums, _moved)
 
 
 def _no_move() -> State:
@@ -199,7 +186,7 @@ def without_fold(layout: Layout, theta: np.ndarray, cuts: Sequence[tuple[int, in
     return Fold(
         partial(_start_without, len(cuts)),
         partial(_add_without, layout, theta, tuple(cuts)),
-        _merge,
+        add_sums,
         _losses,
     )
 

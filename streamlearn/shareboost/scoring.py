@@ -21,6 +21,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
+from ..passes.sums import add_sums
 from .candidates import Choice, SingleColumns
 from .reads import Reader
 
@@ -53,7 +54,7 @@ def residual_state(dtype: str, n_classes: int, writes: bool = False) -> RowState
 
 def gradient_fold(n_columns: int, n_classes: int, state: RowState) -> Fold:
     """Fold: (G (K, columns), sum of R (K,)) of the columns read."""
-    return Fold(partial(_start, n_columns, n_classes), _add_gradient, _merge, _gradient, (state,))
+    return Fold(partial(_start, n_columns, n_classes), _add_gradient, add_sums, _gradient, (state,))
 
 
 def _start(n_columns: int, n_classes: int) -> State:
@@ -66,12 +67,6 @@ def _add_gradient(state: State, chunk: Chunk) -> State:
         G[:, a : a + TILE] += R.T @ chunk.X[:, a : a + TILE].astype(R.dtype, copy=False)
     state["total"] += R.sum(axis=0, dtype=np.float64)
     return state
-
-
-def _merge(a: State, b: State) -> State:
-    for key in a:
-        a[key] += b[key]
-    return a
 
 
 def _gradient(state: State) -> tuple[np.ndarray, np.ndarray]:

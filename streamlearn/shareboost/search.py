@@ -15,6 +15,7 @@ from ..data.source import Chunk
 from ..engine.run import Run
 from ..passes.fold import Fold, RowState
 from ..passes.summary.summary import Summary
+from ..passes.sums import add_sums
 from .candidates import Choice, Kind, Products, Stumps
 from .objective import Penalty
 from .pieces import PIECES, PieceSearch, make_pieces
@@ -32,7 +33,7 @@ def products_fold(first: int, stop: int, n_columns: int, state: RowState) -> Fol
     return Fold(
         partial(_start_products, size, state.width),
         partial(_add_products, first, stop),
-        _merge,
+        add_sums,
         partial(_pairs, first),
         (state,),
     )
@@ -62,7 +63,7 @@ def product_moments_fold(first: int, stop: int, n_columns: int, total_weight: fl
     return Fold(
         partial(_start_products, (stop - first, n_columns), 2),
         partial(_add_product_moments, first, stop, total_weight),
-        _merge,
+        add_sums,
         partial(_pairs, first),
     )
 
@@ -105,12 +106,6 @@ def pair_of(p: int, number: int) -> Choice:
     """The pair (i, j), i < j, of that number in row order."""
     i = int(p - 2 - np.floor((np.sqrt(4 * p * (p - 1) - 8 * number - 7) - 1) / 2))
     return i, number - i * p + i * (i + 1) // 2 + i + 1
-
-
-def _merge(a: State, b: State) -> State:
-    for key in a:
-        a[key] += b[key]
-    return a
 
 
 def make_search(

@@ -1,25 +1,48 @@
-"""Folds of cross-validation by a hash of the row number: no copy, no index, the same for all."""
+"""The splits of cross-validation by hashes: no copy of the rows, no index, the same in every read.
+
+A row is held out in one split and trained on in all others.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from ..data.order import derive_seed, row_share
 
-FOLDS = 0x666F6C6473
-"""Makes the folds' seed unrelated to that of a split the user drew with the same small number."""
+_BY_NUMBER = 0x666F6C6473
+"""Number that keeps these splits apart from those of `Dataset.split` with the same seed."""
+_BY_CONTENT = 0x70726F746F
+"""Number that keeps the splits by content apart from both."""
+_ODD = 0x9E3779B97F4A7C15
+"""Factor, 2^64 over the golden ratio, whose powers weigh the columns of a row in its hash."""
+VALIDATION = 0x76616C6964617465
+"""Seed of the rows that ``fit(validation=0.1)`` holds out."""
+CALIBRATION = 0x63616C6962726174
+"""Seed of the rows that are held out to calibrate probabilities."""
+CALIBRATION_SHARE = 0.1
+"""Share of the rows that is held out for that."""
 
 
-def fold_edges(cv: int) -> np.ndarray:
-    """(cv + 1,) the shares of a row's hash between which the folds lie."""
-    return np.linspace(0, 1, cv + 1)
+def hold_out(dataset: Any, share: float, seed: int) -> tuple[Any, Any]:
+    """The dataset in two: rows to train on, and that share of the rows, held out."""
+    return dataset.where_hash(share, 1.0, seed), dataset.where_hash(0.0, share, seed)
 
 
-def folds_seed(seed: int) -> int:
-    """The seed of the rows' hash."""
-    return derive_seed(seed, FOLDS)
+def split_shares(cv: int, seed: int) -> tuple[np.ndarray, int]:
+    """(cv + 1,) edges between the splits, as shares of a row number's hash, and the hash's seed."""
+    return np.linspace(0, 1, cv + 1), derive_seed(seed, _BY_NUMBER)
 
 
-def fold_of(rows: range | np.ndarray, cv: int, seed: int) -> np.ndarray:
-    """(m,) intp: the fold 0 .. cv-1 that each row is held out in."""
-    return np.searchsorted(fold_edges(cv)[1:], row_share(rows, folds_seed(seed)), side="right")
+def split_of_rows(rows: range | np.ndarray, cv: int, seed: int) -> np.ndarray:
+    """(m,) intp: the split 0 .. cv-1 in which each row is held out, by its number."""
+    edges, hash_seed = split_shares(cv, seed)
+    return np.searchsorted(edges[1:], row_share(rows, hash_seed), side="right")
+
+
+def split_of_content(X: np.ndarray, cv: int, seed: int) -> np.ndarray:
+    """(m,) intp: the split of each dense row, by what it holds, so that copies stay together."""
+    bits = np.ascontiguousarray(X + 0.0, np.float64).view(np.uint64)  # no negative zeros
+    factors = np.cumprod(np.full(X.shape[1], _ODD, np.uint64))
+    return (row_share(bits @ factors, derive_seed(seed, _BY_CONTENT)) * cv).astype(np.intp)

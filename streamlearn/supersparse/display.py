@@ -118,7 +118,7 @@ class PrototypeDisplay:
     def curve(estimator: Any, *, ax: Any = None) -> Any:
         """Draw loss against the number of prototypes of a fitted ``...CV`` model; the Axes.
 
-        Dots are the folds, the line their mean, the ring the number chosen.
+        Dots are the splits, the line their mean, the ring the number chosen.
         """
         check_is_fitted(estimator)
         if not hasattr(estimator, "curve_"):

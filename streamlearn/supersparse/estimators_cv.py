@@ -10,8 +10,10 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
+from ..solvers.splits import split_of_content
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
-from .prototypes import Problem, fold_of, targets
+from .prototypes import Problem, targets
 from .selection import SelectedPrototypes
 from .similarity import block_rows, dense_blocks
 
@@ -19,8 +21,8 @@ from .similarity import block_rows, dense_blocks
 class SuperSparseRegressorCV(SelectedPrototypes, SuperSparseRegressor):
     """A `SuperSparseRegressor` whose number of prototypes is found by cross-validation.
 
-    All folds and all numbers are searched in the same reads, about as many as one fit takes.  A
-    row's fold is a hash of its features, so copies of a row stay together.
+    All splits and all numbers are searched in the same reads, about as many as one fit takes.  A
+    row's split is a hash of its features, so copies of a row stay together.
 
     Parameters
     ----------
@@ -170,14 +172,16 @@ certificate_, history_, n_passes_
             random_state=random_state,
         )
 
-    def _losses(self, run, dataset, problem, outcomes, sizes, seed) -> np.ndarray:
-        """(M, folds) shares of errors on the rows held out: one read more."""
+    def _losses(self, run, dataset, problem, outcomes, sizes) -> np.ndarray:
+        """(M, splits) shares of errors on the rows held out: one read more."""
         points = [
-            (fold, outcomes[fold, m].Z, outcomes[fold, m].theta)
+            (split, outcomes[split, m].Z, outcomes[split, m].theta)
             for m in sizes
-            for fold in range(self.cv)
+            for split in range(self.cv)
         ]
-        counts = run.fold(errors_fold(problem, points, self.cv, seed), dataset, name="errors")
+        counts = run.fold(
+            errors_fold(problem, points, self.cv, self.random_state), dataset, name="errors"
+        )
         shares = counts[:, 0] / np.where(counts[:, 1] > 0, counts[:, 1], np.nan)
         return shares.reshape(len(sizes), self.cv)
 
@@ -185,22 +189,22 @@ certificate_, history_, n_passes_
 def errors_fold(
     problem: Problem,
     points: Sequence[tuple[int, np.ndarray, np.ndarray]],
-    n_folds: int,
+    n_splits: int,
     seed: int,
 ) -> Fold[np.ndarray, np.ndarray]:
     """Fold: (len(points), 2) weight of the errors on the rows held out, and of those rows.
 
-    A point is (fold, prototypes, theta).  State 16 bytes a point.
+    A point is (split, prototypes, theta).  State 16 bytes a point.
     """
     return Fold(
         partial(np.zeros, (len(points), 2)),
-        partial(_count_errors, problem, tuple(points), n_folds, seed),
-        np.add,
+        partial(_count_errors, problem, tuple(points), n_splits, seed),
+        add_sums,
     )
 
 
 def _count_errors(
-    problem: Problem, points: tuple, n_folds: int, seed: int, sums: np.ndarray, chunk: Chunk
+    problem: Problem, points: tuple, n_splits: int, seed: int, sums: np.ndarray, chunk: Chunk
 ) -> np.ndarray:
     if not chunk.n_rows:
         return sums
@@ -209,9 +213,9 @@ def _count_errors(
     for rows, buffer in dense_blocks(chunk.X, size):
         B = buffer[: rows.stop - rows.start]
         u = np.ones(len(B)) if chunk.weight is None else chunk.weight[rows]
-        folds = fold_of(B, n_folds, seed)
-        for k, (fold, Z, theta) in enumerate(points):
-            apart = folds == fold
+        of_rows = split_of_content(B, n_splits, seed)
+        for k, (split, Z, theta) in enumerate(points):
+            apart = of_rows == split
             F = problem.similarity.values(B[apart], Z) @ theta[:-1] + theta[-1]
             y = Y[rows][apart]
             wrong = (F > 0) != (y > 0) if F.shape[1] == 1 else F.argmax(1) != y.argmax(1)

@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from ..data.source import Chunk
 from ..engine.run import Run
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
 from .prototypes import Problem, targets
 from .sample import SampleObjective
 from .similarity import block_rows, dense_blocks
@@ -58,7 +59,7 @@ def log_loss_fold(
     return Fold(
         partial(_start, len(thetas), shape),
         partial(_step, problem, Z, thetas),
-        _merge,
+        add_sums,
         _finish,
     )
 
@@ -83,13 +84,6 @@ def _step(
             sums["gradient"][-1] += slope.sum(axis=0)
             sums["tail"] += value, len(B) if u is None else u.sum()
     return state
-
-
-def _merge(a: list, b: list) -> list:
-    for x, y in zip(a, b, strict=True):
-        x["gradient"] += y["gradient"]
-        x["tail"] += y["tail"]
-    return a
 
 
 def _finish(state: list) -> list[Loss]:

@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.order import row_share
 from ..data.source import Chunk
 from ..passes.fold import Fold
+from ..passes.sums import add_sums
+from ..solvers.splits import split_of_content
 from .equations import Equations
 from .similarity import Similarity, block_rows, dense_blocks
-
-_ODD = 0x9E3779B97F4A7C15
 
 
 class Problem(NamedTuple):
@@ -53,7 +52,7 @@ class Candidate(NamedTuple):
     theta: np.ndarray | None = None
     """(m + 1, T) where the gradient is wanted; None = no gradient."""
     held_out: int = -1
-    """The fold whose rows are kept apart; -1 = none."""
+    """The split whose rows are kept apart; -1 = none."""
 
 
 class Found(NamedTuple):
@@ -76,26 +75,20 @@ def targets(problem: Problem, y: np.ndarray) -> np.ndarray:
 
 
 def candidates_fold(
-    problem: Problem, candidates: Sequence[Candidate], n_folds: int = 1, seed: int = 0
+    problem: Problem, candidates: Sequence[Candidate], n_splits: int = 1, seed: int = 0
 ) -> Fold[list, list[Found]]:
     """Fold: a `Found` for each candidate.
 
-    State 8 (2 (m + 1)(m + 1 + T) + m p) bytes a candidate.  A row's fold is `fold_of` it.
+    State 8 (2 (m + 1)(m + 1 + T) + m p) bytes a candidate.  Rows are split by
+    `split_of_content`.
     """
     sizes = [c.Z.shape for c in candidates]
     return Fold(
         partial(_start, sizes, problem.n_targets),
-        partial(_step, problem, tuple(candidates), n_folds, seed),
-        _merge,
+        partial(_step, problem, tuple(candidates), n_splits, seed),
+        add_sums,
         _finish,
     )
-
-
-def fold_of(X: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
-    """(n,) the fold of each dense row: a hash of its content, so that copies stay together."""
-    bits = np.ascontiguousarray(X + 0.0, np.float64).view(np.uint64)  # no negative zeros
-    factors = np.cumprod(np.full(X.shape[1], _ODD, np.uint64))
-    return (row_share(bits @ factors, seed) * n_folds).astype(np.intp)
 
 
 def _start(sizes: list[tuple[int, int]], n_targets: int) -> list[dict[str, Any]]:
@@ -116,7 +109,7 @@ def _zero(m: int, n_targets: int) -> dict[str, np.ndarray]:
 def _step(
     problem: Problem,
     candidates: tuple[Candidate, ...],
-    n_folds: int,
+    n_splits: int,
     seed: int,
     state: list[dict[str, Any]],
     chunk: Chunk,
@@ -124,19 +117,19 @@ def _step(
     if not chunk.n_rows:
         return state
     Y = targets(problem, chunk.y)
-    split = any(c.held_out >= 0 for c in candidates)
+    splits = any(c.held_out >= 0 for c in candidates)
     size = block_rows(chunk.X.shape[1], max(len(c.Z) for c in candidates))
     for rows, buffer in dense_blocks(chunk.X, size):
         B, y = buffer[: rows.stop - rows.start], Y[rows]
         u = None if chunk.weight is None else chunk.weight[rows]
-        folds = fold_of(B, n_folds, seed) if split else None
+        of_rows = split_of_content(B, n_splits, seed) if splits else None
         for candidate, sums in zip(candidates, state, strict=True):
             S = problem.similarity.values(B, candidate.Z)
             if candidate.held_out < 0:
                 add_rows(sums["sums"], S, y, u)
                 kept = B, S, y, u
             else:
-                apart = folds == candidate.held_out
+                apart = of_rows == candidate.held_out
                 rest = ~apart
                 add_rows(sums["held_out"], S[apart], y[apart], None if u is None else u[apart])
                 kept = B[rest], S[rest], y[rest], None if u is None else u[rest]
@@ -186,15 +179,6 @@ def pull(
 
 def equations_of(sums: dict[str, np.ndarray]) -> Equations:
     return Equations(sums["A"], sums["c"], float(sums["tail"][0]), float(sums["tail"][1]))
-
-
-def _merge(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    for x, y in zip(a, b, strict=True):
-        x["pull"] += y["pull"]
-        for part in ("sums", "held_out"):
-            for key in ("A", "c", "tail"):
-                x[part][key] += y[part][key]
-    return a
 
 
 def _finish(state: list[dict[str, Any]]) -> list[Found]:

@@ -1,11 +1,11 @@
-"""How many prototypes: eq. 8 of Biggio 2015, by cross-validation with all folds in the same reads.
+"""How many prototypes: eq. 8 of Biggio 2015, by cross-validation with all splits in the same reads.
 
-    m* = argmin_m  L(m) + tradeoff m,   L the mean loss over the folds' held-out rows
+    m* = argmin_m  L(m) + tradeoff m,   L the mean loss over the splits' held-out rows
 
-For each fold, and for all rows, prototypes are sought for the largest m, then taken away one at a
+For each split, and for all rows, prototypes are sought for the largest m, then taken away one at a
 time, each time the one whose loss raises the objective least (exact for the others' places), and
 moved again: the paper's descent by warm starts.  That happens on the sample; what the reads refine
-and measure is all folds and all m at once.
+and measure is all splits and all m at once.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..data.order import derive_seed
 from ..numeric.checks import check_integer
+from ..solvers.splits import split_of_content
 from .descent import descend, warm_start
 from .equations import error_of, removal_order
-from .prototypes import Candidate, candidates_fold, fold_of
+from .prototypes import Candidate, candidates_fold
 from .sample import SampleObjective, first_prototypes
 from .search import RADII, Incumbent, Outcome, drive, refine
 
 MOST_PROTOTYPES, ROWS_PER_PROTOTYPE = 32, 10
 """What is tried if nothing is said."""
-FOLDS = 0x70726F746F
-"""Makes the folds' seed unrelated to those of splits."""
 
 
 class Curve(NamedTuple):
@@ -37,7 +35,7 @@ class Curve(NamedTuple):
     n_prototypes: np.ndarray
     """(M,) ascending."""
     loss: np.ndarray
-    """(M, folds) on the rows held out: mean squared error, or the share of errors."""
+    """(M, splits) on the rows held out: mean squared error, or the share of errors."""
     objective: np.ndarray
     """(M,) Omega on all rows."""
 
@@ -74,15 +72,14 @@ class SelectedPrototypes:
 
     def _search(self, run, dataset, rows, whole, validation) -> Outcome:
         sizes = self._sizes(rows.n_rows)
-        seed = derive_seed(self.random_state, FOLDS)
-        folds = fold_of(rows.X, self.cv, seed)
+        splits = split_of_content(rows.X, self.cv, self.random_state)
         jobs, trails, searches = [], [], []
-        for fold in [*range(self.cv), -1]:
-            part = rows if fold < 0 else rows.part(folds != fold)
-            check_fold(part, sizes[-1], self.cv, rows.n_rows)
+        for split in [*range(self.cv), -1]:
+            part = rows if split < 0 else rows.part(splits != split)
+            check_split(part, sizes[-1], self.cv, rows.n_rows)
             for m, Z in descent(part, sizes, self):
                 trail: list[Incumbent] = []
-                jobs.append((fold, m))
+                jobs.append((split, m))
                 trails.append(trail)
                 searches.append(
                     refine(
@@ -92,16 +89,16 @@ class SelectedPrototypes:
                         tol=self.tol,
                         max_reads=self.n_passes - 2,
                         trail=trail,
-                        held_out=fold,
+                        held_out=split,
                     )
                 )
 
         def read(candidates: list[Candidate], n: int) -> Any:
-            fold = candidates_fold(rows.problem, candidates, self.cv, seed)
+            fold = candidates_fold(rows.problem, candidates, self.cv, self.random_state)
             return run.fold(fold, dataset, name=f"prototypes-{n}")
 
         outcomes = dict(zip(jobs, drive(read, searches), strict=True))
-        loss = self._losses(run, dataset, rows.problem, outcomes, sizes, seed)
+        loss = self._losses(run, dataset, rows.problem, outcomes, sizes)
         objective = np.array([outcomes[-1, m].objective for m in sizes])
         self.curve_ = Curve(np.array(sizes), loss, objective)
         for k, m in enumerate(sizes):
@@ -119,13 +116,13 @@ class SelectedPrototypes:
             run.record(validation_loss=error_of(found.equations, chosen.theta))
         return chosen
 
-    def _losses(self, run, dataset, problem, outcomes, sizes, seed) -> np.ndarray:
-        """(M, folds) from the equations of the rows held out, which the reads have summed up."""
+    def _losses(self, run, dataset, problem, outcomes, sizes) -> np.ndarray:
+        """(M, splits) from the equations of the rows held out, which the reads have summed up."""
         return np.array(
             [
                 [
-                    error_of(outcomes[fold, m].held_out, outcomes[fold, m].theta)
-                    for fold in range(self.cv)
+                    error_of(outcomes[split, m].held_out, outcomes[split, m].theta)
+                    for split in range(self.cv)
                 ]
                 for m in sizes
             ]
@@ -159,10 +156,10 @@ def descent(
     return out
 
 
-def check_fold(part: SampleObjective, m: int, cv: int, n_rows: int) -> None:
-    """Refuse more prototypes than a fold's training rows."""
+def check_split(part: SampleObjective, m: int, cv: int, n_rows: int) -> None:
+    """Refuse more prototypes than a split's training rows."""
     if m > part.n_rows:
         raise ValueError(
-            f"n_prototypes up to {m} but of n_samples={n_rows} a fold of cv={cv} leaves "
-            f"{part.n_rows} to train on; use fewer prototypes or folds"
+            f"n_prototypes up to {m} but of n_samples={n_rows} a split of cv={cv} leaves "
+            f"{part.n_rows} to train on; use fewer prototypes or splits"
         )

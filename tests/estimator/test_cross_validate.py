@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, r2_score
 
 import streamlearn as sl
 from streamlearn.data.order import row_share
-from streamlearn.solvers.splits import folds_seed
+from streamlearn.solvers.splits import split_shares
 
 NAMES = ["a", "b", "c"]
 
@@ -18,7 +18,7 @@ def test_scores_as_by_hand(table, parquet):
     data = sl.open_dataset(parquet, target="z", features=NAMES)
     grid = {"C": [1e-4, 1.0]}
     result = sl.cross_validate(RidgeRegressor(), data, cv=3, param_grid=grid, seed=4)
-    share = row_share(range(500), folds_seed(4))
+    share = row_share(range(500), split_shares(3, 4)[1])
     for fold in range(3):
         test = (share >= fold / 3) & (share < (fold + 1) / 3)
         for k, C in enumerate(grid["C"]):
@@ -29,10 +29,10 @@ def test_scores_as_by_hand(table, parquet):
     assert result.n_score_passes == 3
     assert result.n_passes == 3 * (2 * 2 + 1)  # a summary and a Gram a fit, one score a fold
     assert "* 0.9" in repr(result)
-    assert "3 folds, 15 reads" in repr(result)
+    assert "3 splits, 15 reads" in repr(result)
 
 
-def test_folds_are_independent_of_a_split_with_the_same_seed(table, parquet):
+def test_splits_are_independent_of_a_split_with_the_same_seed(table, parquet):
     data = sl.open_dataset(parquet, target="label", features=NAMES)
     train, _ = data.split(0.5, seed=0)
     result = sl.cross_validate(RidgeClassifier(), train, cv=2, seed=0, scoring="neg_log_loss")
@@ -66,7 +66,7 @@ def test_dask(table):
 
 def test_bad_arguments(table):
     X, y, _ = table
-    with pytest.raises(ValueError, match="cv must be a number of folds, at least 2, got 1"):
+    with pytest.raises(ValueError, match="cv must be a number of splits, at least 2, got 1"):
         sl.cross_validate(RidgeClassifier(), X, cv=1, y=y)
     with pytest.raises(ValueError, match="does not fit RidgeClassifier"):
         sl.cross_validate(RidgeClassifier(), X, y=y, scoring="r2")

@@ -377,8 +377,8 @@ def folds_of_candidates(problem, theta):
     from streamlearn.numeric.losses import SquaredError
     from streamlearn.solvers.calibration import score_fold
 
-    split = fold_newton.Split(1, 0)
-    models = [fold_newton.FoldModel(problem, fold_newton.NO_FOLD)] * 2
+    split = fold_newton.Splits(1, 0)
+    models = [fold_newton.SplitModel(problem, fold_newton.NO_SPLIT)] * 2
     model = AdditiveClassifier()
     model.n_features_in_ = P
     model.classes_ = np.arange(3.0)

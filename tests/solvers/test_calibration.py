@@ -9,9 +9,9 @@ from sklearn.isotonic import IsotonicRegression
 import streamlearn as sl
 from streamlearn.data.order import row_share
 from streamlearn.data.source import Chunk
-from streamlearn.estimator.fitting import CALIBRATION_SEED, CALIBRATION_SHARE
 from streamlearn.passes.fold import run_fold
 from streamlearn.solvers.calibration import calibrate, fit_isotonic, fit_sigmoid, score_fold
+from streamlearn.solvers.splits import CALIBRATION, CALIBRATION_SHARE
 
 
 def scores(n=3000, seed=0, n_classes=2):
@@ -122,7 +122,7 @@ def test_calibration_is_of_rows_that_were_not_trained_on():
     X, y = task()
     model = sl.AdditiveClassifier("hinge", n_bases=8, C=1.0, tol=1e-2, calibration="sigmoid")
     model.fit(X, y)
-    held_out = row_share(np.arange(len(y)), CALIBRATION_SEED) < CALIBRATION_SHARE
+    held_out = row_share(np.arange(len(y)), CALIBRATION) < CALIBRATION_SHARE
     swapped = np.where(held_out, np.where(y == "a", "b", "a"), y)
     other = clone(model).fit(X, swapped)
     np.testing.assert_array_equal(model.coef_, other.coef_)

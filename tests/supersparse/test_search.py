@@ -7,10 +7,11 @@ from supersparse.supersparse_kit import as_dataset, objective, problem, rows
 import streamlearn as sl
 from streamlearn.data.source import Chunk
 from streamlearn.passes.fold import run_fold
+from streamlearn.solvers.splits import split_of_content
 from streamlearn.supersparse import model as model_module
 from streamlearn.supersparse.descent import descend, swapped, warm_start
 from streamlearn.supersparse.equations import solve
-from streamlearn.supersparse.prototypes import Candidate, candidates_fold, fold_of
+from streamlearn.supersparse.prototypes import Candidate, candidates_fold
 from streamlearn.supersparse.sample import SampleObjective, canonical
 
 
@@ -44,7 +45,7 @@ def test_a_read_finds_what_the_rows_in_memory_say():
     gradient = first.pull * 2 / first.equations.weight
     sample.equations(Z)
     np.testing.assert_allclose(gradient, sample.gradient(Z, theta), rtol=1e-10)
-    apart = fold_of(X, 3, 5) == 1
+    apart = split_of_content(X, 3, 5) == 1
     assert 0 < apart.sum() < 200
     assert second.held_out.weight == u[apart].sum()
     part = SampleObjective(p, X[~apart], Y[~apart], u[~apart])
@@ -53,11 +54,13 @@ def test_a_read_finds_what_the_rows_in_memory_say():
     )
 
 
-def test_folds_keep_copies_together():
+def test_splits_keep_copies_together():
     X = rows(50)[0]
-    twice = fold_of(np.vstack([X, X[::-1]]), 4, 9)
+    twice = split_of_content(np.vstack([X, X[::-1]]), 4, 9)
     np.testing.assert_array_equal(twice[:50], twice[50:][::-1])
-    assert np.bincount(fold_of(np.random.default_rng(0).random((4000, 2)), 4, 9)).min() > 850
+    assert (
+        np.bincount(split_of_content(np.random.default_rng(0).random((4000, 2)), 4, 9)).min() > 850
+    )
 
 
 @pytest.mark.parametrize("similarity", ["rbf", "laplacian"])

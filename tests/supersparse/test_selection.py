@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import streamlearn as sl
-from streamlearn.data.order import derive_seed
-from streamlearn.supersparse.prototypes import fold_of
-from streamlearn.supersparse.selection import FOLDS
+from streamlearn.solvers.splits import split_of_content
 
 
 def bumps(n=500, seed=0):
@@ -37,7 +35,7 @@ def test_the_planted_number_is_found():
 def test_held_out_loss_is_that_of_a_model_trained_on_the_other_rows():
     X, y = bumps()
     model = fit()
-    folds = fold_of(X.astype(np.float64), 3, derive_seed(0, FOLDS))
+    folds = split_of_content(X.astype(np.float64), 3, 0)
     for fold in range(3):
         rest = sl.SuperSparseRegressor(3, gamma=2.0, tol=1e-6).fit(
             X[folds != fold], y[folds != fold]
@@ -73,5 +71,5 @@ def test_bad_choices_are_named():
     X, y = bumps(40)
     with pytest.raises(ValueError, match="expected numbers of prototypes"):
         sl.SuperSparseRegressorCV((0, 2)).fit(X, y)
-    with pytest.raises(ValueError, match="up to 35 but of n_samples=40 a fold of cv=3"):
+    with pytest.raises(ValueError, match="up to 35 but of n_samples=40 a split of cv=3"):
         sl.SuperSparseRegressorCV((2, 35)).fit(X, y)

@@ -1,4 +1,4 @@
-"""Choosing C and the number of splines: every candidate on every fold in the same reads."""
+"""Choosing C and the number of splines: every candidate on every split in the same reads."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ..objective import Problem
 from ..targets import Adjustment
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 from . import costs as cost
-from . import gram as fold_gram
+from . import gram
 from .judging import best_index, cv_results, scores_fold
-from .newton import NO_FOLD, FoldModel, FoldObjective, Split, samples_of
+from .newton import NO_SPLIT, SplitModel, SplitObjective, Splits, samples_of
 
 NOTHING = Adjustment()
 GRID = (-3, 4)
@@ -76,7 +76,7 @@ class Choosing:
         largest = self._member(self._candidates()[-1])
         size = needs.size_of(largest, dataset)
         matrix, room = 8 * size.dim**2, cost.room()
-        if self.loss == "squared_error" and self._n_folds * matrix <= room // 8:
+        if self.loss == "squared_error" and self._n_splits * matrix <= room // 8:
             way = "gram"
         elif self.cv == "gcv":
             raise ValueError(
@@ -96,7 +96,7 @@ class Choosing:
         return way, needs.size_of(largest, dataset, summary)
 
     @property
-    def _n_folds(self) -> int:
+    def _n_splits(self) -> int:
         return 1 if self.cv == "gcv" else int(self.cv)
 
     def _sample_rows(self, dataset: Any) -> int:
@@ -105,12 +105,12 @@ class Choosing:
 
     def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         way, size = self._layout(dataset, summary)
-        n_models = len(self._candidates()) * self._n_folds
+        n_models = len(self._candidates()) * self._n_splits
         if way == "gram":
-            phases = cost.gram_needs(size, self._n_folds, self._counts_in_groups(dataset))
+            phases = cost.gram_needs(size, self._n_splits, self._counts_in_groups(dataset))
         else:
             n_groups = len(self._groups(size, n_models))
-            phases = cost.newton_needs(size, self._n_folds, n_models, n_groups, self.max_passes)
+            phases = cost.newton_needs(size, self._n_splits, n_models, n_groups, self.max_passes)
         return needs.with_temporaries(phases, self, size, summary)
 
     def _groups(self, size: needs.Size, n_models: int) -> list[range]:
@@ -121,24 +121,24 @@ class Choosing:
             candidate.n_bases: needs.size_of(self._member(candidate), dataset).dim
             for candidate in self._candidates()
         }
-        return cost.groups_of_counts(dims, self._n_folds)
+        return cost.groups_of_counts(dims, self._n_splits)
 
     # Fitting.
 
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
         if validation is not None:
             raise ValueError(
-                f"{type(self).__name__} judges on its folds; leave validation out, or fit the "
+                f"{type(self).__name__} judges on its splits; leave validation out, or fit the "
                 "chosen parameters with the plain estimator"
             )
         if summary.n_rows < 2:
             raise ValueError(
-                f"n_samples={summary.n_rows}: a fold cannot be judged on rows and trained on others"
+                f"n_samples={summary.n_rows}: a split needs rows to judge on and others to train on"
             )
         tried = self._candidates()
         if self.one_standard_error and self.cv == "gcv":
             raise ValueError(
-                "one_standard_error needs the spread over folds, and cv='gcv' has none; use an "
+                "one_standard_error needs the spread over splits, and cv='gcv' has none; use an "
                 "integer cv"
             )
         scoring = self._scoring()
@@ -178,80 +178,80 @@ class Choosing:
     def _choose_by_gram(self, run, dataset, summary, sample, candidates, scoring, size):
         """Squared error: one read for each group of `n_bases`."""
         problems = self._problems(dataset, summary, candidates)
-        split = Split(self._n_folds, self.random_state)
+        splits = Splits(self._n_splits, self.random_state)
         of_count = {c.n_bases: p for c, p in zip(candidates, problems, strict=True)}
-        scores, gaps = np.empty((2, len(candidates), split.cv))
+        scores, gaps = np.empty((2, len(candidates), splits.cv))
         for number, counts in enumerate(self._counts_in_groups(dataset)):
-            fold = fold_gram.moments_fold([of_count[n] for n in counts], split)
+            fold = gram.moments_fold([of_count[n] for n in counts], splits)
             found = run.fold(fold, dataset, name=f"gram-{number + 1}")
             moments = dict(zip(counts, found, strict=True))
             for k, (candidate, problem) in enumerate(zip(candidates, problems, strict=True)):
                 if candidate.n_bases in moments:
-                    of_folds = moments[candidate.n_bases]
-                    scores[k], gaps[k] = self._judge_gram(problem, of_folds, scoring)
+                    of_splits = moments[candidate.n_bases]
+                    scores[k], gaps[k] = self._judge_gram(problem, of_splits, scoring)
         self._judge(candidates, scores, gaps)
         problem = problems[self.best_index_]
         if self.n_bases_ not in moments:  # a later group took its place: one more read
-            again = run.fold(fold_gram.moments_fold([problem], split), dataset, name="gram-refit")
+            again = run.fold(gram.moments_fold([problem], splits), dataset, name="gram-refit")
             moments = {self.n_bases_: again[0]}
-        whole = fold_gram.without(moments[self.n_bases_], NO_FOLD, problem.dim)
-        at = fold_gram.optimum(problem, whole).at
+        whole = gram.without(moments[self.n_bases_], NO_SPLIT, problem.dim)
+        at = gram.optimum(problem, whole).at
         gap = float(relative_gap(at.value, at.bound).max())
         goal = max(self.tol, 1e-8)
         return Outcome(at.theta, at.value, at.bound, "squared error: exact", gap <= goal), problem
 
     def _judge_gram(self, problem, moments, scoring):
-        """The scores and gaps of one candidate on every fold."""
+        """The scores and gaps of one candidate on every split."""
         scores, gaps = np.full(len(moments), np.nan), np.zeros(len(moments))
-        for fold in range(len(moments)):
-            train = fold_gram.without(moments, NO_FOLD if self.cv == "gcv" else fold, problem.dim)
-            held_out = moments[fold]
+        for split in range(len(moments)):
+            train = gram.without(moments, NO_SPLIT if self.cv == "gcv" else split, problem.dim)
+            held_out = moments[split]
             h, hy, hyy = held_out.sums
             if not h > 0 or not train.sums[0] > 0:
                 continue
-            found = fold_gram.optimum(problem, train)
-            gaps[fold] = float(relative_gap(found.at.value, found.at.bound).max())
+            found = gram.optimum(problem, train)
+            gaps[split] = float(relative_gap(found.at.value, found.at.bound).max())
             if self.cv == "gcv":
-                scores[fold] = -fold_gram.gcv(problem, found, train)
+                scores[split] = -gram.gcv(problem, found, train)
                 continue
-            error = fold_gram.squared_error(problem, found, held_out)
+            error = gram.squared_error(problem, found, held_out)
             scatter = 0.5 * (hyy - hy**2 / h)
             if scoring == "neg_mean_squared_error":
-                scores[fold] = -2 * error / h
+                scores[split] = -2 * error / h
             elif scatter > 0:
-                scores[fold] = 1 - error / scatter
+                scores[split] = 1 - error / scatter
         return scores, gaps
 
     def _choose_by_newton(self, run, dataset, summary, sample, candidates, scoring, size):
         """A few reads for each group of models, one that scores all, a few that refit the best."""
         problems = self._problems(dataset, summary, candidates)
-        split = Split(self._n_folds, self.random_state)
+        splits = Splits(self._n_splits, self.random_state)
         share = needs.sample_share(sample, summary.total_weight)
         if share >= 1.0:
             problems = [problem._replace(single=False) for problem in problems]
         # Neighbours in C one after the other: each starts where the one before ended.
-        places = [(k, f) for f in range(split.cv) for k in range(len(candidates))]
-        models = [FoldModel(problems[k], f) for k, f in places]
+        places = [(k, f) for f in range(splits.cv) for k in range(len(candidates))]
+        models = [SplitModel(problems[k], f) for k, f in places]
         thetas: list[np.ndarray] = []
-        gaps = np.empty((len(candidates), split.cv))
+        gaps = np.empty((len(candidates), splits.cv))
         for number, group in enumerate(self._groups(size, len(models))):
             name = f"newton-{number + 1}"
             members = [models[m] for m in group]
-            found, gap = self._solve(run, dataset, members, sample, split, share, name, None)
+            found, gap = self._solve(run, dataset, members, sample, splits, share, name, None)
             thetas += found.thetas
             for m, value in zip(group, gap, strict=True):
                 k, f = places[m]
                 gaps[k, f] = value
         counts = {c.n_bases: p.bases for c, p in zip(candidates, problems, strict=True)}
         means = {n: mean_splines(summary, bases) for n, bases in counts.items()}
-        judges: list[list[Any]] = [[] for _ in range(split.cv)]
+        judges: list[list[Any]] = [[] for _ in range(splits.cv)]
         for (k, f), theta in zip(places, thetas, strict=True):
             judge = self._member(candidates[k])
             if hasattr(self, "classes_"):  # the rows of a fit carry codes
                 judge.classes_ = np.arange(len(self.classes_), dtype=np.float64)
             judge._keep(problems[k], theta, means[candidates[k].n_bases])
             judges[f].append(judge)
-        fold = scores_fold(judges, split, scoring)
+        fold = scores_fold(judges, splits, scoring)
         scores = run.fold(fold, dataset, name="score")
         self._judge(candidates, scores, gaps)
         problem = problems[self.best_index_]
@@ -259,22 +259,22 @@ class Choosing:
             theta for (k, _), theta in zip(places, thetas, strict=True) if k == self.best_index_
         ]
         start = np.mean(best, axis=0)
-        whole = FoldModel(problem, NO_FOLD)
-        found, gap = self._solve(run, dataset, [whole], sample, split, share, "refit", start)
+        whole = SplitModel(problem, NO_SPLIT)
+        found, gap = self._solve(run, dataset, [whole], sample, splits, share, "refit", start)
         at = found.at
         reason = found.reason or f"relative gap {gap[0]:.2g} <= tol {self.tol:.2g}"
         return Outcome(at.theta, at.value, at.bound, reason, gap[0] <= self.tol), problem
 
-    def _solve(self, run, dataset, models, sample, split, share, name, start):
+    def _solve(self, run, dataset, models, sample, splits, share, name, start):
         """Optima of some models in the same reads, from `start` or the sample's own optima."""
-        samples = samples_of(models, sample, split, share, run.n_threads)
-        objective = FoldObjective(run, dataset, models, samples, split, name)
+        samples = samples_of(models, sample, splits, share, run.n_threads)
+        objective = SplitObjective(run, dataset, models, samples, splits, name)
         goal = {"tol": EXACT} if share >= 1.0 else {"tol": 0.0, "decrement": DECREMENT}
         thetas: list[np.ndarray] = []
         for k, (model, own) in enumerate(zip(models, samples, strict=True)):
             shape = (model.problem.n_outputs, model.problem.dim + 1)
             at = np.zeros(shape) if start is None else start
-            if k and models[k - 1].fold == model.fold and thetas[-1].shape == shape:
+            if k and models[k - 1].split == model.split and thetas[-1].shape == shape:
                 at = thetas[-1]
             if start is None or share >= 1.0:
                 at = newton(own, at, max_reads=SAMPLE_ITERATIONS, **goal).at.theta

@@ -27,12 +27,12 @@ def groups_of_models(size: needs.Size, n_models: int) -> list[range]:
     return [range(a, z) for a, z in zip(edges[:-1], edges[1:], strict=True)]
 
 
-def groups_of_counts(dims: dict[int, int], n_folds: int) -> list[list[int]]:
-    """The values of n_bases whose Grams, one a fold, are made in one read; `dims`: their sizes."""
+def groups_of_counts(dims: dict[int, int], n_splits: int) -> list[list[int]]:
+    """The values of n_bases whose Grams, one a split, are made in one read; `dims`: their sizes."""
     groups: list[list[int]] = []
     used = room()
     for n, dim in dims.items():
-        nbytes = n_folds * 8 * dim**2
+        nbytes = n_splits * 8 * dim**2
         if used + nbytes > room() // 8:
             groups.append([])
             used = 0
@@ -41,26 +41,26 @@ def groups_of_counts(dims: dict[int, int], n_folds: int) -> list[list[int]]:
     return groups
 
 
-def gram_needs(size: needs.Size, n_folds: int, groups: list[list[int]]) -> list[Needs]:
+def gram_needs(size: needs.Size, n_splits: int, groups: list[list[int]]) -> list[Needs]:
     """Of squared error: a read for each group of Grams; solutions are exact."""
     matrix = 8 * size.dim**2
-    together = max(map(len, groups)) * n_folds * (matrix + 16 * size.dim)
+    together = max(map(len, groups)) * n_splits * (matrix + 16 * size.dim)
     row, model = 32.0 + 8 + size.row_nbytes, 8 * (size.dim + 1)
     passes = (len(groups), len(groups) + 1)
     return [Needs("gram", together, row, together + 5 * matrix, model, passes=passes)]
 
 
 def newton_needs(
-    size: needs.Size, n_folds: int, n_models: int, n_groups: int, max_passes: int
+    size: needs.Size, n_splits: int, n_models: int, n_groups: int, max_passes: int
 ) -> list[Needs]:
     """Newton's reads of a group of models at a time, and the one that scores them all."""
     K, theta = size.n_outputs, 8 * size.n_outputs * (size.dim + 1)
     members = -(-n_models // n_groups)
     rows = min(needs.sample_rows(size), size.n_rows)
-    sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K + 8 * (n_folds + 1)))
+    sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K + 8 * (n_splits + 1)))
     pairs = members * (2 * PAIRS + 4) * theta
     kept = 3 * n_models * theta  # every model's point, and its curves for the scoring
-    row = 32.0 + 8 * K + 4 * size.n_columns + 8.0 * (n_folds + 1)
+    row = 32.0 + 8 * K + 4 * size.n_columns + 8.0 * (n_splits + 1)
     driver = sample + 8 * size.dim**2 + pairs + kept
     state = members * (theta + 16 * K)
     passes = (n_groups + 1, max_passes - 1)

@@ -1,8 +1,9 @@
-"""Squared error: all values of C, on all folds, from one Gram a fold, made in one read.
+"""Squared error: all values of C, on all splits, from one Gram a split, made in one read.
 
-The Gram of the rows outside a fold is the sum of the others' Grams; targets are centred on these
-rows' own mean; the error on the fold itself is a quadratic form in its own sums.  GCV needs the sum
-of all alone (Golub, Heath & Wahba 1979):  (RSS / W) / (1 - edf / W)^2,  W the weight of the rows.
+The Gram of the rows outside a split is the sum of the other splits' Grams; targets are centred on
+these rows' own mean; the error on the split itself is a quadratic form in its own sums.  GCV needs
+the sum of all alone (Golub, Heath & Wahba 1979):  (RSS / W) / (1 - edf / W)^2,  W the weight of the
+rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...solvers.newton import Evaluation
 from ..basis.kernels import GramSums, gram_rows
 from ..newton.curvature import assemble, clear_lower, empty_gram, gram_optimum
 from ..objective import Problem, weights
-from .newton import Split
+from .newton import Splits
 
 
 class Moments(NamedTuple):
@@ -31,14 +32,14 @@ class Moments(NamedTuple):
     """(3,)."""
 
 
-def moments_fold(problems: list[Problem], split: Split) -> Fold[Any, list[list[Moments]]]:
-    """Fold: for each problem (its C is not used) the moments of every fold's rows.
+def moments_fold(problems: list[Problem], splits: Splits) -> Fold[Any, list[list[Moments]]]:
+    """Fold: for each problem (its C is not used) the moments of every split's rows.
 
-    State 8 dim^2 bytes a fold and problem.
+    State 8 dim^2 bytes a split and problem.
     """
     return Fold(
-        partial(_start, [problem.dim for problem in problems], split.cv),
-        partial(_add, problems, split),
+        partial(_start, [problem.dim for problem in problems], splits.cv),
+        partial(_add, problems, splits),
         add_sums,
         _finish,
     )
@@ -54,11 +55,11 @@ def _start(dims: list[int], cv: int) -> list[list[Moments]]:
 
 
 def _add(
-    problems: list[Problem], split: Split, state: list[list[Moments]], chunk: Chunk
+    problems: list[Problem], splits: Splits, state: list[list[Moments]], chunk: Chunk
 ) -> list[list[Moments]]:
-    fold = split.folds(chunk)
-    for f in range(split.cv):
-        part = chunk.where(fold == f)
+    split = splits.of(chunk)
+    for f in range(splits.cv):
+        part = chunk.where(split == f)
         if not part.n_rows:
             continue
         s = weights(part)
@@ -77,11 +78,11 @@ def _finish(state: list[list[Moments]]) -> list[list[Moments]]:
     return state
 
 
-def without(moments: list[Moments], fold: int, dim: int) -> Moments:
-    """The sum over all folds but one (none: -1), summed afresh: nothing cancels."""
+def without(moments: list[Moments], split: int, dim: int) -> Moments:
+    """The sum over all splits but one (none: -1), summed afresh: nothing cancels."""
     total = empty_moments(dim)
     for f, part in enumerate(moments):
-        if f != fold:
+        if f != split:
             total = add_sums(total, part)
     return total
 

@@ -1,4 +1,4 @@
-"""Judging candidates by their folds: scores in one read, and what follows from them."""
+"""Judging candidates by their splits: scores in one read, and what follows from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...data.source import Chunk
 from ...estimator.predicting import decide
 from ...estimator.scoring import METRICS
 from ...passes.fold import Fold
-from .newton import Split
+from .newton import Splits
 
 
 def cv_results(
@@ -20,10 +20,10 @@ def cv_results(
 ) -> dict[str, Any]:
     """What `GridSearchCV` keeps of candidates, and the largest relative gap of their fits.
 
-    `scores` and `gaps` (candidates, folds); a score is NaN where a fold holds no rows, and such a
-    fold has no part in means.
+    `scores` and `gaps` (candidates, splits); a score is NaN where a split holds no rows, and such a
+    split has no part in means.
     """
-    mean, spread = _over_folds(scores)
+    mean, spread = _over_splits(scores)
     rank = np.empty(len(mean), np.int64)
     rank[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
     names = list(parameters[0])
@@ -42,7 +42,7 @@ def best_index(results: dict[str, Any], *, one_standard_error: bool) -> int:
     """The best candidate; or the first, and so simplest, within its standard error."""
     mean = results["mean_test_score"]
     if np.isnan(mean).all():
-        raise ValueError("none of the folds holds a row to judge on; fit more rows")
+        raise ValueError("none of the splits holds a row to judge on; fit more rows")
     best = int(np.nanargmax(mean))
     scores = [results[key][best] for key in results if key.startswith("split")]
     n = int(np.sum(~np.isnan(scores)))
@@ -52,8 +52,8 @@ def best_index(results: dict[str, Any], *, one_standard_error: bool) -> int:
     return int(np.flatnonzero(mean >= mean[best] - error)[0])
 
 
-def _over_folds(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each row, of the folds that have a score."""
+def _over_splits(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each row, of the splits that have a score."""
     there = ~np.isnan(scores)
     n = np.where(there.any(axis=1), there.sum(axis=1), np.nan)
     mean = np.where(there, scores, 0.0).sum(axis=1) / n
@@ -61,32 +61,37 @@ def _over_folds(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt(square.sum(axis=1) / n)
 
 
-def scores_fold(judges: list[list[Any]], split: Split, scoring: str) -> Fold[Any, np.ndarray]:
-    """Fold: the score of every judge on the rows of its fold, (candidates, folds).
+def scores_fold(judges: list[list[Any]], splits: Splits, scoring: str) -> Fold[Any, np.ndarray]:
+    """Fold: the score of every judge on the rows of its split, (candidates, splits).
 
-    `judges`: for each fold, the models that left it out.
+    `judges`: for each split, the models that left it out.
     """
     return Fold(
         partial(_start_scores, judges),
-        partial(_add_scores, judges, split, METRICS[scoring].sums, METRICS[scoring].merge),
+        partial(_add_scores, judges, splits, METRICS[scoring].sums, METRICS[scoring].merge),
         partial(_merge_scores, METRICS[scoring].merge),
         partial(_finish_scores, METRICS[scoring].finish),
     )
 
 
 def _start_scores(judges: list[list[Any]]) -> list[list[Any]]:
-    return [[None] * len(of_fold) for of_fold in judges]
+    return [[None] * len(of_split) for of_split in judges]
 
 
 def _add_scores(
-    judges: list[list[Any]], split: Split, sums: Callable, merge: Callable, state: Any, chunk: Chunk
+    judges: list[list[Any]],
+    splits: Splits,
+    sums: Callable,
+    merge: Callable,
+    state: Any,
+    chunk: Chunk,
 ) -> Any:
-    fold = split.folds(chunk)
-    for f, of_fold in enumerate(judges):
-        part = chunk.where(fold == f)
+    split = splits.of(chunk)
+    for f, of_split in enumerate(judges):
+        part = chunk.where(split == f)
         if part.n_rows:
             weight = np.ones(part.n_rows) if part.weight is None else part.weight
-            for k, judge in enumerate(of_fold):
+            for k, judge in enumerate(of_split):
                 new = sums(judge, part, decide(judge, part), weight)
                 state[f][k] = new if state[f][k] is None else merge(state[f][k], new)
     return state
@@ -100,6 +105,6 @@ def _merge_scores(merge: Callable, a: Any, b: Any) -> Any:
 
 
 def _finish_scores(finish: Callable, state: Any) -> np.ndarray:
-    with np.errstate(invalid="ignore"):  # a fold of rows that all weigh nothing
-        rows = [[np.nan if x is None else finish(x) for x in of_fold] for of_fold in state]
+    with np.errstate(invalid="ignore"):  # a split of rows that all weigh nothing
+        rows = [[np.nan if x is None else finish(x) for x in of_split] for of_split in state]
     return np.array(rows, dtype=np.float64).T

@@ -1,8 +1,8 @@
-"""Many fits of one table in the same reads: a model for every candidate and every fold.
+"""Many fits of one table in the same reads: a model for every candidate and every split.
 
-A model is a problem (its bases, its C) and the fold that it leaves out.  Each has its own Newton
+A model is a problem (its bases, its C) and the split that it leaves out.  Each has its own Newton
 iteration (`solvers.newton` runs them in lock step, each with its own step and its own end); a read
-measures all that have moved.  Rows of the fold that is left out weigh nothing.
+measures all that have moved.  Rows of the split that is left out weigh nothing.
 """
 
 from __future__ import annotations
@@ -17,77 +17,81 @@ from ...engine.run import Run
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
-from ...solvers.splits import fold_of
+from ...solvers.splits import split_of_rows
 from ..basis.kernels import coordinates_rows, empty_sums
 from ..newton.sampled import SampleObjective
 from ..objective import Problem, add_evaluation, finish_evaluation
 
-NO_FOLD = -1
+NO_SPLIT = -1
 
 
-class FoldModel(NamedTuple):
+class SplitModel(NamedTuple):
     """One of the fits."""
 
     problem: Problem
-    fold: int
-    """Left out; `NO_FOLD` = none."""
+    split: int
+    """Left out; `NO_SPLIT` = none."""
 
 
-class Split(NamedTuple):
-    """How rows fall into folds."""
+class Splits(NamedTuple):
+    """How rows fall into splits."""
 
     cv: int
     seed: int
 
-    def folds(self, chunk: Chunk) -> np.ndarray:
-        """(m,) the fold of each row; all in fold 0 if there is one."""
-        return fold_of(chunk.rows, self.cv, self.seed)
+    def of(self, chunk: Chunk) -> np.ndarray:
+        """(m,) the split of each row; all in split 0 if there is one."""
+        return split_of_rows(chunk.rows, self.cv, self.seed)
 
     def weights(self, chunk: Chunk) -> dict[int, np.ndarray | None]:
-        """For each fold the weights of the rows outside it; the chunk's own under `NO_FOLD`."""
-        fold = self.folds(chunk)
+        """For each split the weights of the rows outside it; the chunk's own under `NO_SPLIT`."""
+        split = self.of(chunk)
         weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
         weights: dict[int, np.ndarray | None] = {
-            f: np.where(fold == f, 0.0, weight) for f in range(self.cv)
+            f: np.where(split == f, 0.0, weight) for f in range(self.cv)
         }
-        return weights | {NO_FOLD: chunk.weight}
+        return weights | {NO_SPLIT: chunk.weight}
 
 
 def evaluations_fold(
-    models: list[FoldModel], thetas: list[np.ndarray], split: Split
+    models: list[SplitModel], thetas: list[np.ndarray], splits: Splits
 ) -> Fold[list[Any], list[Evaluation]]:
     """Fold: value, gradient and bound of every model at its point.  State 8 K dim bytes a model."""
     return Fold(
         partial(_start, models),
-        partial(_add, models, thetas, split),
+        partial(_add, models, thetas, splits),
         add_sums,
         partial(_finish, models, thetas),
     )
 
 
-def _start(models: list[FoldModel]) -> list[Any]:
+def _start(models: list[SplitModel]) -> list[Any]:
     return [empty_sums(model.problem.n_outputs, model.problem.dim) for model in models]
 
 
 def _add(
-    models: list[FoldModel], thetas: list[np.ndarray], split: Split, state: list[Any], chunk: Chunk
+    models: list[SplitModel],
+    thetas: list[np.ndarray],
+    splits: Splits,
+    state: list[Any],
+    chunk: Chunk,
 ) -> list[Any]:
     if not chunk.n_rows:
         return state
-    weights = split.weights(chunk)
+    weights = splits.weights(chunk)
     made: tuple[Any, Any] = (None, None)  # coordinates of the bases at hand, for all its models
     for k, model in enumerate(models):
         bases = model.problem.bases
         if made[0] is not bases.knots:
             made = bases.knots, coordinates_rows(chunk.X, bases)
         problem = model.problem._replace(bases=bases._replace(prepared=True))
-        rows = Chunk(made[1], chunk.y, weights[model.fold], chunk.rows)
+        rows = Chunk(made[1], chunk.y, weights[model.split], chunk.rows)
         state[k] = add_evaluation(problem, thetas[k], state[k], rows)
     return state
 
 
 def _finish(
-    models: list[FoldModel], thetas: list[np.ndarray], state: list[Any]
+    models: list[SplitModel], thetas: list[np.ndarray], state: list[Any]
 ) -> list[Evaluation]:
     return [
         finish_evaluation(model.problem, theta, sums)
@@ -95,7 +99,7 @@ def _finish(
     ]
 
 
-class FoldObjective:
+class SplitObjective:
     """The objectives of several models with K outputs each, as one with one problem per output.
 
     Points of smaller models are padded with zeros behind their intercept.
@@ -105,14 +109,14 @@ class FoldObjective:
         self,
         run: Run,
         source: Any,
-        models: list[FoldModel],
+        models: list[SplitModel],
         samples: list[SampleObjective],
-        split: Split,
+        splits: Splits,
         name: str,
     ) -> None:
         self.rounding = max(sample.rounding for sample in samples)
         self.n_reads = 0
-        self._run, self._source, self._split, self._name = run, source, split, name
+        self._run, self._source, self._split, self._name = run, source, splits, name
         self._models, self._samples = models, samples
         self.n_outputs = models[0].problem.n_outputs
         self._width = max(model.problem.dim for model in models) + 1
@@ -169,20 +173,20 @@ class FoldObjective:
 
 
 def samples_of(
-    models: list[FoldModel], rows: Chunk, split: Split, share: float, n_threads: int
+    models: list[SplitModel], rows: Chunk, splits: Splits, share: float, n_threads: int
 ) -> list[SampleObjective]:
     """The models' objectives on the sample of rows that holds this share of all of them.
 
-    The rows are shared, and so are the weights of the models of one fold.
+    The rows are shared, and so are the weights of the models of one split.
     """
-    weights = split.weights(rows)
+    weights = splits.weights(rows)
     samples = []
     for model in models:
-        chunk = Chunk(rows.X, rows.y, weights[model.fold], rows.rows)
+        chunk = Chunk(rows.X, rows.y, weights[model.split], rows.rows)
         weight = chunk.n_rows if chunk.weight is None else float(chunk.weight.sum())
         if not weight > 0:
             raise ValueError(
-                f"no rows are left to train on outside fold {model.fold}; fit more rows"
+                f"no rows are left to train on outside split {model.split}; fit more rows"
             )
         samples.append(SampleObjective(model.problem, chunk, share, n_threads=n_threads))
     return samples

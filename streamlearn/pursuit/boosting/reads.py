@@ -10,6 +10,7 @@ import numpy as np
 from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows, some_rows
 from ...passes.fold import Fold, RowState
+from ...passes.sums import add_sums
 from ..columns import BLOCK, TURNED, ScaledColumns, blocks, span_rows
 from ..kernels import bins_of_cells
 from ..regression.reads import ranges
@@ -81,11 +82,9 @@ def _start(asks: tuple[BoostAsk, ...]) -> list[dict[str, Any]]:
 def merge_boost(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The sum of two states, in `a`."""
     for x, y in zip(a, b, strict=True):
-        np.maximum(x["largest"], y["largest"], out=x["largest"])
-        for name in ("sums", "squares", "margins", "slopes"):
-            x[name] += y[name]
-        for name in x["tables"]:
-            x["tables"][name] += y["tables"][name]
+        largest = np.maximum(x["largest"], y["largest"])
+        add_sums(x, y)
+        x["largest"] = largest
     return a
 
 

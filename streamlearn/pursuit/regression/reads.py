@@ -9,6 +9,7 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...passes.fold import Fold
+from ...passes.sums import add_sums
 from ..columns import BLOCK, TURNED, ScaledColumns, blocks, project, span_rows
 from ..kernels import spread
 from ..search import Cells, Strength, Trial, make_strength, score_moves
@@ -86,7 +87,7 @@ def ridge_fold(columns: ScaledColumns, asks: tuple[RidgeAsk, ...]) -> Fold[Any, 
     return Fold(
         partial(_start, asks),
         partial(_step, columns, asks),
-        add_trees,
+        add_sums,
         partial(_finish, columns, asks),
     )
 
@@ -179,18 +180,6 @@ def pull(t: np.ndarray, r: np.ndarray, trial: Trial, smoother: Any) -> np.ndarra
     for at, out in ((t, f), (t + h, above), (t - h, below)):
         smoother.add_values(at, trial.low, trial.high, trial.theta, out)
     return (r - f) * (above - below)
-
-
-def add_trees(a: Any, b: Any) -> Any:
-    """The sum of two states, in `a` where it holds arrays."""
-    if isinstance(a, dict):
-        return {key: add_trees(a[key], b[key]) for key in a}
-    if isinstance(a, list):
-        return [add_trees(x, y) for x, y in zip(a, b, strict=True)]
-    if isinstance(a, np.ndarray):
-        a += b
-        return a
-    return a + b
 
 
 def _finish(

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
 from streamlearn.errors import SourceError
-from streamlearn.solvers.splits import fold_of
+from streamlearn.solvers.splits import split_of_rows
 
 
 @pytest.mark.filterwarnings("default")
@@ -47,7 +47,7 @@ def test_classifier_is_the_fits_one_by_one(loss, n_classes):
     Cs, counts = [0.01, 1.0], [4, 7]
     model = sl.AdditiveClassifierCV(loss, Cs=Cs, n_bases=counts, cv=3, **options)
     model.fit(X, y, weight)
-    fold = fold_of(np.arange(len(y)), 3, 0)
+    fold = split_of_rows(np.arange(len(y)), 3, 0)
     for k, params in enumerate(model.cv_results_["params"]):
         for f in range(3):
             plain = sl.AdditiveClassifier(loss, **params, **options)
@@ -94,7 +94,7 @@ def test_regressor_scores_are_those_of_fits_to_the_other_rows(scoring):
     model = sl.AdditiveRegressorCV(Cs=[0.01, 1.0, 100.0], n_bases=24, cv=4, scoring=scoring)
     model.fit(X, y, weight)
     assert model.n_passes_ == 2
-    fold = fold_of(np.arange(len(y)), 4, 0)
+    fold = split_of_rows(np.arange(len(y)), 4, 0)
     for k, params in enumerate(model.cv_results_["params"]):
         for f in range(4):
             train = np.where(fold == f, 0.0, weight)
@@ -229,7 +229,7 @@ def test_refused_by_name(model, message):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (sl.AdditiveRegressorCV(cv="gcv", one_standard_error=True), "spread over folds"),
+        (sl.AdditiveRegressorCV(cv="gcv", one_standard_error=True), "spread over splits"),
         (sl.AdditiveRegressorCV(cv="gcv", scoring="r2"), "mean squared error"),
     ],
 )
@@ -240,5 +240,5 @@ def test_gcv_combinations_refused(model, message):
 
 def test_validation_is_refused():
     X, y = table(60)
-    with pytest.raises(ValueError, match="judges on its folds"):
+    with pytest.raises(ValueError, match="judges on its splits"):
         sl.AdditiveClassifierCV(Cs=2).fit(X, y, validation=0.2)
