@@ -10,9 +10,12 @@ import numpy as np
 from ..config import format_bytes, get_config
 from ..engine.plan import Needs
 from ..numeric.simd.gather import CLASSES, LANES
+from ..passes.fold import nbytes_of
 from ..solvers.lbfgs import PAIRS
 from .basis.functions import tile_nbytes
-from .dual.descent import GROUP
+from .basis.kernels import empty_sums
+from .dual.descent import GROUP, empty_certificate
+from .newton.curvature import empty_grams, empty_mass
 
 NEWTON_DIM = 8000
 """Most coefficients for which "auto" solves with matrices."""
@@ -160,10 +163,12 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     """The phases of a fit after the summary."""
     dim, K = size.dim, size.n_outputs
     model, matrix = 3 * 8 * K * dim, 8 * dim**2
-    sums = 3 * 8 * K * (dim + 8)
+    sums = nbytes_of(empty_sums(K, dim))
+    step = 3 * sums  # a chunk's own sums, point and forces
     per_row = 48.0 + 24 * K  # targets, weights, decisions, probabilities, slopes
     if solver == "gram":
-        return [Needs("gram", matrix + sums, per_row, matrix, model)]
+        state = sums + nbytes_of(empty_grams(K, dim))
+        return [Needs("gram", state, per_row, matrix, model, step_bytes=step)]
     if solver in (NEWTON, LBFGS):
         rows = min(sample_rows(size), size.n_rows)
         sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
@@ -174,8 +179,10 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         else:  # products with the sample: vectors as long as the problem, and as its rows
             pairs += 8 * 8 * K * (dim + 1)
             sample += 3 * 8 * K * rows
-        grown = K * matrix if solver == NEWTON and may_grow(K, dim) else 0
-        state = sums + grown
+        grown = 0
+        if solver == NEWTON and may_grow(K, dim):
+            grown = nbytes_of(empty_grams(K, dim))
+        state = sums + max(grown, nbytes_of(empty_mass(K, dim)))
         passes = (1, max_passes - 1)
         driver = sample + pairs + held + grown
         copied = 4 * size.n_columns if get_config().scratch and not size.in_memory else 0
@@ -190,6 +197,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
                 model,
                 scratch_bytes_per_row=disk,
                 passes=passes,
+                step_bytes=step,
                 kept_bytes_per_row=size.row_nbytes + 24 if again else 0,
             )
         ]
@@ -204,7 +212,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
                 group=GROUP,
                 passes=(1, max_passes - 1),
             ),
-            Needs("certificate", sums, per_row, 0, model),
+            Needs("certificate", sums, per_row, 0, model, step_bytes=step),
         ]
     if solver == DUAL and holds_rows(size):
         return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
@@ -224,7 +232,15 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             scratch_bytes_per_row=spooled,
             passes=(1, max_passes - 2),
         ),
-        Needs("certificate", sums, per_row + 16, 0, model, row_state_bytes=width),
+        Needs(
+            "certificate",
+            nbytes_of(empty_certificate(K, dim)),
+            per_row + 16,
+            0,
+            model,
+            row_state_bytes=width,
+            step_bytes=step,
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from ..config import parse_bytes
 from ..engine.plan import Needs, Plan, make_plan
 from ..errors import MemoryBudgetError
+from ..passes.fold import nbytes_of
 from ..passes.sample import sample_nbytes
 from ..passes.summary.summary import (
     MAX_STATE_BYTES,
@@ -17,7 +18,7 @@ from ..passes.summary.summary import (
     state_nbytes,
     step_nbytes_per_row,
 )
-from ..solvers.calibration import N_BINS
+from ..solvers.calibration import empty_histograms
 from .inputs import open_data
 
 SUMMARY = "summary"
@@ -88,7 +89,7 @@ def all_needs(model: Any, dataset: Any, summary: Summary | None = None) -> list[
         return needs
     classes = () if summary is None else model.classes_
     outputs = 1 if len(classes) <= 2 else len(classes)
-    state = 3 * 8 * N_BINS * outputs
+    state = nbytes_of(empty_histograms(outputs))
     # decisions, one output's place, bin and weights of each row
     step = 2 * 8.0 * outputs + 64
     return [*needs, Needs("calibration", state, step, state)]

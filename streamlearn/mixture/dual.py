@@ -57,7 +57,7 @@ def sweep_rows(
 
 
 def _start(problem: Problem, at: Parameters, dual: np.ndarray) -> dict[str, Any]:
-    state = objective._start(*at.rows.shape, problem.tree.n_gates)
+    state = objective.empty_sums(*at.rows.shape, problem.tree.n_gates)
     return {"sums": state, "dual": np.array(dual, np.float64)}
 
 

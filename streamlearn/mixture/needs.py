@@ -9,8 +9,11 @@ import numpy as np
 from ..config import get_config
 from ..engine.plan import Needs
 from ..numeric.rows.blocks import block_rows
+from ..passes.fold import nbytes_of
+from ..solvers.kmeans import empty_clusters
 from . import em, experts
 from .curvature import FORMS
+from .objective import empty_sums
 
 SAMPLE_ROWS, SAMPLE_NBYTES = 100_000, 32 << 20
 """Most rows, and bytes of rows, of the sample that a fit begins on."""
@@ -91,7 +94,7 @@ def curvature_form(size: Size) -> str:
 def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
     """The phases of a fit after the summary; `in_sequence` reads groups of refs in one lane."""
     p, R = size.p, size.n_rows
-    rows = 8 * R * (p + 2)
+    rows = nbytes_of(empty_sums(R, p + 1, size.n_gates))
     block = 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
     sample = int(size.sample * (size.row_nbytes + 16 + 4 * size.n_duals))
     seeds = 8 * min(seed_rows(p), size.sample) * (2 * p + 4 * size.k)
@@ -99,16 +102,25 @@ def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
     matrices = rows if form == "first-order" else curvature_nbytes(size, form) + 16 * (p + 1) ** 2
     driver = sample + max(seeds, (2 * em.PAIRS + 12) * rows + matrices + 2 * block)
     return [
-        Needs("lloyd", 16 * size.k * (p + 1) + block, 0, sample + seeds, rows, passes=(0, 2)),
+        Needs(
+            "lloyd",
+            nbytes_of(empty_clusters(size.k, p)),
+            0,
+            sample + seeds,
+            rows,
+            passes=(0, 2),
+            step_bytes=block,
+        ),
         Needs(
             "em",
-            (6 if in_sequence else 1) * rows + block,
+            (6 if in_sequence else 1) * rows,
             0,
             driver,
             2 * rows,
             row_state_bytes=4 * size.n_duals,
             group=GROUP if in_sequence else 0,
             passes=(1, max_passes - 1),
+            step_bytes=block,
         ),
     ]
 

@@ -128,7 +128,7 @@ class Posterior(NamedTuple):
 def evaluation_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], EStep]:
     """Fold: the `EStep` at `at`.  State 8 R (p + 2) bytes; two matrix products a block."""
     return Fold(
-        partial(_start, *at.rows.shape, problem.tree.n_gates),
+        partial(empty_sums, *at.rows.shape, problem.tree.n_gates),
         partial(_step, problem, at),
         add_sums,
         partial(_finish, problem, at),
@@ -138,7 +138,10 @@ def evaluation_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], ES
 def likelihood_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], float]:
     """Fold: the mean log-likelihood of held-out rows."""
     return Fold(
-        partial(_start, 0, 0, 0), partial(_step_likelihood, problem, at), add_sums, _mean_likelihood
+        partial(empty_sums, 0, 0, 0),
+        partial(_step_likelihood, problem, at),
+        add_sums,
+        _mean_likelihood,
     )
 
 
@@ -190,7 +193,8 @@ def slopes(problem: Problem, e: Posterior) -> np.ndarray:
     return np.hstack([held, (-e.q[:, :, None] * e.slope).reshape(len(e.q), -1)])
 
 
-def _start(n_rows: int, width: int, n_gates: int) -> dict[str, Any]:
+def empty_sums(n_rows: int, width: int, n_gates: int) -> dict[str, Any]:
+    """The sums of no rows, for parameters (n_rows, width)."""
     return {
         "moment": np.zeros((n_rows, width)),
         "mass": np.zeros(n_gates),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from ..data.source import Chunk, Source
 
 State = TypeVar("State")
@@ -28,7 +30,7 @@ class RowState(NamedTuple):
     dtype: str
     width: int
     writes: bool = True
-    """False: the pass only reads it."""
+    """Whether the pass may change it."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,33 @@ class Fold(Generic[State, Result]):
     start: Callable[[], State]
     """The identity of `merge`."""
     step: Callable[[State, Chunk], State]
-    """Owns its state and may update it in place; must not keep references to the chunk's arrays."""
+    """The state with a chunk's rows.
+
+    It owns its state and may update it in place; it must not keep references to the chunk's arrays.
+    """
     merge: Callable[[State, State], State] | None = None
-    """Associative, may update its first argument in place; None = the order of rows matters."""
+    """The state of both parts; None = the order of rows matters.
+
+    It is associative and may update its first argument in place.
+    """
     finish: Callable[[State], Result] = identity
+    """The answer, from the state of all rows."""
     rows: tuple[RowState, ...] = ()
+    """Row-aligned states that `step` reads or writes."""
+
+
+def nbytes_of(state: Any) -> int:
+    """Bytes of a state's arrays, from their shapes: zeros that were never written count as well.
+
+    A plan's `state_bytes` are those of what a fold starts with, so that the two cannot differ.
+    """
+    if isinstance(state, np.ndarray):
+        return state.nbytes
+    if isinstance(state, dict):
+        return sum(map(nbytes_of, state.values()))
+    if isinstance(state, list | tuple):
+        return sum(map(nbytes_of, state))
+    return 8
 
 
 def both(*folds: Fold) -> Fold:

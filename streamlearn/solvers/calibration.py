@@ -73,7 +73,12 @@ def score_fold(
     Of each bin the weight, the weight of the positive rows and the weighted sum of decisions.  Rows
     carry codes of classes; the positive class of one output is 1, of output k of several k.
     """
-    return Fold(partial(np.zeros, (n_outputs, 3, N_BINS)), partial(_add_scores, decide), add_sums)
+    return Fold(partial(empty_histograms, n_outputs), partial(_add_scores, decide), add_sums)
+
+
+def empty_histograms(n_outputs: int) -> np.ndarray:
+    """(K, 3, 4096) zeros: the histograms of no rows."""
+    return np.zeros((n_outputs, 3, N_BINS))
 
 
 def _add_scores(

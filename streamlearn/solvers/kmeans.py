@@ -130,11 +130,9 @@ def lloyd_rows(
     return centres, inertia, counts
 
 
-def lloyd_fold(
-    centres: np.ndarray, scale: np.ndarray | None = None
-) -> Fold[dict[str, np.ndarray], Clusters]:
+def lloyd_fold(centres: np.ndarray, scale: np.ndarray | None = None) -> Fold[Clusters, Clusters]:
     """Fold: `Clusters` of the rows around `centres`.  State 16 k p bytes."""
-    return Fold(partial(_start, *centres.shape), partial(_step, centres, scale), _merge, _finish)
+    return Fold(partial(empty_clusters, *centres.shape), partial(_step, centres, scale), _merge)
 
 
 def update(found: Clusters) -> tuple[np.ndarray, float, np.ndarray]:
@@ -193,19 +191,12 @@ def _draw(mass: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarra
     return np.minimum(drawn, np.flatnonzero(mass)[-1])
 
 
-def _start(k: int, p: int) -> dict[str, np.ndarray]:
-    return {
-        "sums": np.zeros((k, p)),
-        "counts": np.zeros(k),
-        "inertia": np.zeros(k),
-        "farthest": np.zeros((k, p)),
-        "distance": np.full(k, -1.0),
-    }
+def empty_clusters(k: int, p: int) -> Clusters:
+    """The sums of no rows around k centres."""
+    return Clusters(np.zeros((k, p)), np.zeros(k), np.zeros(k), np.zeros((k, p)), np.full(k, -1.0))
 
 
-def _step(
-    centres: np.ndarray, scale: np.ndarray | None, state: dict[str, np.ndarray], chunk: Chunk
-) -> dict[str, np.ndarray]:
+def _step(centres: np.ndarray, scale: np.ndarray | None, state: Clusters, chunk: Chunk) -> Clusters:
     k, weight = len(centres), chunk.weight
     middle = 0.0 if isinstance(chunk.X, Csr) else centres.mean(axis=0)
     unit = 1.0 if scale is None else np.where(scale == 0, 1.0, scale)
@@ -217,26 +208,22 @@ def _step(
         one_hot = np.zeros((B.shape[0], k))
         one_hot[np.arange(m), nearest] = s
         counts = one_hot.sum(axis=0)
-        state["sums"] += np.asarray(B.T @ one_hot).T / unit + counts[:, None] * middle
-        state["counts"] += counts
-        state["inertia"] += np.bincount(nearest, s * d, k)
+        state.sums[:] += np.asarray(B.T @ one_hot).T / unit + counts[:, None] * middle
+        state.counts[:] += counts
+        state.inertia[:] += np.bincount(nearest, s * d, k)
         d[s == 0] = -1.0
         order = np.lexsort((-d, nearest))
         first = order[np.unique(nearest[order], return_index=True)[1]]
-        for i in first[d[first] > state["distance"][nearest[first]]]:
-            state["distance"][nearest[i]] = d[i]
-            state["farthest"][nearest[i]] = row(chunk.X, rows.start + int(i))
+        for i in first[d[first] > state.distance[nearest[first]]]:
+            state.distance[nearest[i]] = d[i]
+            state.farthest[nearest[i]] = row(chunk.X, rows.start + int(i))
     return state
 
 
-def _merge(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    for key in ("sums", "counts", "inertia"):
-        a[key] += b[key]
-    farther = b["distance"] > a["distance"]
-    a["farthest"][farther] = b["farthest"][farther]
-    a["distance"][farther] = b["distance"][farther]
+def _merge(a: Clusters, b: Clusters) -> Clusters:
+    farther = b.distance > a.distance
+    a.farthest[farther] = b.farthest[farther]
+    a.distance[farther] = b.distance[farther]
+    for x, y in zip(a[:3], b[:3], strict=True):
+        x += y
     return a
-
-
-def _finish(state: dict[str, np.ndarray]) -> Clusters:
-    return Clusters(**state)

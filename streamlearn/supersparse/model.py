@@ -14,11 +14,12 @@ from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array, check_number
+from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary
 from .descent import warm_start
 from .equations import error_of
 from .parameters import CONSTRAINTS, check_rows, settled_number, similarity_for
-from .prototypes import Candidate, Problem, candidates_fold
+from .prototypes import Candidate, Problem, candidates_fold, empty_candidates
 from .sample import SampleObjective, first_prototypes
 from .search import MOVES, RADII, Incumbent, Outcome, drive, refine
 from .similarity import BLOCK_NBYTES, Similarity, block_rows, dense_blocks, make_similarity
@@ -84,13 +85,14 @@ class SuperSparseModel:
         m, p, T = self._most_prototypes(), dataset.n_features, self._n_targets()
         rows = min(self._sample_rows(dataset), dataset.n_physical_rows)
         pool = m * (1 + MOVES) if self.neighbours is not None else 0
-        state = sum(
-            8 * (2 * (k + 1) * (k + 1 + T) + k * p) for k in [*self._candidate_sizes(), pool]
+        state = nbytes_of(
+            empty_candidates([(k, p) for k in [*self._candidate_sizes(), pool] if k], T)
         )
         return [
             Needs(
                 "prototypes",
-                state_bytes=state + 4 * BLOCK_NBYTES,
+                state_bytes=state,
+                step_bytes=4 * BLOCK_NBYTES,
                 step_bytes_per_row=16.0 * T + 16,
                 driver_bytes=rows * self._sample_row_bytes(dataset) + 4 * state,
                 model_bytes=state,

@@ -84,14 +84,15 @@ def candidates_fold(
     """
     sizes = [c.Z.shape for c in candidates]
     return Fold(
-        partial(_start, sizes, problem.n_targets),
+        partial(empty_candidates, sizes, problem.n_targets),
         partial(_step, problem, tuple(candidates), n_splits, seed),
         add_sums,
         _finish,
     )
 
 
-def _start(sizes: list[tuple[int, int]], n_targets: int) -> list[dict[str, Any]]:
+def empty_candidates(sizes: list[tuple[int, int]], n_targets: int) -> list[dict[str, Any]]:
+    """The sums of no rows for candidates of m prototypes of p columns, `sizes` (m, p)."""
     return [
         {"sums": _zero(m, n_targets), "held_out": _zero(m, n_targets), "pull": np.zeros((m, p))}
         for m, p in sizes

@@ -40,7 +40,7 @@ def test_splits_are_independent_of_a_split_with_the_same_seed(table, parquet):
         rows = np.concatenate([reader.read(ref).rows for ref in train.refs()])
     assert 150 < len(rows) < 350
     X, y = table[0][rows], table[1][rows]
-    share = row_share(rows, folds_seed(0))
+    share = row_share(rows, split_shares(2, 0)[1])
     for fold in range(2):
         test = (share >= fold / 2) & (share < (fold + 1) / 2)
         model = RidgeClassifier().fit(X[~test], y[~test])

@@ -404,6 +404,15 @@ def has(module):
 ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
 """Folds whose answer holds rows: as they are stored, and drawn whatever their weight."""
 
+GROWS = (
+    *ROWS_THEMSELVES,
+    "passes.summary.summary.summary_fold",
+    "passes.summary.summary.summary_fold:moments",
+    "passes.summary.levels.levels_fold",
+    "additive.choose.judging.scores_fold",
+)
+"""Folds whose states hold what was found: rows, bins, labels, words, and metrics not begun."""
+
 ROW_STATE = (
     "additive.dual.descent.certificate_fold",
     "pursuit.boosting.reads.boost_fold",

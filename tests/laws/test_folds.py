@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.examples import (
     DENSE,
+    GROWS,
     NO_FOLD_EXAMPLE,
     ROW_STATE,
     ROWS_THEMSELVES,
@@ -27,7 +28,7 @@ from laws.laws_kit import as_csr, cut, read_whole, rows_of, same
 import streamlearn
 from streamlearn.data.files.archive import read_archive, write_archive
 from streamlearn.data.order import row_share
-from streamlearn.passes.fold import both, read_all, run_fold
+from streamlearn.passes.fold import both, nbytes_of, read_all, run_fold
 
 PACKAGE = Path(streamlearn.__file__).parent
 
@@ -131,6 +132,14 @@ def test_empty_and_one_row_chunks(fold):
     assert (empty.n_rows, one.n_rows) == (0, 1)
     state = state_of(fold, empty, first, one, empty, rest, empty)
     same(finish(fold, state), finish(fold, state_of(fold, whole())))
+
+
+@pytest.mark.parametrize("name", set_apart(GROWS))
+def test_a_state_is_as_large_at_the_end_as_at_its_start(name):
+    """Plans take the size of a state from what the fold starts with."""
+    fold = folds()[name]
+    a, b = cut(whole(), [200])
+    assert nbytes_of(fold.merge(state_of(fold, a), state_of(fold, b))) == nbytes_of(fold.start())
 
 
 def test_a_state_keeps_nothing_of_the_chunk(fold):

@@ -6,8 +6,11 @@ import numpy as np
 
 from ...config import get_config
 from ...engine.plan import Needs
+from ...passes.fold import nbytes_of
 from ...solvers.lbfgs import PAIRS
 from .. import costs as needs
+from ..basis.kernels import empty_sums
+from .gram import empty_moments
 
 COPIES = 8
 """States of a group of models that a plan makes room for, beside its curvature pairs."""
@@ -44,7 +47,7 @@ def groups_of_counts(dims: dict[int, int], n_splits: int) -> list[list[int]]:
 def gram_needs(size: needs.Size, n_splits: int, groups: list[list[int]]) -> list[Needs]:
     """Of squared error: a read for each group of Grams; solutions are exact."""
     matrix = 8 * size.dim**2
-    together = max(map(len, groups)) * n_splits * (matrix + 16 * size.dim)
+    together = max(map(len, groups)) * n_splits * nbytes_of(empty_moments(size.dim))
     row, model = 32.0 + 8 + size.row_nbytes, 8 * (size.dim + 1)
     passes = (len(groups), len(groups) + 1)
     return [Needs("gram", together, row, together + 5 * matrix, model, passes=passes)]
@@ -62,7 +65,7 @@ def newton_needs(
     kept = 3 * n_models * theta  # every model's point, and its curves for the scoring
     row = 32.0 + 8 * K + 4 * size.n_columns + 8.0 * (n_splits + 1)
     driver = sample + 8 * size.dim**2 + pairs + kept
-    state = members * (theta + 16 * K)
+    state = members * nbytes_of(empty_sums(K, size.dim))
     passes = (n_groups + 1, max_passes - 1)
     return [
         Needs("newton", state, row, driver, 2 * members * theta, passes=passes),

@@ -141,7 +141,7 @@ def certificate_fold(problem: Problem, theta: np.ndarray) -> Fold[Any, Evaluatio
     The evaluation's theta is the given one; its gradient is empty.
     """
     return Fold(
-        partial(_start_certificate, problem.n_outputs, problem.dim),
+        partial(empty_certificate, problem.n_outputs, problem.dim),
         partial(_add_certificate, problem, theta),
         add_sums,
         partial(_finish_certificate, problem, theta),
@@ -149,7 +149,7 @@ def certificate_fold(problem: Problem, theta: np.ndarray) -> Fold[Any, Evaluatio
     )
 
 
-def _start_certificate(n_outputs: int, dim: int) -> tuple[np.ndarray, ...]:
+def empty_certificate(n_outputs: int, dim: int) -> tuple[np.ndarray, ...]:
     """Losses, dual values, sum alpha y Phi, sum alpha y."""
     return np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((n_outputs, dim)), np.zeros(n_outputs)
 

@@ -24,8 +24,8 @@ from .descent import (
     _add_certificate,
     _by_rows,
     _finish_certificate,
-    _start_certificate,
     alpha_width,
+    empty_certificate,
     shuffled,
 )
 from .epochs import DualEpochs, DualState
@@ -130,7 +130,7 @@ class HeldRows:
         """The primal value at the one point and the dual one of alpha, which is all it rests on."""
         problem, rows = self._problem, self._rows
         [theta] = points
-        state = _start_certificate(problem.n_outputs, problem.dim)
+        state = empty_certificate(problem.n_outputs, problem.dim)
         return _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
 
 

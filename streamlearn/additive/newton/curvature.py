@@ -39,7 +39,7 @@ def gram_fold(
     State 8 K dim^2 bytes.  For squared error the moments sum s y Phi are in `b`.
     """
     return Fold(
-        partial(_start_grams, problem.n_outputs, problem.dim),
+        partial(empty_grams, problem.n_outputs, problem.dim),
         partial(_add_grams, problem, theta, share, seed),
         add_sums,
         _finish_grams,
@@ -83,13 +83,13 @@ def row_curvatures(
 def mass_fold(problem: Problem, theta: np.ndarray) -> Fold[Any, Any]:
     """Fold: C sum s l'' Phi (K, dim) and C sum s l'' (K,) at `theta`.  State 8 K dim bytes."""
     return Fold(
-        partial(_start_mass, problem.n_outputs, problem.dim),
+        partial(empty_mass, problem.n_outputs, problem.dim),
         partial(_add_mass, problem, theta),
         add_sums,
     )
 
 
-def _start_mass(n_outputs: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def empty_mass(n_outputs: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros((n_outputs, dim)), np.zeros(n_outputs)
 
 
@@ -150,7 +150,7 @@ def calibrate(
     return GramSums(H, mass, gram.b)
 
 
-def _start_grams(n_outputs: int, dim: int) -> list[Any]:
+def empty_grams(n_outputs: int, dim: int) -> list[Any]:
     return [[empty_gram(dim), 0.0] for _ in range(n_outputs)]
 
 
