@@ -7,6 +7,9 @@ _.FourierEmbedding
 _.SuperSparseClassifierCV
 _.additive_kernel
 _.agreement
+_.check_different_content
+_.check_loss
+_.check_store
 _.best_parameters
 _.best_score_
 _.explain
@@ -15,7 +18,9 @@ _.gate_probabilities
 _.get_support
 _.plane
 _.rank_error
+_.register_store
 _.rms
+_.solver_table
 _.tau_
 _.to_parquet
 _.to_zarr
@@ -25,6 +30,7 @@ _.axes_
 # Python, click, scikit-learn and fsspec call these by name.
 _.__dir__
 _.__getattr__
+_.__init_subclass__
 _.allow_nan
 _.param
 _.readable

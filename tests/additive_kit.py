@@ -3,9 +3,10 @@
 import numpy as np
 
 from streamlearn.additive.basis.column_bases import Shape, fit_bases, reference_vector
-from streamlearn.additive.objective import LOSSES, Problem
+from streamlearn.additive.objective import Problem
 from streamlearn.estimator.inputs import open_pair
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness
+from streamlearn.numeric.losses import make_loss
 
 
 def table(n=400, seed=0, n_classes=2):
@@ -32,7 +33,7 @@ def make_problem(
     roughness = make_roughness(bases, order)
     c = reference_vector(summary, bases, dataset.sparse)
     reference = make_reference(roughness, c)
-    problem = Problem(bases, roughness, reference, LOSSES[loss], C, B, 1, 0.0, False)
+    problem = Problem(bases, roughness, reference, make_loss(loss), C, B, 1, 0.0, False)
     return problem._replace(**changes), summary
 
 

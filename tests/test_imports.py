@@ -27,6 +27,7 @@ LEVEL = {
     "solvers": 5,
     "estimator": 6,
     **dict.fromkeys(FAMILIES, 7),
+    "testing": 8,
     **{program: 8 + i for i, program in enumerate(PROGRAMS)},
 }
 

@@ -8,10 +8,15 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ..estimator.base import StreamClassifier
+from ..numeric.links import rest_probabilities, softmax_probabilities
+from ..numeric.losses import CLASS, Loss
 from ..solvers.calibration import METHODS
 from .model import AdditiveModel
 from .stochastic.partial_fit import go_on
-from .targets import Adjustment, weigh_classes
+from .targets import Adjustment, names_of, weigh_classes
+
+TARGETS = (CLASS,)
+"""Kinds of target that a classifier's loss may have."""
 
 
 class AdditiveClassifier(AdditiveModel, StreamClassifier):
@@ -25,8 +30,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
     Parameters
     ----------
-    loss : {"log_loss", "squared_hinge", "hinge"}, default="log_loss"
-        log(1 + e^-z), max(0, 1-z)^2 and max(0, 1-z) of the margin z = y f.
+    loss : {"log_loss", "squared_hinge", "hinge"} or Loss, default="log_loss"
+        log(1 + e^-z), max(0, 1-z)^2 and max(0, 1-z) of the margin z = y f; or an instance of your
+        own subclass of ``streamlearn.numeric.losses.Loss``.
     C : float, default=1.0
         Weight of the losses against the penalty.
     n_bases : int, default=20
@@ -108,7 +114,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
     _parameter_constraints: dict[str, list[Any]] = {
         **AdditiveModel._parameter_constraints,
-        "loss": [StrOptions({"log_loss", "squared_hinge", "hinge"})],
+        "loss": [StrOptions(names_of(TARGETS)), Loss],
         "multi_class": [StrOptions({"ovr", "multinomial"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "calibration": [None, StrOptions(set(METHODS))],
@@ -159,11 +165,13 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self.calibration = calibration
         self.random_state = random_state
 
+    _targets = TARGETS
+
     @property
     def _is_joint(self) -> bool:
         if self.multi_class == "ovr":
             return False
-        if self.loss != "log_loss":
+        if not self._loss.multinomial:
             raise ValueError(
                 f"multi_class='multinomial' needs loss='log_loss', got loss={self.loss!r}; use "
                 "multi_class='ovr'"
@@ -172,7 +180,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
         counts = summary.labels.counts
-        return Adjustment(self._class_weights(counts[counts > 0]), self.loss)
+        return Adjustment(self._loss, self._class_weights(counts[counts > 0]))
 
     def _class_weights(self, counts: np.ndarray) -> np.ndarray | None:
         return weigh_classes(self.class_weight, self.classes_, counts)
@@ -199,7 +207,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         return self
 
     def _check_probability(self) -> None:
-        if self.loss != "log_loss" and self.calibration is None:
+        if self._loss.link is None and self.calibration is None:
             raise AttributeError(
                 f"loss={self.loss!r} gives no probabilities; use loss='log_loss', "
                 "calibration='sigmoid' or decision_function"
@@ -209,9 +217,5 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         if hasattr(self, "calibration_"):
             return self.calibration_.probability(decision)
         if self._is_joint and decision.ndim == 2:
-            p = np.exp(decision - decision.max(axis=1, keepdims=True))
-            return p / p.sum(axis=1, keepdims=True)
-        p = 0.5 * (1.0 + np.tanh(0.5 * decision))
-        if decision.ndim == 1:
-            return np.column_stack([1.0 - p, p])
-        return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+            return softmax_probabilities(decision)
+        return rest_probabilities(decision, self._loss.link.mean)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config import format_bytes, get_config
 from ..engine.plan import Needs
+from ..numeric.losses import LOSSES, Loss, make_loss
 from ..numeric.simd.gather import CLASSES, LANES
 from ..passes.fold import nbytes_of
 from ..solvers.lbfgs import PAIRS
@@ -34,7 +35,7 @@ class Choice(NamedTuple):
     """A solver and why it was taken."""
 
     solver: str
-    """One of `OFFERED`, or "gram"."""
+    """One of `METHODS`, or "gram"."""
     reason: str
 
 
@@ -48,7 +49,7 @@ class Size(NamedTuple):
     n_columns: int
     row_nbytes: float
     n_rows: int
-    loss: str
+    loss: Loss
     in_memory: bool
     sparse: bool
 
@@ -67,7 +68,7 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         dataset.n_features,
         dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
         dataset.n_physical_rows,
-        model.loss,
+        model._loss,
         dataset.in_memory,
         dataset.sparse,
     )
@@ -78,26 +79,22 @@ def _n_bases(column: Any, model: Any) -> int:
         return len(column.levels) + 1
     if column.values is None:
         return model.n_bases + (model.degree if column.missing else 0)
-    n = np.count_nonzero(column.value_counts)  # never below 0
+    n = int(np.count_nonzero(column.value_counts))  # never below 0
     if n > model.n_bases:
         return model.n_bases + (model.degree if column.missing else 0)
-    return n + bool(column.missing) if n + bool(column.missing) > 1 else 0
+    n += bool(column.missing)
+    return n if n > 1 else 0
 
 
 NEWTON, DUAL, LBFGS, PEGASOS = "newton", "dual-cd", "lbfgs", "pegasos"
-OFFERED: dict[str, tuple[str, ...]] = {
-    "log_loss": (NEWTON, DUAL, LBFGS, PEGASOS),
-    "multinomial log_loss": (LBFGS,),
-    "squared_hinge": (NEWTON, DUAL, LBFGS),
-    "hinge": (DUAL, PEGASOS),
-    "squared_error": (NEWTON, DUAL, LBFGS),
-    "epsilon_insensitive": (DUAL, PEGASOS),
-    "squared_epsilon_insensitive": (NEWTON, DUAL, LBFGS),
-    "huber": (NEWTON, DUAL, LBFGS, PEGASOS),
-    "poisson": (NEWTON, LBFGS),
-    "gamma": (NEWTON, LBFGS),
+METHODS: dict[str, str] = {
+    NEWTON: "curvature",
+    DUAL: "dual_rule",
+    LBFGS: "curvature",
+    PEGASOS: "slope_bound",
 }
-"""The solvers of each loss, the one for small problems first, then that for large ones."""
+"""The method of a loss that each solver needs, beside ``value`` and ``slope``.  Of the solvers that
+may serve a loss the first is for small problems, the second for large ones."""
 WHY_NOT = {
     NEWTON: "needs a smooth loss of one output at a time",
     LBFGS: "needs a smooth loss",
@@ -106,29 +103,50 @@ WHY_NOT = {
 }
 
 
-def require_offered(loss: str, solver: str, joint: bool) -> tuple[str, ...]:
+def solvers_of(loss: Loss, joint: bool = False) -> tuple[str, ...]:
+    """The solvers that may serve a loss; `joint`: as the multinomial loss of K classes."""
+    if joint:
+        return (LBFGS,)
+    return tuple(solver for solver, method in METHODS.items() if loss.has(method))
+
+
+def solver_table() -> dict[str, tuple[str, ...]]:
+    """Name of each loss of this package -> its solvers: the table of the documentation."""
+    made = {name: make_loss(name) for name in LOSSES}
+    joint = {f"multinomial {n}": solvers_of(x, True) for n, x in made.items() if x.multinomial}
+    return {name: solvers_of(loss) for name, loss in made.items()} | joint
+
+
+def require_offered(loss: Loss, solver: str, joint: bool) -> tuple[str, ...]:
     """The solvers of a loss; refuses one that is none of them."""
-    offered = OFFERED[f"multinomial {loss}" if joint else loss]
-    if solver not in ("auto", *offered):
+    offered = solvers_of(loss, joint)
+    if not offered:
         raise ValueError(
-            f"solver={solver!r} {WHY_NOT[solver]}, got loss={loss!r}"
+            f"no solver may serve loss={loss!r}, which has none of the methods "
+            f"{', '.join(sorted(set(METHODS.values())))}; write one of them"
+        )
+    if solver not in ("auto", *offered):
+        lacks = "" if loss.has(METHODS[solver]) else f", which has no method {METHODS[solver]}"
+        raise ValueError(
+            f"solver={solver!r} {WHY_NOT[solver]}, got loss={loss.name!r}{lacks}"
             + (" with multi_class='multinomial'" if joint else "")
             + f"; use solver={' or '.join(map(repr, offered))}"
         )
     return offered
 
 
-def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
+def choose(loss: Loss, solver: str, size: Size, joint: bool = False) -> Choice:
     """The solver to use; `joint`: of the multinomial loss."""
     offered = require_offered(loss, solver, joint)
     matrix = 8 * size.dim**2
-    if loss == "squared_error" and solver in ("auto", NEWTON) and matrix <= GRAM_NBYTES:
-        return Choice("gram", "squared error: one Gram of all rows is exact")
+    if loss.quadratic and solver in ("auto", NEWTON) and matrix <= GRAM_NBYTES:
+        name = loss.name.replace("_", " ")
+        return Choice("gram", f"{name}: one Gram of all rows is exact")
     if solver != "auto":
         return Choice(solver, "")
-    large = DUAL if DUAL in offered else LBFGS
+    large = next((one for one in (DUAL, LBFGS) if one in offered), PEGASOS)
     if NEWTON not in offered:
-        why = "the outputs are one problem" if joint else f"{loss} is not smooth"
+        why = "the outputs are one problem" if joint else f"{loss.name} is not smooth"
         return Choice(large, f"{large} as {why}")
     room = (get_config().memory_budget or UNSET_BUDGET) // 2
     if size.dim > NEWTON_DIM:
@@ -137,7 +155,7 @@ def choose(loss: str, solver: str, size: Size, joint: bool = False) -> Choice:
         return Choice(
             large, f"{large} as a matrix of {format_bytes(matrix)} is over half of the budget"
         )
-    return Choice(NEWTON, f"newton as {loss} is smooth, with at most {size.dim} coefficients")
+    return Choice(NEWTON, f"newton as {loss.name} is smooth, with at most {size.dim} coefficients")
 
 
 def sample_rows(size: Size) -> int:
@@ -216,7 +234,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         ]
     if solver == DUAL and holds_rows(size):
         return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
-    width = 4 * K * (2 if size.loss == "log_loss" else 1)
+    width = 4 * K * size.loss.dual_rule().n_variables
     u = 4 * size.n_columns
     spooled = 0 if size.in_memory else u + 16
     return [

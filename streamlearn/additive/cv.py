@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.utils._param_validation import StrOptions
 
+from ..numeric.losses import Loss
 from .choose.choosing import Choosing
 from .classifier import AdditiveClassifier
 from .regressor import AdditiveRegressor
@@ -23,7 +24,7 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     Parameters
     ----------
     loss : {"log_loss", "squared_hinge"}, default="log_loss"
-        Smooth ones; for the hinge there is `cross_validate`.
+        Losses with a curvature, your own too; for the hinge there is `cross_validate`.
     Cs : int or array-like, default=8
         Values of C; an integer is so many powers of 10 from 0.001 to 10,000.
     n_bases : int or array-like of int, default=20
@@ -68,7 +69,6 @@ tol, max_passes, calibration
         **AdditiveClassifier._parameter_constraints,
         **Choosing._choosing_constraints,
     }
-    _losses = ("log_loss", "squared_hinge")
     multi_class, class_weight = "ovr", None
 
     def __init__(
@@ -116,8 +116,12 @@ tol, max_passes, calibration
     def _plain() -> AdditiveClassifier:
         return AdditiveClassifier()
 
+    @staticmethod
+    def _may_choose(loss: Loss) -> bool:
+        return loss.has("curvature")
+
     def _default_scoring(self) -> str:
-        return "neg_log_loss" if self.loss == "log_loss" else "accuracy"
+        return "accuracy" if self._loss.link is None else "neg_log_loss"
 
 
 class AdditiveRegressorCV(Choosing, AdditiveRegressor):
@@ -165,7 +169,6 @@ tol, max_passes, random_state
         **Choosing._choosing_constraints,
         "cv": [*Choosing._choosing_constraints["cv"], StrOptions({"gcv"})],
     }
-    _losses = ("squared_error",)
     exposure, offset = None, None
 
     def __init__(
@@ -210,6 +213,10 @@ tol, max_passes, random_state
     @staticmethod
     def _plain() -> AdditiveRegressor:
         return AdditiveRegressor()
+
+    @staticmethod
+    def _may_choose(loss: Loss) -> bool:
+        return loss.quadratic
 
     def _default_scoring(self) -> str:
         return "neg_mean_squared_error"

@@ -12,14 +12,15 @@ from ..engine.plan import Needs
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
 from ..numeric.bases.roughness import make_reference, make_roughness
+from ..numeric.losses import Loss, Target, make_loss
 from ..solvers.newton import relative_gap
 from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 from .dual.in_memory import fit_held
 from .inspect.terms import Terms
-from .objective import Problem, make_loss
+from .objective import Problem
 from .stochastic.pegasos import fit_pegasos
-from .targets import Adjustment, adjust, adjusted, without_column
+from .targets import Adjustment, adjust, adjusted, names_of, without_column
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
 from .warm_start import warm_bases, warm_point
 
@@ -55,12 +56,28 @@ class AdditiveModel(Terms):
     def _accepts_missing(self) -> bool:
         return self.missing == "level"
 
+    _targets: tuple[Target, ...] = ()
+    """Kinds of target that the estimator's losses may have."""
+
+    @property
+    def _loss(self) -> Loss:
+        """The loss that `loss` names or is, with the estimator's parameters of its names."""
+        loss = make_loss(self.loss, **{"epsilon": getattr(self, "epsilon", 0.0)})
+        if loss.target not in self._targets:
+            kinds = " or ".join(target.name for target in self._targets)
+            raise ValueError(
+                f"loss={self.loss!r} is a loss of a {loss.target.name} target, "
+                f"{type(self).__name__} takes losses of a {kinds} target: "
+                f"{', '.join(sorted(names_of(self._targets)))}, or your own"
+            )
+        return loss
+
     # What it costs.
 
     def _choice(self, dataset: Any) -> needs.Choice:
         """The solver, chosen from metadata: the plan that is shown is the one that is run."""
         size = needs.size_of(self, dataset)
-        choice = needs.choose(self.loss, self.solver, size, self._is_joint)
+        choice = needs.choose(self._loss, self.solver, size, self._is_joint)
         if self.warm_start and choice.solver not in WARM:
             raise ValueError(
                 f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
@@ -85,7 +102,7 @@ class AdditiveModel(Terms):
 
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
         """What is done to targets and weights before a solver sees them."""
-        return Adjustment(loss=self.loss)
+        return Adjustment(self._loss)
 
     def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
         self._stream = None  # what partial_fit has seen does not go into this fit
@@ -143,7 +160,7 @@ class AdditiveModel(Terms):
             bases,
             roughness,
             make_reference(roughness, c),
-            make_loss(self.loss, getattr(self, "epsilon", 0.0)),
+            self._loss,
             float(self.C),
             float(self.intercept_scaling),
             1 if n_classes == 2 else n_classes,

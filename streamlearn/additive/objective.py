@@ -20,42 +20,12 @@ import numpy as np
 from ..data.source import Chunk
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.roughness import Reference, Roughness, times
-from ..numeric.losses import (
-    EpsilonInsensitive,
-    Force,
-    Gamma,
-    Hinge,
-    Huber,
-    LogLoss,
-    Poisson,
-    SquaredEpsilonInsensitive,
-    SquaredError,
-    SquaredHinge,
-)
+from ..numeric.links import to_softmax
+from ..numeric.losses import CLASS, NUMBER, Force, Loss
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from ..solvers.newton import Evaluation
 from .basis.kernels import NONE, Sums, empty_sums, gradient_rows, make_point, margins_rows
-
-LOSSES: dict[str, Any] = {
-    "log_loss": LogLoss(),
-    "squared_hinge": SquaredHinge(),
-    "hinge": Hinge(),
-    "squared_error": SquaredError(),
-    "epsilon_insensitive": EpsilonInsensitive(0.1),
-    "squared_epsilon_insensitive": SquaredEpsilonInsensitive(0.1),
-    "huber": Huber(0.1),
-    "poisson": Poisson(),
-    "gamma": Gamma(),
-}
-CENTRED = (SquaredError, EpsilonInsensitive, SquaredEpsilonInsensitive, Huber)
-"""Losses of the residual: targets are taken less their mean."""
-
-
-def make_loss(name: str, epsilon: float = 0.1) -> Any:
-    """The loss of this name; `epsilon` is the parameter of those that have one."""
-    loss = LOSSES[name]
-    return loss._make([float(epsilon)] * len(loss))
 
 
 class Problem(NamedTuple):
@@ -64,7 +34,7 @@ class Problem(NamedTuple):
     bases: Bases
     roughness: Roughness
     reference: Reference
-    loss: Any
+    loss: Loss
     C: float
     intercept_scaling: float
     """B."""
@@ -99,11 +69,12 @@ class Problem(NamedTuple):
 
     def targets(self, chunk: Chunk) -> np.ndarray:
         """The chunk's targets as the kernels take them: +1/-1, codes, or numbers."""
-        if isinstance(self.loss, CENTRED):
-            return chunk.y - self.target_mean
-        if self.n_outputs > 1 or isinstance(self.loss, Poisson | Gamma):
-            return chunk.y
-        return 2.0 * chunk.y - 1.0
+        y: np.ndarray = chunk.y
+        if self.loss.target is NUMBER:
+            return y - self.target_mean
+        if self.n_outputs > 1 or self.loss.target is not CLASS:
+            return y
+        return 2.0 * y - 1.0
 
     def rounded(self, theta: np.ndarray) -> np.ndarray:
         """The point that a pass can be made at."""
@@ -189,14 +160,10 @@ def softmax_losses(F: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.nda
     """(m,) log sum_k e^f_k - f_y and (m, K) its slopes; `F` becomes the probabilities."""
     of_class = np.arange(len(F)), codes.astype(np.intp)
     own = F[of_class]
-    top = F.max(axis=1)
-    F -= top[:, None]
-    np.exp(F, out=F)
-    total = F.sum(axis=1)
-    F /= total[:, None]
+    total = to_softmax(F)[:, 0]
     slopes = F.copy()
     slopes[of_class] -= 1.0
-    return np.log(total) + top - own, slopes
+    return total - own, slopes
 
 
 def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evaluation:

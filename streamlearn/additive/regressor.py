@@ -10,17 +10,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..estimator.base import StreamRegressor
 from ..numeric.checks import check_integer
+from ..numeric.links import LOG
+from ..numeric.losses import AMOUNT, COUNT, NUMBER, Loss
 from .model import AdditiveModel
 from .stochastic.partial_fit import go_on
 from .targets import (
-    LOG_LINK,
     Adjustment,
     check_exposures,
     check_targets,
     column_of,
     exposures,
     find_column,
+    names_of,
 )
+
+TARGETS = (NUMBER, COUNT, AMOUNT)
+"""Kinds of target that a regressor's loss may have."""
 
 
 class AdditiveRegressor(AdditiveModel, StreamRegressor):
@@ -35,12 +40,13 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
     Parameters
     ----------
     loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", \
-"poisson", "gamma"}, default="squared_error"
+"poisson", "gamma"} or Loss, default="squared_error"
         r^2, max(0, |r| - epsilon), its square, and r^2/2 inside epsilon and linear beyond, of the
         residual r; half the deviance of counts ("poisson") and of amounts above 0 ("gamma"), whose
-        logarithm f models.
+        logarithm f models; or an instance of your own subclass of
+        ``streamlearn.numeric.losses.Loss``.
     epsilon : float, default=0.1
-        Of the losses that have one.
+        The parameter of the named losses that have one, in units of the target.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         As in `AdditiveClassifier`.  "dual-cd": losses of the residual; "pegasos":
         epsilon_insensitive and huber.
@@ -73,18 +79,7 @@ early_stopping, warm_start, random_state
 
     _parameter_constraints: dict[str, list[Any]] = {
         **AdditiveModel._parameter_constraints,
-        "loss": [
-            StrOptions(
-                {
-                    "squared_error",
-                    "epsilon_insensitive",
-                    "squared_epsilon_insensitive",
-                    "huber",
-                    "poisson",
-                    "gamma",
-                }
-            )
-        ],
+        "loss": [StrOptions(names_of(TARGETS)), Loss],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "exposure": [str, Interval(Integral, 0, None, closed="left"), None],
         "offset": [str, Interval(Integral, 0, None, closed="left"), None],
@@ -135,14 +130,15 @@ early_stopping, warm_start, random_state
         self.warm_start = warm_start
         self.random_state = random_state
 
+    _targets = TARGETS
     _column_of_mean = -1
-    """Of exposures or offsets; none."""
+    """Number of the column of exposures or offsets; -1: there is none."""
 
     def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
-        check_targets(self.loss, summary.labels)
-        column = -1
+        loss, column = self._loss, -1
+        check_targets(loss, summary.labels)
         if self.exposure is not None:
-            if self.loss not in LOG_LINK:
+            if loss.link is not LOG:
                 raise ValueError(
                     f"exposure={self.exposure!r} goes with loss='poisson' or 'gamma', got "
                     f"loss={self.loss!r}; use offset, which is added to the prediction"
@@ -157,21 +153,23 @@ early_stopping, warm_start, random_state
         elif self.offset is not None:
             column = find_column("offset", self.offset, dataset)
         self._column_of_mean = column
-        known = Adjustment(None, self.loss, column, self.exposure is not None)
-        return known._replace(mean=float(np.exp(self._target_mean(summary, known))))
+        known = Adjustment(loss, None, column, self.exposure is not None)
+        return known._replace(mean=float(known.link.mean(self._target_mean(summary, known))))
 
     def _target_mean(self, summary: Any, adjustment: Adjustment) -> float:
         mean, column = float(summary.labels.mean), adjustment.column
         given = float(summary.columns[column].mean) if column >= 0 else 0.0
-        if self.loss not in LOG_LINK:
-            return mean - given
-        return float(np.log(mean / given if adjustment.exposure else mean * np.exp(-given)))
+        link = adjustment.link
+        if adjustment.exposure:
+            return float(link.decision(mean / given))
+        # under the log link log(mean e^-given), with one rounding
+        return float(np.log(mean * np.exp(-given))) if link is LOG else mean - given
 
     def _decision_chunk(self, chunk):
         f = super()._decision_chunk(chunk)
-        known = Adjustment(None, self.loss, self._column_of_mean, self.exposure is not None)
-        if self.loss in LOG_LINK:
-            return np.exp(f) * exposures(known, chunk)
+        known = Adjustment(self._loss, None, self._column_of_mean, self.exposure is not None)
+        if known.link is LOG:
+            return known.link.mean(f) * exposures(known, chunk)
         return f if known.column < 0 else f + column_of(chunk, known.column)
 
     def _explain_chunk(self, chunk):

@@ -7,6 +7,7 @@ the residual.  So neither reaches a solver: they are changes of the target and o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,28 +16,38 @@ import numpy as np
 
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
+from ..numeric.links import IDENTITY, LOG, Link
+from ..numeric.losses import COUNT, LOSSES, Loss, Target
 
-COUNTS, AMOUNTS = "poisson", "gamma"
-LOG_LINK = (COUNTS, AMOUNTS)
+
+def names_of(targets: Collection[Target]) -> set[str]:
+    """The names of this package's losses that take one of these kinds of target."""
+    return {name for name, kind in LOSSES.items() if kind.target in targets}
 
 
 class Adjustment(NamedTuple):
     """What is done to the rows of a fit."""
 
+    loss: Loss
     class_weight: np.ndarray | None = None
     """(K,) factors of the rows' weights."""
-    loss: str = ""
     column: int = -1
-    """Holds exposures or offsets; -1: there is none."""
+    """Number of the column of exposures or offsets; -1: there is none."""
     exposure: bool = False
-    mean: float = 0.0
-    """Under the log link, what a mean of 1 stands for."""
+    """Whether the column holds exposures, which multiply the mean; else it holds offsets."""
+    mean: float = 1.0
+    """The mean of the target, which a decision of 0 stands for under the log link."""
+
+    @property
+    def link(self) -> Link:
+        """The loss's link; of a loss that has none, the identity."""
+        return self.loss.link or IDENTITY
 
 
 def adjusted(source: Source | None, adjustment: Adjustment) -> Source | None:
     """The source with its rows adjusted; itself if there is nothing to do."""
     changes = adjustment.class_weight is not None or adjustment.column >= 0
-    if source is None or not (changes or adjustment.loss in LOG_LINK):
+    if source is None or not (changes or adjustment.link is LOG):
         return source
     return MappedSource(source, partial(adjust, adjustment))
 
@@ -47,10 +58,10 @@ def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:
     factor = None
     if adjustment.class_weight is not None:
         factor = adjustment.class_weight[y.astype(np.intp)]
-    if adjustment.loss in LOG_LINK:
+    if adjustment.link is LOG:
         scale = adjustment.mean * exposures(adjustment, chunk)
         y = y / scale
-        factor = scale if adjustment.loss == COUNTS else None
+        factor = scale if adjustment.loss.target is COUNT else None
     elif adjustment.column >= 0:
         y = y - column_of(chunk, adjustment.column)
     if factor is not None:
@@ -136,13 +147,11 @@ def check_exposures(name: str, summary: Any) -> None:
         )
 
 
-def check_targets(loss: str, labels: Any) -> None:
-    """Refuse targets that no mean under the log link can have."""
-    good = labels.min > 0 if loss == AMOUNTS else labels.min >= 0 and labels.max > 0
-    if loss in LOG_LINK and not good:
-        wanted = "amounts above 0" if loss == AMOUNTS else "counts of at least 0, not all of them 0"
+def check_targets(loss: Loss, labels: Any) -> None:
+    """Refuse targets that are not of the loss's kind."""
+    if not loss.target.holds(labels.min, labels.max):
         raise ValueError(
-            f"loss={loss!r} takes {wanted}; the target {labels.name!r} lies between "
-            f"{labels.min:.6g} and {labels.max:.6g}; use loss='squared_error', or leave such rows "
-            "out with filters"
+            f"loss={loss.name!r} takes {loss.target.wanted}; the target {labels.name!r} lies "
+            f"between {labels.min:.6g} and {labels.max:.6g}; use loss='squared_error', or leave "
+            "such rows out with filters"
         )

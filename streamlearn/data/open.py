@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SourceError
@@ -12,6 +13,81 @@ from .files.remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 from .store import Store
 
 _ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `open_dataset` was asked for, as the stores are handed it."""
+
+    source: Any
+    target: str | None = None
+    weight: str | None = None
+    features: Sequence[str] | str | None = None
+    filters: Any = None
+    storage_options: Mapping[str, Any] | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths or URLs, if the source is one of them or a list of them; else empty."""
+        given = self.source if isinstance(self.source, list | tuple) else [self.source]
+        if not all(isinstance(one, str | os.PathLike) for one in given):
+            return ()
+        return tuple(os.fspath(one) for one in given)
+
+    def comes_from(self, package: str) -> bool:
+        """Whether the source's class, or one that it derives from, is defined in this package."""
+        return _comes_from(self.source, package)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of store: which sources are of it, and how they are opened."""
+
+    name: str
+    opens: Callable[[Request], bool]
+    """Whether a source is of this kind; cheap, and told without loading the format's library."""
+    open: Callable[[Request], Store]
+    filters: bool = False
+    """Whether the store takes ``filters``."""
+
+
+FORMATS: list[Format] = []
+"""Every kind of store in the order in which they are asked; the first that opens a source does."""
+
+
+def register_store(
+    name: str,
+    opens: Callable[[Request], bool],
+    open: Callable[[Request], Store],
+    *,
+    filters: bool = False,
+) -> None:
+    """Let `open_dataset` open a new kind of source; it is asked before those of this package.
+
+    Parameters
+    ----------
+    name : str
+        The format's name.  One of the same name is replaced.
+    opens : callable
+        `Request` -> whether the source is of this kind.
+    open : callable
+        `Request` -> `Store`.
+    filters : bool
+        Whether the store takes ``filters``.
+
+    Examples
+    --------
+    >>> from streamlearn.data.memory.opening import open_arrays
+    >>> from streamlearn.data.open import FORMATS, open_dataset, register_store
+    >>> register_store("squares", lambda request: request.source == "squares",
+    ...                lambda request: open_arrays([[n, n * n] for n in range(5)]))
+    >>> open_dataset("squares").n_rows
+    5
+    >>> FORMATS.pop(0).name
+    'squares'
+    """
+    FORMATS[:] = [one for one in FORMATS if one.name != name]
+    FORMATS.insert(0, Format(name, opens, open, filters))
 
 
 def open_dataset(
@@ -28,10 +104,11 @@ def open_dataset(
 
     Parameters
     ----------
-    source : path, URL, glob, list, or collection
+    source : path, URL, glob, list, collection or Store
         Parquet files, or a folder of them, also hive-partitioned (``year=2024/``).  A zarr
         array, or group (``X``, `target`, `weight`; AnnData's too).  A dask array or dataframe,
         numpy array or memory map, scipy.sparse, pandas, polars, pyarrow table or Arrow stream.
+        An instance of your own `Store`, or what `register_store` made known.
     target, weight : str, optional
         The columns (arrays, in zarr) of targets and sample weights.
     features : sequence of str, optional
@@ -62,7 +139,8 @@ def open_dataset(
     """
     if isinstance(source, Dataset):
         raise SourceError("already a Dataset: choose rows and columns by its methods")
-    store = _open_store(source, target, weight, features, filters, storage_options)
+    request = Request(source, target, weight, features, filters, storage_options)
+    store = source if isinstance(source, Store) else _open_store(request)
     if store.n_rows == 0:
         raise SourceError(f"no rows in {_say(source)}; check the path and how it was written")
     if store.kind == "zarr" and isinstance(features, str):
@@ -88,57 +166,81 @@ def dataset_of(
     return Dataset(store, tuple(features), target, weight, chunk_rows)
 
 
-def _open_store(
-    source: Any,
-    target: str | None,
-    weight: str | None,
-    features: Sequence[str] | None,
-    filters: Any,
-    storage_options: Mapping[str, Any] | None,
-) -> Store:
-    paths = isinstance(source, str | os.PathLike) or (
-        isinstance(source, list | tuple)
-        and len(source) > 0
-        and all(isinstance(one, str | os.PathLike) for one in source)
-    )
-    if paths and not _is_zarr(source, storage_options):
-        from .parquet.store import open_parquet
-
-        return open_parquet(source, filters, storage_options)
-    if filters is not None:
-        raise SourceError(f"filters are for parquet files, not for {_say(source)}")
-    if paths or _comes_from(source, "zarr"):
-        from .zarr.opening import open_zarr
-
-        return open_zarr(source, storage_options, target, weight, features)
-    if _comes_from(source, "dask") or (
-        isinstance(source, list | tuple) and any(_comes_from(one, "dask") for one in source)
-    ):
-        from .dask.store import open_dask
-
-        return open_dask(source)
-    from .memory.opening import open_arrays
-
-    return open_arrays(source)
+def _open_store(request: Request) -> Store:
+    """The store of the first format that opens the source."""
+    found = next(one for one in FORMATS if one.opens(request))
+    if request.filters is not None and not found.filters:
+        raise SourceError(f"filters are for parquet files, not for {_say(request.source)}")
+    return found.open(request)
 
 
-def _is_zarr(source: Any, storage_options: Mapping[str, Any] | None) -> bool:
+# The formats of this package.  `opens` stands here, where it costs no import of a library.
+
+
+def _is_parquet(request: Request) -> bool:
+    return bool(request.paths) and not _is_zarr_path(request)
+
+
+def _is_zarr(request: Request) -> bool:
+    return bool(request.paths) or request.comes_from("zarr")
+
+
+def _is_dask(request: Request) -> bool:
+    source = request.source
+    many = source if isinstance(source, list | tuple) else ()
+    return request.comes_from("dask") or any(_comes_from(one, "dask") for one in many)
+
+
+def _is_zarr_path(request: Request) -> bool:
     """By the name, or by the marks zarr leaves in a folder."""
-    if not isinstance(source, str | os.PathLike):
+    if isinstance(request.source, list | tuple):
         return False
-    path = os.fspath(source)
+    [path] = request.paths
     if ".zarr" in path.lower():
         return True
     if any(mark in path for mark in "*?[") or path.lower().endswith((".parquet", ".pq", ".parq")):
         return False
     if is_url(path):
-        fs, inside = filesystem(path, storage_options)
+        fs, inside = filesystem(path, request.storage_options)
         try:
             with as_os_errors():
                 return any(fs.exists(f"{inside}/{mark}") for mark in _ZARR_MARKS)
         except OSError as error:
             raise SourceError(f"cannot look into {path!r}: {error}; {CHECK_KEYS}") from error
     return any(os.path.exists(os.path.join(path, mark)) for mark in _ZARR_MARKS)
+
+
+def _open_parquet(request: Request) -> Store:
+    from .parquet.store import open_parquet
+
+    return open_parquet(request.source, request.filters, request.storage_options)
+
+
+def _open_zarr(request: Request) -> Store:
+    from .zarr.opening import open_zarr
+
+    named = request.target, request.weight, request.features
+    return open_zarr(request.source, request.storage_options, *named)
+
+
+def _open_dask(request: Request) -> Store:
+    from .dask.store import open_dask
+
+    return open_dask(request.source)
+
+
+def _open_arrays(request: Request) -> Store:
+    from .memory.opening import open_arrays
+
+    return open_arrays(request.source)
+
+
+FORMATS += [
+    Format("parquet", _is_parquet, _open_parquet, filters=True),
+    Format("zarr", _is_zarr, _open_zarr),
+    Format("dask", _is_dask, _open_dask),
+    Format("array", lambda request: True, _open_arrays),
+]
 
 
 def _comes_from(source: Any, package: str) -> bool:

@@ -16,6 +16,7 @@ from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import settled
 from ..errors import SourceError
+from ..numeric.losses import Loss
 from ..passes.sample import SampledRead
 from ..passes.summary.summary import Summary, collect_summary
 from ..solvers import splits
@@ -203,7 +204,7 @@ def identity(model: Any, dataset: Any, held_out: Any) -> dict[str, Any]:
     """What a checkpoint must agree with: estimator, parameters, data."""
     return {
         "estimator": type(model).__name__,
-        "parameters": model.get_params(),
+        "parameters": plain_parameters(model),
         "data": dataset.fingerprint(),
         "validation": None if held_out is None else held_out.fingerprint(),
     }
@@ -234,3 +235,23 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
         model.feature_names_in_ = np.array(tree["feature_names"], dtype=object)
     model.n_features_in_ = tree["n_features"]
     model._restore(tree["state"])
+
+
+def class_name(cls: type) -> str:
+    """The public name of an estimator, or ``module:name`` of one defined elsewhere."""
+    package, name = __name__.partition(".")[0], cls.__qualname__
+    return name if cls.__module__.partition(".")[0] == package else f"{cls.__module__}:{name}"
+
+
+LOSS = "loss class"
+"""Key of the name of a parameter's class, in place of a `Loss` that no archive holds."""
+
+
+def plain_parameters(model: Any) -> dict[str, Any]:
+    """The constructor parameters as a plain tree: a loss by its class's name and its numbers."""
+    return {
+        name: {LOSS: class_name(type(value)), "numbers": list(value)}
+        if isinstance(value, Loss)
+        else value
+        for name, value in model.get_params(deep=False).items()
+    }

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.files.archive import MALFORMED, read_archive, write_archive
 from ..errors import ArchiveError
+from ..numeric.losses import Loss
 from .base import StreamEstimator
-from .fitting import fitted_tree, restore_fitted
+from .fitting import LOSS, class_name, fitted_tree, plain_parameters, restore_fitted
 
 FORMAT = 1
 KIND = "streamlearn model"
@@ -32,7 +33,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "kind": KIND,
         "format": FORMAT,
         "class": class_name(type(model)),
-        "parameters": model.get_params(deep=False),
+        "parameters": plain_parameters(model),
         "fitted": fitted_tree(model),
     }
     try:
@@ -77,17 +78,12 @@ def _model_of(tree: Any, path: Any) -> Any:
             f"{path} holds a {tree['class']} with parameters this version of streamlearn does not "
             f"know: {', '.join(unknown)}; load it with the version that wrote it, or train again"
         )
-    model = cls(**tree["parameters"])
+    given = {name: _parameter(value, path) for name, value in tree["parameters"].items()}
+    model = cls(**given)
     if hasattr(model, "_validate_params"):
         model._validate_params()
     restore_fitted(model, tree["fitted"])
     return model
-
-
-def class_name(cls: type) -> str:
-    """The public name of an estimator, or ``module:name`` of one defined elsewhere."""
-    package, name = __name__.partition(".")[0], cls.__qualname__
-    return name if cls.__module__.partition(".")[0] == package else f"{cls.__module__}:{name}"
 
 
 def find_class(name: str, path: Any) -> type:
@@ -103,6 +99,19 @@ def find_class(name: str, path: Any) -> type:
             return found
     hint = f"import {name.partition(':')[0]} first" if ":" in name else "upgrade streamlearn"
     raise ArchiveError(f"{path} holds a {name}, which is no estimator that is known here; {hint}")
+
+
+def _parameter(value: Any, path: Any) -> Any:
+    """The parameter that `plain_parameters` wrote; nothing is imported for it."""
+    if not isinstance(value, dict) or LOSS not in value:
+        return value
+    for cls in _subclasses(Loss):
+        if class_name(cls) == value[LOSS]:
+            return cls(*value["numbers"])
+    raise ArchiveError(
+        f"{path} has the loss {value[LOSS]}, which is not known here; import "
+        f"{value[LOSS].partition(':')[0]} first"
+    )
 
 
 def _subclasses(cls: type) -> list[type]:

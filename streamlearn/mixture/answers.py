@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numeric import links
 from . import experts
 from .objective import Parameters, Problem, row_blocks, split
 
@@ -36,18 +37,18 @@ def decisions(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
         logs = np.log(share)
         if len(far):
             each = joint[far, :, None] - experts.class_losses(problem.loss, F[far])
-            logs[far] = experts.log_sum(each, 1)[:, 0]
+            logs[far] = links.log_sum(each, 1)[:, 0]
         out[rows] = logs
     if K == 2:
         return out[:, 1] - out[:, 0]
-    return out - experts.log_sum(out, 1)
+    return out - links.log_sum(out, 1)
 
 
 def gate_shares(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
     """(m, k) shares of rows that the gate gives to the components."""
     out = np.empty((X.shape[0], problem.tree.n_leaves))
     for rows, _, Z, squares in row_blocks(problem, at, X, density=False):
-        out[rows] = experts.share_out(_leaves(problem, at, Z, squares)[0], 1)[1]
+        out[rows] = links.share_out(_leaves(problem, at, Z, squares)[0], 1)[1]
     return out
 
 

@@ -18,6 +18,7 @@ from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array
+from ..numeric.links import sigmoid, two_classes
 from ..passes.summary.summary import Summary
 from . import answers, experts, gate, needs, training
 from .objective import Parameters, Problem
@@ -259,8 +260,7 @@ class SVMMixtureClassifier(StreamClassifier):
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
         if decision.ndim == 1:
-            p = 0.5 * (1.0 + np.tanh(0.5 * decision))
-            return np.column_stack([1.0 - p, p])
+            return two_classes(sigmoid(decision))
         return np.exp(decision)
 
     def gate_probabilities(self, X):

@@ -9,22 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..numeric.links import log_sum, share_out
+
 LOSSES = ("squared_hinge", "hinge", "log_loss")
-
-
-def log_sum(S: np.ndarray, axis: int) -> np.ndarray:
-    """log of the sum of e^S along an axis, which is kept; the largest is taken out first."""
-    top = S.max(axis=axis, keepdims=True)
-    return top + np.log(np.exp(S - top).sum(axis=axis, keepdims=True))
-
-
-def share_out(S: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """`log_sum` and the softmax, e^S over its sum, from one exponential."""
-    top = S.max(axis=axis, keepdims=True)
-    E = np.exp(S - top)
-    total = E.sum(axis=axis, keepdims=True)
-    E /= total
-    return top + np.log(total), E
 
 
 def n_outputs(n_classes: int) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numeric.checks import check_array, check_integer
-from .experts import share_out
+from ..numeric.links import share_out
 
 GATES = ("generative", "rbf", "linear")
 

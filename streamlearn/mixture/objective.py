@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
+from ..numeric import links
 from ..numeric.checks import check_array, check_integer, check_number
 from ..numeric.rows.blocks import block_rows, blocks, square_norms
 from ..passes.fold import Fold
@@ -151,7 +152,7 @@ def posterior(
     """The E-step (eq. 11) from products Z (m, R) of rows and parameters, |x|^2 (m,), codes y."""
     logs, offered, F = split(problem, at, Z, squares)
     loss, slope = experts.losses(problem.loss, F, y)
-    total, q = experts.share_out(problem.tree.to_leaves(logs) - loss, 1)
+    total, q = links.share_out(problem.tree.to_leaves(logs) - loss, 1)
     return Posterior(total[:, 0], q, offered, F, slope)
 
 

@@ -39,6 +39,14 @@ def sum_kernel(function: Any) -> Any:
     return _compile(function, {"reassoc"})
 
 
+def uncached_kernel(function: Any) -> Any:
+    """`kernel` for types defined outside this package, compiled anew in each process.
+
+    A cached kernel names the types it was compiled for, and no other process could read it.
+    """
+    return _compile(function, False, cached=False)
+
+
 def inlined(function: Any) -> Any:
     """`kernel` for what is called once a value: always inlined, however many arrays it takes.
 
@@ -47,8 +55,10 @@ def inlined(function: Any) -> Any:
     return _compile(function, False, forceinline=True)
 
 
-def _compile(function: Any, fastmath: bool | set[str], **options: Any) -> Any:
-    folder = None if config.DISABLE_JIT else cache_folder(room_of(function))
+def _compile(
+    function: Any, fastmath: bool | set[str], *, cached: bool = True, **options: Any
+) -> Any:
+    folder = cache_folder(room_of(function)) if cached and not config.DISABLE_JIT else None
     before = config.CACHE_DIR
     if folder is not None:
         config.CACHE_DIR = folder  # numba reads it while it decorates, and only then

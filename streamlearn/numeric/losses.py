@@ -1,8 +1,16 @@
-"""Losses of a target y and a decision f: value, slope and curvature in f, and the dual.
+"""Losses of a target y and a decision f.  A loss is one class, and all else is derived from it.
 
-Classification: y is +1 or -1 and the losses are functions of the margin y f.  The same four
-functions serve Python and compiled kernels, which are specialised by the loss's type.  All is
-float64 and free of branches, so that loops over rows vectorise.
+A subclass of `Loss` says what target it takes and which link leads from the target's mean to f,
+and has the methods ``value`` and ``slope``.  What else it has decides which solvers may serve it:
+
+    curvature(y, f)     a smooth loss: "newton", "lbfgs"
+    slope_bound()       slopes that are nowhere larger: "pegasos" and `partial_fit`
+    dual_rule()         a dual that is minimised one variable at a time: "dual-cd"
+
+Annotated names in the class body are its parameters, as in a NamedTuple.  The same methods serve
+Python and compiled kernels, which are specialised by the loss's type: so they are plain arithmetic
+on floats (functions of `elementary`, max, min, abs, conditional expressions), free of loops.
+A class target y is +1 or -1, and its losses are functions of the margin y f.
 
 The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the optimum v = -slope) is
 
@@ -11,234 +19,400 @@ The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the opti
 dual_value(y, v) = min_f [l(y, f) + v f].  With v = y alpha / C these are the usual sums: hinge
 alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].
 
-Regression: y is the target; Poisson and gamma losses are half-deviances under the log link, so that
-a row of exposure e is the row of target y / e with its weight (Poisson: times e).
+Poisson and gamma losses are half-deviances under the log link, so that a row of exposure e is the
+row of target y / e with its weight (Poisson: times e).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections import namedtuple
+from collections.abc import Callable
+from inspect import get_annotations
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, dataclass_transform
 
 from numba.extending import overload, register_jitable
 
 from .elementary import decay, exponential, log1p_unit, log_of
+from .links import IDENTITY, LOG, LOGIT, Link
 
 
-class LogLoss(NamedTuple):
+class Target(NamedTuple):
+    """A kind of target, and which values it may have."""
+
+    name: str
+    """One word for tables and messages."""
+    wanted: str
+    """What a message asks for."""
+    holds: Callable[[float, float], bool]
+    """Whether targets between these two values, the smallest and the largest, are of the kind."""
+
+
+def _any(low: float, high: float) -> bool:
+    return True
+
+
+def _counts(low: float, high: float) -> bool:
+    return low >= 0 and high > 0
+
+
+def _amounts(low: float, high: float) -> bool:
+    return low > 0
+
+
+CLASS = Target("class", "class labels", _any)
+NUMBER = Target("number", "numbers", _any)
+COUNT = Target("count", "counts of at least 0, not all of them 0", _counts)
+AMOUNT = Target("amount", "amounts above 0", _amounts)
+
+
+class DualRule(NamedTuple):
+    """A loss as its dual variables see it: dual value and interval of a row's force.
+
+    The dual value is  t u - epsilon |u| - quadratic/2 u^2  within |u| <= bound, for classes
+    u = y v >= 0 and t = 1, for numbers u = v of either sign and t = y; or, `logistic`, the entropy
+    -u log u - (1 - u) log(1 - u) of u = y v in [0, 1].
+    """
+
+    logistic: bool = False
+    both_signs: bool = False
+    """Whether targets are numbers: the dual variable is the row's force, of either sign."""
+    epsilon: float = 0.0
+    quadratic: float = 0.0
+    """Coefficient of -u^2/2; 0 for a loss that is piecewise linear."""
+    bound: float = math.inf
+    """Largest |u|; infinite for a loss whose slope is not bounded."""
+
+    @property
+    def n_variables(self) -> int:
+        """Numbers kept per row and output: u and 1 - u if logistic, for their precision."""
+        return 2 if self.logistic else 1
+
+
+PARTS = ("__new__", "_fields", "_field_defaults", "_make", "_asdict", "_replace", "__getnewargs__")
+
+
+@dataclass_transform(frozen_default=True)
+class Loss(tuple[float, ...]):
+    """A loss: subclass it, annotate its parameters (each a number), write ``value`` and ``slope``.
+
+    Examples
+    --------
+    >>> class Expectile(Loss):
+    ...     tau: float = 0.5
+    ...     def value(self, y, f):
+    ...         return (self.tau if y > f else 1.0 - self.tau) * (y - f) * (y - f)
+    ...     def slope(self, y, f):
+    ...         return 2.0 * (self.tau if y > f else 1.0 - self.tau) * (f - y)
+    ...     def curvature(self, y, f):
+    ...         return 2.0 * (self.tau if y > f else 1.0 - self.tau)
+    >>> Expectile(0.9).value(1.0, 0.0), Expectile(0.9).has("curvature", "dual_rule")
+    (0.9, False)
+    """
+
+    name: ClassVar[str] = ""
+    """The word that estimators take for it; without one an instance is given."""
+    target: ClassVar[Target] = NUMBER
+    link: ClassVar[Link | None] = IDENTITY
+    """From the target's mean (a class: the probability of +1) to f; None: f does not tell it."""
+    quadratic: ClassVar[bool] = False
+    """Whether the slope is curvature times (f - y) with one curvature everywhere: one Newton step
+    over all rows is then exact."""
+    multinomial: ClassVar[bool] = False
+    """Whether K classes may be one problem, the multinomial loss of their softmax."""
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:  # the methods that a loss may have; `has` tells which it has
+
+        def value(self, y: float, f: float) -> float: ...
+        def slope(self, y: float, f: float) -> float: ...
+        def curvature(self, y: float, f: float) -> float: ...
+        def slope_bound(self) -> float: ...
+        def dual_rule(self) -> DualRule: ...
+        def _asdict(self) -> dict[str, float]: ...
+
+    def __init_subclass__(cls) -> None:
+        fields = [n for n, kind in get_annotations(cls).items() if "ClassVar" not in str(kind)]
+        defaults = [vars(cls)[name] for name in fields if name in vars(cls)]
+        if fields or not cls._fields:
+            made: Any = namedtuple(cls.__name__, fields, defaults=defaults)  # type: ignore[misc]
+            for part in (*PARTS, *fields):
+                setattr(cls, part, vars(made)[part])
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self))
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{n}={v!r}" for n, v in zip(self._fields, self, strict=True))
+        return f"{type(self).__name__}({given})"
+
+    def has(self, *methods: str) -> bool:
+        """Whether the loss has all of these methods."""
+        return all(callable(getattr(self, method, None)) for method in methods)
+
+
+class LogLoss(Loss):
     """log(1 + exp(-y f))."""
 
-    def value(self, y, f):
+    name, target, link, multinomial = "log_loss", CLASS, LOGIT, True
+
+    def value(self, y: float, f: float) -> float:
         z = y * f
         return log1p_unit(decay(abs(z))) + max(-z, 0.0)
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         z = y * f
         e = decay(abs(z))
         return -y * (e if z >= 0.0 else 1.0) / (1.0 + e)
 
-    def curvature(self, y, f):
+    def curvature(self, y: float, f: float) -> float:
         e = decay(abs(y * f))
         return e / ((1.0 + e) * (1.0 + e))
 
-    def dual_value(self, y, v):
-        u = y * v
-        return -(u * log_of(u) + (1.0 - u) * log_of(1.0 - u))
+    def slope_bound(self) -> float:
+        return 1.0
+
+    def dual_rule(self) -> DualRule:
+        return DualRule(logistic=True, bound=self.slope_bound())
 
 
-class SquaredHinge(NamedTuple):
+class SquaredHinge(Loss):
     """max(0, 1 - y f)^2."""
 
-    def value(self, y, f):
+    name, target, link = "squared_hinge", CLASS, None
+
+    def value(self, y: float, f: float) -> float:
         r = max(0.0, 1.0 - y * f)
         return r * r
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         return -2.0 * y * max(0.0, 1.0 - y * f)
 
-    def curvature(self, y, f):
+    def curvature(self, y: float, f: float) -> float:
         return 2.0 if y * f < 1.0 else 0.0
 
-    def dual_value(self, y, v):
-        u = y * v
-        return u - 0.25 * u * u
+    def dual_rule(self) -> DualRule:
+        return DualRule(quadratic=0.5)
 
 
-class Hinge(NamedTuple):
-    """max(0, 1 - y f); its slope at the kink is 0, its curvature 0 everywhere."""
+class Hinge(Loss):
+    """max(0, 1 - y f); its slope at the kink is 0."""
 
-    def value(self, y, f):
+    name, target, link = "hinge", CLASS, None
+
+    def value(self, y: float, f: float) -> float:
         return max(0.0, 1.0 - y * f)
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         return -y if y * f < 1.0 else 0.0 * y
 
-    def curvature(self, y, f):
-        return 0.0 * f
+    def slope_bound(self) -> float:
+        return 1.0
 
-    def dual_value(self, y, v):
-        return y * v
+    def dual_rule(self) -> DualRule:
+        return DualRule(bound=self.slope_bound())
 
 
-class SquaredError(NamedTuple):
+class SquaredError(Loss):
     """(y - f)^2."""
 
-    def value(self, y, f):
+    name, quadratic = "squared_error", True
+
+    def value(self, y: float, f: float) -> float:
         return (y - f) * (y - f)
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         return 2.0 * (f - y)
 
-    def curvature(self, y, f):
+    def curvature(self, y: float, f: float) -> float:
         return 2.0 + 0.0 * f
 
-    def dual_value(self, y, v):
-        return y * v - 0.25 * v * v
+    def dual_rule(self) -> DualRule:
+        return DualRule(both_signs=True, quadratic=0.5)
 
 
-class EpsilonInsensitive(NamedTuple):
-    """max(0, |y - f| - epsilon); its slope at the kinks is 0, its curvature 0 everywhere."""
+class EpsilonInsensitive(Loss):
+    """max(0, |y - f| - epsilon); its slope at the kinks is 0."""
 
-    epsilon: float
+    name = "epsilon_insensitive"
+    epsilon: float = 0.1
 
-    def value(self, y, f):
+    def value(self, y: float, f: float) -> float:
         return max(0.0, abs(y - f) - self.epsilon)
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         r = f - y
         return (1.0 if r > self.epsilon else 0.0) - (1.0 if -r > self.epsilon else 0.0)
 
-    def curvature(self, y, f):
-        return 0.0 * f
+    def slope_bound(self) -> float:
+        return 1.0
 
-    def dual_value(self, y, v):
-        return y * v - self.epsilon * abs(v)
+    def dual_rule(self) -> DualRule:
+        return DualRule(both_signs=True, epsilon=self.epsilon, bound=self.slope_bound())
 
 
-class SquaredEpsilonInsensitive(NamedTuple):
+class SquaredEpsilonInsensitive(Loss):
     """max(0, |y - f| - epsilon)^2."""
 
-    epsilon: float
+    name = "squared_epsilon_insensitive"
+    epsilon: float = 0.1
 
-    def value(self, y, f):
+    def value(self, y: float, f: float) -> float:
         r = max(0.0, abs(y - f) - self.epsilon)
         return r * r
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         r = f - y
         return 2.0 * (max(0.0, r - self.epsilon) - max(0.0, -r - self.epsilon))
 
-    def curvature(self, y, f):
+    def curvature(self, y: float, f: float) -> float:
         return 2.0 if abs(y - f) > self.epsilon else 0.0
 
-    def dual_value(self, y, v):
-        return y * v - self.epsilon * abs(v) - 0.25 * v * v
+    def dual_rule(self) -> DualRule:
+        return DualRule(both_signs=True, epsilon=self.epsilon, quadratic=0.5)
 
 
-class Huber(NamedTuple):
-    """1/2 r^2 for |r| <= delta, delta (|r| - delta / 2) beyond, r = y - f."""
+class Huber(Loss):
+    """1/2 r^2 for |r| <= epsilon, epsilon (|r| - epsilon / 2) beyond, r = y - f."""
 
-    delta: float
+    name = "huber"
+    epsilon: float = 0.1
 
-    def value(self, y, f):
+    def value(self, y: float, f: float) -> float:
         r = abs(y - f)
-        inside = min(r, self.delta)
+        inside = min(r, self.epsilon)
         return inside * (r - 0.5 * inside)
 
-    def slope(self, y, f):
-        return min(max(f - y, -self.delta), self.delta)
+    def slope(self, y: float, f: float) -> float:
+        return min(max(f - y, -self.epsilon), self.epsilon)
 
-    def curvature(self, y, f):
-        return 1.0 if abs(y - f) <= self.delta else 0.0
+    def curvature(self, y: float, f: float) -> float:
+        return 1.0 if abs(y - f) <= self.epsilon else 0.0
 
-    def dual_value(self, y, v):
-        return y * v - 0.5 * v * v
+    def slope_bound(self) -> float:
+        return self.epsilon
+
+    def dual_rule(self) -> DualRule:
+        return DualRule(both_signs=True, quadratic=1.0, bound=self.slope_bound())
 
 
-class Poisson(NamedTuple):
+class Poisson(Loss):
     """Half the deviance of a count y >= 0 whose mean is e^f: y log(y / e^f) - y + e^f."""
 
-    def value(self, y, f):
+    name, target, link = "poisson", COUNT, LOG
+
+    def value(self, y: float, f: float) -> float:
         return y * (log_of(y) - f) - y + exponential(f)
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         return exponential(f) - y
 
-    def curvature(self, y, f):
+    def curvature(self, y: float, f: float) -> float:
         return exponential(f)
 
-    def dual_value(self, y, v):
-        return y * log_of(y) - v - (y - v) * log_of(y - v)
 
-
-class Gamma(NamedTuple):
+class Gamma(Loss):
     """Half the deviance of an amount y > 0 whose mean is e^f: y / e^f - 1 - log(y / e^f)."""
 
-    def value(self, y, f):
+    name, target, link = "gamma", AMOUNT, LOG
+
+    def value(self, y: float, f: float) -> float:
         return y * exponential(-f) - 1.0 - log_of(y) + f
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         return 1.0 - y * exponential(-f)
 
-    def curvature(self, y, f):
+    def curvature(self, y: float, f: float) -> float:
         return y * exponential(-f)
 
-    def dual_value(self, y, v):
-        return v + v * log_of(y) - (1.0 + v) * log_of(1.0 + v)
+
+LOSSES: dict[str, type[Any]] = {
+    kind.name: kind
+    for kind in (
+        LogLoss,
+        SquaredHinge,
+        Hinge,
+        SquaredError,
+        EpsilonInsensitive,
+        SquaredEpsilonInsensitive,
+        Huber,
+        Poisson,
+        Gamma,
+    )
+}
+"""The losses of this package by name.  Their places are the numbers by which kernels know them."""
 
 
-class Force(NamedTuple):
+def make_loss(loss: str | Loss, **parameters: float) -> Loss:
+    """The loss of this name with those of the parameters that it has; or the one given.
+
+    Its parameters are floats: kernels are compiled for types.
+    """
+    kind = type(loss) if isinstance(loss, Loss) else LOSSES[loss]
+    given = loss._asdict() if isinstance(loss, Loss) else parameters
+    made: Loss = kind(**{name: float(given[name]) for name in kind._fields if name in given})
+    return made
+
+
+class Force(Loss):
     """y f: not a loss but a given slope, so that a pass sums y Phi."""
 
-    def value(self, y, f):
+    def value(self, y: float, f: float) -> float:
         return y * f
 
-    def slope(self, y, f):
+    def slope(self, y: float, f: float) -> float:
         return y + 0.0 * f
 
-    def curvature(self, y, f):
-        return 0.0 * f
 
-
-def value(loss, y, f):
+def value(loss: Any, y: Any, f: Any) -> Any:
     """l(y, f)."""
     return loss.value(y, f)
 
 
-def slope(loss, y, f):
+def slope(loss: Any, y: Any, f: Any) -> Any:
     """dl/df."""
     return loss.slope(y, f)
 
 
-def curvature(loss, y, f):
+def curvature(loss: Any, y: Any, f: Any) -> Any:
     """d2l/df2 (the generalised one where the slope has a kink)."""
     return loss.curvature(y, f)
 
 
-def dual_value(loss, y, v):
-    """min_f [l(y, f) + v f], for a force v inside the domain."""
-    return loss.dual_value(y, v)
-
-
 # One line per function: the compiled form is the method of the loss's type, inlined.
 @overload(value)
-def _value(loss, y, f):
+def _value(loss: Any, y: Any, f: Any) -> Any:
     method = register_jitable(loss.instance_class.value)
     return lambda loss, y, f: method(loss, y, f)
 
 
 @overload(slope)
-def _slope(loss, y, f):
+def _slope(loss: Any, y: Any, f: Any) -> Any:
     method = register_jitable(loss.instance_class.slope)
     return lambda loss, y, f: method(loss, y, f)
 
 
 @overload(curvature)
-def _curvature(loss, y, f):
+def _curvature(loss: Any, y: Any, f: Any) -> Any:
     method = register_jitable(loss.instance_class.curvature)
     return lambda loss, y, f: method(loss, y, f)
 
 
-@overload(dual_value)
-def _dual_value(loss, y, v):
-    method = register_jitable(loss.instance_class.dual_value)
-    return lambda loss, y, v: method(loss, y, v)
+@register_jitable
+def dual_value(rule: DualRule, y: float, v: float) -> float:
+    """min_f [l(y, f) + v f] of the loss with this `DualRule`, for a force v in its interval."""
+    if rule.logistic:
+        u = y * v
+        rest = 1.0 - u
+        total = -u * math.log(u) if u > 0 else 0.0
+        return total - (rest * math.log(rest) if rest > 0 else 0.0)
+    target, u = (y, v) if rule.both_signs else (1.0, y * v)
+    return target * u - rule.epsilon * abs(u) - 0.5 * rule.quadratic * u * u

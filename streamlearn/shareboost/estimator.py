@@ -12,6 +12,7 @@ from ..data.source import Chunk
 from ..engine.plan import Needs
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..numeric.links import softmax_probabilities
 from ..passes.summary.summary import Summary
 from . import needs
 from .design import TARGET, Layout
@@ -269,11 +270,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
         """The softmax without the margin offset."""
-        if decision.ndim == 1:
-            p = 0.5 * (1.0 + np.tanh(0.5 * decision))
-            return np.column_stack([1.0 - p, p])
-        e = np.exp(decision - decision.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
+        return softmax_probabilities(decision)
 
     def _state(self) -> dict[str, Any]:
         return {"points": self._points, "kind": self._kind, "n": len(self.choices_)}

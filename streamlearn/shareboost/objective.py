@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from ..numeric.links import to_softmax
 from ..solvers.damped_newton import damped_newton
 
 
@@ -21,12 +22,7 @@ def margin_softmax(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.nda
     own = Z[rows, codes]
     Z += 1.0
     Z[rows, codes] = own
-    top = Z.max(axis=1, keepdims=True)
-    Z -= top
-    np.exp(Z, out=Z)
-    total = Z.sum(axis=1, keepdims=True)
-    Z /= total
-    return np.log(total[:, 0]) + top[:, 0] - own, Z
+    return to_softmax(Z)[:, 0] - own, Z
 
 
 def residual(Z: np.ndarray, codes: np.ndarray, share: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..numeric.checks import check_array
+from ..numeric.links import sigmoid, two_classes
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .damped_newton import damped_newton
@@ -54,14 +55,14 @@ class Calibration(NamedTuple):
         columns = decision[:, None] if decision.ndim == 1 else decision
         p = np.column_stack([self._curve(k, f) for k, f in enumerate(columns.T)])
         if decision.ndim == 1:
-            return np.column_stack([1.0 - p[:, 0], p[:, 0]])
+            return two_classes(p[:, 0])
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / p.shape[1])
 
     def _curve(self, k: int, f: np.ndarray) -> np.ndarray:
         if self.method == "sigmoid":
             slope, intercept = self.scores[k]
-            return 0.5 * (1.0 + np.tanh(0.5 * (slope * f + intercept)))
+            return sigmoid(slope * f + intercept)
         return np.interp(f, self.scores[k], self.values[k])
 
 
@@ -159,7 +160,7 @@ def fit_log_odds(
 
     def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         z = A @ theta
-        p = 0.5 * (1.0 + np.tanh(0.5 * z))
+        p = sigmoid(z)
         value = weight @ np.logaddexp(0, z) - positive @ z + 0.5 * penalty @ theta**2
         gradient = A.T @ (weight * p - positive) + penalty * theta
         return value, gradient, A.T @ ((weight * p * (1 - p))[:, None] * A) + np.diag(penalty)

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..estimator.base import StreamClassifier, StreamRegressor
 from ..estimator.certificate import Certificate
+from ..numeric.links import softmax_probabilities
 from .logistic import refit
 from .model import SuperSparseModel
 
@@ -189,8 +190,4 @@ history_, n_features_in_, feature_names_in_, n_passes_
             )
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
-        if decision.ndim == 1:
-            p = 0.5 * (1.0 + np.tanh(0.5 * decision))
-            return np.column_stack([1.0 - p, p])
-        e = np.exp(decision - decision.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
+        return softmax_probabilities(decision)

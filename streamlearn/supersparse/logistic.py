@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 
 from ..data.source import Chunk
 from ..engine.run import Run
+from ..numeric.links import sigmoid
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .prototypes import Problem, targets
@@ -41,7 +42,7 @@ def log_loss(F: np.ndarray, Y: np.ndarray, u: np.ndarray | None) -> tuple[float,
     """The weighted sum of losses, and its derivative by F (n, T); Y holds -1 and 1."""
     if F.shape[1] == 1:
         value = np.logaddexp(0.0, -Y * F)[:, 0]
-        slope = -Y * 0.5 * (1.0 - np.tanh(0.5 * Y * F))
+        slope = -Y * sigmoid(-Y * F)
     else:
         total = logsumexp(F, axis=1, keepdims=True)
         value = (total - F)[Y > 0]

@@ -15,10 +15,12 @@ from scipy import sparse
 from sklearn.svm import LinearSVR
 
 import streamlearn as sl
-from streamlearn.additive import costs as needs
+from streamlearn.additive.costs import solver_table
+
+OFFERED = solver_table()
 
 CLASSES = ("log_loss", "squared_hinge", "hinge")
-PAIRS = [(loss, solver) for loss in needs.OFFERED for solver in needs.OFFERED[loss]]
+PAIRS = [(loss, solver) for loss in OFFERED for solver in OFFERED[loss]]
 NUMBERS = [
     (loss, solver)
     for loss, solver in PAIRS
@@ -26,9 +28,9 @@ NUMBERS = [
 ]
 REFUSED = [
     (loss, solver)
-    for loss in needs.OFFERED
+    for loss in OFFERED
     for solver in ("newton", "dual-cd", "lbfgs", "pegasos")
-    if solver not in needs.OFFERED[loss]
+    if solver not in OFFERED[loss]
 ]
 
 
@@ -146,7 +148,7 @@ def test_a_solver_that_a_loss_is_not_offered_with_is_refused_by_name(loss, solve
     joint = {"multi_class": "multinomial"} if "multinomial" in loss else {}
     name = loss.split()[-1]
     estimator = sl.AdditiveClassifier if name in CLASSES else sl.AdditiveRegressor
-    remedy = " or ".join(map(repr, needs.OFFERED[loss]))
+    remedy = " or ".join(map(repr, OFFERED[loss]))
     with pytest.raises(ValueError, match=f"solver='{solver}' needs .*use solver={remedy}"):
         estimator(name, solver=solver, **joint).fit(X, y + 1.0)
 

@@ -1,5 +1,7 @@
 """Every loss with every solver offered for it, against other people's solvers."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from additive_kit import as_dataset, table
@@ -10,10 +12,12 @@ from sklearn.svm import LinearSVR
 import streamlearn as sl
 from streamlearn.additive import costs as needs
 
+OFFERED = needs.solver_table()
+
 BASES = dict(n_bases=6)
 REGRESSIONS = [
     (loss, solver)
-    for loss, solvers in needs.OFFERED.items()
+    for loss, solvers in OFFERED.items()
     for solver in solvers
     if solver != "pegasos" and ("epsilon" in loss or loss in ("squared_error", "huber"))
 ]
@@ -305,3 +309,24 @@ def test_early_stopping_for_every_solver(solver, monkeypatch):
     if model.certificate_.criterion == "validation loss":
         f = (2 * table(300, seed=1)[1] - 1) * model.decision_function(table(300, seed=1)[0])
         assert np.logaddexp(0, -f).mean() == pytest.approx(min(losses), rel=1e-5)
+
+
+def test_targets_of_any_size_take_no_exponential():
+    """The mean of numbers is far from what exp can take; warnings are errors here."""
+    X, y = numbers(loss="squared_error")
+    small = sl.AdditiveRegressor(**BASES).fit(X, y).predict(X)
+    large = sl.AdditiveRegressor(**BASES).fit(X, y + 1e5).predict(X)
+    np.testing.assert_allclose(large - 1e5, small, atol=1e-6)
+
+
+def test_the_readme_lists_the_solvers_of_each_loss():
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    rows = [line.split("|") for line in readme.splitlines() if line.startswith("| `")]
+    listed = {row[1].split("`")[1]: set(row[2].split("`")[1::2]) for row in rows if len(row) == 5}
+    single = {name: solvers for name, solvers in OFFERED.items() if " " not in name}
+    of_solver = {s: {n for n, offered in single.items() if s in offered} for s in needs.METHODS}
+    for solver in ("newton", "pegasos"):
+        assert listed[solver] == of_solver[solver]
+    assert of_solver["lbfgs"] == of_solver["newton"]
+    assert "lbfgs" in OFFERED["multinomial log_loss"]
+    assert set(single) - of_solver["dual-cd"] == listed["dual-cd"]

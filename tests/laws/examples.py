@@ -206,14 +206,14 @@ def additive_folds():
         make_roughness,
         reference_at_zero,
     )
+    from streamlearn.numeric.losses import LogLoss
 
     knots = [np.linspace(-2, 2, 6)] * P
     knots[1] = np.arange(4.0)
     bases = make_bases(knots, [1] * P)
     roughness = make_roughness(bases, 1)
     reference = make_reference(roughness, reference_at_zero(bases))
-    loss = objective.LOSSES["log_loss"]
-    problem = objective.Problem(bases, roughness, reference, loss, 0.5, 1.0, 3, 0.0, False)
+    problem = objective.Problem(bases, roughness, reference, LogLoss(), 0.5, 1.0, 3, 0.0, False)
     theta = np.random.default_rng(0).standard_normal((3, problem.dim + 1)) / 10
     at = "additive.objective."
     folds = {

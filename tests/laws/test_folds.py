@@ -1,9 +1,6 @@
 """Laws of every fold, checked on one small example of each."""
 
 import ast
-import io
-import pickle
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,12 +20,11 @@ from laws.examples import (
     arrays,
     fold_examples,
 )
-from laws.laws_kit import as_csr, cut, read_whole, rows_of, same
 
 import streamlearn
-from streamlearn.data.files.archive import read_archive, write_archive
-from streamlearn.data.order import row_share
 from streamlearn.passes.fold import both, nbytes_of, read_all, run_fold
+from streamlearn.testing.folds import LAWS, check_cuts, finish, state_of
+from streamlearn.testing.rows import as_csr, cut, read_whole, rows_of, same
 
 PACKAGE = Path(streamlearn.__file__).parent
 
@@ -64,21 +60,6 @@ def fold(request):
     return folds()[request.param]
 
 
-def state_of(fold, *chunks, start=None):
-    state = fold.start() if start is None else start
-    for chunk in chunks:
-        for row in fold.rows:  # any values that belong to the rows; absent rows never get any
-            share = row_share(chunk.rows, 1)[:, None] / np.arange(2, row.width + 2)
-            share *= chunk.weight[:, None] > 0
-            chunk.state[row.name] = share.astype(row.dtype)
-        state = fold.step(state, chunk)
-    return state
-
-
-def finish(fold, state):
-    return fold.finish(deepcopy(state))
-
-
 def constructors():
     """Every public function of the package whose result is annotated as a Fold."""
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -94,44 +75,16 @@ def test_every_fold_has_an_example():
     assert not missing, f"add {sorted(missing)} to tests/laws/examples.py"
 
 
-def test_start_is_the_identity_of_merge(fold):
-    a, b = cut(whole(), [200])
-    expected = finish(fold, state_of(fold, a, b))
-    left = fold.merge(fold.start(), state_of(fold, a, b))
-    right = fold.merge(state_of(fold, a, b), fold.start())
-    same(finish(fold, left), expected, rtol=0)
-    same(finish(fold, right), expected, rtol=0)
-
-
-def test_merge_is_associative(fold):
-    parts = cut(whole(), [100, 417])
-    a, b, c = (state_of(fold, part) for part in parts)
-    left = fold.merge(fold.merge(deepcopy(a), deepcopy(b)), deepcopy(c))
-    right = fold.merge(a, fold.merge(b, c))
-    same(finish(fold, left), finish(fold, right))
-
-
-def test_start_makes_a_new_state(fold):
-    a = state_of(fold, whole())
-    same(finish(fold, fold.start()), finish(fold, fold.start()), rtol=0)
-    same(finish(fold, state_of(fold, whole())), finish(fold, a), rtol=0)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_laws(fold, law):
+    law(fold, whole())
 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=8)
 @given(cuts=st.lists(st.integers(0, N), max_size=5), halves=st.integers(0, 5))
 def test_the_answer_does_not_depend_on_chunking(name, cuts, halves):
-    fold = folds()[name]
-    pieces = cut(whole(), cuts)
-    answer = fold.merge(state_of(fold, *pieces[:halves]), state_of(fold, *pieces[halves:]))
-    same(finish(fold, answer), finish(fold, state_of(fold, whole())))
-
-
-def test_empty_and_one_row_chunks(fold):
-    first, empty, one, rest = cut(whole(), [50, 50, 51])
-    assert (empty.n_rows, one.n_rows) == (0, 1)
-    state = state_of(fold, empty, first, one, empty, rest, empty)
-    same(finish(fold, state), finish(fold, state_of(fold, whole())))
+    check_cuts(folds()[name], whole(), cuts, halves)
 
 
 @pytest.mark.parametrize("name", set_apart(GROWS))
@@ -140,38 +93,6 @@ def test_a_state_is_as_large_at_the_end_as_at_its_start(name):
     fold = folds()[name]
     a, b = cut(whole(), [200])
     assert nbytes_of(fold.merge(state_of(fold, a), state_of(fold, b))) == nbytes_of(fold.start())
-
-
-def test_a_state_keeps_nothing_of_the_chunk(fold):
-    chunk = rows_of(whole(), np.arange(N))
-    state = state_of(fold, chunk)
-    chunk.X[:] = np.nan
-    chunk.y[:] = -5
-    chunk.weight[:] = 1e9
-    same(finish(fold, state), finish(fold, state_of(fold, whole())), rtol=0)
-
-
-def test_a_step_changes_nothing_of_the_chunk(fold):
-    chunk = rows_of(whole(), np.arange(N))
-    for array in (chunk.X, chunk.y, chunk.weight):
-        array.flags.writeable = False
-    same(finish(fold, state_of(fold, chunk)), finish(fold, state_of(fold, whole())), rtol=0)
-
-
-def test_folds_and_states_travel(fold):
-    copy = pickle.loads(pickle.dumps(fold))
-    a, b = cut(whole(), [300])
-    state = state_of(copy, b, start=pickle.loads(pickle.dumps(state_of(copy, a))))
-    same(finish(copy, state), finish(fold, state_of(fold, a, b)), rtol=0)
-
-
-def test_states_and_answers_are_plain_trees(fold):
-    state = state_of(fold, whole())
-    for tree in (state, finish(fold, state)):
-        file = io.BytesIO()
-        write_archive(file, tree)
-        file.seek(0)
-        same(read_archive(file), tree, rtol=0)
 
 
 @pytest.mark.parametrize("layout", ["F", "read-only F", "float64", "csr"])

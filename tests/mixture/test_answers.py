@@ -6,6 +6,7 @@ from mixture_kit import GATES, make, rows_of, table
 
 from streamlearn.mixture import answers, experts
 from streamlearn.mixture.objective import row_blocks, split
+from streamlearn.numeric import links
 
 SHAPES = [(g, 4) for g in GATES] + [("rbf", (2, 3)), ("linear", (2, 3))]
 
@@ -23,11 +24,11 @@ def test_decisions_are_sums_of_logs(gate, k, loss, n_classes, scale):
     ((_, _, Z, squares),) = row_blocks(problem, at, X)
     logs, _, F = split(problem, at, Z, squares)
     joint = problem.tree.to_leaves(logs)
-    of_class = experts.log_sum(joint[:, :, None] - experts.class_losses(loss, F), 1)[:, 0]
+    of_class = links.log_sum(joint[:, :, None] - experts.class_losses(loss, F), 1)[:, 0]
     got = answers.decisions(problem, at, X)
     if n_classes == 2:
         np.testing.assert_allclose(got, of_class[:, 1] - of_class[:, 0], rtol=1e-9, atol=1e-9)
     else:
-        np.testing.assert_allclose(got, of_class - experts.log_sum(of_class, 1), atol=1e-9)
+        np.testing.assert_allclose(got, of_class - links.log_sum(of_class, 1), atol=1e-9)
     shares = answers.gate_shares(problem, at, X)
-    np.testing.assert_allclose(shares, np.exp(joint - experts.log_sum(joint, 1)), rtol=1e-9)
+    np.testing.assert_allclose(shares, np.exp(joint - links.log_sum(joint, 1)), rtol=1e-9)

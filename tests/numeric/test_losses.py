@@ -1,118 +1,74 @@
-"""Every loss against finite differences and against its dual by minimisation over a grid."""
+"""Every loss of the package obeys the laws that are shipped for other people's losses."""
 
 import numba
 import numpy as np
 import pytest
 
-from streamlearn.numeric import losses
-from streamlearn.numeric.losses import (
-    EpsilonInsensitive,
-    Force,
-    Gamma,
-    Hinge,
-    Huber,
-    LogLoss,
-    Poisson,
-    SquaredEpsilonInsensitive,
-    SquaredError,
-    SquaredHinge,
-)
+from streamlearn.numeric.links import IDENTITY, LOG, LOGIT, log_sum, share_out, sigmoid
+from streamlearn.numeric.losses import LOSSES, EpsilonInsensitive, Force, Huber, Loss, make_loss
+from streamlearn.testing.losses import LAWS, check_compiled, check_curvature, check_slope
 
-ALL = [
-    LogLoss(),
-    SquaredHinge(),
-    Hinge(),
-    SquaredError(),
-    EpsilonInsensitive(0.25),
-    SquaredEpsilonInsensitive(0.25),
-    Huber(1.3),
-    Poisson(),
-    Gamma(),
-]
-NUMBERS = [-1.7, 0.0, 2.4]
-TARGETS = {
-    SquaredError: NUMBERS,
-    EpsilonInsensitive: NUMBERS,
-    SquaredEpsilonInsensitive: NUMBERS,
-    Huber: NUMBERS,
-    Poisson: [0.0, 1.0, 3.5],
-    Gamma: [0.2, 1.0, 3.5],
-}
-KINKS = {EpsilonInsensitive: 0.25, SquaredEpsilonInsensitive: 0.25, Huber: 1.3}
-POINTS = np.array([-41.3, -3.1, -1.0001, -0.4, 0.3, 0.9, 1.2, 5.5, 39.0])
+ALL = [make_loss(name, epsilon=0.25) for name in LOSSES] + [Huber(1.3)]
 
 
-def targets(loss):
-    return TARGETS.get(type(loss), [-1.0, 1.0])
-
-
-def name(loss):
-    return type(loss).__name__
-
-
-@pytest.mark.parametrize("loss", ALL, ids=name)
-def test_slope_and_curvature_by_differences(loss):
-    h = 1e-3
-    for y in targets(loss):
-        for f in POINTS:
-            if isinstance(loss, Hinge | SquaredHinge) and abs(y * f - 1) < 3 * h:
-                continue  # at the kink
-            if abs(abs(y - f) - KINKS.get(type(loss), -1)) < 3 * h:
-                continue
-            if isinstance(loss, Poisson | Gamma) and abs(f) > 6:
-                continue  # 1e-10 is nothing beside e^39
-
-            def fourth_order(function, f=f, y=y):
-                v = [function(loss, y, f + i * h) for i in (-2, -1, 1, 2)]
-                return (v[0] - 8 * v[1] + 8 * v[2] - v[3]) / (12 * h)
-
-            # h^4 and rounding / h
-            assert losses.slope(loss, y, f) == pytest.approx(
-                fourth_order(losses.value), abs=1e-10 * max(1, abs(f) ** 2)
-            )
-            assert losses.curvature(loss, y, f) == pytest.approx(
-                fourth_order(losses.slope), abs=1e-10 * max(1, abs(f))
-            )
-
-
-@pytest.mark.parametrize("loss", ALL, ids=name)
-def test_dual_value_is_the_smallest_of_loss_plus_force(loss):
-    grid = np.linspace(-60, 60, 24_001)
-    for y in targets(loss):
-        values = np.array([losses.value(loss, y, f) for f in grid])
-        for v in (0.05, 0.3, 0.8):
-            force = min(v * np.sign(y + 0.5), y) if isinstance(loss, Poisson) else v
-            if isinstance(loss, LogLoss | SquaredHinge | Hinge):
-                force = v * y
-            best = (values + force * grid).min()
-            assert losses.dual_value(loss, y, force) == pytest.approx(best, abs=2e-4)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("loss", ALL, ids=repr)
+def test_laws(loss, law):
+    if law is check_compiled and numba.config.DISABLE_JIT:
+        pytest.skip("compares with compiled code")
+    law(loss)
 
 
 def test_a_force_sums_itself():
-    assert losses.value(Force(), 2.0, 3.0) == 6.0
-    assert losses.slope(Force(), 2.0, 3.0) == 2.0
-    assert losses.curvature(Force(), 2.0, 3.0) == 0.0
+    assert Force().value(2.0, 3.0) == 6.0
+    assert Force().slope(2.0, 3.0) == 2.0
 
 
-@pytest.mark.parametrize("loss", ALL, ids=name)
-def test_force_of_the_slope_attains_equality(loss):
-    for y in targets(loss):
-        for f in (-3.1, -0.4, 0.3, 1.2):
-            v = -losses.slope(loss, y, f)
-            left = losses.value(loss, y, f) + v * f
-            assert left == pytest.approx(losses.dual_value(loss, y, v), abs=1e-13)
+class WrongSlope(Loss):
+    def value(self, y, f):
+        return (y - f) * (y - f)
+
+    def slope(self, y, f):
+        return f - y
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compares with compiled code")
-@pytest.mark.parametrize("loss", ALL, ids=name)
-def test_compiled_is_python(loss):
-    from streamlearn.numeric.losses import curvature, dual_value, slope, value
+class WrongCurvature(WrongSlope):
+    def slope(self, y, f):
+        return 2.0 * (f - y)
 
-    @numba.njit(error_model="numpy")
-    def all_four(loss, y, f):
-        derivatives = value(loss, y, f), slope(loss, y, f), curvature(loss, y, f)
-        return *derivatives, dual_value(loss, y, 0.5 * y)
+    def curvature(self, y, f):
+        return -2.0
 
-    for y in targets(loss):
-        for f in POINTS:
-            np.testing.assert_array_equal(all_four(loss, y, f), all_four.py_func(loss, y, f))
+
+def test_the_laws_catch_a_wrong_factor_and_a_wrong_sign():
+    with pytest.raises(AssertionError, match=r"WrongSlope\(\).slope.* is not the derivative"):
+        check_slope(WrongSlope())
+    with pytest.raises(AssertionError, match=r"WrongCurvature\(\).curvature"):
+        check_curvature(WrongCurvature())
+
+
+def test_parameters_are_named_floats_with_defaults():
+    assert Huber() == Huber(epsilon=0.1)
+    assert make_loss("huber", epsilon=2) == Huber(2.0)
+    assert make_loss(Huber(3)) == Huber(3.0)
+    assert isinstance(make_loss(Huber(3)).epsilon, float)
+    assert Huber(0.1) != EpsilonInsensitive(0.1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'delta'"):
+        Huber(delta=1.0)
+
+
+@pytest.mark.parametrize("link", [IDENTITY, LOG, LOGIT], ids=lambda link: link.name)
+def test_links_are_quiet_and_undo_themselves(link):
+    f = np.array([-30.0, -1.0, 0.0, 2.0, 30.0])
+    near = f[1:-1]
+    np.testing.assert_allclose(link.decision(link.mean(near)), near, rtol=1e-12)
+    assert np.isfinite(link.mean(f)).all()
+
+
+def test_probabilities_of_huge_decisions():
+    np.testing.assert_array_equal(sigmoid(np.array([-1e6, 0.0, 1e6])), [0.0, 0.5, 1.0])
+    S = np.array([[1e6, 1e6 - 1.0], [-1e6, 3.0]])
+    total, shares = share_out(S, 1)
+    np.testing.assert_array_equal(total, log_sum(S, 1))
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert S[0, 0] == 1e6

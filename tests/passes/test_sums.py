@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from laws.laws_kit import same
 
 from streamlearn.passes.sums import add_sums
+from streamlearn.testing.rows import same
 
 
 class Pair(NamedTuple):

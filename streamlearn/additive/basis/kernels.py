@@ -20,12 +20,12 @@ import numpy as np
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, as_columns
 from ...numeric.bases.roughness import Reference, Roughness
+from ...numeric.losses import Force
 from ...numeric.rows.dense import flat_rows
 from ..dual import kernels_step as kernels_dual_step
-from ..dual.kernels_step import dual_rule
 from . import functions as explicit
 from . import kernels_csr, kernels_dense, kernels_gram, kernels_loss
-from .kernels_loss import loss_code, targets_by_class
+from .kernels_loss import is_coded, loss_code, own_losses, targets_by_class
 
 Matrix = np.ndarray | Csr
 NONE = np.empty(0)
@@ -133,6 +133,9 @@ def gradient_rows(
 ) -> None:
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
     X, y = present(X, bases), targets_by_class(y)
+    if not is_coded(loss):
+        _add_own_loss(X, bases, loss, point, y, weight, sums)
+        return
     if bases.dense:
         explicit.gradient(X, bases, loss, point, y, weight, sums)
     elif isinstance(X, Csr):
@@ -142,6 +145,19 @@ def gradient_rows(
         code = loss_code(loss)
         coordinates = kernels_dense.tile_coordinates(X, columns)
         kernels_dense.gradient(flat_rows(X), columns, coordinates, code, point, y, weight, sums)
+
+
+def _add_own_loss(
+    X: Matrix, bases: Bases, loss: Any, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
+) -> None:
+    """`gradient_rows` of a loss defined elsewhere: its slopes are the forces of a second look."""
+    F = np.empty((len(y), len(point.b)))
+    margins_rows(X, bases, point.W, F)
+    F += point.b
+    value, slopes = own_losses(loss, F, y, weight)
+    zero = make_point(np.zeros(point.W.shape), np.zeros(len(point.b)))
+    gradient_rows(X, bases, Force(), zero, slopes, NONE, sums)
+    sums.value[:] += value
 
 
 def gram_rows(
@@ -172,7 +188,11 @@ def loss_sum_rows(
     loss: Any, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
 ) -> None:
     """Add the rows' weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
-    kernels_loss.loss_sum(loss_code(loss), F, targets_by_class(y), weight, out)
+    y = targets_by_class(y)
+    if is_coded(loss):
+        kernels_loss.loss_sum(loss_code(loss), F, y, weight, out)
+    else:
+        out += own_losses(loss, F, y, weight)[0]
 
 
 def dual_sum_rows(
@@ -182,7 +202,7 @@ def dual_sum_rows(
 
     The dual objective of `dual_epochs_rows` is this less 1/2 |w|^2 = 1/2 W'PW + 1/2 b^2/B^2.
     """
-    kernels_dual_step.dual_sum(dual_rule(loss), C, y, weight, alpha, out)
+    kernels_dual_step.dual_sum(loss.dual_rule(), C, y, weight, alpha, out)
 
 
 def embed_rows(

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
-from ...numeric.jit import kernel
-from ...numeric.losses import (
-    EpsilonInsensitive,
-    Force,
-    Gamma,
-    Hinge,
-    Huber,
-    LogLoss,
-    Poisson,
-    SquaredEpsilonInsensitive,
-    SquaredError,
-    SquaredHinge,
-    slope,
-    value,
-)
+from ...numeric.jit import kernel, uncached_kernel
+from ...numeric.losses import LOSSES, Force, Loss, curvature, slope, value
 from ...numeric.rows.tiles import fill, sum_plain
 
 
@@ -68,28 +56,96 @@ class LossCode(NamedTuple):
     """A loss as passes take it: they are compiled once, not once for every loss, 3 s each."""
 
     number: int
-    """In `LOSSES`."""
+    """Its place in `CODED`."""
     parameter: float
-    """Its epsilon or delta; 0 if it has none."""
+    """Its only parameter; 0 if it has none."""
 
 
-LOSSES = (
-    LogLoss,
-    SquaredHinge,
-    Hinge,
-    SquaredError,
-    EpsilonInsensitive,
-    SquaredEpsilonInsensitive,
-    Huber,
-    Poisson,
-    Gamma,
-    Force,
+CODED: tuple[type[Any], ...] = (*LOSSES.values(), Force)
+
+
+def is_coded(loss: Loss) -> bool:
+    """Whether the compiled passes know the loss; others go by `own_losses`."""
+    return type(loss) in CODED
+
+
+def loss_code(loss: Loss) -> LossCode:
+    """The loss's number and parameter."""
+    return LossCode(CODED.index(type(loss)), float(loss[0]) if loss else 0.0)
+
+
+def _fill_losses(loss, n, buffers):
+    """Write the tile's weighted losses and slopes into `buffers`: compiled into each pass."""
+    y, s, f = buffers.y, buffers.s, buffers.f
+    for i in range(n):
+        buffers.value[i] = s[i] * value(loss, y[i], f[i])
+        buffers.slope[i] = s[i] * slope(loss, y[i], f[i])
+
+
+def _fill_curvatures(loss, y, f, out):
+    """Write d2l/df2 of every row into `out` in place."""
+    for i in range(len(out)):
+        out[i] = curvature(loss, y[i], f[i])
+
+
+def _ladder(fill, numbered):
+    """`fill` for a `LossCode` in place of the loss: a branch, and a loop of its own, per class."""
+    (number, kind), *others = numbered
+    has_parameter, rest = bool(kind._fields), _ladder(fill, others) if others else None
+    make = register_jitable((lambda x: kind(x)) if has_parameter else (lambda x: kind()))
+    if rest is None:
+        return register_jitable(lambda code, *rows: fill(make(code.parameter), *rows))
+
+    @register_jitable
+    def branch(code, *rows):
+        if code.number == number:
+            fill(make(code.parameter), *rows)
+        else:
+            rest(code, *rows)
+
+    return branch
+
+
+fill_losses = _ladder(kernel(_fill_losses), list(enumerate(CODED)))
+fill_own_losses, fill_own_curvatures = map(uncached_kernel, (_fill_losses, _fill_curvatures))
+coded_curvatures = _ladder(
+    kernel(_fill_curvatures),
+    [(number, kind) for number, kind in enumerate(CODED) if hasattr(kind, "curvature")],
 )
 
 
-def loss_code(loss):
-    """The loss's number and parameter."""
-    return LossCode(LOSSES.index(type(loss)), float(loss[0]) if loss else 0.0)
+@kernel
+def fill_curvatures(code, y, f, out):
+    """Write d2l/df2 of every row into `out` in place."""
+    coded_curvatures(code, y, f, out)
+
+
+def curvatures(loss: Loss, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """(m,) d2l/df2 of targets and decisions (m,), in a new array."""
+    out = np.empty(len(y))
+    if is_coded(loss):
+        fill_curvatures(loss_code(loss), y, f, out)
+    else:
+        fill_own_curvatures(loss, y, f, out)
+    return out
+
+
+def own_losses(
+    loss: Loss, F: np.ndarray, y: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(K,) weighted sums and (m, K) weighted slopes of a loss that no pass was compiled for.
+
+    `F` (m, K) are decisions, `y` as `load_targets` takes them.
+    """
+    m, n_classes = F.shape
+    total, slopes = np.empty(n_classes), np.empty(F.shape)
+    s = weight if len(weight) else np.ones(m)
+    for k in range(n_classes):
+        own = y[:, k] if y.shape[1] == n_classes else np.where(y[:, 0] == k, 1.0, -1.0)
+        rows = LossBuffers(own.copy(), s.copy(), F[:, k].copy(), np.empty(m), np.empty(m))
+        fill_own_losses(loss, m, rows)
+        total[k], slopes[:, k] = rows.value.sum(), rows.slope
+    return total, slopes
 
 
 @kernel
@@ -97,39 +153,10 @@ def tile_losses(code, n, f, r, buffers):
     """Write weighted slopes into `r` in place; return the sums of value and slope."""
     for i in range(n):
         buffers.f[i] = f[i]
-    number, parameter = code.number, code.parameter
-    if number == 0:
-        fill_losses(LogLoss(), n, buffers)
-    elif number == 1:
-        fill_losses(SquaredHinge(), n, buffers)
-    elif number == 2:
-        fill_losses(Hinge(), n, buffers)
-    elif number == 3:
-        fill_losses(SquaredError(), n, buffers)
-    elif number == 4:
-        fill_losses(EpsilonInsensitive(parameter), n, buffers)
-    elif number == 5:
-        fill_losses(SquaredEpsilonInsensitive(parameter), n, buffers)
-    elif number == 6:
-        fill_losses(Huber(parameter), n, buffers)
-    elif number == 7:
-        fill_losses(Poisson(), n, buffers)
-    elif number == 8:
-        fill_losses(Gamma(), n, buffers)
-    else:
-        fill_losses(Force(), n, buffers)
+    fill_losses(code, n, buffers)
     for i in range(n):
         r[i] = buffers.slope[i]
     return sum_plain(buffers.value, n), sum_plain(buffers.slope, n)
-
-
-@kernel
-def fill_losses(loss, n, buffers):
-    """Write the tile's weighted losses and slopes into `buffers`: compiled into each pass."""
-    y, s, f = buffers.y, buffers.s, buffers.f
-    for i in range(n):
-        buffers.value[i] = s[i] * value(loss, y[i], f[i])
-        buffers.slope[i] = s[i] * slope(loss, y[i], f[i])
 
 
 @kernel

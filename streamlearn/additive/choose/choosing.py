@@ -13,19 +13,19 @@ from ...engine.plan import Needs
 from ...estimator.certificate import Certificate
 from ...estimator.scoring import METRICS, check_metric
 from ...numeric.checks import check_integer
+from ...numeric.losses import LOSSES, make_loss
 from ...passes.summary.summary import Summary
 from ...solvers.newton import newton, relative_gap
 from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..objective import Problem
-from ..targets import Adjustment
+from ..targets import Adjustment, names_of
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 from . import costs as cost
 from . import gram
 from .judging import best_index, cv_results, scores_fold
 from .newton import NO_SPLIT, SplitModel, SplitObjective, Splits, samples_of
 
-NOTHING = Adjustment()
 GRID = (-3, 4)
 """An integer `Cs` is so many powers of 10, evenly spaced between these."""
 
@@ -68,15 +68,17 @@ class Choosing:
     def _layout(self, dataset: Any, summary: Summary | None = None) -> tuple[str, needs.Size]:
         """The way ("gram", "newton"), from metadata alone, and the largest candidate's size."""
         name = type(self).__name__
-        if self.loss not in self._losses:
+        if not self._may_choose(self._loss):
+            known = names_of(self._targets)
+            names = [n for n in LOSSES if n in known and self._may_choose(make_loss(n))]
             raise ValueError(
-                f"{name} takes loss={' or '.join(map(repr, self._losses))}, got {self.loss!r}; "
+                f"{name} takes loss={' or '.join(map(repr, names))}, got {self.loss!r}; "
                 f"for others use sl.cross_validate with {type(self._plain()).__name__}"
             )
         largest = self._member(self._candidates()[-1])
         size = needs.size_of(largest, dataset)
         matrix, room = 8 * size.dim**2, cost.room()
-        if self.loss == "squared_error" and self._n_splits * matrix <= room // 8:
+        if self._loss.quadratic and self._n_splits * matrix <= room // 8:
             way = "gram"
         elif self.cv == "gcv":
             raise ValueError(
@@ -171,7 +173,9 @@ class Choosing:
         for candidate in candidates:
             if candidate.n_bases not in made:
                 member = self._member(candidate)
-                made[candidate.n_bases] = member._problem(dataset, summary, NOTHING, "newton")
+                made[candidate.n_bases] = member._problem(
+                    dataset, summary, Adjustment(self._loss), "newton"
+                )
             problems.append(made[candidate.n_bases]._replace(C=candidate.C))
         return problems
 

@@ -39,7 +39,6 @@ from .kernels_codes import (
     move_mean,
 )
 from .kernels_epoch import Descent, decisions, visit_rows
-from .kernels_step import dual_rule
 from .places import Room, class_groups, find_known, make_places
 
 LOOKS = 16
@@ -85,7 +84,7 @@ class HeldCodes:
         )
         self._norms = np.concatenate([chunk.state["norms"] for chunk in chunks])
         self._seen = np.zeros((m, K))
-        self._rule, self._n_looks = dual_rule(problem.loss), 1
+        self._rule, self._n_looks = problem.loss.dual_rule(), 1
         if not self._rule.logistic and self._rule.quadratic == 0:
             self._n_looks = min(max(len(self._codes.slot) // self._w.size, 1), LOOKS)
         self._n_looked = 0

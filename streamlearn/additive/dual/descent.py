@@ -21,14 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.source import Chunk
-from ...numeric.losses import LogLoss
 from ...passes.fold import Fold, RowState
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
 from ..basis.kernels import DualProblem, coordinates_rows, dual_sum_rows
 from ..objective import Problem, losses, spline_sums, weights
 from .epochs import DualEpochs, DualState
-from .kernels_step import dual_rule
 
 ALPHA = "alpha"
 GROUP = 4
@@ -57,7 +55,7 @@ class Sweep(NamedTuple):
 
 def alpha_width(problem: Problem) -> int:
     """Dual variables a row: log-loss keeps alpha and C s - alpha, for their relative precision."""
-    return problem.n_outputs * (2 if isinstance(problem.loss, LogLoss) else 1)
+    return problem.n_outputs * int(problem.loss.dual_rule().n_variables)
 
 
 def start_sweep(problem: Problem) -> Sweep:
@@ -174,7 +172,7 @@ def forces_of(problem: Problem, y: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     forces = alpha[:, : problem.n_outputs].astype(np.float64)
     if problem.n_outputs > 1:
         forces *= np.where(y[:, None] == np.arange(problem.n_outputs), 1.0, -1.0)
-    elif not dual_rule(problem.loss).both_signs:
+    elif not problem.loss.dual_rule().both_signs:
         forces *= y[:, None]
     return forces
 

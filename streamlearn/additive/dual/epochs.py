@@ -12,7 +12,6 @@ from ...numeric.bases.bsplines import Bases, as_columns
 from ..basis import functions as explicit
 from .kernels_epoch import UNSEEN, Descent, decisions, visit_rows
 from .kernels_splines import PIECE, Active, DenseRows, SplineRows, measure_rows
-from .kernels_step import dual_rule
 from .kernels_tables import POINTS, RAMPS, TABLES, Inverse, pad_rows, restore_rows
 
 SAME = 1e-9
@@ -51,7 +50,7 @@ class DualEpochs:
         self._X, self._bases, self._problem = X, bases, problem
         self._targets, self._state = (y, weight), state
         bias = problem.intercept_scaling**2
-        self._descent = Descent(dual_rule(loss), problem.C, bias, 0, len(state.b))
+        self._descent = Descent(loss.dual_rule(), problem.C, bias, 0, len(state.b))
         if not bases.dense:
             self._splines = self._rows = spline_rows(X, bases, problem, state.W)
             if self._splines.linear and not isinstance(X, Csr) and len(state.b) == 1:

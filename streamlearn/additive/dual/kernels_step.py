@@ -9,48 +9,11 @@ its code minimises 1/2 beta'Q beta + epsilon |beta| - y beta, as this does.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...numeric.jit import inlined, kernel
-from ...numeric.losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    LogLoss,
-    SquaredEpsilonInsensitive,
-    SquaredError,
-    SquaredHinge,
-)
-
-
-class Rule(NamedTuple):
-    """A loss as its dual variables see it."""
-
-    logistic: bool
-    both_signs: bool
-    """A regression: the variable is the row's force times C s; else that force times y, >= 0."""
-    epsilon: float
-    quadratic: float
-    """q."""
-    bound: float
-
-
-INFINITE = np.inf
-
-
-def dual_rule(loss: Any) -> Rule:
-    """The rule of a loss; its type must have one."""
-    return {
-        LogLoss: lambda: Rule(True, False, 0.0, 0.0, 1.0),
-        Hinge: lambda: Rule(False, False, 0.0, 0.0, 1.0),
-        SquaredHinge: lambda: Rule(False, False, 0.0, 0.5, INFINITE),
-        EpsilonInsensitive: lambda: Rule(False, True, loss.epsilon, 0.0, 1.0),
-        SquaredEpsilonInsensitive: lambda: Rule(False, True, loss.epsilon, 0.5, INFINITE),
-        SquaredError: lambda: Rule(False, True, 0.0, 0.5, INFINITE),
-        Huber: lambda: Rule(False, True, 0.0, 1.0, loss.delta),
-    }[type(loss)]()
+from ...numeric.losses import dual_value
 
 
 @kernel
@@ -137,15 +100,8 @@ def dual_sum(rule, C, y, weight, alpha, out):
         if s == 0:
             continue
         for k in range(n_classes):
-            v = np.float64(alpha[i, k]) / (C * s)
-            if rule.logistic:
-                rest = 1.0 - v
-                total = -v * math.log(v) if v > 0 else 0.0
-                total -= rest * math.log(rest) if rest > 0 else 0.0
-            else:
-                target = y[i] if rule.both_signs else 1.0
-                total = target * v - rule.epsilon * abs(v) - 0.5 * rule.quadratic * v * v
-            out[k] += C * s * total
+            target = y[i] if rule.both_signs else 1.0
+            out[k] += C * s * dual_value(rule, target, np.float64(alpha[i, k]) / (C * s))
 
 
 @kernel

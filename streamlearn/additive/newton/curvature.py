@@ -12,19 +12,11 @@ from scipy.linalg.blas import dger, dsymv
 from ...data.order import row_share
 from ...data.source import Chunk
 from ...numeric.linalg import factor_spd
-from ...numeric.losses import (
-    Gamma,
-    Huber,
-    LogLoss,
-    Poisson,
-    SquaredEpsilonInsensitive,
-    SquaredError,
-    SquaredHinge,
-)
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
 from ..basis.kernels import NONE, GramSums, gram_rows
+from ..basis.kernels_loss import curvatures
 from ..objective import Problem, decisions, spline_sums
 
 SHRINK = 4.0
@@ -60,7 +52,7 @@ def add_gram(
 ) -> float:
     """Add C sum s l'' Phi Phi' of output k to `gram`; returns C sum s l''."""
     h, y = row_curvatures(problem, theta, k, chunk)
-    r = h * y if isinstance(problem.loss, SquaredError) else NONE
+    r = h * y if problem.loss.quadratic else NONE
     gram_rows(chunk.X, problem.bases, h, r, gram, n_threads)
     return float(h.sum())
 
@@ -100,24 +92,6 @@ def _add_mass(problem: Problem, theta: np.ndarray, state: Any, chunk: Chunk) -> 
             state[0][k] += spline_sums(problem, h, chunk)
             state[1][k] += h.sum()
     return state
-
-
-def curvatures(loss: Any, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """(m,) d2l/df2, the losses' own `curvature` for many rows, in a new array."""
-    if isinstance(loss, LogLoss):
-        e = np.exp(-np.abs(f))
-        return e / (1.0 + e) ** 2
-    if isinstance(loss, SquaredHinge):
-        return np.where(y * f < 1.0, 2.0, 0.0)
-    if isinstance(loss, SquaredEpsilonInsensitive):
-        return np.where(np.abs(y - f) > loss.epsilon, 2.0, 0.0)
-    if isinstance(loss, Huber):
-        return np.where(np.abs(y - f) <= loss.delta, 1.0, 0.0)
-    if isinstance(loss, Poisson):
-        return np.exp(np.clip(f, -700.0, 700.0))
-    if isinstance(loss, Gamma):
-        return y * np.exp(np.clip(-f, -700.0, 700.0))
-    return np.full(len(y), 2.0)
 
 
 def calibrate(

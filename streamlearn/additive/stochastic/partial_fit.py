@@ -90,7 +90,7 @@ def check_offered(model: Any) -> None:
             f"calibration={model.calibration!r} holds rows out, and partial_fit looks at each row "
             "once; use fit, or calibration=None"
         )
-    needs.require_offered(model.loss, "pegasos", model._is_joint)
+    needs.require_offered(model._loss, "pegasos", model._is_joint)
 
 
 def begin(model: Any, dataset: Any, classes: Any, n_rows: float | None) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def begin(model: Any, dataset: Any, classes: Any, n_rows: float | None) -> dict[
         if len(model.classes_) < 2:
             raise ValueError(f"classes holds 1 class ({classes}); a classifier needs 2 at least")
         weights = model._class_weights(np.ones(len(model.classes_)))
-        adjustment = Adjustment(weights, model.loss)
+        adjustment = Adjustment(model._loss, weights)
     else:
         adjustment = model._adjustment(dataset, summary)
     problem = model._problem(dataset, summary, adjustment, "pegasos")

@@ -14,6 +14,7 @@ from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
+from ...numeric.links import rest_probabilities, sigmoid
 from ...passes.summary.summary import Summary
 from ..answers import decide_rows, log_loss_fold
 from ..columns import ScaledColumns, block_nbytes, make_columns
@@ -300,10 +301,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         pass
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
-        p = 0.5 * (1.0 + np.tanh(0.5 * decision))
-        if decision.ndim == 1:
-            return np.column_stack([1.0 - p, p])
-        return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return rest_probabilities(decision, sigmoid)
 
 
 def _n_outputs(classes: Any) -> int:

@@ -11,7 +11,7 @@ from streamlearn.additive.basis.kernels_loss import loss_code
 from streamlearn.additive.dual import epochs as dual_epochs
 from streamlearn.additive.dual.epochs import DualEpochs, DualState, find_inverse
 from streamlearn.additive.dual.kernels_splines import PIECE
-from streamlearn.additive.dual.kernels_step import dual_rule, dual_step
+from streamlearn.additive.dual.kernels_step import dual_step
 from streamlearn.additive.dual.kernels_tables import POINTS, RAMPS, TABLES
 from streamlearn.data.source import Csr
 from streamlearn.numeric.bases.bsplines import as_columns, evaluate, make_bases
@@ -252,7 +252,7 @@ def plain_epoch(A, loss, problem, y, weight, order, state):
         f = state.b[0] + A[i] @ state.W[0]
         norm = problem.intercept_scaling**2 + A[i] @ psi
         C = problem.C * weight[i]
-        delta = dual_step(dual_rule(loss), C, state.alpha, i, 0, 1, y[i], f, norm)
+        delta = dual_step(loss.dual_rule(), C, state.alpha, i, 0, 1, y[i], f, norm)
         state.W[0] += delta * psi
         state.b[0] += delta * problem.intercept_scaling**2
 
@@ -340,7 +340,7 @@ def test_dual_epoch_is_the_plain_one(loss, degrees, penalty_order):
     np.testing.assert_allclose(state.alpha, plain.alpha, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(state.W, plain.W, atol=1e-4)
     # w is exactly what the stored alpha say
-    forces = state.alpha[:, 0].astype(float) * (1.0 if dual_rule(loss).both_signs else y)
+    forces = state.alpha[:, 0].astype(float) * (1.0 if loss.dual_rule().both_signs else y)
     np.testing.assert_allclose(state.W[0], times(rough.L, rough, (forces @ A)[None])[0], atol=1e-12)
     assert state.b[0] == pytest.approx(1.5**2 * forces.sum(), abs=1e-12)
 

@@ -15,13 +15,14 @@ from streamlearn.additive.dual import kernels_codes as codes_kernels
 from streamlearn.additive.dual import places as code_places
 from streamlearn.additive.dual.compact_rows import MEMORY, HeldCodes
 from streamlearn.additive.dual.kernels_epoch import Descent, decisions, visit_rows
-from streamlearn.additive.dual.kernels_step import dual_rule, dual_step, stays_at_zero
+from streamlearn.additive.dual.kernels_step import dual_step, stays_at_zero
 from streamlearn.additive.dual.kernels_tables import RAMPS
 from streamlearn.additive.dual.places import Room, find_codes, make_places
-from streamlearn.additive.objective import LOSSES, Problem
+from streamlearn.additive.objective import Problem
 from streamlearn.estimator.inputs import open_pair
 from streamlearn.numeric.bases.bsplines import as_columns, evaluate
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness, times
+from streamlearn.numeric.losses import make_loss
 from streamlearn.numeric.simd import gather as lanes
 
 DUALS = [
@@ -53,7 +54,7 @@ def make(X, y, loss, order, K=1, B=1.5, C=0.3, n_bases=6):
     bases = fit_bases(summary, Shape(n_bases, 1, "uniform"), dataset.dtype)
     c = reference_vector(summary, bases, True)
     rough = make_roughness(bases, order, "integral", c)
-    problem = Problem(bases, rough, make_reference(rough, c), LOSSES[loss], C, B, K, 0.0, False)
+    problem = Problem(bases, rough, make_reference(rough, c), make_loss(loss), C, B, K, 0.0, False)
     return problem, dataset
 
 
@@ -84,7 +85,7 @@ def plain_epochs(A, problem, y, orders, alpha, K):
         f = b + W @ A[i]
         for k in range(K):
             target = y[i] if K == 1 else (1.0 if y[i] == k else -1.0)
-            rule, norm = dual_rule(problem.loss), B2 + A[i] @ psi
+            rule, norm = problem.loss.dual_rule(), B2 + A[i] @ psi
             delta = dual_step(rule, problem.C, alpha, i, k, K, target, f[k], norm)
             W[k] += delta * psi
             b[k] += delta * B2
@@ -224,7 +225,7 @@ def test_classes_are_shared_out_evenly():
 
 @pytest.mark.parametrize("loss", DUALS)
 def test_what_stays_at_zero_is_not_moved(loss):
-    rule, some = dual_rule(LOSSES[loss]), False
+    rule, some = make_loss(loss).dual_rule(), False
     for y, f in itertools.product((-1.0, 1.0), np.linspace(-3, 3, 25)):
         if stays_at_zero(rule, 0.0, y, f):
             some = True
@@ -354,7 +355,7 @@ def test_python_is_compiled(order, K, dtype, monkeypatch):
         of(codes_kernels.encode)(*chunk.X[:3], columns, known, spans, 0, slot, f, place, norms)
         codes = codes_kernels.Codes(slot, f, place)
         w = np.zeros(len(places.scale) * places.width, dtype)
-        descent = Descent(dual_rule(problem.loss), problem.C, 1.0, 0, K)
+        descent = Descent(problem.loss.dual_rule(), problem.C, 1.0, 0, K)
         alpha, b = np.zeros((40, K), np.float32), np.zeros(K)
         seen, targets = np.zeros((40, K)), problem.targets(chunk)
 

@@ -16,6 +16,7 @@ from streamlearn.additive.stochastic.pegasos import (
     step_batches,
 )
 from streamlearn.numeric.bases.roughness import times
+from streamlearn.numeric.losses import dual_value
 from streamlearn.passes.fold import read_all
 
 BASES = dict(n_bases=6)
@@ -50,7 +51,9 @@ def test_sums_are_the_naive_recursion_and_the_naive_average(loss, weighted):
         b = (1 - a / tau) * b + scale / tau * 4.0 * (s[rows] @ v)
         mean += a * tau * np.append(w, b)
         mass += a * tau
-        duals = [problem.loss.dual_value(t, g) for t, g in zip(sign[rows], v, strict=True)]
+        duals = [
+            dual_value(problem.loss.dual_rule(), t, g) for t, g in zip(sign[rows], v, strict=True)
+        ]
         D += s[rows] @ duals
     np.testing.assert_allclose(last_point(problem, state, total)[0], np.append(w, b), rtol=1e-9)
     np.testing.assert_allclose(mean_point(problem, state, total)[0], mean / mass, rtol=1e-9)

@@ -1,0 +1,1 @@
+"""The laws of losses, stores and folds, for tests: functions that raise AssertionError."""
