@@ -387,21 +387,22 @@ def curvature(loss: Any, y: Any, f: Any) -> Any:
     return loss.curvature(y, f)
 
 
-# One line per function: the compiled form is the method of the loss's type, inlined.
+# The compiled form is the method of the loss's type, inlined.  Without annotations: numba compares
+# these signatures with those of the functions returned.
 @overload(value)
-def _value(loss: Any, y: Any, f: Any) -> Any:
+def _value(loss, y, f):  # type: ignore[no-untyped-def]
     method = register_jitable(loss.instance_class.value)
     return lambda loss, y, f: method(loss, y, f)
 
 
 @overload(slope)
-def _slope(loss: Any, y: Any, f: Any) -> Any:
+def _slope(loss, y, f):  # type: ignore[no-untyped-def]
     method = register_jitable(loss.instance_class.slope)
     return lambda loss, y, f: method(loss, y, f)
 
 
 @overload(curvature)
-def _curvature(loss: Any, y: Any, f: Any) -> Any:
+def _curvature(loss, y, f):  # type: ignore[no-untyped-def]
     method = register_jitable(loss.instance_class.curvature)
     return lambda loss, y, f: method(loss, y, f)
 

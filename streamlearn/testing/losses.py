@@ -163,14 +163,14 @@ def check_compiled(loss: Loss) -> None:
         return losses.value(loss, y, f), losses.slope(loss, y, f)
 
     @numba.njit(error_model="numpy")
-    def bend(loss, y, f):  # type: ignore[no-untyped-def]
+    def second(loss, y, f):  # type: ignore[no-untyped-def]
         return losses.curvature(loss, y, f)
 
     for y, f in _points(loss):
         expected = loss.value(y, f), loss.slope(y, f)
         np.testing.assert_array_equal(both(loss, y, f), expected, f"{loss!r} at y={y}, f={f}")
         if loss.has("curvature"):
-            np.testing.assert_array_equal(bend(loss, y, f), loss.curvature(y, f))
+            np.testing.assert_array_equal(second(loss, y, f), loss.curvature(y, f))
 
 
 def check_value_object(loss: Loss) -> None:

@@ -37,7 +37,7 @@ class Expectile(Loss):
 
 
 class Arctangent(Loss):
-    """The integral of arctan, which bends as the log-loss does, of the margin."""
+    """The integral of arctan, of the margin: close to the log-loss."""
 
     target, link = CLASS, LOGIT
 
