@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...numeric.jit import kernel
+from ...numeric.losses import DualRule
 from ...numeric.rows.protocol import add, borrow, dot, norm2, visit
-from .kernels_step import Rule, class_target, dual_step, stays_at_zero
+from .kernels_step import class_target, dual_step, stays_at_zero
 
 UNSEEN = np.empty((0, 0))
 """What takes decisions that nobody wants."""
@@ -22,7 +23,7 @@ UNSEEN = np.empty((0, 0))
 class Descent(NamedTuple):
     """The fixed part of an epoch."""
 
-    rule: Rule
+    rule: DualRule
     C: float
     bias: float
     """The intercept's part of |Psi|^2, the square of its scaling B."""
