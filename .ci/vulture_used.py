@@ -19,6 +19,7 @@ _.get_support
 _.plane
 _.rank_error
 _.register_store
+_.check_fold
 _.rms
 _.solver_table
 _.tau_
@@ -26,6 +27,10 @@ _.to_parquet
 _.to_zarr
 _.ax_
 _.axes_
+
+# numba reads these of a dispatcher and of a cache.
+_._cache
+_._cache_file
 
 # Python, click, scikit-learn and fsspec call these by name.
 _.__dir__

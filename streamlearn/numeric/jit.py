@@ -3,6 +3,11 @@
 numba keeps compiled code by the source file of the outermost function and does not see an edit in a
 function inlined from another file.  So the cache folder's name carries a hash of every file that
 holds kernels: any edit starts a new folder, a second process finds every kernel in it.
+
+numba names the files of one function 1, 2, 3, ... in the order in which they are written.  Two
+processes that compile the same function for different types at the same time both take the next
+number, and later one of the types runs the code of the other: wrong values without a word.  So
+`CacheByKey` names each file by what it was compiled for.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from typing import Any
 
 import numba
 from numba.core import config
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SHARED = ("data", "numeric", "passes", "solvers")
@@ -67,13 +73,42 @@ def _compile(
             nogil=True,
             error_model="numpy",
             fastmath=fastmath,
-            cache=folder is not None,
             no_cfunc_wrapper=True,  # for callers in C, of which there are none
             **options,
         )
-        return decorate(function)
+        compiled = decorate(function)
+        if folder is not None:
+            compiled._cache = CacheByKey(function)  # as `Dispatcher.enable_caching` does
+        return compiled
     finally:
         config.CACHE_DIR = before
+
+
+class CacheByKey(FunctionCache):
+    """numba's cache of one function, safe for processes that write it at the same time."""
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        self._cache_file = FilesByKey(
+            cache_path=self._cache_path,
+            filename_base=self._impl.filename_base,
+            source_stamp=self._impl.locator.get_source_stamp(),
+        )
+
+
+class FilesByKey(IndexDataCacheFile):
+    """The compiled forms of one function, each in a file named by a hash of its key.
+
+    The worst that two writers can do to each other is to drop an entry of the index, whose form is
+    then compiled again.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        name = self._data_name(int(hashlib.sha256(self._dump(key)).hexdigest()[:15], 16))
+        self._save_data(name, data)
+        overloads = self._load_index()
+        if overloads.get(key) != name:
+            self._save_index({**overloads, key: name})
 
 
 def room_of(function: Any) -> str:

@@ -1,10 +1,11 @@
-"""A loss and a store that the package has never seen: fitted, used, saved and held to the laws.
+"""A loss, a store and a fold that the package has never seen, held to the laws and used.
 
-Both are defined here and nowhere else: what follows needs no other file.
+All are defined here and nowhere else: what follows needs no other file.
 """
 
 import hashlib
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from streamlearn.data.store import Column, Store
 from streamlearn.errors import ArchiveError
 from streamlearn.numeric.links import LOGIT
 from streamlearn.numeric.losses import CLASS, Loss
+from streamlearn.passes.fold import Fold
+from streamlearn.passes.sums import add_sums
 from streamlearn.testing import losses as loss_laws
 from streamlearn.testing import stores as store_laws
+from streamlearn.testing.folds import check_fold
 
 
 class Expectile(Loss):
@@ -232,3 +236,15 @@ def test_a_registered_store_is_opened_by_its_path(text):
             sl.open_dataset(text, filters=[("a", ">", 0)])
     finally:
         FORMATS.pop(0)
+
+
+def add_absolute(total, chunk):
+    return total + np.abs(chunk.X).sum(axis=0)
+
+
+def test_a_new_fold_obeys_the_laws_and_one_that_forgets_is_found():
+    whole = Chunk(np.random.default_rng(0).normal(size=(150, 3)), np.ones(150), rows=range(150))
+    start = partial(np.zeros, 3)
+    check_fold(Fold(start, add_absolute, add_sums), whole)
+    with pytest.raises(AssertionError):
+        check_fold(Fold(start, add_absolute, lambda a, b: b), whole)

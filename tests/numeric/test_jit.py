@@ -125,3 +125,28 @@ def test_read_only_home(tmp_path):
     result = run(**environment)
     assert result.stderr.count("UserWarning") == 1
     assert "compiled kernels cannot be kept" in result.stderr
+
+
+def test_two_processes_that_write_one_cache_never_swap_their_kernels(tmp_path, monkeypatch):
+    """Two processes read the same index before either has written its form."""
+    first, second = (jit.FilesByKey(str(tmp_path), "f", 0.0) for _ in range(2))
+
+    def second_comes_between(overloads):
+        monkeypatch.undo()
+        second.save("b", "code of b")
+        first._save_index(overloads)
+
+    monkeypatch.setattr(first, "_save_index", second_comes_between)
+    first.save("a", "code of a")
+    for file in (first, second):
+        assert file.load("a") in ("code of a", None)
+        assert file.load("b") in ("code of b", None)
+    second.save("b", "code of b")
+    assert (first.load("a"), first.load("b")) == ("code of a", "code of b")
+
+
+def test_kernels_are_cached_by_key():
+    compiled = jit.kernel(lambda x: x + 1)
+    if jit.config.DISABLE_JIT:
+        pytest.skip("nothing is compiled")
+    assert isinstance(compiled._cache._cache_file, jit.FilesByKey)
