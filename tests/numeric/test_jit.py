@@ -1,5 +1,6 @@
 """Kernels are cached on disk by the hash of their sources; a second process compiles nothing."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -150,3 +151,29 @@ def test_kernels_are_cached_by_key():
     if jit.config.DISABLE_JIT:
         pytest.skip("nothing is compiled")
     assert isinstance(compiled._cache._cache_file, jit.FilesByKey)
+
+
+def test_no_kernel_is_a_closure_of_another_function():
+    """Closures of one function share one name: code from the cache would be linked for another's.
+
+    Functions that numba calls for types are the exception: the types are part of the name.
+    """
+    makers = {"kernel", "sum_kernel", "inlined", "register_jitable"}
+
+    def name(node):
+        node = node.func if isinstance(node, ast.Call) else node
+        return node.id if isinstance(node, ast.Name) else None
+
+    found = []
+    for path in jit.PACKAGE.rglob("*.py"):
+        for outer in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(outer, ast.FunctionDef) or path.name == "jit.py":
+                continue
+            if any(name(d) in ("overload", "intrinsic") for d in outer.decorator_list):
+                continue
+            for inner in ast.walk(outer):
+                marks = getattr(inner, "decorator_list", []) if inner is not outer else []
+                if isinstance(inner, ast.Call):
+                    marks = [inner]
+                found += [f"{path.name}:{m.lineno}" for m in marks if name(m) in makers]
+    assert not found

@@ -5,10 +5,25 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from ...numeric.jit import kernel, uncached_kernel
-from ...numeric.losses import LOSSES, Force, Loss, curvature, slope, value
+from ...numeric.losses import (
+    LOSSES,
+    EpsilonInsensitive,
+    Force,
+    Gamma,
+    Hinge,
+    Huber,
+    LogLoss,
+    Loss,
+    Poisson,
+    SquaredEpsilonInsensitive,
+    SquaredError,
+    SquaredHinge,
+    curvature,
+    slope,
+    value,
+)
 from ...numeric.rows.tiles import fill, sum_plain
 
 
@@ -88,43 +103,65 @@ def _fill_curvatures(loss, y, f, out):
         out[i] = curvature(loss, y[i], f[i])
 
 
-def _ladder(fill, numbered):
-    """`fill` for a `LossCode` in place of the loss: a branch, and a loop of its own, per class."""
-    (number, kind), *others = numbered
-    has_parameter, rest = bool(kind._fields), _ladder(fill, others) if others else None
-    make = register_jitable((lambda x: kind(x)) if has_parameter else (lambda x: kind()))
-    if rest is None:
-        return register_jitable(lambda code, *rows: fill(make(code.parameter), *rows))
-
-    @register_jitable
-    def branch(code, *rows):
-        if code.number == number:
-            fill(make(code.parameter), *rows)
-        else:
-            rest(code, *rows)
-
-    return branch
-
-
-fill_losses = _ladder(kernel(_fill_losses), list(enumerate(CODED)))
+fill_losses, fill_curvatures = kernel(_fill_losses), kernel(_fill_curvatures)
 fill_own_losses, fill_own_curvatures = map(uncached_kernel, (_fill_losses, _fill_curvatures))
-coded_curvatures = _ladder(
-    kernel(_fill_curvatures),
-    [(number, kind) for number, kind in enumerate(CODED) if hasattr(kind, "curvature")],
-)
+
+
+# Written out: closures made in a loop share one name, by which compiled code from the cache on disk
+# and code compiled in this process would be linked, and one loss would run the code of another.
 
 
 @kernel
-def fill_curvatures(code, y, f, out):
-    """Write d2l/df2 of every row into `out` in place."""
-    coded_curvatures(code, y, f, out)
+def coded_losses(code, n, buffers):
+    """`fill_losses` for a `LossCode`: a loop of its own per class."""
+    number, parameter = code.number, code.parameter
+    if number == 0:
+        fill_losses(LogLoss(), n, buffers)
+    elif number == 1:
+        fill_losses(SquaredHinge(), n, buffers)
+    elif number == 2:
+        fill_losses(Hinge(), n, buffers)
+    elif number == 3:
+        fill_losses(SquaredError(), n, buffers)
+    elif number == 4:
+        fill_losses(EpsilonInsensitive(parameter), n, buffers)
+    elif number == 5:
+        fill_losses(SquaredEpsilonInsensitive(parameter), n, buffers)
+    elif number == 6:
+        fill_losses(Huber(parameter), n, buffers)
+    elif number == 7:
+        fill_losses(Poisson(), n, buffers)
+    elif number == 8:
+        fill_losses(Gamma(), n, buffers)
+    else:
+        fill_losses(Force(), n, buffers)
+
+
+@kernel
+def coded_curvatures(code, y, f, out):
+    """`fill_curvatures` for the `LossCode` of a loss that has a curvature."""
+    number, parameter = code.number, code.parameter
+    if number == 0:
+        fill_curvatures(LogLoss(), y, f, out)
+    elif number == 1:
+        fill_curvatures(SquaredHinge(), y, f, out)
+    elif number == 3:
+        fill_curvatures(SquaredError(), y, f, out)
+    elif number == 5:
+        fill_curvatures(SquaredEpsilonInsensitive(parameter), y, f, out)
+    elif number == 6:
+        fill_curvatures(Huber(parameter), y, f, out)
+    elif number == 7:
+        fill_curvatures(Poisson(), y, f, out)
+    elif number == 8:
+        fill_curvatures(Gamma(), y, f, out)
 
 
 def curvatures(loss: Loss, y: np.ndarray, f: np.ndarray) -> np.ndarray:
     """(m,) d2l/df2 of targets and decisions (m,), in a new array."""
     out = np.empty(len(y))
     if is_coded(loss):
-        fill_curvatures(loss_code(loss), y, f, out)
+        coded_curvatures(loss_code(loss), y, f, out)
     else:
         fill_own_curvatures(loss, y, f, out)
     return out
@@ -153,7 +190,7 @@ def tile_losses(code, n, f, r, buffers):
     """Write weighted slopes into `r` in place; return the sums of value and slope."""
     for i in range(n):
         buffers.f[i] = f[i]
-    fill_losses(code, n, buffers)
+    coded_losses(code, n, buffers)
     for i in range(n):
         r[i] = buffers.slope[i]
     return sum_plain(buffers.value, n), sum_plain(buffers.slope, n)
