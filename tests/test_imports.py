@@ -32,7 +32,12 @@ LEVEL = {
 }
 
 ONLY_IN = {
-    "pyarrow": ("data/parquet/", "data/memory/arrow.py", "data/write/sink.py"),
+    "pyarrow": (
+        "data/parquet/",
+        "data/column_types.py",
+        "data/memory/arrow.py",
+        "data/write/sink.py",
+    ),
     "zarr": ("data/zarr/", "data/write/sink.py"),
     "dask": ("data/dask/", "engine/executor.py", "engine/cluster.py"),
     "distributed": ("data/dask/", "engine/executor.py", "engine/cluster.py"),

@@ -1,4 +1,4 @@
-"""What every store does with columns: name their type, turn values into floats, choose some."""
+"""What every store does with columns: turn values into floats, choose some, refuse the others."""
 
 from __future__ import annotations
 
@@ -7,32 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import SourceError
+from .column_types import is_number
 from .source import Csr
 from .store import Column
 
 EXACT_INTEGERS = 2**53
 """Integers up to this size have an exact float64."""
-
-
-def column_type(dtype: np.dtype, place: str) -> str:
-    """The `Column.dtype` of values of this numpy dtype."""
-    if dtype.kind == "c":
-        raise SourceError(
-            f"{place}: Complex data not supported: got {dtype}, expected real numbers; "
-            "pass the real and imaginary parts as two columns"
-        )
-    if dtype.kind in "biu":
-        return dtype.newbyteorder("=").name
-    if dtype.kind == "f":
-        return dtype.newbyteorder("=").name if dtype.itemsize <= 8 else "float64"
-    if dtype.kind in "USOT":
-        return "string"
-    return "timestamp" if dtype.kind in "mM" else "nested"
-
-
-def is_number(dtype: str) -> bool:
-    """Whether a `Column.dtype` names a plain number."""
-    return dtype not in ("string", "dictionary", "timestamp", "nested")
 
 
 def check_shape(n_rows: int, columns: Sequence[Column], what: str) -> None:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import SourceError
+from .column_types import CATEGORIES, SINGLE
 from .levels import Coder
 from .mapped import SourceOver
 from .order import HashShare, derive_seed, exact_share, kept_rows
-from .roles import CATEGORIES, SINGLE, check_columns, refuse_duplicates, some
+from .roles import check_columns, refuse_duplicates, some
 from .row_ranges import Ref, Refs, cut_runs, largest_slice
 from .source import Chunk, Convert, Csr, Source
 from .store import Store

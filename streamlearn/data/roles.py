@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import SourceError
+from .column_types import CATEGORIES, NUMBERS, is_number, is_readable, remedy
 from .store import Store
-
-SINGLE = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
-"""Number types that float32 holds exactly."""
-CATEGORIES = ("string", "dictionary")
-NUMBERS = (*SINGLE, "int32", "uint32", "int64", "uint64", "float64")
 
 
 def check_columns(
@@ -38,13 +34,14 @@ def check_columns(
         raise SourceError(
             "features must be numbers or categories (strings, dictionaries), but these columns "
             f"are not: {', '.join(bad[:10])}{more}; leave them out with features=[...], or make "
-            "numbers of them first (of a timestamp: seconds since a date, the hour, the weekday)"
+            f"numbers of them first{remedy([types[name] for name in columns])}"
         )
-    if target is not None and types[target] not in (*NUMBERS, "string", "dictionary"):
+    if target is not None and not is_readable(types[target]):
         raise SourceError(
             f"the target {target!r} is {types[target]}; a target is numbers or strings"
+            f"{remedy([types[target]])}"
         )
-    if weight is not None and types[weight] not in NUMBERS:
+    if weight is not None and not is_number(types[weight]):
         raise SourceError(f"the weight {weight!r} is {types[weight]}; weights are numbers")
     store.check([*columns, *filter(None, (target, weight))])
 

@@ -29,8 +29,8 @@ class Column:
 
     name: str
     dtype: str
-    """A numpy dtype name (``float32``, ``int16``, ``bool``), or ``string``, ``dictionary``,
-    ``timestamp``, ``nested`` for what is not a plain number."""
+    """A name of `column_types`: a numpy dtype name (``float32``, ``bool``), ``string``,
+    ``dictionary``, or what is refused: ``timestamp``, ``duration``, ``decimal``, ``nested``, ..."""
 
 
 class Store(ABC):

@@ -8,29 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..columns import copy_numbers, is_number
+from ..column_types import arrow_type, is_number
+from ..columns import copy_numbers
 from ..store import Column
 from .vectors import Vector
 
 BATCH_ROWS = 16384
 """Rows a polars LazyFrame is asked for at a time."""
-
-
-def arrow_type(dtype: Any) -> str:
-    """The `Column.dtype` of an Arrow type."""
-    import pyarrow.types as t
-
-    if t.is_boolean(dtype):
-        return "bool"
-    if t.is_floating(dtype):
-        return f"float{dtype.bit_width}"
-    if t.is_integer(dtype):
-        return str(dtype)
-    if t.is_dictionary(dtype):
-        return "dictionary"
-    if t.is_string(dtype) or t.is_large_string(dtype) or t.is_string_view(dtype):
-        return "string"
-    return "timestamp" if t.is_temporal(dtype) else "nested"
 
 
 def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..columns import column_type, copy_numbers, is_all, is_number
+from ..column_types import column_type, is_number
+from ..columns import copy_numbers, is_all
 from ..store import Column
 from .parts import Part
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
+from ..column_types import is_readable
 from ..columns import check_shape
 from ..store import Store
 from .arrays import ArrayStore
@@ -70,7 +71,7 @@ def as_store(source: Any, y: Any = None, sample_weight: Any = None) -> Any:
                 f"Found input variables with inconsistent numbers of samples: X has {part.n_rows} "
                 f"rows, {name} has {len(vector)}; they must be of equal length"
             )
-        if vector.column.dtype in ("nested", "timestamp"):
+        if not is_readable(vector.column.dtype):
             raise SourceError(
                 f"{name} holds {vector.column.dtype} values; expected all numbers or all strings"
             )

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..columns import Buffer, as_selector, column_type, copy_numbers, is_all, is_number, select_csr
+from ..column_types import column_type, is_number, is_readable
+from ..columns import Buffer, as_selector, copy_numbers, is_all, select_csr
 from ..levels import Coder
 from ..source import Csr
 from ..store import Column
@@ -182,7 +183,7 @@ class VectorsPart(Part):
     def raw(self, start: int, stop: int) -> bytes:
         parts = []
         for vector in self.vectors:
-            if vector.column.dtype not in ("timestamp", "nested"):
+            if is_readable(vector.column.dtype):
                 values = vector.values(start, stop)
                 text = values.dtype == object
                 parts.append(repr(values.tolist()).encode() if text else values.tobytes())

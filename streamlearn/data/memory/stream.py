@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..columns import is_number
+from ..column_types import is_number, is_readable
 from ..levels import Coder
 from ..store import Column, Reader, Store
 from .arrays import ArrayStore
@@ -178,7 +178,7 @@ def spool_homes(columns: Sequence[Column]) -> dict[int, tuple[str, int, int]]:
     for j, column in enumerate(columns):
         if column.dtype in ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32"):
             files["f32"].append(j)
-        elif column.dtype not in ("timestamp", "nested"):
+        elif is_readable(column.dtype):
             files["f64"].append(j)
     return {
         j: (name, place, len(inside))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import as_target, column_type, copy_numbers, is_number
+from ..column_types import arrow_type, column_type, is_number
+from ..columns import as_target, copy_numbers
 from ..levels import Coder
 from ..store import Column
 
@@ -98,8 +99,10 @@ class SeriesVector(Vector):
             name_of_type = "string"
         elif kind in "biuf" and subtype is not None:
             name_of_type = column_type(np.dtype(subtype), f"column {name!r}")
+        elif type(dtype).__name__ == "ArrowDtype":
+            name_of_type = arrow_type(dtype.pyarrow_dtype)
         else:
-            name_of_type = "timestamp" if kind in "mM" else "nested"
+            name_of_type = {"M": "timestamp", "m": "duration"}.get(kind, "nested")
         self.series, self.column = series, Column(name, name_of_type)
 
     def __len__(self) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
+from ..column_types import NUMBERS, arrow_type
 from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
-from ..roles import NUMBERS
 from ..store import Column, Store
-from .footer import FileFacts, Footers, dtype_name, kept_nbytes, page_nbytes
+from .footer import FileFacts, Footers, kept_nbytes, page_nbytes
 
 _HELD = 1 << 18
 """Decoded bytes a column up to which a sliced row group is held whole."""
@@ -106,7 +106,7 @@ class ParquetFiles(Store):
                     )
         new = [name for name in self._conflicts if name not in types]
         self.columns = tuple(
-            [Column(name, dtype_name(kind)) for name, kind in types.items()]
+            [Column(name, arrow_type(kind)) for name, kind in types.items()]
             + [Column(name, "float64") for name in new]
         )
 

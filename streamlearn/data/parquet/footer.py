@@ -109,7 +109,7 @@ class Footers:
     def facts(self, file: int) -> FileFacts:
         """What its footer says, read once; large ones are split into blocks for later."""
         with self._naming(file), self._open_bytes(file) as stream:
-            start, content = _whole_footer(stream)
+            start, content = _whole_footer(stream, self.names[file])
             blocks = _blocks_of(content)
             if blocks is not None:
                 n = len(blocks.rows)
@@ -144,7 +144,7 @@ class Footers:
         """A file of no rows with the footer of this block."""
         split = self._split.get(file)
         if split is None:
-            return _as_file(_whole_footer(stream)[1])
+            return _as_file(_whole_footer(stream, self.names[file])[1])
         a = block * split.per_block
         b = min(a + split.per_block, len(split.blocks.rows))
         starts = split.blocks.starts
@@ -161,17 +161,24 @@ class Footers:
             yield
         except (OSError, pa.ArrowException) as error:
             raise SourceError(
-                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off, still "
-                "being written or in another format: write it again or leave it out"
+                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off or still "
+                "being written: write it again or leave it out"
             ) from error
 
 
-def _whole_footer(stream: Any) -> tuple[int, bytes]:
-    """(where it begins, its bytes) of a file's footer."""
+def _whole_footer(stream: Any, name: str) -> tuple[int, bytes]:
+    """(where it begins, its bytes) of the footer of the file `name`."""
     size = stream.seek(0, io.SEEK_END)
     end = _read_at(stream, max(size - 8, 0), min(size, 8))
     nbytes = int.from_bytes(end[:4], "little")
     if end[4:] != _MAGIC or nbytes > size - 12:
+        begin = _read_at(stream, 0, min(size, len(_MAGIC)))
+        if not _MAGIC.startswith(begin):
+            raise SourceError(
+                f"{name} is not a parquet file: it begins with {begin!r} instead of {_MAGIC!r}; "
+                "if it is CSV or other text, write it as parquet once (pyarrow.csv.open_csv reads "
+                "it in pieces that pyarrow.parquet.ParquetWriter takes)"
+            )
         raise OSError(f"its last bytes are {end!r}, not a footer's length and {_MAGIC!r}")
     return size - 8 - nbytes, _read_at(stream, size - 8 - nbytes, nbytes)
 
@@ -233,24 +240,6 @@ def _column_sizes(
             stored[name] = stored.get(name, 0.0) + packed * sum(rows) / max(seen, 1)
             largest[name] = max(largest.get(name, 0), packed + chunk.total_uncompressed_size)
     return stored, largest
-
-
-def dtype_name(kind: pa.DataType) -> str:
-    """The numpy name of a number type, or what `Column.dtype` calls the rest."""
-    types = pa.types
-    if types.is_boolean(kind):
-        return "bool"
-    if types.is_integer(kind) or types.is_floating(kind):
-        return {"halffloat": "float16", "float": "float32", "double": "float64"}.get(
-            str(kind), str(kind)
-        )
-    if types.is_string(kind) or types.is_large_string(kind):
-        return "string"
-    if types.is_dictionary(kind):
-        return "dictionary"
-    if types.is_temporal(kind):
-        return "timestamp"
-    return "nested" if types.is_nested(kind) else str(kind)
 
 
 def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -> int:

@@ -12,7 +12,8 @@ import zarr
 from zarr.storage import LocalStore
 
 from ...errors import SourceError
-from ..columns import check_shape, column_type, find_columns, is_all, is_number, select_csr
+from ..column_types import column_type, is_number
+from ..columns import check_shape, find_columns, is_all, select_csr
 from ..memory.vectors import Vector
 from ..source import Chunk, Csr
 from ..store import Column, Reader, Store

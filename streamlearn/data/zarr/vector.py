@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..columns import column_type
+from ..column_types import column_type, is_readable
 from ..memory.vectors import Vector
 from ..store import Column
 from .rows import Rows
@@ -23,7 +23,7 @@ class ZarrVector:
         place = f"zarr array {name!r}"
         flat = array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1)
         dtype = column_type(np.dtype(array.dtype), place)
-        if not flat or dtype in ("timestamp", "nested"):
+        if not flat or not is_readable(dtype):
             raise SourceError(
                 f"{place} has shape {array.shape} and type {array.dtype}; "
                 "expected one number or string a row"

@@ -100,7 +100,8 @@ def _levels_line(column: Any) -> str:
     ]
     more = ", ..." if len(column.levels) > MAX_LEVELS else ""
     what = _plural(len(column.levels), "level")
-    return f"{column.name!r} has {what}: {', '.join(shown)}{more}; missing: all others."
+    rest = f"; missing or none of these: {_share(column.missing, total)}" if column.missing else ""
+    return f"{column.name!r} has {what}: {', '.join(shown)}{more}{rest}."
 
 
 def _worst(columns: list[Any], count: Callable[[Any], float]) -> str:
