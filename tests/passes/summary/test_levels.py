@@ -64,8 +64,8 @@ def test_a_dataset_reads_codes_once_it_has_levels():
     np.testing.assert_array_equal(chunk.X, [[1, 0], [2, np.nan], [3, 1]])
     said = str(data.summary())
     assert "'w' has 2 levels: u 33.33 %, v 33.33 %; missing or none of these: 33.33 %." in said
-    whole = sl.open_dataset(frame.dropna(), target="y")
-    assert "'w' has 2 levels: u 50.00 %, v 50.00 %." in str(whole.summary())
+    whole = learn_levels(sl.open_dataset(frame.dropna(), target="y"))
+    assert "'w' has 2 levels: u 50 %, v 50 %." in str(whole.summary())
     with pytest.raises(sl.SourceError, match="'x' are no columns of strings"):
         data.with_levels({"x": ["u"]})
     with pytest.raises(sl.SourceError, match=r"Dataset.map.*'w'"):
