@@ -11,8 +11,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +36,31 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except sl.MemoryBudgetError as error:
-            fail(error, OVER_BUDGET)
+            code, told = OVER_BUDGET, str(error)
         except sl.TimeLimitError as error:
-            fail(error, OUT_OF_TIME)
+            code, told = OUT_OF_TIME, str(error)
         except (sl.StreamlearnError, NotFittedError, ValueError, TypeError, OSError) as error:
-            fail(error, FAILED)
+            code, told = FAILED, str(error)
         except KeyboardInterrupt:
             click.echo("interrupted; run the same line again to go on from a checkpoint", err=True)
             sys.exit(INTERRUPTED)
+        click.echo("error: " + with_flags(" ".join(told.split()), self.commands.values()), err=True)
+        sys.exit(code)
 
 
-def fail(error: Exception, code: int) -> None:
-    """Print an error as one line and leave."""
-    click.echo("error: " + " ".join(str(error).split()), err=True)
-    sys.exit(code)
+def with_flags(text: str, commands: Iterable[click.Command]) -> str:
+    """A message of the library with its keyword arguments as the options of the command line."""
+    options = [option for command in commands for option in command.params if option.opts]
+    for option in options:
+        if isinstance(option, click.Option):
+            flag = max(option.opts, key=len)
+            name = flag.removeprefix("--").replace("-", "_")
+            text = re.sub(rf"\b{name}=True\b", flag, text)
+            text = re.sub(rf"(?<![\w'-]){name}=(?=[\w'\"(\[.])", f"{flag} ", text)
+            text = re.sub(rf"(?<![\w'-]){name}=", flag, text)
+            if "_" in name:
+                text = re.sub(rf"(?<![\w'-]){name}\b", flag, text)
+    return text
 
 
 def as_json(value: Any) -> Any:
@@ -88,13 +101,22 @@ def parse_settings(ctx: click.Context, param: click.Parameter, pairs: tuple[str,
 
 def make_model(name: str, settings: dict[str, Any]) -> Any:
     """An estimator by its public name, with these parameters."""
+    known = predictors()
+    if name not in known:
+        raise ValueError(f"--model {name} is not known; use one of {', '.join(known)}")
+    return known[name]().set_params(**settings)
+
+
+def predictors() -> dict[str, Any]:
+    """The public estimators that predict, by name."""
     from sklearn.base import BaseEstimator
 
-    cls = getattr(sl, name, None) if name in sl.__all__ else None
-    if not (isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "predict")):
-        known = [n for n in sl.__all__ if n.endswith(("Classifier", "Regressor"))]
-        raise ValueError(f"--model {name} is not known; use one of {', '.join(known)}")
-    return cls().set_params(**settings)
+    public = {name: getattr(sl, name) for name in sl.__all__}
+    return {
+        name: cls
+        for name, cls in public.items()
+        if isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "predict")
+    }
 
 
 def open_data(data: tuple[str, ...], target: str | None, weight: str | None, features: str | None):
@@ -201,6 +223,8 @@ def fit(
     """Train on DATA and write the model to a file."""
     from sklearn.exceptions import ConvergenceWarning
 
+    if target is None:
+        raise click.UsageError("fit needs the targets: --target COLUMN")
     model = make_model(model_name, settings)
     check_folder(output)
     dataset = open_data(data, target, weight, features)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import streamlearn as sl
+
+from .data.source import Chunk
+from .estimator.inputs import open_scored, used_columns
+from .estimator.predicting import answer_chunk, run
+from .estimator.targets import code_targets
+from .solvers.calibration import score_fold
 
 
 def draw_model(
@@ -39,33 +49,51 @@ def draw_model(
 
 
 def _calibration(model: Any, data: Any, target: str | None) -> Any:
-    """Shares of each class against its predicted probability, a line a class."""
+    """Shares of each class against its predicted probability, a line a class; one read."""
     import matplotlib.pyplot as plt
-    import numpy as np
-    from sklearn.calibration import CalibrationDisplay
 
     if not hasattr(model, "predict_proba"):
         raise ValueError(
             f"{type(model).__name__} gives no probabilities; leave --data out, or fit it with "
             "calibration='sigmoid'"
         )
-    names = getattr(model, "feature_names_in_", None)
-    dataset = sl.open_dataset(data, target=target, features=None if names is None else [*names])
-    probability = model.predict_proba(dataset)
-    labels = np.concatenate([np.asarray(chunk.y) for chunk in dataset.iter_chunks()])
-    ax = plt.subplots(figsize=(4.0, 4.0), layout="constrained")[1]
     classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
-    first = len(model.classes_) - len(classes)
-    for k, label in enumerate(classes, first):
-        CalibrationDisplay.from_predictions(
-            labels == label,
-            probability[:, k],
-            n_bins=10,
-            strategy="quantile",
-            ax=ax,
-            name=str(label),
-        )
+    dataset = used_columns(model, open_scored(model, data, target, None))
+    fold = score_fold(partial(_probabilities, model), len(classes))
+    fold = replace(fold, step=partial(_step_of_codes, fold.step, model.classes_))
+    histograms = run(model, dataset, fold, name="calibration")
+    ax = plt.subplots(figsize=(4.0, 4.0), layout="constrained")[1]
+    ax.plot([0, 1], [0, 1], "k:", label="calibrated")
+    for label, histogram in zip(classes, histograms, strict=True):
+        ax.plot(*reliability(histogram), "s-", label=str(label))
+    ax.set(xlabel="mean predicted probability", ylabel="share of the class", title="Calibration")
+    ax.legend()
     return ax.figure
+
+
+def _step_of_codes(step: Any, classes: np.ndarray, state: np.ndarray, chunk: Chunk) -> np.ndarray:
+    """The fold's step on a chunk whose labels are codes of classes."""
+    return step(state, code_targets(classes, False, chunk))
+
+
+def _probabilities(model: Any, chunk: Chunk) -> np.ndarray:
+    """(m,) of the positive class, or (m, K)."""
+    probability = answer_chunk(model, chunk, "probability")
+    return probability[:, 1] if probability.shape[1] == 2 else probability
+
+
+def reliability(histogram: np.ndarray, n_groups: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Mean predicted probability and share of positive rows, in groups of about equal weight.
+
+    `histogram` is one of `score_fold`'s, (3, B): of each bin of predicted probabilities the weight,
+    the weight of the positive rows and the weighted sum of the probabilities.  A group is whole
+    bins, so that all rows of one probability are in one group.
+    """
+    before = np.cumsum(histogram[0]) - histogram[0]
+    group = np.minimum((n_groups * before / histogram[0].sum()).astype(np.intp), n_groups - 1)
+    weight, positive, total = (np.bincount(group, part, n_groups) for part in histogram)
+    full = weight > 0
+    return total[full] / weight[full], positive[full] / weight[full]
 
 
 def _write(figure: Any, path: Path) -> str:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from estimator.ridge import RidgeClassifier, RidgeRegressor
 
 import streamlearn as sl
-from streamlearn import cli
+from streamlearn import cli, plotting
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,58 @@ def test_errors_of_other_commands(data, tmp_path):
     assert "--target" in run("evaluate", tmp_path / "m.slm", data, code=2).stderr
     run("predict", tmp_path / "m.slm", data, "-o", tmp_path / "p")
     result = run("predict", tmp_path / "m.slm", data, "-o", tmp_path / "p", code=1)
-    assert "overwrite" in result.stderr
+    assert "exists already; pass --overwrite, or another path" in result.stderr
+    result = run("predict", tmp_path / "m.slm", data, "-o", tmp_path / "p.csv", code=1)
+    assert "not as .csv; choose a name without it" in result.stderr
+    assert not (tmp_path / "p.csv").exists()
+    assert "--target COLUMN" in run("fit", data, "-o", tmp_path / "n.slm", code=2).stderr
+
+
+def test_every_predictor_is_in_the_list_of_models(data, tmp_path):
+    told = fit(data, tmp_path / "m.slm", "--model", "Nonsense", code=1).stderr
+    for name in sl.__all__:
+        if hasattr(getattr(sl, name), "predict"):
+            assert name in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pass overwrite=True, or", "pass --overwrite, or"),
+        ("raise memory_budget to 3 MiB", "raise --memory-budget to 3 MiB"),
+        ("leave it out with features=", "leave it out with --features"),
+        ("features=[...] or C=1", "--features [...] or C=1"),
+        ("max_seconds=3 needs checkpoint=", "--max-seconds 3 needs --checkpoint"),
+        ("the model's n_features=3", "the model's n_features=3"),
+    ],
+)
+def test_messages_name_the_options(text, told):
+    assert cli.with_flags(text, cli.main.commands.values()) == told
+
+
+def test_calibration_of_strings_and_of_more_rows_than_bins(tmp_path):
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    a, city = rng.random(2000), rng.choice(["Bern", "Oslo", "Rome"], 2000)
+    label = np.where(a + (city == "Oslo") + rng.normal(0, 0.2, 2000) > 0.8, "yes", "no")
+    pq.write_table(pa.table({"a": a, "city": city, "y": label}), tmp_path / "s.parquet")
+    run("fit", tmp_path / "s.parquet", "-t", "y", "-o", tmp_path / "m.slm", "--set", "n_bases=4")
+    shown = run("plot", tmp_path / "m.slm", "-o", tmp_path, "--data", tmp_path / "s.parquet",
+                "-t", "y", "--json")  # fmt: skip
+    assert str(tmp_path / "calibration.png") in json.loads(shown.stdout)["plots"]
+
+
+def test_reliability_against_sorting():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.5, 0.5, 5000)
+    y = rng.random(5000) < p
+    cell = (4096 * p).astype(int)
+    histogram = np.array([np.bincount(cell, w, 4096) for w in (np.ones(5000), y, p)])
+    predicted, share = plotting.reliability(histogram)
+    order = np.argsort(p)
+    groups = np.array_split(order, 10)
+    np.testing.assert_allclose(predicted, [p[g].mean() for g in groups], atol=2e-3)
+    np.testing.assert_allclose(share, [y[g].mean() for g in groups], atol=1e-2)
 
 
 def test_interrupt(data, tmp_path, monkeypatch):

@@ -79,12 +79,14 @@ class MemorySampler:
     def __init__(self) -> None:
         self._highest = 0
         self._before = 0
+        self.bytes_before = 0
+        """Resident memory on entering, in bytes."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> MemorySampler:
         self._before = peak_resident_bytes()
-        self._highest = resident_bytes()
+        self._highest = self.bytes_before = resident_bytes()
         self._thread = threading.Thread(target=self._sample, name="streamlearn-memory", daemon=True)
         self._thread.start()
         return self

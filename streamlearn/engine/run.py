@@ -33,7 +33,7 @@ from .scratch.blocks import ScratchSource, open_spool, spool_fold
 from .scratch.folder import ScratchFolder
 from .scratch.in_memory import KeptRows
 from .scratch.row_state import RowFile, RowStates
-from .watch.progress import lane_bar
+from .watch.progress import Progress
 
 Result = TypeVar("Result")
 Visit = tuple[VisitOrder, int] | None
@@ -85,7 +85,7 @@ class Run:
         self._identity = identity
         self._place = checkpoint
         self._scheduler = config.scheduler if scheduler is None else scheduler
-        self._progress = config.progress if progress is None else progress
+        self._progress = Progress(shown=config.progress if progress is None else progress)
         self._token = secrets.token_hex(4)
         self._worker_peak = 0
         self._on_record = on_record
@@ -101,6 +101,7 @@ class Run:
             return_freed_blocks()
             stack.enter_context(one_blas_thread())
             self._sampler = stack.enter_context(MemorySampler())
+            stack.callback(self._progress.close)
             self._scratch = ScratchFolder()
             stack.callback(self._scratch.remove)
             self._engine: Engine = open_engine(self._scheduler, self.plan.lanes_in_flight)
@@ -164,6 +165,11 @@ class Run:
     def peak_memory_bytes(self) -> int:
         """Highest resident memory of this process, or of a worker, during the run."""
         return max(self._sampler.peak_bytes, self._worker_peak)
+
+    @property
+    def memory_before_bytes(self) -> int:
+        """Resident memory of this process when the run began; 0 if workers of a cluster read."""
+        return 0 if self._worker_peak else self._sampler.bytes_before
 
     @property
     def finished(self) -> Any:
@@ -312,7 +318,7 @@ class Run:
         if partial is not None and partial["cut"] != cut:
             partial = None  # made with other slices: its states would not fit in
         keeper = checkpoint if keep else None
-        with lane_bar(job.name, len(segments), shown=self._progress) as bar:
+        with self._progress.read(job.name, len(segments)) as bar:
             kept: KeptLanes | KeptSegments
             if visit is None and fold.merge is not None:
                 kept = KeptLanes(keeper, partial, name, cut, files, bar, engine.result)

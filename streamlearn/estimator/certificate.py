@@ -45,15 +45,24 @@ class Certificate:
     """Bytes taken from stores over all passes; 0 for arrays in memory."""
     seconds: float = 0.0
     peak_memory_bytes: int = 0
-    """Largest resident memory seen during the fit, in bytes; on a cluster, of any one worker."""
+    """Largest resident memory seen during the fit, in bytes; on a cluster, of any one worker.
+
+    The libraries and what the caller holds are in it: the budget is held against what it is over
+    `memory_before_bytes` (and the kernels that this fit had to compile or load)."""
+    memory_before_bytes: int = 0
+    """Resident memory of this process when the fit began, in bytes; 0 on a cluster."""
 
     def __repr__(self) -> str:
         shown = {field.name: getattr(self, field.name) for field in fields(self)}
+        before = shown.pop("memory_before_bytes")
         lines = [
             f"  {name:<18} {_show(name, value)}"
             for name, value in shown.items()
             if value is not None and not (isinstance(value, str) and value == "")
         ]
+        if before:
+            over = format_bytes(self.peak_memory_bytes - before)
+            lines[-1] += f", {over} over the {format_bytes(before)} before the fit"
         return "Certificate(\n" + "\n".join(lines) + "\n)"
 
     def __eq__(self, other: object) -> bool:

@@ -106,11 +106,13 @@ def conclude(model: Any, run: Run, outcome: Any) -> None:
     model.n_passes_ = run.n_passes
     model.certificate_ = replace(
         outcome,
+        converged=bool(outcome.converged),  # a comparison of numpy numbers is none
         n_passes=model.n_passes_,
         rows_read=run.rows_read,
         bytes_read=run.bytes_read,
         seconds=run.seconds,
         peak_memory_bytes=run.peak_memory_bytes,
+        memory_before_bytes=run.memory_before_bytes,
     )
 
 

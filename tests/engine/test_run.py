@@ -275,8 +275,12 @@ def test_blas_is_held_to_one_thread_during_a_run():
 def test_progress_is_drawn_only_when_asked(capsys):
     for shown in (False, True):
         with open_run(Rows(), progress=shown) as run:
-            run.fold(gram_fold(3), name="gram")
-        assert ("test-gram" in capsys.readouterr().err) == shown
+            for name in ("gram", "gram", "last"):
+                run.fold(gram_fold(3), name=name)
+        told = capsys.readouterr().err
+        assert ("test-gram, read 2" in told) == shown
+        assert ("test-last, read 3" in told) == shown
+        assert told.count("\n") == shown  # one bar, however many reads
 
 
 def test_an_empty_source_gives_the_identity():

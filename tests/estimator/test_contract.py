@@ -60,7 +60,9 @@ def test_certificate(table):
     assert certificate.converged
     assert certificate.n_passes == model.n_passes_ == 2
     assert certificate.rows_read == 1000
-    assert certificate.peak_memory_bytes > 0
+    assert certificate.converged is True
+    assert certificate.peak_memory_bytes >= certificate.memory_before_bytes > 0
+    assert "over the" in repr(certificate).splitlines()[-2]
     assert "relative_gap" in repr(certificate)
     assert "n_passes           2" in repr(certificate)
     assert model.history_[-1]["objective"] == pytest.approx(float(certificate.primal[0]))

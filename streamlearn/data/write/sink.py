@@ -23,6 +23,11 @@ from ..files.remote import as_os_errors, filesystem, is_url
 
 _CHUNK_BYTES = 16 << 20
 FORMATS = ("parquet", "zarr")
+_NOT_WRITTEN = (
+    *(".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".ipc", ".orc"),
+    *(".avro", ".xls", ".xlsx", ".h5", ".hdf5", ".npy", ".npz", ".pkl", ".db", ".gz", ".zip"),
+)
+"""Suffixes that promise a file of another format."""
 _LAST = ("/_SUCCESS", "/zarr.json")
 """What makes a folder of parts a whole, relative to it."""
 
@@ -63,6 +68,12 @@ def open_sink(
             "write parquet, or encode them first"
         )
     said = os.fspath(path)
+    suffix = posixpath.splitext(said.rstrip("/"))[1].lower()
+    if suffix in _NOT_WRITTEN:
+        raise ValueError(
+            f"{said}: rows are written as a folder of parquet files, or as a zarr group, not as "
+            f"{suffix}; choose a name without it, or with .parquet or .zarr"
+        )
     if is_url(said):
         fs, target = filesystem(said, storage_options)
     else:

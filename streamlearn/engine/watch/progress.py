@@ -1,9 +1,10 @@
-"""Progress bars: one per read, counted in lanes; drawn only when asked."""
+"""One progress bar for all reads of a run, counted in lanes; drawn only when asked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class Bar:
@@ -13,13 +14,31 @@ class Bar:
         return None
 
 
-@contextmanager
-def lane_bar(name: str, n_lanes: int, *, shown: bool) -> Iterator[Bar]:
-    """A tqdm bar for one read if `shown`, else nothing."""
-    if not shown:
-        yield Bar()
-        return
-    from tqdm.auto import tqdm
+class Progress:
+    """The bar of a run: one line, which each read takes over with its name and number."""
 
-    with tqdm(total=n_lanes, desc=name, unit="lane", leave=False) as bar:
-        yield bar
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._n_reads = 0
+        self._line: Any = None  # a tqdm bar, which has no annotations
+
+    @contextmanager
+    def read(self, name: str, n_lanes: int) -> Iterator[Bar]:
+        """The bar for a read of `n_lanes` lanes (parts of the rows that are read side by side)."""
+        if not self._shown:
+            yield Bar()
+            return
+        self._n_reads += 1
+        if self._line is None:
+            from tqdm.auto import tqdm
+
+            self._line = tqdm(unit="lane", leave=True)
+        self._line.set_description(f"{name}, read {self._n_reads}", refresh=False)
+        self._line.reset(n_lanes)
+        yield self._line
+        self._line.refresh()
+
+    def close(self) -> None:
+        """Leave the line as it is, and end it."""
+        if self._line is not None:
+            self._line.close()
