@@ -39,7 +39,7 @@ _HOME = {
     "cross_validate": "estimator.cross_validate",
     "config_context": "config",
     "get_config": "config",
-    "warm": "warm",
+    "warm": "warming",
     "StreamlearnError": "errors",
     "MemoryBudgetError": "errors",
     "SourceError": "errors",

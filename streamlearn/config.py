@@ -91,7 +91,15 @@ _ACTIVE: ContextVar[Config | None] = ContextVar("streamlearn_config", default=No
 
 
 def get_config() -> Config:
-    """The settings in force: those of the innermost `config_context`, else the environment's."""
+    """The settings in force: those of the innermost `config_context`, else the environment's.
+
+    Examples
+    --------
+    >>> from streamlearn import config_context, get_config
+    >>> with config_context(memory_budget="256MiB"):
+    ...     get_config().memory_budget
+    268435456
+    """
     config = _ACTIVE.get()
     return _from_environment() if config is None else config
 
@@ -126,6 +134,13 @@ def config_context(
     max_seconds : float or str
         Such as 3600 or ``"2h"``.  A fit that has taken longer stops at the next end of a lane with
         `TimeLimitError`; the same line run again goes on.  Needs ``checkpoint=``.
+
+    Examples
+    --------
+    >>> from streamlearn import config_context
+    >>> with config_context(memory_budget="1GiB", max_seconds="2h") as config:
+    ...     config.memory_budget, config.max_seconds
+    (1073741824, 7200.0)
     """
     changes: dict[str, Any] = {}
     if memory_budget is not UNSET:

@@ -1,6 +1,6 @@
 """Imports go down only, families do not know one another, a store library lives in its own file.
 
-    cli -> plotting -> demo -> warm -> families -> estimator -> solvers -> engine -> passes ->
+    cli -> plotting -> demo -> warming -> families -> estimator -> solvers -> engine -> passes ->
                                                         data -> numeric -> errors, config
 
 Walks the source by ast, so imports inside functions and under TYPE_CHECKING count too; those two
@@ -16,7 +16,7 @@ from quick import QUICK
 PACKAGE = Path(__file__).resolve().parent.parent / "streamlearn"
 
 FAMILIES = ("additive", "mixture", "shareboost", "pursuit", "supersparse")
-PROGRAMS = ("warm", "demo", "plotting", "cli")
+PROGRAMS = ("warming", "demo", "plotting", "cli")
 LEVEL = {
     "errors": 0,
     "config": 0,
@@ -54,9 +54,9 @@ UPWARD = {
 """(file, room it may import from above, inside a function or for its types only): why."""
 
 LIBRARY = {
-    ("warm.py", "pyarrow"): "warm() exists to load the libraries ahead of use",
-    ("warm.py", "zarr"): "warm() exists to load the libraries ahead of use",
-    ("warm.py", "dask"): "warm() exists to load the libraries ahead of use",
+    ("warming.py", "pyarrow"): "warm() exists to load the libraries ahead of use",
+    ("warming.py", "zarr"): "warm() exists to load the libraries ahead of use",
+    ("warming.py", "dask"): "warm() exists to load the libraries ahead of use",
     ("config.py", "dask"): "dask.utils.parse_bytes, so that sizes are written as dask writes them",
     ("engine/scratch/folder.py", "dask"): "the setting temporary-directory; no collection",
 }

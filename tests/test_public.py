@@ -36,16 +36,10 @@ def test_import_loads_no_other_package():
     assert set(json.loads(run(code))) <= {"streamlearn", *sys.stdlib_module_names}
 
 
-def test_warm_can_be_called_however_it_was_reached():
-    """Importing the module ``streamlearn.warm`` binds that name in the package, like `sl.warm`."""
-    assert (
-        run(
-            "import streamlearn.warm as module; import streamlearn as sl;"
-            "module.FAMILIES = {'additive': lambda: print('warmed')};"
-            "sl.warm(); module.warm(); from streamlearn.warm import warm; warm()"
-        )
-        == "warmed\n" * 3
-    )
+def test_no_module_has_the_name_of_a_public_function():
+    """Importing ``streamlearn.name`` would bind the module where the function was."""
+    modules = {path.stem for path in Path(sl.__file__).parent.iterdir()}
+    assert not modules & set(sl.__all__)
 
 
 def test_version_is_the_packages():

@@ -108,8 +108,11 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     >>> import numpy as np
     >>> from streamlearn import AdditiveClassifier
     >>> X = np.linspace(-1, 1, 200)[:, None]
-    >>> AdditiveClassifier().fit(X, abs(X[:, 0]) > 0.5).predict([[-0.9], [0.0], [0.9]])
+    >>> model = AdditiveClassifier().fit(X, abs(X[:, 0]) > 0.5)
+    >>> model.predict([[-0.9], [0.0], [0.9]])
     array([ True, False,  True])
+    >>> round(model.score(X, abs(X[:, 0]) > 0.5), 2)
+    1.0
     """
 
     _parameter_constraints: dict[str, list[Any]] = {

@@ -73,8 +73,8 @@ early_stopping, warm_start, random_state
     >>> from streamlearn import AdditiveRegressor
     >>> X = np.linspace(0, 1, 500)[:, None]
     >>> model = AdditiveRegressor(C=100).fit(X, np.sin(6 * X[:, 0]))
-    >>> bool(abs(model.predict([[0.25]])[0] - np.sin(1.5)) < 0.01)
-    True
+    >>> model.predict([[0.25]]).round(2), np.sin(1.5).round(2)
+    (array([1.]), np.float64(1.0))
     """
 
     _parameter_constraints: dict[str, list[Any]] = {

@@ -45,6 +45,15 @@ class Dataset(Source):
         Names of the columns that chunks give as ``y`` and ``weight``.
     dtype : numpy.dtype
         Type of the chunks' features: float32 if that holds every column exactly, else float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import open_dataset
+    >>> data = open_dataset(np.arange(20.0).reshape(10, 2))
+    >>> first, rest = data.split(0.5, seed=0)  # by a hash of the row number
+    >>> [len(chunk.X) for chunk in first.iter_chunks()], data.select(["x1"]).n_features
+    ([4], 1)
     """
 
     store: Store

@@ -111,6 +111,16 @@ def cross_validate(
         ``"accuracy"`` (default for classifiers), ``"neg_log_loss"``, ``"r2"`` (default for
         regressors) or ``"neg_mean_squared_error"``.
     y, sample_weight : as in `fit`, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveRegressor, cross_validate
+    >>> X = np.linspace(0, 1, 300)[:, None]
+    >>> y = np.sin(6 * X[:, 0])
+    >>> scores = cross_validate(AdditiveRegressor(), X, cv=3, param_grid={"C": [0.1, 10]}, y=y)
+    >>> scores.best_parameters, scores.mean.round(2)
+    ({'C': 10}, array([0.85, 1.  ]))
     """
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
         raise ValueError(f"cv must be a number of splits, at least 2, got {cv!r}")

@@ -27,6 +27,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : fitted estimator
     path : path or URL
         By custom ``*.slm``.  A file of that name is replaced.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveRegressor, load, save
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> save(AdditiveRegressor().fit(X, 2 * X[:, 0]), "model.slm")
+    >>> load("model.slm").predict([[0.5]]).round(2)
+    array([1.])
     """
     check_is_fitted(model)
     tree = {
@@ -50,6 +59,24 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Nothing in the file is executed: it names a public estimator of this package, its parameters and
     its arrays.
+
+    Parameters
+    ----------
+    path : path or URL
+
+    Raises
+    ------
+    ArchiveError
+        The file is damaged, or holds what no fit makes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveClassifier, load, save
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> save(AdditiveClassifier().fit(X, X[:, 0] > 0.3), "model.slm")
+    >>> load("model.slm").predict([[0.1], [0.9]]), load("model.slm").certificate_.n_passes
+    (array([False,  True]), 2)
     """
     tree = read_archive(path)
     try:

@@ -45,6 +45,14 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
     ------
     MemoryBudgetError
         If the budget cannot be kept; says what would fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveClassifier, plan
+    >>> needed = plan(AdditiveClassifier(), np.zeros((1000, 3)), memory_budget="64MiB")
+    >>> needed.budget, needed.peak_bytes < needed.budget
+    (67108864, True)
     """
     model = clone(model)
     model._validate_params()

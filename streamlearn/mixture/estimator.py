@@ -103,8 +103,8 @@ class SVMMixtureClassifier(StreamClassifier):
     >>> X = np.random.default_rng(0).uniform(-1, 1, (600, 2))
     >>> y = (X**2).sum(axis=1) < 0.5
     >>> model = SVMMixtureClassifier(8, gate="linear", C=100.0, nu=1.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.95)
-    True
+    >>> round(model.score(X, y), 2)
+    0.99
     """
 
     _parameter_constraints: dict[str, list[Any]] = {

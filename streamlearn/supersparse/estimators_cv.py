@@ -124,8 +124,8 @@ certificate_, history_, n_passes_
     >>> from streamlearn import SuperSparseClassifierCV
     >>> X, y = make_moons(300, noise=0.1, random_state=0)
     >>> model = SuperSparseClassifierCV((2, 4, 8), tradeoff=1e-3).fit(X, y)
-    >>> model.n_prototypes_ in (4, 8), model.score(X, y) > 0.98
-    (True, True)
+    >>> model.n_prototypes_, round(model.score(X, y), 2)
+    (4, 1.0)
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
