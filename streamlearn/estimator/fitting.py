@@ -28,6 +28,7 @@ from .levels import settle_training
 from .planning import all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
 from .restored import check_fitted
+from .spread import check_spread
 from .targets import coded
 
 _FITTED = ("classes", "levels", "certificate", "history", "n_passes", "plan", "calibration")
@@ -79,6 +80,8 @@ def train(model: Any, run: Run, dataset: Any, held_out: Any, calibration_rows: A
     rows = dataset if wanted else dataset.as_bytes()
     summary = collect_summary(read, rows, limit, model._moments_only())
     check_summary(dataset, summary, missing=model._accepts_missing)
+    if model._moments_only():
+        check_spread(summary)
     if is_classifier(model):
         model.classes_ = find_classes(summary.labels)
     elif summary.labels.kind == "string":

@@ -11,6 +11,7 @@ from ..data.source import Chunk, Csr
 from ..engine.run import Run
 from ..estimator import fitting, inputs
 from ..estimator.certificate import Certificate
+from ..estimator.spread import check_spread
 from ..estimator.targets import coded
 from ..passes.summary.summary import Summary
 from ..solvers.kmeans import lloyd
@@ -286,6 +287,7 @@ def partial_fit(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) ->
     summary = dataset.summary()
     fitting.check_summary(dataset, summary)
     if new:
+        check_spread(summary)
         found = np.unique(classes) if classes is not None else fitting.find_classes(summary.labels)
         if len(found) < 2:
             raise ValueError(f"classes holds {len(found)} class, a classifier needs at least 2")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..errors import SourceError
 from .similarity import BOUNDED, NAMES, Similarity, make_similarity
 
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -23,6 +24,10 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "tol": [Interval(Real, 0, None, closed="neither")],
     "random_state": [Interval(Integral, 0, None, closed="left")],
 }
+
+
+LARGEST = 1e20
+"""Values beyond it overflow in the fourth powers of the descent's equations, in float64."""
 
 
 def similarity_for(model: Any, columns: Any) -> Similarity:
@@ -54,6 +59,13 @@ def similarity_for(model: Any, columns: Any) -> Similarity:
                     f"column {column.name!r} holds {column.min:g}; similarity='chi2' needs values "
                     ">= 0: shift the column with Dataset.map, or use another similarity"
                 )
+    for column in columns:
+        if max(-column.min, column.max) > LARGEST:
+            raise SourceError(
+                f"column {column.name!r} goes from {column.min:.3g} to {column.max:.3g}; "
+                f"similarities of values beyond {LARGEST:g} overflow: scale the column, or clip "
+                "cells that are wrong, with Dataset.map"
+            )
     means = np.array([column.mean for column in columns])
     gamma = model.gamma
     if gamma == "scale":

@@ -190,8 +190,8 @@ def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
     place = at[column] + np.arange(len(bases.knots)) - bases.first_knot[column]
     rest = np.where(bases.has_missing, np.nan, np.inf).astype(dtype)
     knots, inverse = np.repeat(rest, room), np.zeros(at[-1], dtype)
-    knots[place] = bases.knots
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        knots[place] = bases.knots  # beyond float32: infinity, as no row of float32 is there
         gap = knots[place + 1 - (place + 1 == at[-1])] - knots[place]
         inverse[place] = 1 / gap
     inverse[place[np.flatnonzero(np.diff(column, append=-1))]] = 0
