@@ -11,8 +11,8 @@ from ..data.source import Chunk
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .boosting.boosting import Boosted
-from .columns import ScaledColumns, blocks, project
-from .kernels import step_values
+from .columns import blocks, project
+from .kernels import ScaledColumns, step_values
 from .regression.growing import LossAsk
 from .regression.reads import Term
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..data.source import Csr
-from ..numeric.checks import check_array, check_number
 from ..numeric.rows.dense import flat_rows
 from ..passes.summary.quantiles import quantiles
 from ..passes.summary.summary import Summary
-from .kernels import N_CELLS, project_rows
+from .kernels import N_CELLS, ScaledColumns, project_rows
 
 TAILS = (0.001, 0.999)
 """Quantiles that values are clipped to: one huge value must not set a column's scale."""
@@ -26,48 +25,6 @@ TURNED = 0.5
 """Share of rows in tables above which blocks of row-major data are turned whole."""
 ROW_NBYTES = 24
 """Of what a span's tables are filled from."""
-
-
-class ScaledColumns(NamedTuple):
-    """How z = (clip(x, low, high) - center) / scale is made; all (M,) float64."""
-
-    low: np.ndarray
-    high: np.ndarray
-    center: np.ndarray
-    scale: np.ndarray
-    """Standard deviation of the clipped values, or 1; inf for a constant column: then z = 0."""
-    means: np.ndarray
-    """(M, N_CELLS): mean of z in each of the equal cells of [low, high]."""
-
-    def check_scaling(self, n_columns: int) -> None:
-        """Raise ValueError unless they are the scaling of so many columns: for those of a file."""
-        for name in ("low", "high", "center"):
-            check_array(name, getattr(self, name), (n_columns,))
-        check_array("scale", self.scale, (n_columns,), finite=False)
-        check_array("means", self.means, (n_columns, N_CELLS))
-        if not (self.scale > 0).all() or (self.low > self.high).any():
-            raise ValueError("columns need low <= high and a scale > 0")
-
-    def check_function(self, alpha: Any, low: Any, high: Any, values: Any, least: int) -> None:
-        """Raise ValueError unless a function on [low, high] of alpha'z has so many values or more.
-
-        No row may have a projection that is not finite: kernels make places of projections.
-        """
-        check_array("alpha", alpha, (len(self.low),))
-        check_array("values", values, (None,))
-        check_number("low", low)
-        check_number("high", high)
-        with np.errstate(over="ignore", invalid="ignore"):
-            reach = np.maximum(np.abs(self.low - self.center), np.abs(self.high - self.center))
-            largest = (np.abs(alpha / self.scale) * reach).sum() + abs(low) + abs(high)
-            per_step = len(values) / np.float64(high - low) if high > low else np.inf
-        if len(values) < least or not (np.isfinite(largest) and np.isfinite(per_step)):
-            raise ValueError(f"a function of {len(values)} values on [{low}, {high}]")
-
-    @property
-    def live(self) -> np.ndarray:
-        """Numbers of the columns that are not constant."""
-        return np.flatnonzero(np.isfinite(self.scale))
 
 
 def make_columns(summary: Summary, standardize: bool) -> ScaledColumns:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from ..numeric.checks import check_array, check_number
 from ..numeric.jit import inlined, kernel
 from ..numeric.simd.add import add_pair
 
@@ -13,6 +16,48 @@ RUN = 1024
 """Rows that follow each other go into tables together, or not; most rows of a run."""
 TILE = 1024
 """Rows worked on at a time: their numbers stay in the nearest cache."""
+
+
+class ScaledColumns(NamedTuple):
+    """How z = (clip(x, low, high) - center) / scale is made; all (M,) float64."""
+
+    low: np.ndarray
+    high: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    """Standard deviation of the clipped values, or 1; inf for a constant column: then z = 0."""
+    means: np.ndarray
+    """(M, N_CELLS): mean of z in each of the equal cells of [low, high]."""
+
+    def check_scaling(self, n_columns: int) -> None:
+        """Raise ValueError unless they are the scaling of so many columns: for those of a file."""
+        for name in ("low", "high", "center"):
+            check_array(name, getattr(self, name), (n_columns,))
+        check_array("scale", self.scale, (n_columns,), finite=False)
+        check_array("means", self.means, (n_columns, N_CELLS))
+        if not (self.scale > 0).all() or (self.low > self.high).any():
+            raise ValueError("columns need low <= high and a scale > 0")
+
+    def check_function(self, alpha: Any, low: Any, high: Any, values: Any, least: int) -> None:
+        """Raise ValueError unless a function on [low, high] of alpha'z has so many values or more.
+
+        No row may have a projection that is not finite: kernels make places of projections.
+        """
+        check_array("alpha", alpha, (len(self.low),))
+        check_array("values", values, (None,))
+        check_number("low", low)
+        check_number("high", high)
+        with np.errstate(over="ignore", invalid="ignore"):
+            reach = np.maximum(np.abs(self.low - self.center), np.abs(self.high - self.center))
+            largest = (np.abs(alpha / self.scale) * reach).sum() + abs(low) + abs(high)
+            per_step = len(values) / np.float64(high - low) if high > low else np.inf
+        if len(values) < least or not (np.isfinite(largest) and np.isfinite(per_step)):
+            raise ValueError(f"a function of {len(values)} values on [{low}, {high}]")
+
+    @property
+    def live(self) -> np.ndarray:
+        """Numbers of the columns that are not constant."""
+        return np.flatnonzero(np.isfinite(self.scale))
 
 
 @kernel

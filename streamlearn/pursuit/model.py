@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .columns import ScaledColumns, project
+from .columns import project
+from .kernels import ScaledColumns
 
 GRID_POINTS = 200
 SAMPLE_ROWS, SAMPLE_NBYTES = 4096, 8 << 20

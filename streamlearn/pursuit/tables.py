@@ -8,8 +8,7 @@ import numpy as np
 
 from ..numeric.huge_pages import zeros
 from ..numeric.rows.dense import flat_rows
-from .columns import ScaledColumns
-from .kernels import N_CELLS, RUN, add_tables, dot_column, occupied_cells, place_rows
+from .kernels import N_CELLS, RUN, ScaledColumns, add_tables, dot_column, occupied_cells, place_rows
 from .search import Cells, Trial
 
 MOST_TABLES = 128

@@ -236,7 +236,7 @@ def pursuit_folds():
     from streamlearn.pursuit.boosting import reads as boost_reads
     from streamlearn.pursuit.boosting import rows as boost_rows
     from streamlearn.pursuit.boosting.boosting import Boosted
-    from streamlearn.pursuit.columns import ScaledColumns
+    from streamlearn.pursuit.kernels import ScaledColumns
     from streamlearn.pursuit.regression import reads as ridge_reads
     from streamlearn.pursuit.regression.growing import LossAsk
     from streamlearn.pursuit.regression.smoothers import PSpline

@@ -74,13 +74,49 @@ for dtype in ("float32", "float64"):
     sl.SuperSparseClassifier(3).fit(dense, two).predict(dense)
     sl.SuperSparseRegressor(3).fit(dense, number).predict(dense)
 """
+SIGNATURES = """
+from inspect import getfile
+from pathlib import Path
+from numba.core import types
+from streamlearn.numeric import jit
+
+def classes(kind):
+    if isinstance(kind, types.BaseNamedTuple):
+        yield kind.instance_class
+    for part in kind.types if isinstance(kind, types.BaseTuple) else ():
+        yield from classes(part)
+
+cached = [
+    d
+    for d in gc.get_objects()
+    if isinstance(d, Dispatcher) and isinstance(d._cache, jit.CacheByKey)
+]
+taken = {
+    (jit.room_of(d.py_func), kind)
+    for d in cached
+    for arguments in d.signatures
+    for argument in arguments
+    for kind in classes(argument)
+}
+astray = [
+    f"{room}: {kind.__module__}.{kind.__qualname__}"
+    for room, kind in taken
+    if Path(getfile(kind)) not in jit.kernel_files(room)
+]
+print(json.dumps([len(taken), sorted(astray)]))
+"""
 REPORT = "print(json.dumps(sorted(kernels() - before)))"
 
 
 def new_kernels(fits, *arguments):
     """What is loaded or compiled by `fits` after `warm()`, in a process of its own."""
+    return after_warm(fits + REPORT, *arguments)
+
+
+def after_warm(code, *arguments):
+    """What the code prints last, run after `warm()` in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", WARM + fits + REPORT, *map(str, arguments)],
+        [sys.executable, "-c", WARM + code, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=600,
@@ -98,3 +134,11 @@ def test_a_fit_after_warm_brings_no_new_kernel(tmp_path):
 @pytest.mark.slow
 def test_no_family_dtype_or_layout_brings_a_new_kernel():
     assert new_kernels(ARRAYS) == []
+
+
+@pytest.mark.slow
+def test_classes_that_kernels_take_lie_in_hashed_files():
+    """A kernel reads a NamedTuple by the places that its fields had when it was compiled."""
+    n_classes, astray = after_warm(SIGNATURES)
+    assert n_classes > 20
+    assert astray == []

@@ -14,9 +14,9 @@ from streamlearn.pursuit.boosting.kernels import (
     weigh_rows,
 )
 from streamlearn.pursuit.boosting.rows import Halves, half_of
-from streamlearn.pursuit.columns import ScaledColumns
 from streamlearn.pursuit.kernels import (
     N_CELLS,
+    ScaledColumns,
     add_tables,
     occupied_cells,
     place_rows,

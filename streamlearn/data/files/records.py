@@ -50,7 +50,7 @@ RECORDS: dict[str, tuple[str, str | None]] = {
     ),
     "pursuit.Boosted": ("pursuit.boosting.boosting:Boosted", "pursuit.boosting:Boosted"),
     "pursuit.Cells": ("pursuit.search:Cells", "pursuit.search:Cells"),
-    "pursuit.Columns": ("pursuit.columns:ScaledColumns", "pursuit.columns:Columns"),
+    "pursuit.Columns": ("pursuit.kernels:ScaledColumns", "pursuit.columns:Columns"),
     "pursuit.Divided": ("pursuit.boosting.reads:Divided", "pursuit.boost_reads:Divided"),
     "pursuit.Grown": ("pursuit.regression.growing:Grown", "pursuit.growing:Grown"),
     "pursuit.Learner": ("pursuit.boosting.rows:Learner", "pursuit.boost_rows:Learner"),

@@ -10,8 +10,8 @@ import numpy as np
 from ...data.order import derive_seed
 from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows
-from ..columns import ScaledColumns, bounds, dense_block, project, unit
-from ..kernels import add_bins
+from ..columns import bounds, dense_block, project, unit
+from ..kernels import ScaledColumns, add_bins
 from ..search import Strength, Trial, seek
 from ..tables import add_slopes, steepest, table_room
 from .histograms import (

@@ -17,7 +17,8 @@ from ...numeric.huge_pages import resident
 from ...numeric.links import rest_probabilities, sigmoid
 from ...passes.summary.summary import Summary
 from ..answers import decide_rows, log_loss_fold
-from ..columns import ScaledColumns, block_nbytes, make_columns
+from ..columns import block_nbytes, make_columns
+from ..kernels import ScaledColumns
 from ..model import PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
 from ..tables import table_room, table_share

@@ -11,8 +11,8 @@ from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows, some_rows
 from ...passes.fold import Fold, RowState
 from ...passes.sums import add_sums
-from ..columns import BLOCK, TURNED, ScaledColumns, blocks, span_rows
-from ..kernels import bins_of_cells
+from ..columns import BLOCK, TURNED, blocks, span_rows
+from ..kernels import ScaledColumns, bins_of_cells
 from ..regression.reads import ranges
 from ..search import Cells, Strength, Trial, make_strength, score_moves
 from ..tables import Filling, cells_of, empty_tables, runs_for_tables, runs_within

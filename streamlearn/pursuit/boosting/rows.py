@@ -8,8 +8,7 @@ import numpy as np
 
 from ...data.order import derive_seed
 from ...numeric.rows.dense import Rows
-from ..columns import ScaledColumns
-from ..kernels import project_rows, step_values
+from ..kernels import ScaledColumns, project_rows, step_values
 from ..search import Strength, Trial
 from ..tables import Filling, add_slopes
 from .kernels import add_margins, add_trials, halve_numbers, halve_rows, split_rows, weigh_rows

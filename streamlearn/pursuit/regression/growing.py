@@ -9,7 +9,8 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...passes.fold import run_fold
-from ..columns import ScaledColumns, bounds, dense_block, project, unit
+from ..columns import bounds, dense_block, project, unit
+from ..kernels import ScaledColumns
 from ..search import Strength, Trial, seek
 from ..tables import MOST_TABLES, add_slopes, steepest, table_room
 from .reads import Measured, RidgeAsk, Term, pull, ridge_fold

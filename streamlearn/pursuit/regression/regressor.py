@@ -16,7 +16,8 @@ from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...passes.summary.summary import Summary
 from ..answers import loss_fold, predict_rows
-from ..columns import ScaledColumns, block_nbytes, make_columns
+from ..columns import block_nbytes, make_columns
+from ..kernels import ScaledColumns
 from ..model import GRID_POINTS, PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
 from ..tables import table_room, table_share
