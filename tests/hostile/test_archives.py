@@ -2,11 +2,13 @@
 
 import os
 
+import numpy as np
 import pytest
 from hostile.archives import put_together, take_apart
 from hostile.models import STORED
 
 import streamlearn as sl
+from streamlearn.engine.watch.status import read_status
 from streamlearn.errors import ArchiveError
 
 
@@ -45,8 +47,34 @@ def test_parameters_that_no_model_takes_are_refused(tmp_path):
         sl.load(rewritten(tmp_path, "additive-classifier", change))
 
 
-def test_what_is_no_file_is_refused_at_once(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path, "a folder")):
-        with pytest.raises(ArchiveError, match=f"is {kind}.*expected a file"):
-            sl.load(path)
+OPENERS = {
+    "model": ("m.slm", sl.load, ArchiveError),
+    "parquet": ("t.parquet", sl.open_dataset, sl.SourceError),
+    "parquet folder": ("t/part.parquet", lambda path: sl.open_dataset(path.parent), sl.SourceError),
+    "zarr 3": ("t.zarr/zarr.json", lambda path: sl.open_dataset(path.parent), sl.SourceError),
+    "zarr 2": ("t.zarr/.zarray", lambda path: sl.open_dataset(path.parent), sl.SourceError),
+    "status": ("run/manifest.json", lambda path: read_status(path.parent), sl.CheckpointError),
+    "checkpoint": (
+        "run/manifest.json",
+        lambda path: sl.AdditiveRegressor().fit(np.eye(9), np.arange(9.0), checkpoint=path.parent),
+        sl.CheckpointError,
+    ),
+}
+"""What opens a file that it is given: the file's name, the call, and its error."""
+
+
+@pytest.mark.parametrize("name", OPENERS)
+@pytest.mark.parametrize("kind", ["a pipe", "a folder"])
+def test_what_is_no_file_is_refused_at_once(tmp_path, name, kind):
+    file, opened, error = OPENERS[name]
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path) if kind == "a pipe" else path.mkdir()
+    if name == "parquet" and kind == "a folder":
+        kind, told = "", "no file ending in .parquet"
+    elif name == "parquet folder" and kind == "a folder":
+        told = "no file ending in .parquet"
+    else:
+        told = f"is {kind}.*expected a file"
+    with pytest.raises(error, match=told):
+        opened(path)

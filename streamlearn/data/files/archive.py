@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ import numpy as np
 
 from ...errors import ArchiveError
 from .records import record_class, record_name
+from .regular import refuse_unless_file
 from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 
 _MAGIC = b"streamlearn archive 1\n"
@@ -73,18 +73,10 @@ def read_archive(source: Target) -> Any:
             fs, path = filesystem(name)
             with _naming(name, "read"), as_os_errors(), fs.open(path, "rb") as file:
                 return _read(file, name)
-        _refuse_unless_file(name)
+        refuse_unless_file(name, ArchiveError)
         with open(name, "rb") as file:
             return _read(file, name)
     return _read(source, getattr(source, "name", "archive"))
-
-
-def _refuse_unless_file(name: str) -> None:
-    """A FIFO or a device would be waited for without end."""
-    mode = os.stat(name).st_mode
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
-        raise ArchiveError(f"{name} is {kind}, expected a file; give the path of the file itself")
 
 
 @contextmanager

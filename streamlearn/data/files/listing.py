@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from ...errors import SourceError
+from .regular import refuse_unless_file
 from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 
 _SUFFIXES = (".parquet", ".parq", ".pq")
@@ -77,6 +78,9 @@ def _expand(
         raise SourceError(f"cannot look into {os.fspath(source)!r}: {error}{hint}") from error
     if not paths:
         raise SourceError(f"no {wanted} {os.fspath(source)!r}")
+    if local:
+        for one in paths:
+            refuse_unless_file(one, SourceError)
     return None if local else fs, sorted(paths, key=_natural), root
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import zarr
 
 from ...errors import SourceError
+from ..files.regular import refuse_unless_file
 from ..files.remote import CHECK_KEYS, as_os_errors, is_url, url_options
 from ..memory.opening import as_vector
 from ..memory.vectors import Vector
@@ -21,6 +22,8 @@ from .rows import READ_ERRORS
 from .store import ZarrStore
 from .vector import ZarrVector
 
+METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
+"""Files that say what an array or group is, of formats 3 and 2."""
 PARENTS = 3
 """Groups looked through upwards from ``a.zarr/layers/counts`` for ``obs`` and ``var``."""
 
@@ -35,6 +38,9 @@ def open_node(source: Any, storage_options: Mapping[str, Any] | None) -> tuple[A
         return source, str(source.store_path)
     url = os.fspath(source) if isinstance(source, str | os.PathLike) else str(source)
     options = url_options(storage_options) if is_url(url) else None
+    for mark in () if is_url(url) else METADATA:
+        if os.path.exists(os.path.join(url, mark)):
+            refuse_unless_file(os.path.join(url, mark), SourceError)
     try:
         with as_os_errors():
             return zarr.open(source, mode="r", storage_options=options or None), url

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ...data.files.archive import atomic_file, read_archive, write_archive
+from ...data.files.regular import refuse_unless_file
 from ...data.files.remote import as_os_errors, filesystem, is_url
 from ...errors import ArchiveError, CheckpointError
 from ..scratch.folder import this_process
@@ -150,6 +151,7 @@ class Checkpoint:
             if self.is_url:
                 text = self._remote("cat_file", self.path(MANIFEST))
             else:
+                refuse_unless_file(self.path(MANIFEST), CheckpointError)
                 text = Path(self.path(MANIFEST)).read_bytes()
         except FileNotFoundError:
             return None

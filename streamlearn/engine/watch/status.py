@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import format_bytes
+from ...data.files.regular import refuse_unless_file
 from ...data.files.remote import as_os_errors, filesystem, is_url
 from ...errors import CheckpointError
 from ..checkpoint.store import MANIFEST
@@ -73,6 +74,7 @@ def read_status(place: str | os.PathLike[str]) -> Status:
                 fs.invalidate_cache()
                 text = fs.cat_file(f"{path.rstrip('/')}/{MANIFEST}")
         else:
+            refuse_unless_file(Path(said, MANIFEST), CheckpointError)
             text = Path(said, MANIFEST).read_bytes()
         manifest = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
