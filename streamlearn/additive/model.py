@@ -41,7 +41,7 @@ class AdditiveModel(Terms):
         **BASIS_CONSTRAINTS,
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "intercept_scaling": [Interval(Real, 1e-100, 1e100, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_passes": [Interval(Integral, 2, None, closed="left")],
         "early_stopping": ["boolean"],

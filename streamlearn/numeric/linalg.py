@@ -6,19 +6,25 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 
 def factor_spd(upper: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """b -> A^-1 b for a symmetric positive definite A of which the upper triangle is given.
 
-    The factor overwrites `upper` (8 dim^2 bytes are all it needs).  Raises LinAlgError if A is not
+    The factor overwrites `upper` (8 dim^2 bytes are all it needs).  Raises ValueError if A is not
     positive definite to rounding.
     """
     if not len(upper):
         return np.copy
     # LAPACK wants columns: the transposed view of a C-ordered upper triangle is a lower one.
-    factor = cho_factor(upper.T, lower=True, overwrite_a=True, check_finite=False)
+    try:
+        factor = cho_factor(upper.T, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError as error:
+        raise ValueError(
+            f"the {len(upper)} penalised equations are not positive definite to rounding: the "
+            "penalty is lost beside the losses, which C multiplies; lower C, or scale sample_weight"
+        ) from error
     return partial(cho_solve, factor, check_finite=False)
 
 

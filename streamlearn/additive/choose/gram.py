@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from ...data.source import Chunk
+from ...numeric.linalg import factor_spd
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
@@ -127,8 +127,7 @@ def effective_freedom(problem: Problem, rows: Moments) -> float:
     of_intercept = 1.0 / corner
     trace = 0.0
     if problem.dim:
-        factor = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
-        inverse = cho_solve(factor, np.eye(problem.dim), check_finite=False)
+        inverse = factor_spd(H)(np.eye(problem.dim))
         of_intercept += u @ inverse @ u / corner**2
         first, roughness = problem.bases.first, problem.roughness
         for a, z, begin in zip(first[:-1], first[1:], roughness.table, strict=True):
