@@ -16,7 +16,7 @@ RIVALS = (
 )
 """Measured with ``--rivals``, each held to ``--rival-seconds``; no limit is set for them."""
 BUDGET = "256MiB"
-KINDS = ("fold", "spool")
+KINDS = ("fold", "cache")
 
 
 def run(session):
@@ -107,7 +107,7 @@ def passes(session, label, task, *, scratch):
     gradient = seconds["fold"]
     if not gradient:
         return {**report, "error": "the fit made no gradient pass"}
-    return {**report, "fit_s": min(gradient), "write_s": min(seconds["spool"], default=None)}
+    return {**report, "fit_s": min(gradient), "write_s": min(seconds["cache"], default=None)}
 
 
 def sparse_hinge(session):

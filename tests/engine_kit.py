@@ -14,6 +14,7 @@ from streamlearn.data.row_ranges import Ref
 from streamlearn.data.source import Chunk, Csr, Source
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
+from streamlearn.engine.scratch.blocks import RowForm
 from streamlearn.passes.fold import Fold, RowState
 
 
@@ -183,8 +184,8 @@ def program(run):
     if run.finished is not None:
         return run.finished
     gram = run.fold(gram_fold(3), name="summary")["gram"]
-    scratch, also = run.spool(
-        None, same, n_columns=3, dtype="float32", also=gram_fold(3), name="spool"
+    scratch, also = run.cache(
+        None, RowForm(same, 3, "float32"), also=gram_fold(3), in_memory=False, name="cache"
     )
     loop = run.restore("loop", {"t": 0, "w": np.linalg.solve(gram, also["gram"][0])})
     w = loop["w"]

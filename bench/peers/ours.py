@@ -88,7 +88,7 @@ def time_reads():
 
         setattr(Run, kind, read)
 
-    for kind in ("fold", "sweep", "spool"):
+    for kind in ("fold", "sweep", "cache"):
         timed(kind)
     return reads
 

@@ -216,7 +216,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
                 scratch_bytes_per_row=disk,
                 passes=passes,
                 step_bytes=step,
-                kept_bytes_per_row=size.row_nbytes + 24 if again else 0,
+                cached_bytes_per_row=size.row_nbytes + 24 if again else 0,
             )
         ]
     if solver == PEGASOS:
@@ -236,9 +236,9 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
     width = 4 * K * size.loss.dual_rule().n_variables
     u = 4 * size.n_columns
-    spooled = 0 if size.in_memory else u + 16
+    cached = 0 if size.in_memory else u + 16
     return [
-        Needs("spool", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=spooled, passes=(0, 1)),
+        Needs("cache", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=cached, passes=(0, 1)),
         Needs(
             DUAL,
             2 * 8 * K * (dim + 8),
@@ -247,7 +247,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             model,
             row_state_bytes=width,
             group=GROUP,
-            scratch_bytes_per_row=spooled,
+            scratch_bytes_per_row=cached,
             passes=(1, max_passes - 2),
         ),
         Needs(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +17,8 @@ from .dual.descent import (
     EPOCHS_OF_ALL,
     GROUP,
     Sweep,
-    _by_rows,
     certificate_fold,
+    coordinate_form,
     start_sweep,
     sweep_fold,
 )
@@ -166,7 +164,7 @@ def fit_newton(
         rows,
         seed=derive_seed(seed, 1),
         may_grow=may_grow,
-        spools=share < 1.0 and newton_spools(source),
+        to_scratch=share < 1.0 and caches_in_scratch(source),
     )
     solution = newton(
         streamed,
@@ -191,8 +189,9 @@ def fit_dual(
     seed: int,
 ) -> Outcome:
     """Sweeps over super-blocks, and a certificate whenever the estimate promises one."""
-    if worth_spooling(source):
-        source, problem = spool(run, source, problem)
+    if worth_caching(source):
+        source, _ = run.cache(source, coordinate_form(problem), in_memory=False, name="cache")
+        problem = problem._replace(bases=problem.bases._replace(prepared=True))
         max_reads -= 1
     order = Order(seed, GROUP, ref_labels)
     n_epochs = EPOCHS if len(ref_labels) > GROUP else EPOCHS_OF_ALL
@@ -240,29 +239,11 @@ def better(a: Evaluation | None, b: Evaluation) -> Evaluation:
     )
 
 
-def worth_spooling(source: Any) -> bool:
+def worth_caching(source: Any) -> bool:
     """Whether many reads should go to a scratch copy: not of rows in memory, nor if forbidden."""
     return scratch_allowed() and not source.in_memory
 
 
-def newton_spools(source: Any) -> bool:
+def caches_in_scratch(source: Any) -> bool:
     """Whether Newton's few reads go to a copy too: only where the settings name a place for it."""
-    return bool(get_config().scratch) and worth_spooling(source)
-
-
-def spool(run: Any, source: Any, problem: Problem) -> tuple[Any, Problem]:
-    """The coordinates of all rows in scratch, row-major; one read."""
-    convert: Callable[[Chunk], Chunk] = partial(_coordinates, problem)
-    scratch, _ = run.spool(
-        source,
-        convert,
-        n_columns=len(problem.bases.degree),
-        dtype=np.float32,
-        layout="rows",
-        name="spool",
-    )
-    return scratch, problem._replace(bases=problem.bases._replace(prepared=True))
-
-
-def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:
-    return _by_rows(problem, chunk)[0]
+    return bool(get_config().scratch) and worth_caching(source)

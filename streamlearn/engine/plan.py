@@ -44,7 +44,7 @@ class Needs:
     """Fewest and most reads."""
     step_bytes: int = 0
     """Temporaries of a step, whatever its rows."""
-    kept_bytes_per_row: float = 0
+    cached_bytes_per_row: float = 0
     """Rows that stay in memory between its reads, if what else it takes leaves room for all."""
 
 
@@ -232,9 +232,9 @@ def _plan(
 
 def _keeping(plan: Plan, needs: Sequence[Needs]) -> Plan:
     """The plan with the rows that may be kept, if the budget has room for them too."""
-    kept = [int(plan.n_rows * need.kept_bytes_per_row) for need in needs]
+    kept = [int(plan.n_rows * need.cached_bytes_per_row) for need in needs]
     terms = tuple(
-        (name, (*part, Term("rows kept", 1, nbytes)))
+        (name, (*part, Term("cached rows", 1, nbytes)))
         for (name, part), nbytes in zip(plan.terms, kept, strict=True)
     )
     peak = max((_total(part) for _, part in terms), default=0)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -15,7 +13,7 @@ import numpy as np
 
 from ..config import get_config
 from ..data.row_ranges import Refs
-from ..data.source import Chunk, Source
+from ..data.source import Source
 from ..numeric.malloc import return_freed_blocks, trim_heaps
 from ..passes.fold import Fold
 from .blas import one_blas_thread
@@ -26,12 +24,12 @@ from .checkpoint.store import Checkpoint
 from .driver import run_read
 from .executor import Engine, count_threads, open_engine
 from .groups import VisitOrder, cut_segments, fold_segment
-from .lanes import Job, RetryingReader, cut_lanes, fold_lane
+from .lanes import Job, cut_lanes, fold_lane
 from .memory import MemorySampler
 from .plan import Plan, plan_of_resume
-from .scratch.blocks import ScratchSource, open_spool, spool_fold
+from .scratch.blocks import RowForm, ScratchSource, cache_fold
 from .scratch.folder import ScratchFolder
-from .scratch.in_memory import KeptRows
+from .scratch.in_memory import InMemoryRows
 from .scratch.row_state import RowFile, RowStates
 from .watch.progress import Progress
 
@@ -218,63 +216,79 @@ class Run:
         result: Result = self._read(fold, source, name, (order, pass_index))
         return result
 
-    def spool(
-        self,
-        source: Source | None,
-        convert: Callable[[Chunk], Chunk],
-        *,
-        n_columns: int,
-        dtype: Any,
-        layout: str = "columns",
-        also: Fold[Any, Result] | None = None,
-        name: str,
-    ) -> tuple[ScratchSource, Result | None]:
-        """One read that writes ``convert(chunk)`` to scratch, and folds it with `also`.
-
-        Scratch does not outlive its process: in a resumed run this read is done again.
-        """
-        if also is not None and also.rows:
-            raise ValueError("a fold computed while spooling may not use row state")
-        entry = self._log.replay("read", name)
-        source = self._reachable(source)
-        folder = self._scratch.subfolder("spool")
-        if not source.sparse:
-            self._scratch.require(source.n_physical_rows * n_columns * np.dtype(dtype).itemsize)
-        self._engine.require_shared(str(folder))
-        fold = spool_fold(folder, convert, n_columns, dtype, layout, also)
-        state, _ = self._compute(fold, source, name, None, keep=False)
-        scratch_source, also_state = open_spool(folder, source, state, n_columns, layout)
-        result = None if also is None else also.finish(also_state)
-        if entry is None:
-            self._log_read(source, name, result)
-        return scratch_source, result
-
     @property
     def keeps_rows(self) -> bool:
-        """Whether `kept` has room; workers of a cluster have no memory in common to do it in."""
+        """Whether memory has room for `cache`; workers of a cluster have none in common."""
         return self.plan.keeps_rows and not self._engine.is_cluster
 
-    def kept(self, source: Source) -> KeptRows:
-        """The source, read once: its chunks stay in memory.  A checkpoint does not keep them."""
-        return KeptRows(self._reachable(source))
+    def cache(
+        self,
+        source: Source | None,
+        form: RowForm | None = None,
+        *,
+        also: Fold[Any, Result] | None = None,
+        in_memory: bool | None = None,
+        name: str,
+    ) -> tuple[InMemoryRows | ScratchSource, Result | None]:
+        """One read that stores the rows in a form for later reads, and folds them with `also`.
 
-    def hold(
-        self, source: Source | None, convert: Callable[[Chunk], Chunk], *, name: str
-    ) -> list[Chunk]:
-        """One read whose ``convert(chunk)``, with arrays of its own, stay in this process.
+        They go to memory if the plan has room, else to scratch; both give the same bits.  A
+        checkpoint keeps neither: a resumed run fills memory as it reads on, and reads once more for
+        scratch.
 
-        In row order, one a ref.  A checkpoint does not keep them: a resumed run reads again.
+        Parameters
+        ----------
+        form : RowForm, optional
+            Default: the rows as they are read, row by row on disk.
+        also : Fold, optional
+            What to compute meanwhile, of the rows in this form.
+        in_memory : bool, optional
+            Where the rows go whatever the plan says.
+
+        Returns
+        -------
+        rows : Source
+            The rows as they were stored, with the refs of `source`.
+        result
+            Of `also`; None without.
         """
-        entry = self._log.replay("read", name)
+        if also is not None and also.rows:
+            raise ValueError("a fold computed while rows are cached may not use row state")
         source = self._reachable(source)
-        lanes = cut_lanes(source.refs())
-        with ThreadPoolExecutor(self.plan.lanes_in_flight) as pool:
-            parts = list(pool.map(partial(_hold_lane, source, convert), lanes))
-        if entry is None:
-            self._log_read(source, name, None)
-        return [chunk for part in parts for chunk in part]
+        if form is None:
+            form = RowForm(None, source.n_features, source.dtype.name, "rows")
+        if self.keeps_rows if in_memory is None else in_memory:
+            return self._cache_in_memory(InMemoryRows(source, form), also, name)
+        return self._cache_in_scratch(source, form, also, name)
 
     # -- how a read is done
+
+    def _cache_in_memory(
+        self, rows: InMemoryRows, also: Fold[Any, Result] | None, name: str
+    ) -> tuple[InMemoryRows, Result | None]:
+        if also is not None:
+            return rows, self.fold(also, rows, name=name)
+        entry = self._log.replay("read", name)
+        rows.fill(self.plan.lanes_in_flight)
+        if entry is None:
+            self._log_read(rows, name, None)
+        return rows, None
+
+    def _cache_in_scratch(
+        self, source: Source, form: RowForm, also: Fold[Any, Result] | None, name: str
+    ) -> tuple[ScratchSource, Result | None]:
+        entry = self._log.replay("read", name)
+        folder = str(self._scratch.subfolder("cache"))
+        if not source.sparse:
+            each = form.n_columns * np.dtype(form.dtype).itemsize
+            self._scratch.require(source.n_physical_rows * each)
+        self._engine.require_shared(folder)
+        fold = cache_fold(folder, form, also)
+        state, _ = self._compute(fold, source, name, None, keep=False)
+        result = None if also is None else also.finish(state["also"])
+        if entry is None:
+            self._log_read(source, name, result)
+        return ScratchSource(folder, source, state["blocks"], form), result
 
     def _read(self, fold: Fold[Any, Any], source: Source | None, name: str, visit: Visit) -> Any:
         entry = self._log.replay("read", name)
@@ -344,8 +358,3 @@ class Run:
     def _reachable(self, source: Source | None) -> Source:
         """The source as the tasks can read it."""
         return self._planned(self._source if source is None else source)
-
-
-def _hold_lane(source: Source, convert: Callable[[Chunk], Chunk], lane: Any) -> list[Chunk]:
-    with RetryingReader(source) as reader:
-        return [convert(reader.read(ref)) for ref in lane]

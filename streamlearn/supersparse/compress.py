@@ -138,9 +138,9 @@ class _Costs(NamedTuple):
     def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
         T = self.model._n_targets()
         row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) + 8 * T + 16
-        spooled = 0 if self._sample_rows(dataset) >= dataset.n_physical_rows else row
+        stored = 0 if self._sample_rows(dataset) >= dataset.n_physical_rows else row
         (own,) = self.model._needs(dataset, summary)
-        kept = spooled if scratch_allowed() else 0
+        kept = stored if scratch_allowed() else 0
         return [
             replace(own, step_bytes_per_row=own.step_bytes_per_row + row + 16 * T),
             Needs("answers", 0, 2 * row + 16 * T, scratch_bytes_per_row=kept, passes=(0, 1)),
@@ -190,14 +190,7 @@ def _fit(
     if whole:
         reading, source = _InMemory(run, sample), None
     elif scratch_allowed():
-        source, _ = run.spool(
-            source,
-            _as_it_is,
-            n_columns=dataset.n_features,
-            dtype=dataset.dtype,
-            layout="rows",
-            name="answers",
-        )
+        source, _ = run.cache(source, in_memory=False, name="answers")
     model._keep(problem, model._search(reading, source, rows, whole, None))
     certificate = model._finish(reading, source, rows, whole)
     classify = hasattr(model, "classes_")
@@ -222,10 +215,6 @@ def _check_original(answers: Callable, probe: _Probe, place: Any) -> None:
         f"{len(now)} rows that are kept to tell; use another folder, or remove this one to start "
         "anew"
     )
-
-
-def _as_it_is(chunk: Chunk) -> Chunk:
-    return chunk
 
 
 class _InMemory:

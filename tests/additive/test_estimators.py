@@ -178,7 +178,7 @@ def test_terms_have_mean_0_and_add_up():
         model.shape_function("z", [0.0])
 
 
-def test_reads_spooled_to_scratch_change_nothing(tmp_path):
+def test_reads_cached_in_scratch_change_nothing(tmp_path):
     import pandas as pd
 
     X, y = table(400)

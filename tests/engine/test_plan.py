@@ -84,7 +84,7 @@ def test_a_plan_that_cannot_fit_prints_the_sum_and_what_would():
 
 def test_scratch_in_memory_counts_as_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("streamlearn.engine.plan.lies_in_memory", lambda folder: True)
-    needs = [Needs("spool", 0, scratch_bytes_per_row=100)]
+    needs = [Needs("cache", 0, scratch_bytes_per_row=100)]
     plan = make_plan(source(), needs, budget=10**10, threads=1)
     assert plan.peak_bytes == (100 << 20) + 4 * MIB + RESERVE_BYTES
 

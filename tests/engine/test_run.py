@@ -1,4 +1,4 @@
-"""Reads through `Run`: same bits for any number of threads, order, retries, row state, spool."""
+"""Reads through `Run`: same bits for any number of threads, order, retries, row state, cache."""
 
 import os
 from pathlib import Path
@@ -12,6 +12,8 @@ from streamlearn.config import config_context
 from streamlearn.data.mapped import MappedSource
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
+from streamlearn.engine.scratch.blocks import RowForm, ScratchSource
+from streamlearn.engine.scratch.in_memory import InMemoryRows
 from streamlearn.errors import ScratchError, SourceError
 from streamlearn.passes.fold import Fold, both, read_all, run_fold
 
@@ -197,11 +199,16 @@ def _same(chunk):
 
 @pytest.mark.parametrize("layout", ["columns", "rows"])
 @pytest.mark.parametrize("skip", [0, 3])
-def test_spooled_rows_are_what_was_converted(layout, skip):
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_cached_rows_are_what_was_converted(layout, skip, in_memory):
     source = Rows(500, skip=skip)
     with open_run(source) as run:
-        scratch, also = run.spool(
-            None, _double, n_columns=3, dtype="float32", layout=layout, also=gram_fold(3), name="s"
+        scratch, also = run.cache(
+            None,
+            RowForm(_double, 3, "float32", layout),
+            also=gram_fold(3),
+            in_memory=in_memory,
+            name="s",
         )
         assert scratch.refs() == source.refs()
         again = run.fold(gram_fold(3), scratch, name="gram")
@@ -213,31 +220,62 @@ def test_spooled_rows_are_what_was_converted(layout, skip):
                 np.testing.assert_array_equal(got.y, expected.y)
                 np.testing.assert_array_equal(np.asarray(got.rows), np.asarray(expected.rows))
                 assert got.X.flags.f_contiguous == (layout == "columns")
-        assert run.bytes_read == 500 * 24 + scratch.stored_nbytes
-    assert not Path(scratch.folder).exists()
+        assert run.bytes_read == 500 * 24 + (0 if in_memory else scratch.stored_nbytes)
+        assert run.n_passes == 2
+    assert in_memory or not Path(scratch.folder).exists()
+
+
+class Named(Rows):
+    feature_names = "a", "b", "c"
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_rows_cached_as_they_are_read(in_memory):
+    source = Named(300, skip=3)
+    with open_run(source) as run:
+        cached, nothing = run.cache(None, in_memory=in_memory, name="s")
+        assert nothing is None
+        for got, expected in zip(read_all(cached), read_all(source), strict=True):
+            np.testing.assert_array_equal(got.X, expected.X)
+            np.testing.assert_array_equal(got.y, expected.y)
+            np.testing.assert_array_equal(np.asarray(got.rows), np.asarray(expected.rows))
+
+
+@pytest.mark.parametrize("cached_bytes", [0, 8])
+def test_rows_go_to_memory_where_the_plan_has_room(cached_bytes):
+    source = Rows(300)
+    plan = make_plan(source, [Needs("reads", 1000, cached_bytes_per_row=cached_bytes)])
+    with Run(source, plan, name="fit", identity={}) as run:
+        rows, _ = run.cache(None, RowForm(_double, 3, "float32"), name="s")
+        assert isinstance(rows, InMemoryRows if cached_bytes else ScratchSource)
+
+
+def test_a_form_is_held_to_its_columns():
+    with open_run(Rows(300)) as run, pytest.raises(ValueError, match="expected .*, 4"):
+        run.cache(None, RowForm(_double, 4, "float32"), in_memory=True, name="s")
 
 
 @pytest.mark.parametrize("skip", [0, 3])
-def test_a_sweep_over_spooled_rows_knows_their_numbers(skip):
+def test_a_sweep_over_cached_rows_knows_their_numbers(skip):
     """The reader of scratch uses its buffers again, for row numbers too."""
     source, order = Rows(700, skip=skip), Shuffled(size=3)
     visits = Fold(list, _note_visits, None)
     with open_run(source) as run:
-        scratch, _ = run.spool(None, _same, n_columns=3, dtype="float32", name="s")
-        spooled = run.sweep(visits, scratch, order, pass_index=5, name="spooled")
+        scratch, _ = run.cache(None, RowForm(_same, 3, "float32"), in_memory=False, name="s")
+        cached = run.sweep(visits, scratch, order, pass_index=5, name="cached")
         direct = run.sweep(visits, None, order, pass_index=5, name="direct")
-    assert spooled == direct
-    assert sorted(spooled) == [i for i in range(700) if not skip or i % skip]
+    assert cached == direct
+    assert sorted(cached) == [i for i in range(700) if not skip or i % skip]
 
 
 def _note_visits(state, chunk):
     return state + np.asarray(chunk.rows)[chunk.order].tolist()
 
 
-def test_sparse_rows_and_string_targets_can_be_spooled():
+def test_sparse_rows_and_string_targets_can_be_cached():
     source = Rows(200, sparse=True)
     with open_run(source) as run:
-        scratch, _ = run.spool(None, _named, n_columns=3, dtype="float32", name="s")
+        scratch, _ = run.cache(None, RowForm(_named, 3, "float32"), in_memory=False, name="s")
         assert scratch.sparse
         chunk = next(iter(read_all(scratch)))
         np.testing.assert_array_equal(dense(chunk.X), dense(next(iter(read_all(source))).X))
@@ -253,13 +291,13 @@ def _named(chunk):
 def test_scratch_without_room_is_refused_before_the_read():
     source = Rows()
     with open_run(source) as run, pytest.raises(ScratchError, match="needs .* but has .* free"):
-        run.spool(None, _same, n_columns=1 << 50, dtype="float32", name="s")
+        run.cache(None, RowForm(_same, 1 << 50, "float32"), in_memory=False, name="s")
 
 
 def test_scratch_can_be_forbidden():
     with config_context(scratch=False), open_run(Rows()) as run:
         with pytest.raises(ScratchError, match="scratch is False"):
-            run.spool(None, _same, n_columns=3, dtype="float32", name="s")
+            run.cache(None, RowForm(_same, 3, "float32"), in_memory=False, name="s")
 
 
 def test_blas_is_held_to_one_thread_during_a_run():

@@ -121,14 +121,16 @@ def dask_frame(folder):
 
 
 def stream(folder):
-    """A one-shot stream as it is after its first read: spooled."""
+    """A one-shot stream as it is after its first read: written."""
     import pyarrow as pa
 
-    from streamlearn.data.memory.stream import open_stream, spool_stream
+    from streamlearn.data.memory.stream import open_stream, write_stream
 
     reader = pa.Table.from_pandas(frame()).to_reader(max_chunksize=90)
-    (folder / "spool").mkdir()
-    return dataset_of(spool_stream(open_stream(reader), folder / "spool", 128), "y", "w", FEATURES)
+    (folder / "written").mkdir()
+    return dataset_of(
+        write_stream(open_stream(reader), folder / "written", 128), "y", "w", FEATURES
+    )
 
 
 def scratch(folder):
@@ -160,7 +162,7 @@ SOURCES = {
 }
 """Name -> f(folder) -> Dataset of `TABLE` with target and weight."""
 
-NO_EXAMPLE = {"StreamStore": "has no rows before it is spooled; the spooled one is an ArrayStore"}
+NO_EXAMPLE = {"StreamStore": "has no rows before it is written; the written one is an ArrayStore"}
 """Store class that no example opens: why."""
 
 
@@ -438,7 +440,7 @@ DENSE = (
 """Folds of families that refuse sparse rows."""
 
 NO_FOLD_EXAMPLE = {
-    "engine.scratch.blocks.spool_fold": "its state is files; tests/engine has its tests",
+    "engine.scratch.blocks.cache_fold": "its state is files; tests/engine has its tests",
     "additive.dual.descent.sweep_fold": "order-sensitive; tests/additive has its tests",
     "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.online.online_fold": "order-sensitive; tests/mixture has its tests",

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...data.source import Chunk, Csr
+from ...engine.scratch.blocks import RowForm
 from ...numeric.bases.bsplines import Columns, as_columns
 from ...numeric.bases.roughness import times
 from ...numeric.simd.gather import zeros_in_lines
@@ -67,8 +68,9 @@ class HeldCodes:
         # of few values they are more work than they save
         known = find_known(columns, self._spans, n_values >= 4 * BYTES * len(columns.degree))
         room = Room(n_values, np.uint16 if self._n_places <= 1 << 16 else np.uint32)
-        source = source.as_bytes()
-        chunks = run.hold(source, partial(_encoded, room, columns, known, self._spans), name="hold")
+        form = RowForm(partial(_encoded, room, columns, known, self._spans), 2, "int64", "rows")
+        cached, _ = run.cache(source.as_bytes(), form, in_memory=True, name="cache")
+        chunks = cached.give_up()
         place = np.concatenate([chunk.X for chunk in chunks])
         self._codes = Codes(*room.all(), place)
         self._y = problem.targets(Chunk(place, np.concatenate([c.y for c in chunks])))
@@ -260,5 +262,4 @@ def _encoded(room: Room, columns: Columns, known: Known, spans: Spans, chunk: Ch
         slot, f, start, offset = room.take(len(X.data))
         encode(*X[:3], columns, known, spans, start, slot, f, place, norms)
         place += offset
-    weight = None if chunk.weight is None else np.array(chunk.weight)
-    return Chunk(place, np.array(chunk.y), weight, chunk.rows, {"norms": norms})
+    return Chunk(place, chunk.y, chunk.weight, chunk.rows, {"norms": norms})

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data.source import Chunk
+from ...data.source import Chunk, Csr
+from ...engine.scratch.blocks import RowForm
 from ...passes.fold import Fold, RowState
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
@@ -115,6 +116,18 @@ def _by_rows(problem: Problem, chunk: Chunk) -> tuple[Chunk, Problem]:
         chunk = Chunk(X, chunk.y, chunk.weight, chunk.rows, chunk.state, chunk.order)
         bases = bases._replace(prepared=True)
     return chunk, problem._replace(bases=bases)
+
+
+def coordinate_form(problem: Problem) -> RowForm:
+    """Rows as every epoch takes them, cached."""
+    return RowForm(partial(_coordinates, problem), len(problem.bases.degree), "float32", "rows")
+
+
+def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:
+    X = coordinates_rows(chunk.X, problem.bases, "C")
+    if isinstance(X, Csr):
+        X = X._replace(indices=X.indices.astype(np.int32), indptr=X.indptr.astype(np.int64))
+    return Chunk(X, chunk.y, chunk.weight, chunk.rows)
 
 
 def _finish_sweep(problem: Problem, state: dict[str, np.ndarray]) -> Sweep:

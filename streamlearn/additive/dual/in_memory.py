@@ -8,12 +8,11 @@ rebuilds the dual value from them alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...data.source import Chunk, Csr
+from ...data.source import Chunk
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from ..objective import Problem, losses, weights
@@ -22,9 +21,9 @@ from .compact_rows import HeldCodes
 from .descent import (
     ALPHA,
     _add_certificate,
-    _by_rows,
     _finish_certificate,
     alpha_width,
+    coordinate_form,
     empty_certificate,
     shuffled,
 )
@@ -91,7 +90,8 @@ class HeldRows:
     """The rows of `source` as coordinates, and the state of their dual variables."""
 
     def __init__(self, run: Any, source: Any, problem: Problem) -> None:
-        self._rows = rows = joined(run.hold(source, partial(held_chunk, problem), name="hold"))
+        cached, _ = run.cache(source, coordinate_form(problem), in_memory=True, name="cache")
+        self._rows = rows = joined(cached.give_up())
         self._problem = problem._replace(bases=problem.bases._replace(prepared=True))
         self.n_rows, K = rows.n_rows, problem.n_outputs
         alpha = np.zeros((rows.n_rows, alpha_width(problem)), np.float32)
@@ -132,16 +132,6 @@ class HeldRows:
         [theta] = points
         state = empty_certificate(problem.n_outputs, problem.dim)
         return _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
-
-
-def held_chunk(problem: Problem, chunk: Chunk) -> Chunk:
-    """The chunk's coordinates, targets and weights in arrays of their own."""
-    part = _by_rows(problem, chunk)[0]
-    X = part.X
-    if isinstance(X, Csr):
-        X = X._replace(indices=X.indices.astype(np.int32), indptr=X.indptr.astype(np.int64))
-    y, weight = np.array(part.y), None if part.weight is None else np.array(part.weight)
-    return Chunk(X, y, weight, part.rows)
 
 
 def joined(chunks: list[Chunk]) -> Chunk:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.source import Chunk, Csr
+from ...engine.scratch.blocks import RowForm
 from ...numeric.bases.bsplines import Coordinates
 from ...passes.fold import both
 from ...solvers.newton import Evaluation
@@ -160,7 +161,7 @@ class StreamedObjective:
         *,
         seed: int,
         may_grow: bool,
-        spools: bool = False,
+        to_scratch: bool = False,
     ) -> None:
         self.problem, self.rounding = problem, sample.rounding
         self._run, self._source, self._sample = run, source, sample
@@ -171,50 +172,42 @@ class StreamedObjective:
         self._curvature: tuple[str, Any] = "", None
         self._kept: Kept | None = None
         self._n_reads = self._n_slow = 0
-        self._spools = spools
-        if not spools and source.converts:
+        self._caches = to_scratch or (run.keeps_rows and sample.share < 1.0)
+        self._form: RowForm | None = None
+        if to_scratch:  # the first read writes what the others need, in the form kernels take
+            convert, n_columns = partial(_by_columns, problem.bases), len(problem.bases.degree)
+            self._form = RowForm(convert, n_columns, "float32")
+            self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
+        elif source.converts:
             # Each column is mapped while its decoded values are still in the processor's cache.
             self._source = source.through(Coordinates(problem.bases))
             self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
-        if run.keeps_rows and sample.share < 1.0 and not spools:
-            self._source = run.kept(self._source)
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
         self._n_reads += 1
-        name = f"newton-{self._n_reads}"
-        if self._spools:  # the first read writes what the others need, in the form kernels take
-            return self._evaluate_and_spool(theta, name)
-        fold: Any = evaluation_fold(self.problem, theta)
-        if not self._extra:
-            return self._run.fold(fold, self._source, name=name)
-        if self._extra == "mass":
-            more = mass_fold(self.problem, theta)
-        else:
-            scaled = self.problem._replace(C=self.problem.C / self._share)
-            more = gram_fold(scaled, theta, self._share, self._seed)
-        at, found = self._run.fold(both(fold, more), self._source, name=name)
-        self._curvature = self._extra, found
-        return at
-
-    def _evaluate_and_spool(self, theta: np.ndarray, name: str) -> Evaluation:
-        raw = self.problem
-        self._spools = False
-        self.problem = raw._replace(bases=raw.bases._replace(prepared=True))
         fold: Any = evaluation_fold(self.problem, theta)
         if self._extra == "mass":
             fold = both(fold, mass_fold(self.problem, theta))
-        self._source, found = self._run.spool(
-            self._source,
-            partial(_by_columns, raw.bases),
-            n_columns=len(raw.bases.degree),
-            dtype=np.float32,
-            also=fold,
-            name=name,
+        elif self._extra == "gram":
+            scaled = self.problem._replace(C=self.problem.C / self._share)
+            fold = both(fold, gram_fold(scaled, theta, self._share, self._seed))
+        found = self._read(fold, f"newton-{self._n_reads}")
+        if not self._extra:
+            return found
+        at, more = found
+        self._curvature = self._extra, more
+        return at
+
+    def _read(self, fold: Any, name: str) -> Any:
+        """The fold of all rows, which the first read caches."""
+        if not self._caches:
+            return self._run.fold(fold, self._source, name=name)
+        self._caches = False
+        in_memory = self._form is None
+        self._source, found = self._run.cache(
+            self._source, self._form, also=fold, in_memory=in_memory, name=name
         )
-        if self._extra == "mass":
-            found, mass = found
-            self._curvature = "mass", mass
         return found
 
     def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:

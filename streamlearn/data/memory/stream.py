@@ -22,7 +22,7 @@ from .vectors import Vector
 
 
 class StreamStore(Store):
-    """Batches that can be taken once; `spool_stream` writes them where they can be read again."""
+    """Batches that can be taken once; `write_stream` writes them where they can be read again."""
 
     kind = "stream"
     in_memory = True
@@ -76,7 +76,7 @@ def open_stream(source: Any) -> StreamStore:
     return StreamStore(*stream_batches(source))
 
 
-class SpooledPart(Part):
+class WrittenPart(Part):
     """Raw blocks of `block_rows` rows: in each, one column after the other.
 
     Two files: ``f32`` with the columns that a float32 holds exactly, ``f64`` with the others;
@@ -97,10 +97,10 @@ class SpooledPart(Part):
     ) -> None:
         self.folder, self.columns, self.n_rows = folder, columns, n_rows
         self.block_rows, self.categories, self.with_nulls = block_rows, categories, with_nulls
-        self.homes = spool_homes(columns)
+        self.homes = stream_homes(columns)
         self.coders: Mapping[str, Coder] = {}
 
-    def coded(self, coders: Mapping[str, Coder]) -> SpooledPart:
+    def coded(self, coders: Mapping[str, Coder]) -> WrittenPart:
         """The part with these columns' codes numbered by their levels."""
         part = copy(self)
         part.coders = {**self.coders, **coders}
@@ -172,7 +172,7 @@ class SpooledPart(Part):
         return out.tobytes()
 
 
-def spool_homes(columns: Sequence[Column]) -> dict[int, tuple[str, int, int]]:
+def stream_homes(columns: Sequence[Column]) -> dict[int, tuple[str, int, int]]:
     """Per column kept: its file, its place in a block, and the number of columns in the file."""
     files: dict[str, list[int]] = {"f32": [], "f64": []}
     for j, column in enumerate(columns):
@@ -187,7 +187,7 @@ def spool_homes(columns: Sequence[Column]) -> dict[int, tuple[str, int, int]]:
     }
 
 
-def spool_stream(store: StreamStore, folder: str | Path, budget_rows: int) -> ArrayStore:
+def write_stream(store: StreamStore, folder: str | Path, budget_rows: int) -> ArrayStore:
     """Write a stream's rows to raw files in `folder`; holds one batch and one block of rows.
 
     Parameters
@@ -205,7 +205,7 @@ def spool_stream(store: StreamStore, folder: str | Path, budget_rows: int) -> Ar
         The same columns, readable again and picklable: it holds the folder's name.
     """
     vectors_of, n_rows = store.columns, 0
-    homes = spool_homes(vectors_of)
+    homes = stream_homes(vectors_of)
     codes: dict[int, dict[str, int]] = {j: {} for j in homes if not is_number(vectors_of[j].dtype)}
     with_nulls: set[int] = set()
     widths = {name: width for name, _, width in homes.values()}
@@ -250,7 +250,7 @@ def spool_stream(store: StreamStore, folder: str | Path, budget_rows: int) -> Ar
     if not n_rows:
         raise SourceError("the stream ended without a row; a minimum of 1 is required")
     categories = {j: list(seen) for j, seen in codes.items()}
-    part = SpooledPart(
+    part = WrittenPart(
         os.path.abspath(folder), vectors_of, n_rows, budget_rows, categories, frozenset(with_nulls)
     )
     return ArrayStore("stream", part, VectorsPart((), n_rows), "stream")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -42,57 +43,69 @@ class Block(NamedTuple):
     pieces: dict[str, Piece]
 
 
-class _Format(NamedTuple):
-    """What every step of a spooling read needs to know."""
+class RowForm(NamedTuple):
+    """The form in which a run caches rows, so that kernels take them as they are."""
 
-    folder: str
-    convert: Callable[[Chunk], Chunk]
+    convert: Callable[[Chunk], Chunk] | None
+    """Picklable; its X is an array of its own.  None: the rows stay as they are read."""
     n_columns: int
+    """Columns of X after it."""
     dtype: str
-    layout: str
-    also: Fold[Any, Any] | None
+    """Type of a dense X after it."""
+    layout: str = "columns"
+    """What is contiguous of a dense X after it: "columns" or "rows"."""
+
+    def own(self, chunk: Chunk) -> Chunk:
+        """The chunk in this form, in arrays of its own."""
+        if self.convert is None:
+            return chunk.copy()
+        chunk = self.of(chunk)
+        bare = Chunk(np.empty((chunk.n_rows, 0)), chunk.y, chunk.weight, chunk.rows).copy()
+        return replace(bare, X=chunk.X, state=chunk.state)
+
+    def of(self, chunk: Chunk) -> Chunk:
+        """The chunk in this form."""
+        if self.convert is None:
+            return chunk
+        chunk = self.convert(chunk)
+        if chunk.X.shape != (chunk.n_rows, self.n_columns):
+            raise ValueError(
+                f"cached chunk is {chunk.X.shape}, expected {(chunk.n_rows, self.n_columns)}"
+            )
+        if isinstance(chunk.X, Csr):
+            return chunk
+        order: Any = {"columns": "F", "rows": "C"}[self.layout]
+        X = chunk.X.astype(self.dtype, order, copy=False)
+        return Chunk(X, chunk.y, chunk.weight, chunk.rows, chunk.state)
 
 
-def spool_fold(
-    folder: Path,
-    convert: Callable[[Chunk], Chunk],
-    n_columns: int,
-    dtype: Any,
-    layout: str,
-    also: Fold[Any, Any] | None,
-) -> Fold[Any, Any]:
-    """A fold that writes converted chunks to a file per lane; state (blocks, state of `also`)."""
-    if layout not in ("columns", "rows"):
-        raise ValueError(f'layout must be "columns" or "rows", got {layout!r}')
-    form = _Format(str(folder), convert, n_columns, np.dtype(dtype).name, layout, also)
+def cache_fold(folder: str, form: RowForm, also: Fold[Any, Any] | None) -> Fold[Any, Any]:
+    """A fold that writes chunks to a file per lane; state (blocks, state of `also`)."""
     can_merge = also is None or also.merge is not None
-    merge = partial(_merge, form) if can_merge else None
-    return Fold(partial(_start, form), partial(_step, form), merge)
+    merge = partial(_merge, also) if can_merge else None
+    return Fold(partial(_start, also), partial(_step, folder, form, also), merge)
 
 
-def _start(form: _Format) -> dict[str, Any]:
+def _start(also: Fold[Any, Any] | None) -> dict[str, Any]:
     file = f"lane-{secrets.token_hex(8)}.bin"  # a lane that is run again writes another file
-    return {"file": file, "blocks": [], "also": None if form.also is None else form.also.start()}
+    return {"file": file, "blocks": [], "also": None if also is None else also.start()}
 
 
-def _step(form: _Format, state: dict[str, Any], chunk: Chunk) -> dict[str, Any]:
-    chunk = form.convert(chunk)
-    if chunk.X.shape != (chunk.n_rows, form.n_columns):
-        raise ValueError(
-            f"spooled chunk is {chunk.X.shape}, expected {(chunk.n_rows, form.n_columns)}"
-        )
-    path = Path(form.folder, state["file"])
+def _step(
+    folder: str, form: RowForm, also: Fold[Any, Any] | None, state: dict[str, Any], chunk: Chunk
+) -> dict[str, Any]:
+    chunk, path = form.of(chunk), Path(folder, state["file"])
     with scratch_write(path, chunk.X.nbytes), open(path, "ab", buffering=0) as file:
         state["blocks"].append(write_block(file, path.name, chunk, form.dtype, form.layout))
-    if form.also is not None:
-        state["also"] = form.also.step(state["also"], chunk)
+    if also is not None:
+        state["also"] = also.step(state["also"], chunk)
     return state
 
 
-def _merge(form: _Format, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+def _merge(also: Fold[Any, Any] | None, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     a["blocks"] += b["blocks"]
-    if form.also is not None and form.also.merge is not None:
-        a["also"] = form.also.merge(a["also"], b["also"])
+    if also is not None and also.merge is not None:
+        a["also"] = also.merge(a["also"], b["also"])
     return a
 
 
@@ -130,25 +143,12 @@ def _write_piece(file: BinaryIO, array: np.ndarray) -> Piece:
     return piece
 
 
-def open_spool(
-    folder: Path, source: Source, state: dict[str, Any], n_columns: int, layout: str
-) -> tuple[ScratchSource, Any]:
-    """The source that was spooled, and the state of the fold computed meanwhile."""
-    return ScratchSource(str(folder), source, state["blocks"], n_columns, layout), state["also"]
-
-
 class ScratchSource(Source):
-    """A source of spooled blocks: the refs of the source it came from, so lanes and bits agree."""
+    """A source of cached blocks: the refs of the source it came from, so lanes and bits agree."""
 
-    def __init__(
-        self, folder: str, origin: Source, blocks: Sequence[Block], n_columns: int, layout: str
-    ) -> None:
-        self.folder, self.n_rows, self.n_columns, self.layout = (
-            folder,
-            origin.n_rows,
-            n_columns,
-            layout,
-        )
+    def __init__(self, folder: str, origin: Source, blocks: Sequence[Block], form: RowForm) -> None:
+        self.folder, self.n_rows = folder, origin.n_rows
+        self.n_columns, self.layout = form.n_columns, form.layout
         self._refs = Refs.of(origin.refs())
         self.blocks = dict(zip(self._refs.starts.tolist(), blocks, strict=True))
         """The block of each ref, by the ref's first row."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from ...data.mapped import SourceOver
 from ...data.row_ranges import Ref
 from ...data.source import Chunk, Source, SourceReader
+from ..lanes import RetryingReader, cut_lanes
+from .blocks import RowForm
 
 
-class KeptRows(SourceOver):
-    """A source whose chunks are copied as they are read, and read no more."""
+class InMemoryRows(SourceOver):
+    """A source whose chunks are kept in one form as they are read, and read no more."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, form: RowForm) -> None:
         super().__init__(source)
+        self._form = form
         self._chunks = dict[int, Chunk]()
         self._n_counted = 0
 
@@ -22,8 +27,8 @@ class KeptRows(SourceOver):
         """None: the chunks lie here as they were cut."""
         return None
 
-    def reader(self) -> _KeptReader:
-        return _KeptReader(self.source, self._chunks)
+    def reader(self) -> _InMemoryReader:
+        return _InMemoryReader(self.source, self._form, self._chunks)
 
     def drain_nbytes(self) -> int:
         """Bytes read from the store since this was last asked."""
@@ -31,21 +36,38 @@ class KeptRows(SourceOver):
         new, self._n_counted = n - self._n_counted, n
         return int(self.source.stored_nbytes * new / max(len(self.refs()), 1))
 
+    def fill(self, n_threads: int) -> None:
+        """Read what is not here yet."""
+        with ThreadPoolExecutor(n_threads) as pool:
+            for _ in pool.map(self._fill_lane, cut_lanes(self.refs())):
+                pass
 
-class _KeptReader:
-    def __init__(self, source: Source, chunks: dict[int, Chunk]) -> None:
-        self._source, self._chunks = source, chunks
+    def give_up(self) -> list[Chunk]:
+        """All rows, a chunk a ref, with what state their form gave them; they stay here no more."""
+        chunks = [self._chunks.pop(ref.start) for ref in self.refs()]
+        self._n_counted = 0
+        return chunks
+
+    def _fill_lane(self, lane: Sequence[Ref]) -> None:
+        with RetryingReader(self) as reader:
+            for ref in lane:
+                reader.read(ref)
+
+
+class _InMemoryReader:
+    def __init__(self, source: Source, form: RowForm, chunks: dict[int, Chunk]) -> None:
+        self._source, self._form, self._chunks = source, form, chunks
         self._reader: SourceReader | None = None
 
     def read(self, ref: Ref) -> Chunk:
-        kept = self._chunks.get(ref.start)
-        if kept is None:
+        chunk = self._chunks.get(ref.start)
+        if chunk is None:
             if self._reader is None:
                 self._reader = self._source.reader().__enter__()
-            self._chunks[ref.start] = kept = self._reader.read(ref).copy()
-        return Chunk(kept.X, kept.y, kept.weight, kept.rows)
+            self._chunks[ref.start] = chunk = self._form.own(self._reader.read(ref))
+        return Chunk(chunk.X, chunk.y, chunk.weight, chunk.rows)
 
-    def __enter__(self) -> _KeptReader:
+    def __enter__(self) -> _InMemoryReader:
         return self
 
     def __exit__(

@@ -17,7 +17,7 @@ import numpy as np
 from ...config import format_bytes, get_config
 from ...data.dask.reader import partition_store
 from ...data.dask.store import DaskStore
-from ...data.memory.stream import StreamStore, spool_stream
+from ...data.memory.stream import StreamStore, write_stream
 from ...data.store import Store
 from ...errors import MemoryBudgetError, SourceError
 from ..executor import Engine, find_client, open_engine
@@ -81,7 +81,7 @@ def _write_table(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
 
 def _write_stream(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
     """Batches that come once."""
-    written = spool_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
+    written = write_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
     written.passes_before = 1
     return written
 

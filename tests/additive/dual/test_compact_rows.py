@@ -19,6 +19,7 @@ from streamlearn.additive.dual.kernels_step import dual_step, stays_at_zero
 from streamlearn.additive.dual.kernels_tables import RAMPS
 from streamlearn.additive.dual.places import Room, find_codes, make_places
 from streamlearn.additive.objective import Problem
+from streamlearn.engine.scratch.in_memory import InMemoryRows
 from streamlearn.estimator.inputs import open_pair
 from streamlearn.numeric.bases.bsplines import as_columns, evaluate
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness, times
@@ -71,9 +72,10 @@ class OneRead:
 
     n_threads = 2
 
-    def hold(self, source, convert, *, name):
-        with source.reader() as reader:
-            return [convert(reader.read(ref)) for ref in source.refs()]
+    def cache(self, source, form, *, in_memory, name):
+        rows = InMemoryRows(source, form)
+        rows.fill(self.n_threads)
+        return rows, None
 
 
 def plain_epochs(A, problem, y, orders, alpha, K):

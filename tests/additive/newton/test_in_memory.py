@@ -77,9 +77,9 @@ def test_only_where_the_budget_has_room(tmp_path):
     kept = sl.plan(model, data, memory_budget="1GiB")
     sizes = {term.label: term.total_bytes for term in dict(kept.terms)["newton"]}
     assert kept.keeps_rows
-    assert sizes["rows kept"] == n * (4 * p + 24)
+    assert sizes["cached rows"] == n * (4 * p + 24)
     assert kept.peak_bytes == sum(sizes.values())
-    assert "rows kept" in str(kept)
+    assert "cached rows" in str(kept)
     not_kept = sl.plan(model, data, memory_budget=kept.peak_bytes - 1)
     assert not not_kept.keeps_rows
     assert not_kept.peak_bytes < kept.peak_bytes
@@ -94,7 +94,7 @@ def test_given_up_where_what_the_summary_tells_leaves_no_room(tmp_path):
 
     class Planned:
         source = sl.open_dataset(write(tmp_path, "parquet"), target="y")
-        plan = make_plan(source, [Needs("reads", 0, kept_bytes_per_row=100)], budget=20 << 20)
+        plan = make_plan(source, [Needs("reads", 0, cached_bytes_per_row=100)], budget=20 << 20)
 
         def replan(self, plan):
             self.plan = plan
@@ -102,8 +102,8 @@ def test_given_up_where_what_the_summary_tells_leaves_no_room(tmp_path):
     run = Planned()
     assert run.plan.keeps_rows
     room = run.plan.budget - run.plan.peak_bytes
-    replan(run, [Needs("reads", 0, kept_bytes_per_row=100, driver_bytes=room + 1)])
+    replan(run, [Needs("reads", 0, cached_bytes_per_row=100, driver_bytes=room + 1)])
     assert not run.plan.keeps_rows
     assert run.plan.peak_bytes <= run.plan.budget
-    replan(run, [Needs("reads", 0, kept_bytes_per_row=100, driver_bytes=room)])
+    replan(run, [Needs("reads", 0, cached_bytes_per_row=100, driver_bytes=room)])
     assert run.plan.keeps_rows

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 
 from streamlearn.data.memory.opening import open_arrays
-from streamlearn.data.memory.stream import StreamStore, spool_stream
+from streamlearn.data.memory.stream import StreamStore, write_stream
 from streamlearn.data.source import Csr
 from streamlearn.errors import SourceError
 
@@ -177,20 +177,20 @@ def stream(kind, seen=None):
 
 @pytest.mark.parametrize("kind", ["reader", "capsule", "lazy"])
 @pytest.mark.parametrize("block_rows", [1, 4, 100])
-def test_streams_are_spooled_once(tmp_path, kind, block_rows):
+def test_streams_are_written_once(tmp_path, kind, block_rows):
     store = open_arrays(stream(kind))
     assert isinstance(store, StreamStore)
-    spooled = pickle.loads(pickle.dumps(spool_stream(store, tmp_path, block_rows)))
+    written = pickle.loads(pickle.dumps(write_stream(store, tmp_path, block_rows)))
     table = open_arrays(frame("pyarrow"))
-    assert spooled.columns == table.columns
+    assert written.columns == table.columns
     for target in ("i", "n", "s", "b"):
-        chunk = read(spooled, ["n", "f", "i"], 1, 6, target)
+        chunk = read(written, ["n", "f", "i"], 1, 6, target)
         expected = read(table, ["n", "f", "i"], 1, 6, target)
         np.testing.assert_array_equal(chunk.X, expected.X)
         assert chunk.y.dtype == expected.y.dtype
         assert str(chunk.y.tolist()) == str(expected.y.tolist())
     with pytest.raises(SourceError, match="has been read before and gives its rows once"):
-        spool_stream(store, tmp_path, block_rows)
+        write_stream(store, tmp_path, block_rows)
 
 
 def test_stream_refusals(tmp_path):
@@ -199,7 +199,7 @@ def test_stream_refusals(tmp_path):
     with pytest.raises(SourceError, match="no rows to go back to before it is written to scratch"):
         open_arrays(stream("reader")).open(["i"], None, None, np.dtype("f4"))
     with pytest.raises(SourceError, match="ended without a row"):
-        spool_stream(open_arrays(frame("pyarrow").slice(0, 0).to_reader()), tmp_path, 4)
+        write_stream(open_arrays(frame("pyarrow").slice(0, 0).to_reader()), tmp_path, 4)
 
 
 def test_arrow_without_pandas(tmp_path):

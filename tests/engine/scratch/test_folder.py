@@ -116,9 +116,10 @@ import os, signal, threading
 from engine_kit import Rows, Shuffled, gram_fold, open_run, sgd_fold
 import numpy as np
 from streamlearn.config import config_context
+from streamlearn.engine.scratch.blocks import RowForm
 with config_context(scratch={scratch!r}), open_run(Rows(100_000), {checkpoint!r}) as run:
     run.fold(gram_fold(3), name="first")
-    run.spool(None, lambda c: c, n_columns=3, dtype="float32", name="spool")
+    run.cache(None, RowForm(lambda c: c, 3, "float32"), in_memory=False, name="cache")
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     for t in range(10_000):
         run.fold(gram_fold(3), name=f"read-{{t}}")
