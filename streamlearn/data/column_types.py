@@ -20,16 +20,17 @@ NUMBERS = (*SINGLE, "int32", "uint32", "int64", "uint64", "float64")
 """Number types, by their numpy names."""
 CATEGORIES = ("string", "dictionary")
 """Types whose values are words."""
-OTHERS = ("timestamp", "date", "time", "duration", "decimal", "binary", "null", "nested")
-"""Types that no reader turns into numbers; each is refused by its name, with what to do."""
 REMEDIES = {
     "timestamp": "seconds since a date, the hour, the weekday",
     "date": "days since a date, the month, the weekday",
     "time": "seconds since midnight",
     "duration": "its seconds",
     "decimal": "cast it to float64",
+    "binary": "decode it to text",
+    "null": "leave it out",
+    "nested": "one column for each of its values",
 }
-"""What to make of a type of `OTHERS`."""
+"""Every type that no reader turns into numbers, refused by its name, and what to make of it."""
 
 
 def column_type(dtype: np.dtype, place: str) -> str:
