@@ -14,7 +14,7 @@ class SourceError(StreamlearnError, ValueError):
 
 
 class CheckpointError(StreamlearnError, RuntimeError):
-    """A checkpoint belongs to other data, parameters or another version, or is damaged."""
+    """A checkpoint is of another fit or version, in use by another fit, or damaged."""
 
 
 class ScratchError(StreamlearnError, OSError):

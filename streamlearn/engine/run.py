@@ -94,6 +94,8 @@ class Run:
             checkpoint = None
             if self._place is not None:
                 checkpoint = Checkpoint(self._place, self._identity)
+                if checkpoint.manifest["finished"] is None:
+                    stack.enter_context(checkpoint.locked())
                 self.plan = plan_of_resume(checkpoint, self.plan)
             self._log = Log(checkpoint, self._source.passes_before)
             return_freed_blocks()

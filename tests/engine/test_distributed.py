@@ -1,5 +1,6 @@
 """The same reads on a dask cluster of processes: same bits, lost workers repaired."""
 
+import os
 from contextlib import contextmanager
 
 import dask.array as da
@@ -21,7 +22,7 @@ from streamlearn.data.open import open_dataset
 from streamlearn.engine.cluster import Cluster
 from streamlearn.engine.executor import find_client
 from streamlearn.engine.scratch.materialise import settled
-from streamlearn.errors import ScratchError
+from streamlearn.errors import CheckpointError, ScratchError
 
 pytestmark = pytest.mark.slow
 
@@ -126,3 +127,20 @@ def test_what_is_shared_survives_the_worker_that_has_it(client):
         engine.result(future)
         client.restart_workers([address])
     np.testing.assert_array_equal(engine.result(future)["w"], np.arange(3))
+
+
+def test_a_fit_inside_a_worker_is_refused_while_another_has_the_checkpoint(
+    client, tmp_path, expected
+):
+    with config_context(scheduler="threads"):
+        with open_run(Rows(), tmp_path) as run:
+            run.fold(gram_fold(3), name="summary")
+            refused = f"in use by another fit: host .+, process {os.getpid()}, since"
+            with pytest.raises(CheckpointError, match=refused):
+                client.submit(fit_in_worker, tmp_path, pure=False).result()
+    assert_same(client.submit(fit_in_worker, tmp_path, pure=False).result(), expected)
+
+
+def fit_in_worker(place):
+    with config_context(scheduler="threads"), open_run(Rows(), place) as run:
+        return program(run)

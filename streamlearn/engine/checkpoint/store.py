@@ -6,7 +6,8 @@ once, to the same bits.  Of an unfinished read it keeps finished lanes or the la
 
 Folder layout: ``manifest.json`` names every file that counts, all others are leftovers.  Files are
 written under new names and never changed; replacing the manifest is what commits.  So a kill at
-any instant leaves the last commit whole, on a disk and on an object store.
+any instant leaves the last commit whole, on a disk and on an object store.  One fit writes at a
+time (`Checkpoint.locked`); a finished checkpoint no longer changes and is read without a lock.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ from ...data.files.archive import atomic_file, read_archive, write_archive
 from ...data.files.regular import refuse_unless_file
 from ...data.files.remote import as_os_errors, filesystem, is_url
 from ...errors import ArchiveError, CheckpointError
-from ..scratch.folder import this_process
+from ..processes import this_process
+from .folder_lock import folder_lock
+from .lease import lease
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -55,6 +58,7 @@ class Checkpoint:
         # workers, whose working directory is another, write row state there
         self.place = os.fspath(place) if self.is_url else os.path.abspath(place)
         self.is_new = True
+        self._check_lock: Callable[[], None] | None = None
         self.manifest: dict[str, Any] = {
             "format": FORMAT,
             "version": package_version(),
@@ -67,15 +71,29 @@ class Checkpoint:
             "history": [],
             "counters": None,
         }
-        if not self.is_url:
-            Path(self.place).mkdir(parents=True, exist_ok=True)
+        self._look()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Write here, alone, in the block: refused if another fit does, which is then named."""
+        with ExitStack() as stack:
+            with self._reaching():
+                if not self.is_url:
+                    Path(self.place).mkdir(parents=True, exist_ok=True)
+                lock = lease(self.place) if self.is_url else folder_lock(Path(self.place))
+                self._check_lock = stack.enter_context(lock)
+            self._look()  # another fit may have written before the lock was ours
+            self._remove_leftovers()
+            yield
+
+    def _look(self) -> None:
+        """Read the manifest if there is one; it must be of this fit."""
         stored = self._stored_manifest()
         if stored is not None:
             self._refuse_if_other(stored)
             self.manifest = stored
             self.is_new = False
         self._named = set(_files_in(self.manifest))
-        self._remove_leftovers()
 
     def path(self, file: str) -> str:
         if file != MANIFEST and not is_own(file):
@@ -107,6 +125,10 @@ class Checkpoint:
 
     def commit(self) -> None:
         """Make the manifest durable, then remove files it no longer names."""
+        if self._check_lock is None:
+            raise ValueError(f"checkpoint {self.place} is written without its lock; use locked()")
+        with self._reaching():
+            self._check_lock()
         self.manifest |= {"writer": this_process(), "saved": time.time()}
         text = json.dumps(self.manifest, indent=1).encode()
         if self.is_url:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import psutil  # type: ignore[import-untyped]
 
 from ...config import format_bytes, get_config
 from ...errors import ScratchError
+from ..processes import identity_of, is_alive
 
 _NAME = re.compile(r"streamlearn-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}")
 _OWNER = "owner.json"
@@ -124,7 +125,7 @@ class ScratchFolder:
             with scratch_write(root / name / _OWNER, 4096):
                 root.mkdir(parents=True, exist_ok=True)
                 (root / name).mkdir()
-                (root / name / _OWNER).write_text(json.dumps(_identity(os.getpid())))
+                (root / name / _OWNER).write_text(json.dumps(identity_of(os.getpid())))
             self._path = root / name
         return self._path
 
@@ -163,37 +164,7 @@ def remove_dead(root: Path) -> None:
             owner = json.loads((folder / _OWNER).read_text())
         except (OSError, ValueError):
             continue  # another user's, or just being made
-        if owner["namespace"] != _namespace():
-            continue  # a container with the same host name: its process numbers mean nothing here
-        if owner != _identity(int(match["pid"])):
+        if not isinstance(owner, dict):
+            continue  # not ours
+        if is_alive({**owner, "host": match["host"], "pid": int(match["pid"])}) is False:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def this_process() -> dict[str, object]:
-    """Host and process, told apart from a later process with the same number."""
-    return {"host": socket.gethostname(), **(_identity(os.getpid()) or {})}
-
-
-def is_alive(process: Mapping[str, object]) -> bool | None:
-    """Whether a process of `this_process` still runs; None: it is another machine's."""
-    own = this_process()
-    if any(process.get(key) != own[key] for key in ("host", "namespace")):
-        return None
-    now = _identity(int(str(process["pid"])))
-    return now is not None and now["started"] == process["started"]
-
-
-def _identity(pid: int) -> dict[str, object] | None:
-    """What tells a process from a later one with the same number; None if there is none."""
-    try:
-        started = round(psutil.Process(pid).create_time(), 2)
-    except psutil.NoSuchProcess:
-        return None
-    return {"pid": pid, "started": started, "namespace": _namespace()}
-
-
-def _namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""

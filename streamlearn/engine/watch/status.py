@@ -15,7 +15,7 @@ from ...data.files.remote import as_os_errors, filesystem, is_url
 from ...errors import CheckpointError
 from ..checkpoint.store import MANIFEST
 from ..lanes import MergeTree
-from ..scratch.folder import is_alive
+from ..processes import is_alive
 
 _SHOWN = 10
 

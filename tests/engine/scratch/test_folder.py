@@ -53,7 +53,7 @@ def test_only_dead_processes_of_this_host_lose_their_folder(tmp_path):
         owner = json.loads((living.path / "owner.json").read_text())
     host, pid = socket.gethostname(), os.getpid()
     made = {
-        f"streamlearn-{host}-{pid}-00000001": owner | {"started": owner["started"] - 100},
+        f"streamlearn-{host}-{pid}-00000001": owner | {"started": "another time"},
         f"streamlearn-{host}-{2**22 + 7}-00000002": owner | {"pid": 2**22 + 7},
         f"streamlearn-elsewhere-{2**22 + 7}-00000003": owner,
         f"streamlearn-{host}-{2**22 + 7}-00000004": owner | {"namespace": "another"},

@@ -13,8 +13,8 @@ from engine_kit import Rows, assert_same, gram_fold, open_run, program
 
 from streamlearn.cli import main
 from streamlearn.engine.checkpoint import stopping
+from streamlearn.engine.processes import is_alive, this_process
 from streamlearn.engine.run import Run
-from streamlearn.engine.scratch.folder import is_alive, this_process
 from streamlearn.engine.watch.status import read_status
 from streamlearn.errors import CheckpointError, TimeLimitError
 from streamlearn.passes.fold import Fold
