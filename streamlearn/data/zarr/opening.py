@@ -46,7 +46,7 @@ def open_node(source: Any, storage_options: Mapping[str, Any] | None) -> tuple[A
             return zarr.open(source, mode="r", storage_options=options or None), url
     except PermissionError as error:
         raise SourceError(f"cannot look into {url!r}: {error}; {CHECK_KEYS}") from error
-    except (*READ_ERRORS, KeyError) as error:
+    except READ_ERRORS as error:
         raise SourceError(
             f"{url} is no zarr array or group: {error}; "
             "give the folder (or URL) that holds zarr.json, .zarray or .zgroup"
@@ -74,7 +74,7 @@ def parent_group(
                 options = url_options(storage_options) if is_url(path) else None
                 with as_os_errors():
                     group = zarr.open_group(path, mode="r", storage_options=options or None)
-        except (*READ_ERRORS, KeyError):
+        except READ_ERRORS:
             break
         if nearest is None:
             nearest = group
@@ -150,9 +150,31 @@ def open_zarr(
     ------
     SourceError
         No zarr there, no such array (those that exist are listed), not two-dimensional, not real
-        numbers, lengths that differ.
+        numbers, lengths that differ, metadata that zarr cannot read.
     """
     node, url = open_node(source, storage_options)
+    try:
+        with as_os_errors():
+            return _store_of(node, url, source, storage_options, target, weight, features)
+    except SourceError:
+        raise
+    except READ_ERRORS as error:
+        raise SourceError(
+            f"{url} cannot be opened: {type(error).__name__}: {error}; its metadata, or an array "
+            "of names or categories, is damaged: restore it from a copy"
+        ) from error
+
+
+def _store_of(
+    node: Any,
+    url: str,
+    source: Any,
+    storage_options: Mapping[str, Any] | None,
+    target: Any,
+    weight: Any,
+    features: Sequence[str] | str | None,
+) -> ZarrStore:
+    """The store over an opened array or group: what `open_zarr` says."""
     root = node
     if isinstance(node, zarr.Array) or is_csr(node):
         X, root = node, None

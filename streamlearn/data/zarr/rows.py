@@ -15,10 +15,10 @@ from ..columns import as_selector, copy_numbers
 from ..files.remote import as_os_errors
 
 READ_ERRORS = (
-    OSError, RuntimeError, ValueError, TypeError, EOFError, ArithmeticError, zlib.error,
-    lzma.LZMAError,
+    OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
+    EOFError, ArithmeticError, MemoryError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
-"""What zarr's stores and codecs raise over damaged bytes."""
+"""What zarr's stores, metadata and codecs raise over damaged bytes."""
 
 CALL_BYTES = 2 << 20
 """Decoded bytes asked of zarr in one call, unless one chunk is larger.

@@ -55,6 +55,11 @@ class ZarrVectorReader:
             return vector.values(start, stop)
         values = self.rows[0].read(start, stop).reshape(-1)
         if vector.categories is not None:
+            if len(values) and values.max() >= len(vector.categories):
+                raise SourceError(
+                    f"{self.rows[0].place}, rows {start} to {stop}: code {values.max()} of "
+                    f"{len(vector.categories)} categories; the codes or the categories are damaged"
+                )
             missing = values < 0
             if missing.any() and vector.categories.dtype.kind in "biuf":
                 return np.where(missing, np.nan, vector.categories[np.maximum(values, 0)])

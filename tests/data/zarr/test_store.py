@@ -355,3 +355,34 @@ def test_peak_memory_is_what_the_overhead_says(tmp_path, kind, options):
     run = [sys.executable, "-c", PEAK, kind, str(path)]
     peak, planned = map(int, subprocess.run(run, check=True, capture_output=True).stdout.split())
     assert peak <= planned + (2 << 20)  # 2 MiB: zarr's threads and event loop, once a process
+
+
+FORMATS = {2: ".zarray", 3: "zarr.json"}
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("array", ["X", "y"])
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b"[]", b"null", b'{"zarr_format": 3}'])
+def test_damaged_metadata_is_refused_by_our_error(tmp_path, zarr_format, array, text):
+    path = write(tmp_path / "t.zarr", zarr_format=zarr_format)
+    (tmp_path / "t.zarr" / array / FORMATS[zarr_format]).write_bytes(text)
+    with pytest.raises(SourceError, match=r"t\.zarr"):
+        open_zarr(path, target="y")
+
+
+def test_names_that_are_no_list_are_refused_by_our_error(tmp_path):
+    path = write(tmp_path / "t.zarr")
+    zarr.open_group(path).attrs["feature_names"] = 7
+    with pytest.raises(SourceError, match=r"t\.zarr cannot be opened"):
+        open_zarr(path)
+
+
+def test_codes_beyond_the_categories_are_refused_by_place(tmp_path):
+    path = write(tmp_path / "t.zarr", y=None)
+    column = zarr.open_group(path).create_group("label")
+    column.attrs["encoding-type"] = "categorical"
+    column.create_array("codes", data=np.full(N, 2, np.int8), chunks=(17,))
+    column.create_array("categories", data=np.array([1.0, 2.0]))
+    store = open_zarr(path, target="label")
+    with pytest.raises(SourceError, match="rows 0 to 9: code 2 of 2 categories"):
+        next(rows_in_steps(store, NAMES, 9, "label"))
