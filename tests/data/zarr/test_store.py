@@ -364,9 +364,9 @@ FORMATS = {2: ".zarray", 3: "zarr.json"}
 @pytest.mark.parametrize("array", ["X", "y"])
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b"[]", b"null", b'{"zarr_format": 3}'])
 def test_damaged_metadata_is_refused_by_our_error(tmp_path, zarr_format, array, text):
-    path = write(tmp_path / "t.zarr", zarr_format=zarr_format)
-    (tmp_path / "t.zarr" / array / FORMATS[zarr_format]).write_bytes(text)
-    with pytest.raises(SourceError, match=r"t\.zarr"):
+    path = write(tmp_path / "damaged.zarr", zarr_format=zarr_format)
+    (tmp_path / "damaged.zarr" / array / FORMATS[zarr_format]).write_bytes(text)
+    with pytest.raises(SourceError, match=r"damaged\.zarr"):
         open_zarr(path, target="y")
 
 
