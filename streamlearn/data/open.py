@@ -17,7 +17,7 @@ _ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")
 
 @dataclass(frozen=True)
 class Request:
-    """What `open_dataset` was asked for, as the stores are handed it."""
+    """The arguments of one call of `open_dataset`, as each store takes them."""
 
     source: Any
     target: str | None = None

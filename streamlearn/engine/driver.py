@@ -9,7 +9,7 @@ from typing import Any
 
 from ..data.row_ranges import Ref
 from ..errors import ClusterError
-from .checkpoint.lanes_done import KeptLanes, KeptSegments
+from .checkpoint.lanes_done import CompletedLanes, CompletedSegments
 from .executor import Engine
 from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states, place_note
 
@@ -18,16 +18,21 @@ def run_read(
     engine: Engine,
     job: Job,
     segments: Sequence[tuple[Callable[..., LaneState], tuple[Any, ...]]],
-    kept: KeptLanes | KeptSegments,
+    completed: CompletedLanes | CompletedSegments,
     may_go_on: Callable[[], None],
 ) -> LaneState:
     """Run the tasks of one read, in lanes or one after the other; the last state."""
-    if isinstance(kept, KeptLanes):
+    if isinstance(completed, CompletedLanes):
         lanes = [lane for _, (lane,) in segments]
-        more: Any = {"finished": kept.finished, "on_done": kept, "may_go_on": may_go_on}
+        more: Any = {"finished": completed.finished, "on_done": completed, "may_go_on": may_go_on}
         root: LaneState = engine.result(fold_lanes(engine, job, lanes, **more))
         return root
-    more = {"first": kept.n_done, "state": kept.state, "on_done": kept, "may_go_on": may_go_on}
+    more = {
+        "first": completed.n_done,
+        "state": completed.state,
+        "on_done": completed,
+        "may_go_on": may_go_on,
+    }
     return fold_in_sequence(engine, job, segments, **more)
 
 

@@ -47,9 +47,9 @@ class Groups:
     """Successive groups of a sweep; the refs of each are read into one chunk."""
 
     first: int
-    """Number in the sweep of the first one."""
+    """Number of the first group in the whole read."""
     refs: Refs
-    """Of all of them, one group after the other."""
+    """The refs of all groups, one group after the other."""
     bounds: np.ndarray
     """(n_groups + 1,) where each begins in `refs`."""
 

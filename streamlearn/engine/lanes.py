@@ -183,7 +183,7 @@ def own_state(job: Job, before: LaneState) -> Any:
 
 
 def place_note(job: Job, ref: Ref) -> str:
-    """Where an error happened, as a note below its message."""
+    """The rows and the place in which an error happened, as a note below its message."""
     rows, place = f"rows {ref.start} to {ref.stop}", job.source.place(ref)
     return f"in read {job.name!r}, {rows}" + (f" ({place})" if place != rows else "")
 

@@ -17,7 +17,7 @@ from ..data.source import Source
 from ..numeric.malloc import return_freed_blocks, trim_heaps
 from ..passes.fold import Fold
 from .blas import one_blas_thread
-from .checkpoint.lanes_done import KeptLanes, KeptSegments
+from .checkpoint.lanes_done import CompletedLanes, CompletedSegments
 from .checkpoint.log import Log
 from .checkpoint.stopping import TimeLimit
 from .checkpoint.store import Checkpoint
@@ -335,12 +335,12 @@ class Run:
             partial = None  # made with other slices: its states would not fit in
         keeper = checkpoint if keep else None
         with self._progress.read(job.name, len(segments)) as bar:
-            kept: KeptLanes | KeptSegments
+            completed: CompletedLanes | CompletedSegments
             if visit is None and fold.merge is not None:
-                kept = KeptLanes(keeper, partial, name, cut, files, bar, engine.result)
+                completed = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
             else:
-                kept = KeptSegments(keeper, partial, name, cut, files, bar)
-            last = run_read(engine, job, segments, kept, self._time.check)
+                completed = CompletedSegments(keeper, partial, name, cut, files, bar)
+            last = run_read(engine, job, segments, completed, self._time.check)
         trim_heaps()  # 5 MiB after the footers of 600 row groups
         if engine.is_cluster:
             self._worker_peak = max(self._worker_peak, last.peak_bytes)

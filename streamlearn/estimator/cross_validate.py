@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
 from ..data.order import HashShare
-from ..engine.scratch.materialise import settled
+from ..engine.scratch.materialise import materialised
 from ..solvers.splits import split_shares
 from .inputs import open_training
 from .scoring import check_metric, evaluate_models
@@ -134,7 +134,7 @@ def cross_validate(
     opened = open_training(clone(model), dataset, y, sample_weight)
     edges, seed = split_shares(cv, seed)
     scores, n_passes = np.empty((len(candidates), cv)), 0
-    with settled(opened) as rows:
+    with materialised(opened) as rows:
         for split in range(cv):
             lo, hi = float(edges[split]), float(edges[split + 1])
             train = replace(rows, shares=(*rows.shares, AllBut(lo, hi, seed)), _counted=[])

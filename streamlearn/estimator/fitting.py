@@ -14,7 +14,7 @@ from ..config import get_config
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.plan import make_plan
 from ..engine.run import Run
-from ..engine.scratch.materialise import settled
+from ..engine.scratch.materialise import materialised
 from ..errors import SourceError
 from ..numeric.losses import Loss
 from ..passes.sample import SampledRead
@@ -47,7 +47,7 @@ def fit(
         dataset = settle_training(model, opened, stack, checkpoint)
         dataset, held_out = hold_out(model, dataset, validation)
         if held_out is not None:
-            held_out = stack.enter_context(settled(held_out))
+            held_out = stack.enter_context(materialised(held_out))
         dataset, calibration_rows = hold_out_calibration(model, dataset)
         run = stack.enter_context(
             Run(

@@ -10,7 +10,7 @@ from ..data.dask.store import DaskStore
 from ..data.memory.stream import StreamStore
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
-from ..engine.scratch.materialise import fold_partitions, settled
+from ..engine.scratch.materialise import fold_partitions, materialised
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 
 
@@ -29,7 +29,7 @@ def settle_training(model: Any, dataset: Any, stack: Any, checkpoint: Any = None
 
 
 def _settle(dataset: Any, enter: Any) -> Any:
-    context: AbstractContextManager[Any] = settled(dataset)
+    context: AbstractContextManager[Any] = materialised(dataset)
     return enter(context)
 
 

@@ -19,7 +19,7 @@ from ..engine.checkpoint.stopping import orderly_end
 from ..engine.executor import count_threads, open_engine
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
-from ..engine.scratch.materialise import map_partitions, settled
+from ..engine.scratch.materialise import map_partitions, materialised
 from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold, run_fold
 from ..passes.sums import add_sums
@@ -182,7 +182,7 @@ def run(
     width = len(getattr(model, "classes_", (0, 0)))
     label = f"{type(model).__name__}-{name}"
     width = max(width, row_width)
-    with settled(dataset) as dataset:
+    with materialised(dataset) as dataset:
         n_rows = dataset.n_rows if dataset.n_rows is not None else 0
         needs = Needs(
             name,

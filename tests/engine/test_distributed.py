@@ -21,7 +21,7 @@ from streamlearn.config import config_context
 from streamlearn.data.open import open_dataset
 from streamlearn.engine.cluster import Cluster
 from streamlearn.engine.executor import find_client
-from streamlearn.engine.scratch.materialise import settled
+from streamlearn.engine.scratch.materialise import materialised
 from streamlearn.errors import CheckpointError, ScratchError
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_lost_worker_changes_nothing(client, tmp_path):
 
 def test_partitions_are_computed_on_the_workers(client):
     X = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32)
-    with settled(open_dataset(da.from_array(X, chunks=(300, 3)))) as dataset:
+    with materialised(open_dataset(da.from_array(X, chunks=(300, 3)))) as dataset:
         got = np.concatenate([chunk.X.copy() for chunk in dataset.iter_chunks()])
     np.testing.assert_array_equal(got, X)
 
@@ -90,7 +90,7 @@ def test_partitions_are_computed_on_the_workers(client):
 def test_a_large_table_in_memory_goes_through_scratch(client, monkeypatch):
     monkeypatch.setattr("streamlearn.engine.scratch.materialise.SENT_NBYTES", 1000)
     X = np.random.default_rng(0).normal(size=(1000, 3))
-    with settled(open_dataset(X)) as dataset:
+    with materialised(open_dataset(X)) as dataset:
         assert not dataset.store.in_memory
         got = np.concatenate([chunk.X.copy() for chunk in dataset.iter_chunks()])
     np.testing.assert_array_equal(got, X)

@@ -39,15 +39,15 @@ class FirstIsLastReader(RowsReader):
 
 
 def test_a_lane_that_takes_as_long_as_fourteen_holds_up_none_of_them(monkeypatch):
-    from streamlearn.engine.checkpoint.lanes_done import KeptLanes
+    from streamlearn.engine.checkpoint.lanes_done import CompletedLanes
 
-    waiting, keep = [], KeptLanes.__call__
+    waiting, keep = [], CompletedLanes.__call__
 
     def watch(self, nodes, n_lanes, closing):
         waiting.append(len(nodes))
         return keep(self, nodes, n_lanes, closing)
 
-    monkeypatch.setattr(KeptLanes, "__call__", watch)
+    monkeypatch.setattr(CompletedLanes, "__call__", watch)
     source = FirstIsLast(16 * 32)  # 16 lanes of a ref each
     plan = make_plan(source, [Needs("read", 8)], budget=1 << 30, threads=2)
     with Run(source, plan, name="skew", identity={}) as run:

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from ...data.order import derive_seed
 from ...engine.plan import make_plan
 from ...engine.run import Run
-from ...engine.scratch.materialise import settled
+from ...engine.scratch.materialise import materialised
 from ...estimator.certificate import Certificate
 from ...estimator.fitting import check_summary
 from ...estimator.inputs import open_training
@@ -32,7 +32,7 @@ def go_on(
     """Train `model` in place on rows that are looked at once, in the order of a seeded shuffle."""
     model._validate_params()
     check_offered(model)
-    with settled(open_training(model, X, y, sample_weight)) as dataset:
+    with materialised(open_training(model, X, y, sample_weight)) as dataset:
         if dataset.categorical:
             raise ValueError(
                 f"column {dataset.categorical[0]!r} holds strings, whose levels partial_fit cannot "

@@ -56,7 +56,7 @@ def as_os_errors() -> Iterator[None]:
 
 
 def _own_errors() -> tuple[type[Exception], ...]:
-    """Of the libraries that are loaded: others cannot have raised."""
+    """The error types of the remote libraries that are loaded; others cannot have raised."""
     return tuple(
         getattr(sys.modules[module], name)
         for module, names in _OWN_ERRORS.items()

@@ -34,7 +34,7 @@ _SCHEMAS = 8
 
 
 class FileFacts(NamedTuple):
-    """What the store keeps of one file."""
+    """What the store remembers of one parquet file."""
 
     schema: pa.Schema
     group_rows: list[int]
@@ -51,7 +51,7 @@ class Split(NamedTuple):
     """A large footer, parsed a block of row groups at a time."""
 
     start: int
-    """Where it begins in the file."""
+    """Position of the footer in the file, in bytes."""
     nbytes: int
     blocks: Blocks
     per_block: int
@@ -193,7 +193,7 @@ def _group_rows(footer: Any) -> list[int]:
 
 
 def _blocks_of(footer: bytes) -> Blocks | None:
-    """Where its row groups are; None for one that is parsed as a whole."""
+    """Positions of the row groups in a footer; None for a footer that is parsed as a whole."""
     if len(footer) <= _WHOLE:
         return None
     try:

@@ -23,7 +23,7 @@ class Blocks(NamedTuple):
     """The parts of a footer, as positions in it."""
 
     list_at: int
-    """Where the list of row groups begins."""
+    """Position at which the list of row groups begins."""
     starts: np.ndarray
     """(g + 1,) int64: where each row group begins, and the last ends."""
     rows: list[int]
@@ -82,7 +82,7 @@ def _read_struct(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]
 
 
 def _skip(data: bytes, at: int, kind: int) -> int:
-    """Where the value of this type that begins at `at` ends."""
+    """The position behind the value of this type that begins at `at`."""
     if kind in _NUMBERS:
         while data[at] > 127:
             at += 1

@@ -99,7 +99,7 @@ def open_sink(
 
 @dataclass(frozen=True)
 class Sink:
-    """Where tasks write their parts.  Picklable; made by `open_sink`."""
+    """The place to which tasks write their parts.  Picklable; made by `open_sink`."""
 
     fs: Any
     target: str

@@ -1,4 +1,4 @@
-"""Keeping the finished part of an unfinished read in the checkpoint, at a bounded cost."""
+"""The completed part of an unfinished read, stored in the checkpoint at a bounded cost."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Pace:
         self._next = now + (now - began) * (1 / SHARE - 1)
 
 
-class KeptLanes:
-    """The merged states of finished lanes: kept while a mergeable read goes on."""
+class CompletedLanes:
+    """Stores the merged states of completed lanes while a mergeable read goes on."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class KeptLanes:
         self._files: dict[Node, str] = {}
         self.finished: dict[Node, LaneState] = {}
         if checkpoint is not None and partial is not None:
-            for kept in partial["nodes"]:
-                level, index = kept["node"]
-                self._files[level, index] = kept["file"]
-                self.finished[level, index] = LaneState(checkpoint.read(kept["file"]))
+            for stored in partial["nodes"]:
+                level, index = stored["node"]
+                self._files[level, index] = stored["file"]
+                self.finished[level, index] = LaneState(checkpoint.read(stored["file"]))
         self._bar.update(sum(len(self._tree.lanes_below(node)) for node in self.finished))
 
     def __call__(self, nodes: Mapping[Node, Any], n_lanes: int, closing: bool) -> None:
@@ -76,7 +76,7 @@ class KeptLanes:
         self._pace.saved(began)
 
     def _is_covered(self, node: Node) -> bool:
-        """Whether a kept node above this one holds its lanes too."""
+        """Whether a stored node above this one covers its lanes too."""
         while node != self._tree.root:
             node = self._tree.above(node)
             if node in self._files:
@@ -84,8 +84,8 @@ class KeptLanes:
         return False
 
 
-class KeptSegments:
-    """The state after the last segment: kept while a read that must go in order goes on."""
+class CompletedSegments:
+    """Stores the state after the last completed segment while an order-sensitive read goes on."""
 
     def __init__(
         self,

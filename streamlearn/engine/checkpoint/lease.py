@@ -112,7 +112,7 @@ class _Lease:
         return f"{self._folder}/{kind}{name or self._name}.json"
 
     def _read(self, kind: str, name: str) -> bytes:
-        """What an object says; empty if there is none."""
+        """The content of an object; empty if there is none."""
         try:
             with as_os_errors():
                 content: bytes = self._fs.cat_file(self._path(kind, name))

@@ -39,7 +39,7 @@ class Block(NamedTuple):
     file: str
     n_rows: int
     first_row: int
-    """Of contiguous rows; -1: piece ``rows`` numbers them."""
+    """Number of the first row, if the rows are contiguous; -1 where piece ``rows`` numbers them."""
     pieces: dict[str, Piece]
 
 

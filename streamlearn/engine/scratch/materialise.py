@@ -31,7 +31,7 @@ SENT_NBYTES = 64 << 20
 
 
 @contextmanager
-def settled(dataset: Any) -> Iterator[Any]:
+def materialised(dataset: Any) -> Iterator[Any]:
     """The dataset, over scratch if its own rows can not be read again and again.
 
     Needs settings only, so that it comes before a plan, which must know how many rows there are.
@@ -144,7 +144,7 @@ def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str
 
 
 def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
-    """One read of a collection that is not settled: a task a partition, merged in their order.
+    """One read of a collection that is not materialised: a task a partition, merged in their order.
 
     `source` is a dataset, or a column of one, over a `DaskStore`; `fold` is mergeable.
     """

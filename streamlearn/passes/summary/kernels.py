@@ -67,7 +67,7 @@ class Stack(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What the bits of a float type mean, as integers of that size."""
+    """Bit patterns that bound a float type, as integers of its size."""
 
     magnitude: Any
     """All bits but the sign."""

@@ -46,7 +46,7 @@ class Labels:
     max: float
     mean: float
     variance: float
-    """Of a numeric target, dividing by the weight; NaN for strings."""
+    """Weighted variance of a numeric target, divided by the sum of weights; NaN for strings."""
     classes: np.ndarray | None
     """(K,) sorted labels; None if there are more than `MAX_CLASSES`."""
     refs: np.ndarray

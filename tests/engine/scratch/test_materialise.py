@@ -12,7 +12,7 @@ from streamlearn.data.open import open_dataset
 from streamlearn.data.source import Csr
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
-from streamlearn.engine.scratch.materialise import settled
+from streamlearn.engine.scratch.materialise import materialised
 from streamlearn.errors import MemoryBudgetError, ScratchError
 
 RNG = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def test_a_dask_array_is_computed_once(scheduler):
 
     source = da.from_array(X, chunks=(300, 2)).map_blocks(count, meta=X[:0])
     computed.clear()
-    with config_context(scheduler=scheduler), settled(open_dataset(source)) as dataset:
+    with config_context(scheduler=scheduler), materialised(open_dataset(source)) as dataset:
         assert dataset.n_rows == 1000
         assert dataset.store.boundaries().tolist() == [0, 300, 600, 900, 1000]
         for _ in range(2):
@@ -58,7 +58,7 @@ def test_a_dataframe_with_unknown_lengths_and_string_targets():
     source = source[source.b > 0]
     kept = frame[frame.b > 0]
     dataset = open_dataset(source, target="label", weight="w", features=["c", "a"])
-    with settled(dataset) as dataset:
+    with materialised(dataset) as dataset:
         assert dataset.n_rows == len(kept)
         chunks = [
             (chunk.X.copy(), chunk.y.copy(), chunk.weight.copy(), list(chunk.rows))
@@ -82,7 +82,7 @@ def test_a_dataframe_with_unknown_lengths_and_string_targets():
 def test_sparse_partitions():
     full = np.where(X > 0.5, X, 0)
     blocks = [dask.delayed(sp.csr_matrix)(full[i : i + 250]) for i in range(0, 1000, 250)]
-    with settled(open_dataset(blocks)) as dataset:
+    with materialised(open_dataset(blocks)) as dataset:
         assert dataset.sparse
         chunks = [chunk.X for chunk in dataset.with_slice_rows(90).iter_chunks()]
         assert all(isinstance(part, Csr) for part in chunks)
@@ -94,7 +94,7 @@ def test_a_stream_is_written_once():
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"a": X[:, 0], "b": X[:, 1]})
     stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=100))
-    with settled(open_dataset(stream)) as dataset:
+    with materialised(open_dataset(stream)) as dataset:
         for _ in range(2):
             got = np.concatenate([chunk.X.copy() for chunk in dataset.iter_chunks()])
             np.testing.assert_array_equal(got, X[:, :2])
@@ -103,14 +103,14 @@ def test_a_stream_is_written_once():
 def test_without_scratch_or_memory_it_is_refused_by_name():
     dataset = open_dataset(da.from_array(X, chunks=(500, 4)))
     with config_context(scratch=False), pytest.raises(ScratchError, match="scratch is False"):
-        with settled(dataset):
+        with materialised(dataset):
             pass
     with config_context(memory_budget=1000), pytest.raises(MemoryBudgetError, match="a partition"):
-        with settled(dataset):
+        with materialised(dataset):
             pass
 
 
 def test_what_can_be_read_again_stays_as_it_is():
     dataset = open_dataset(X)
-    with settled(dataset) as same:
+    with materialised(dataset) as same:
         assert same is dataset
