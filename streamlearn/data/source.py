@@ -95,6 +95,22 @@ class Chunk:
     def n_rows(self) -> int:
         return len(self.rows)
 
+    @property
+    def dense(self) -> np.ndarray:
+        """X of a chunk that is known not to be sparse."""
+        if isinstance(self.X, Csr):
+            raise TypeError(f"got {self.n_rows} sparse rows where only dense ones can come")
+        return self.X
+
+    @property
+    def target(self) -> np.ndarray:
+        """y of a chunk that is known to have targets."""
+        if self.y is None:
+            raise TypeError(
+                f"got {self.n_rows} rows without targets where only rows with them come"
+            )
+        return self.y
+
     def take(self, index: np.ndarray, *, in_place: bool = False) -> Chunk:
         """The rows at these places, in this order; row numbers stay the physical ones.
 

@@ -1,37 +1,36 @@
 """What a mixture says of rows: decisions among the classes, and the gate's shares.
 
-Two small matrix products a block, of the rows with all gates and all experts; of the rest, one
-exponential for each gate and one for each expert.
+A block of rows takes one small matrix product with all gates and experts, then one exponential for
+each gate and one for each expert.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..data.source import Csr
 from ..numeric import links
 from . import experts
 from .objective import Parameters, Problem, row_blocks, split
 
 LEAST_SHARE = 1e-280
-"""A class whose likelihood is below this, next to the likeliest gate, has its logs summed."""
+"""Likelihood of a class, relative to the likeliest gate, below which logarithms are summed."""
 
 
-def decisions(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
-    """Decisions among the classes: (m,), the log-odds of class 1; with more classes (m, K) logs.
+def decisions(problem: Problem, at: Parameters, X: np.ndarray | Csr) -> np.ndarray:
+    """Decisions among the classes: (m,) log-odds of class 1, or (m, K) logarithms for more classes.
 
-    log sum_j g_j(x) e^-l(c, f_j(x)) of each class c (Fu 2010, eq. 21, its signs corrected), less
-    that of all classes.
+    Class c has log sum_j g_j(x) e^-l(c, f_j(x)) (Fu 2010, eq. 21, its signs corrected), minus the
+    same of all classes together.
     """
     K = max(problem.n_outputs, 2)
     out = np.empty((X.shape[0], K))
     for rows, _, Z, squares in row_blocks(problem, at, X, density=False):
         joint, F = _leaves(problem, at, Z, squares)
-        held = np.exp(joint - joint.max(axis=1, keepdims=True))
-        share = np.empty((len(held), K))
+        gates = np.exp(joint - joint.max(axis=1, keepdims=True))
+        share = np.empty((len(gates), K))
         for c, likelihood in enumerate(experts.likelihoods(problem.loss, F)):
-            share[:, c] = np.einsum("mk,mk->m", held, likelihood)
+            share[:, c] = np.einsum("mk,mk->m", gates, likelihood)
         far = np.flatnonzero(share.min(axis=1) < LEAST_SHARE)
         share[far] = 1.0
         logs = np.log(share)
@@ -44,7 +43,7 @@ def decisions(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
     return out - links.log_sum(out, 1)
 
 
-def gate_shares(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
+def gate_shares(problem: Problem, at: Parameters, X: np.ndarray | Csr) -> np.ndarray:
     """(m, k) shares of rows that the gate gives to the components."""
     out = np.empty((X.shape[0], problem.tree.n_leaves))
     for rows, _, Z, squares in row_blocks(problem, at, X, density=False):
@@ -55,6 +54,6 @@ def gate_shares(problem: Problem, at: Parameters, X: Any) -> np.ndarray:
 def _leaves(
     problem: Problem, at: Parameters, Z: np.ndarray, squares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(m, k) logs of what the gate gives to each leaf, but for a number of each row; decisions."""
+    """(m, k) logarithms of the gate's shares, up to a constant of each row, and the decisions."""
     logs, _, F = split(problem, at, Z, squares)
     return problem.tree.to_leaves(logs), F

@@ -1,46 +1,50 @@
 """The curvature of EM's lower bound at a point, from a sample of rows in memory.
 
-Each row of parameters (a gate's or an expert's) has a curvature of its own, as the bound separates
-them: sum_i c_ir (x_i, 1)(x_i, 1)' and its penalty.  Three forms of it:
+The bound separates the rows of parameters (of gates and experts), so each has a curvature of its
+own: sum_i c_ir (x_i, 1)(x_i, 1)' and its penalty.  It has three forms:
 
     newton        the matrix itself, Cholesky factored: (p + 1)^2 numbers for each row of parameters
     shared        sum_i c_ir times the mean of (x, 1)(x, 1)' over the sample, whose eigenvectors
                   serve all rows and the whole fit: four matrices in all
     first-order   its diagonal
 
-The linear gate's components begin alike, and EM's bound holds each near where it is by its own
-posterior mass: what is missing is most of the information.  There "shared" gives all gates one
-strength and all experts one, once for all; L-BFGS learns the rest.  On covtype (6,000 rows, 20
-components, log_loss) 40 reads then raised the objective a row from -0.69 to -0.42; newton's to
--0.48, first-order's to -0.48.
+The linear gate's components begin alike, and EM's bound keeps each near its place by its posterior
+mass, although most of that information is missing.  There "shared" gives all gates one strength and
+all experts another, once for the whole fit, and L-BFGS corrects them.  On covtype (6,000 rows, 20
+components, log_loss) 40 reads then raised the objective of a row from -0.69 to -0.42; with newton
+and with first-order they raised it to -0.48.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from ..data.source import Chunk
-from ..numeric.rows.blocks import blocks
+from ..numeric.rows.blocks import Block, blocks
 from . import experts
 from .objective import Parameters, Problem, posterior, row_blocks, weights
 
 FORMS = ("newton", "shared", "first-order")
+"""Names of the forms, from the most to the least memory."""
 NEGLIGIBLE = 1e-5
-"""Rows whose share of the largest curvature is less than this are left out of a sum."""
+"""Curvature of a row, relative to the largest, below which the row is left out of a sum."""
 DAMPING = 0.1
-"""Of the mean eigenvalue, added to each of a linear gate's shared curvature."""
+"""Share of the mean eigenvalue that is added to each one of a linear gate's shared curvature."""
 FLOOR = 0.1
-"""Of a centre's own mass, added to its curvature: a gate sure of itself has none."""
+"""Share of a centre's own mass that is added to its curvature, because a gate without doubt has
+none."""
 
 
 class Axes(NamedTuple):
-    """Eigenvectors (p + 1, p + 1), as columns, and eigenvalues of the mean of (x, 1)(x, 1)'."""
+    """The eigenvectors and eigenvalues of the mean of (x, 1)(x, 1)'."""
 
     vectors: np.ndarray
+    """(p + 1, p + 1) eigenvectors, as columns."""
     values: np.ndarray
+    """(p + 1,) eigenvalues, at least 0."""
 
 
 def axes_of(problem: Problem, rows: Chunk) -> Axes:
@@ -64,19 +68,19 @@ class Curvature:
     ----------
     problem, at : Problem, Parameters
     rows : Chunk
-        The sample, y in codes.
+        The sample; y holds codes.
     share : float
-        What part of all rows, by weight, it stands for.
+        Share of all rows, by weight, that the sample stands for.
     form : {"newton", "shared", "first-order"}
-    axes : Axes
-        For "shared".
+    axes : Axes, optional
+        The axes of the sample, for "shared".
 
     Attributes
     ----------
     diagonal : (R, p + 1) float64
-        Of "first-order": the diagonals.
+        The diagonals of "first-order".
     lasting : bool
-        Whether it serves as well at other points.
+        Whether the curvature serves as well at other points.
     """
 
     def __init__(
@@ -91,15 +95,15 @@ class Curvature:
     ) -> None:
         n, width = at.rows.shape
         self._form, self._axes = form, axes
-        self._factors: list[Any] = []
+        self._factors: list[tuple[np.ndarray, bool]] = []
         diagonal, strength = np.zeros((n, width)), np.zeros(n)
         mass = np.zeros(problem.tree.n_gates)
         moments = np.zeros((n, width, width)) if form == "newton" else None
         for span, B, Z, squares in row_blocks(problem, at, rows.X):
             s = weights(rows, span) / share
-            c, held = _second_derivatives(problem, at, Z, squares, rows.y[span])
+            c, posteriors = _second_derivatives(problem, at, Z, squares, rows.target[span])
             c *= s[:, None]
-            mass += s @ held
+            mass += s @ posteriors
             strength += c.sum(axis=0)
             if moments is not None:
                 _add_moments(moments, _with_ones(B, len(s)), c)
@@ -108,7 +112,7 @@ class Curvature:
         own = problem.ridge(problem.tree.n_gates) + _own_curvature(problem, mass, n)
         own = np.maximum(own, np.finfo(np.float64).tiny)
         self.lasting = form == "shared" and problem.kind == "linear"
-        if form == "shared":
+        if axes is not None:
             values = axes.values
             if self.lasting:
                 for part in (slice(0, problem.tree.n_gates), slice(problem.tree.n_gates, n)):
@@ -124,15 +128,20 @@ class Curvature:
                 self._factors.append(self._factor(problem, at, moments[r], r, own[r]))
 
     @staticmethod
-    def _factor(problem: Problem, at: Parameters, M: np.ndarray, r: int, own: np.ndarray) -> Any:
+    def _factor(
+        problem: Problem, at: Parameters, M: np.ndarray, r: int, own: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
         if problem.kind == "rbf" and r < problem.tree.n_gates:
             M = _about(M, at.rows[r])
         M[np.diag_indices(len(M))] += own + 1e-10 * np.trace(M) / len(M) + 1e-300
-        return cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+        factor: tuple[np.ndarray, bool] = cho_factor(
+            M, lower=True, overwrite_a=True, check_finite=False
+        )
+        return factor
 
     @staticmethod
     def _squares(problem: Problem, at: Parameters, x: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """(R, p + 1) the diagonals of what `_add_moments` sums."""
+        """(R, p + 1) diagonals of the matrices that `_add_moments` sums."""
         out = c.T @ (x * x)
         if problem.kind == "rbf":
             n = problem.tree.n_gates
@@ -142,9 +151,9 @@ class Curvature:
         return np.maximum(out, 0.0)
 
     def solve(self, g: np.ndarray) -> np.ndarray:
-        """H^-1 g for g (R, p + 1)."""
-        if self._form == "shared":
-            out = ((g @ self._axes.vectors) / self._eigenvalues) @ self._axes.vectors.T
+        """H^-1 g, for g (R, p + 1)."""
+        if self._axes is not None:
+            out: np.ndarray = ((g @ self._axes.vectors) / self._eigenvalues) @ self._axes.vectors.T
             out[: self._n_centres, -1] = 0.0  # a centre has no offset
             return out
         if self._form == "first-order":
@@ -153,8 +162,8 @@ class Curvature:
         return np.array([cho_solve(factor, row, check_finite=False) for factor, row in pairs])
 
 
-def _with_ones(B: Any, m: int) -> np.ndarray:
-    """(m, p + 1) the rows of a block, dense, and a column of ones."""
+def _with_ones(B: Block, m: int) -> np.ndarray:
+    """(m, p + 1) rows of a block, dense, and a column of ones."""
     x = B if isinstance(B, np.ndarray) else B.toarray()
     return np.column_stack([x[:m], np.ones(m)])
 
@@ -162,25 +171,25 @@ def _with_ones(B: Any, m: int) -> np.ndarray:
 def _second_derivatives(
     problem: Problem, at: Parameters, Z: np.ndarray, squares: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(m, R) second derivatives of the bound in each product alone, and (m, n_gates) posteriors."""
+    """(m, R) second derivatives of the bound by each product alone, and (m, n_gates) posteriors."""
     tree = problem.tree
     e = posterior(problem, at, Z, squares, y)
-    held = tree.to_gates(e.q)
+    posteriors = tree.to_gates(e.q)
     of_experts = e.q[:, :, None] * experts.curvature(problem.loss, e.F, y)
     if problem.kind == "generative":
-        of_gates = np.zeros_like(held)
+        of_gates = np.zeros_like(posteriors)
     else:
         p = e.offered
         of_gates = p * (1.0 - p)
         if tree.n_branches:
-            of_gates[:, tree.n_branches :] *= held[:, tree.parent]
+            of_gates[:, tree.n_branches :] *= posteriors[:, tree.parent]
         if problem.kind == "rbf":
             of_gates *= (2.0 * problem.tau) ** 2
-    return np.hstack([of_gates, of_experts.reshape(len(held), -1)]), held
+    return np.hstack([of_gates, of_experts.reshape(len(posteriors), -1)]), posteriors
 
 
 def _own_curvature(problem: Problem, mass: np.ndarray, n: int) -> np.ndarray:
-    """(R, 1): curvature of a centre's own mass; exact for the generative gate."""
+    """(R, 1) curvature of the centres' own mass, which is exact for the generative gate."""
     own = np.zeros((n, 1))
     if problem.kind != "linear":
         floor = 1.0 if problem.kind == "generative" else FLOOR
@@ -198,7 +207,7 @@ def _add_moments(moments: np.ndarray, x: np.ndarray, c: np.ndarray) -> None:
 
 
 def _about(M: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The moment of (x - v) from that of (x, 1); nothing in the last column, which is no centre."""
+    """The moment of x - v, from that of (x, 1); the last column is 0, as a centre has no offset."""
     p = len(v) - 1
     m, total = M[:p, p], M[p, p]
     out = np.zeros_like(M)

@@ -1,41 +1,49 @@
-"""Pictures of mixtures: two columns as a map of regions and answers, more as weights and sizes."""
+"""Picture of a mixture: a map of two columns, or the weights and sizes of the components."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
 from .answers import gate_shares
+from .estimator import SVMMixtureClassifier
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from matplotlib.axes import Axes
 
 GRID_POINTS = 240
+"""Points of the map along each column."""
 MOST_COLUMNS = 24
+"""Columns whose weights are drawn, at most."""
 _INCHES = (5.0, 4.4)
 
 
 class MixtureDisplay:
     """The components of a fitted `SVMMixtureClassifier`.
 
-    Made by `from_estimator`.  Two columns: the plane coloured by the component that the gate gives
-    most of a point to, its number in the middle of its region, and the line where the answer
-    changes (Fu 2010, Fig. 3 and 4).  More columns: the weights of each expert in scaled columns, a
-    row for each component with its share of the rows, the columns whose weights are largest.
+    `from_estimator` makes it.  With two columns it is a map, coloured by the component to which the
+    gate gives the largest share of a point, with the component's number in the middle of its region
+    and a line where the answer changes (Fu 2010, Fig. 3 and 4).  With more columns it shows the
+    experts' weights in scaled columns: a row for each component with its share of the rows, and the
+    columns whose weights are largest.
 
     Attributes
     ----------
     shares : (k,) float64
         Share of the rows that each component holds.
     grid : (xs, ys) or None
-        Where the plane was evaluated; None with more than two columns.
+        Coordinates where the map was evaluated; None with more than two columns.
     region : (len(ys), len(xs)) int64 or None
         Component of each grid point.
     answer : (len(ys), len(xs)) int64 or None
-        Number of the class there.
+        Number of the class at each grid point.
     weights : (k, p) float64
-        Experts' weights, the norm over the decisions if there are several.
+        Weights of the experts; with several decisions the norm over them.
     ax_ : Axes
     figure_ : Figure
     """
@@ -58,7 +66,12 @@ class MixtureDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Any = None
+        cls,
+        estimator: SVMMixtureClassifier,
+        X: npt.ArrayLike | None = None,
+        y: npt.ArrayLike | None = None,
+        *,
+        ax: Axes | None = None,
     ) -> MixtureDisplay:
         """Evaluate and draw a fitted model.
 
@@ -66,9 +79,10 @@ class MixtureDisplay:
         ----------
         estimator : fitted SVMMixtureClassifier
         X, y : array-like of shape (n, 2) and (n,), optional
-            With two columns: rows to draw on the map.  X also gives the map's extent, which
-            without it is where the scaled columns lie within 2 of their middle.
+            Rows to draw on a map of two columns.  X also gives the map's extent; without it the
+            map shows where the scaled columns lie within 2 of their middle.
         ax : Axes, optional
+            Where to draw; default: in a new figure.
         """
         check_is_fitted(estimator)
         p = estimator.n_features_in_
@@ -103,37 +117,38 @@ class MixtureDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> MixtureDisplay:
-        """Draw; `ax` as in `from_estimator`."""
+    def plot(self, *, ax: Axes | None = None) -> MixtureDisplay:
+        """Draw on these axes; default: in a new figure."""
         if ax is None:
             import matplotlib.pyplot as plt
 
             _, ax = plt.subplots(figsize=_INCHES, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        if self.grid is None:
+        if self.grid is None or self.region is None or self.answer is None:
             self._plot_weights(ax)
         else:
-            self._plot_map(ax)
+            self._plot_map(ax, *self.grid, self.region, self.answer)
         return self
 
-    def _plot_map(self, ax: Any) -> None:
+    def _plot_map(
+        self, ax: Axes, xs: np.ndarray, ys: np.ndarray, region: np.ndarray, answer: np.ndarray
+    ) -> None:
         from matplotlib import colormaps
 
-        xs, ys = self.grid
         colours = colormaps["tab20"].resampled(20)(np.arange(len(self.shares)) % 20)
         extent = xs[0], xs[-1], ys[0], ys[-1]
-        ax.imshow(colours[self.region], extent=extent, origin="lower", aspect="auto", alpha=0.35)
-        if np.ptp(self.answer):
-            levels = np.arange(self.answer.max()) + 0.5
-            ax.contour(xs, ys, self.answer, levels=levels, colors="black", linewidths=1.2)
+        ax.imshow(colours[region], extent=extent, origin="lower", aspect="auto", alpha=0.35)
+        if np.ptp(answer):
+            levels = np.arange(answer.max()) + 0.5
+            ax.contour(xs, ys, answer, levels=levels, colors="black", linewidths=1.2)
         if self.rows is not None:
-            dots = {"s": 6, "linewidths": 0.4, "edgecolors": "white"}
             codes = np.zeros(len(self.rows)) if self.codes is None else self.codes
-            ax.scatter(*self.rows.T, c=codes, cmap="coolwarm", **dots)
+            x, y = self.rows.T
+            ax.scatter(x, y, c=codes, cmap="coolwarm", s=6, linewidths=0.4, edgecolors="white")
         for j in range(len(self.shares)):
-            at = np.argwhere(self.region == j)
+            at = np.argwhere(region == j)
             if len(at):
-                # the point of the region nearest to its middle: the middle may lie outside
+                # the point of the region nearest to its middle, which may lie outside the region
                 middle = at[((at - at.mean(axis=0)) ** 2).sum(axis=1).argmin()]
                 box = {"boxstyle": "circle,pad=0.2", "fc": "white", "ec": "0.4", "alpha": 0.85}
                 ax.text(
@@ -147,7 +162,7 @@ class MixtureDisplay:
                 )
         ax.set(xlabel=self.names[0], ylabel=self.names[1], xlim=extent[:2], ylim=extent[2:])
 
-    def _plot_weights(self, ax: Any) -> None:
+    def _plot_weights(self, ax: Axes) -> None:
         size = np.abs(self.weights).max(axis=0)
         columns = np.sort(np.argsort(-size, kind="stable")[:MOST_COLUMNS])
         order = np.argsort(-self.shares, kind="stable")
@@ -162,8 +177,10 @@ class MixtureDisplay:
         ax.set(xlabel="column", ylabel="component: share of the rows")
 
 
-def _extent(estimator: Any, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Grid coordinates along both columns."""
+def _extent(
+    estimator: SVMMixtureClassifier, rows: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The grid's coordinates along both columns."""
     if rows is not None:
         low, high = rows.min(axis=0), rows.max(axis=0)
     else:
@@ -173,4 +190,5 @@ def _extent(estimator: Any, rows: np.ndarray | None) -> tuple[np.ndarray, np.nda
         low, high = middle - 2 / size, middle + 2 / size
     margin = 0.04 * np.where(high > low, high - low, 1.0)
     low, high = low - margin, high + margin
-    return tuple(np.linspace(a, b, GRID_POINTS) for a, b in zip(low, high, strict=True))
+    xs, ys = (np.linspace(a, b, GRID_POINTS) for a, b in zip(low, high, strict=True))
+    return xs, ys

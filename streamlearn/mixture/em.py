@@ -1,69 +1,75 @@
 """Generalised EM, one read an iteration; a step that lowers the objective is taken back.
 
-Every read is an iteration and is recorded as one, a rejected step's and a pruning's too.
+Every read is an iteration and is recorded as one, also that of a rejected step and that after a
+component was pruned.
 
-1. A read at the trial point is its E-step, its objective, and all sums the M-step needs.
-2. If the objective fell, the trial is taken back and a shorter step tried.
-3. Else, if a component holds no more than nu rows, it goes: one at a time, and the next read is a
-   fresh E-step for the others (Figueiredo & Jain 2002).
-4. Else the M-step: a step by the bound's curvature for gates and experts (exact for the generative
-   gate's centres), corrected by how the gradient of the likelihood itself changed over the last
-   steps (Jamshidian & Jennrich 1997, as in L-BFGS); mixing coefficients in closed form (eq. 20).
+1. A read at the trial point gives its E-step, its objective, and all sums that the M-step needs.
+2. If the objective fell, the trial is taken back and a shorter step is tried.
+3. Otherwise, if a component holds no more than nu rows, it is pruned.  Components are pruned one at
+   a time, and the next read is a fresh E-step for the others (Figueiredo & Jain 2002).
+4. Otherwise comes the M-step.  Gates and experts take a step by the bound's curvature (exact for
+   the generative gate's centres), corrected by the change of the likelihood's gradient over the
+   last steps (Jamshidian & Jennrich 1997, as in L-BFGS).  Mixing coefficients have a closed form
+   (eq. 20).
 
-The objective never falls but where a component went.
+The objective never falls, except where a component was pruned.
 
-An M-step after every chunk (incremental EM, Neal & Hinton 1998) was measured and is not offered:
-from the clusters it led on one of two sets, but from the optimum of a sample, where reads of all
-rows begin, it was behind and not monotone, as the experts have no sums that say all.  Objective a
-row after 1, 3, 12 reads: pixels -24.935, -24.920, -24.912 here, -24.934, -25.022, -24.999 there;
-covtype -71.32, -71.26, -71.25 and -72.01, -71.84, -71.67 (``bench mixture-tables --only
-incremental``).
+An M-step after every chunk (incremental EM, Neal & Hinton 1998) was measured and is not offered.
+From the clusters it was ahead on one of two data sets.  From the optimum of a sample, where reads
+of all rows begin, it was behind and not monotone, because no sums say everything of the
+experts.  The objective of a row after 1, 3 and 12 reads was -24.935, -24.920, -24.912 here and
+-24.934, -25.022, -24.999 there on pixels, and -71.32, -71.26, -71.25 here and -72.01, -71.84,
+-71.67 there on covtype (``bench mixture-tables --only incremental``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..solvers.damped_newton import SUFFICIENT, shorter
 from ..solvers.lbfgs import CurvaturePair, direction, with_pair
 from . import selection
+from .curvature import Curvature
 from .objective import EStep, Parameters, Problem
 
 PAIRS = 20
-"""Steps whose change of the gradient corrects a direction."""
+"""Largest number of steps whose change of the gradient corrects a direction."""
 LEAST_CURVATURE = 1e-10
-"""Curvature of a pair, relative to the lengths of its vectors, below which it is left out: F is not
-concave, and near 0 the curvature is noise."""
+"""Curvature of a pair divided by the lengths of its vectors, below which the pair is left out: F is
+not concave, and near 0 the curvature is noise."""
 REFRESH = 10
-"""Steps after which the curvature is taken anew."""
+"""Number of steps after which the curvature is summed anew."""
 SHORTEST = 2.0**-20
-SHORTEST_OF_DUAL, ROUNDS = 2.0**-4, 10
-"""Hinge experts move on in every read, taken back or not: soon it is worth while to go all the way
-to where they are now; this often."""
+"""Step length below which no step raises the objective any more."""
+SHORTEST_OF_DUAL = 2.0**-4
+"""Step length of hinge experts below which a whole step is tried again.  Their dual variables move
+on in every read, also in one that is taken back, so a whole step soon leads elsewhere."""
+ROUNDS = 10
+"""Largest number of such whole steps, one after the other."""
 PATIENCE = 3
-"""Rises below the tolerance, one after the other, that end a fit."""
+"""Number of rises below the tolerance, one after the other, that end a fit."""
 
 
 class State(NamedTuple):
-    """Where the iterations are; with what a resumed fit needs to go on."""
+    """Where the iterations are, with all that a resumed fit needs to go on."""
 
     problem: Problem
     point: EStep
     n_small: int
-    """Small rises in a row."""
+    """Number of small rises, one after the other."""
     n_reads: int
     reason: str
-    """Why it stopped; empty: it goes on."""
+    """Why the iterations stopped; empty while they go on."""
     converged: bool
 
 
-Measure = Callable[[Problem, Parameters, int, Any], EStep]
-"""(problem, parameters, number of the read, `dual` of the last) -> one read there."""
-MakeCurvature = Callable[[Problem, Parameters], Any]
-"""(problem, parameters) -> its `Curvature`."""
+Measure = Callable[[Problem, Parameters, int, "np.ndarray | None"], EStep]
+"""One read: of a problem, at parameters, its number, and the `dual` of the read before."""
+MakeCurvature = Callable[[Problem, Parameters], Curvature]
+"""The curvature of a problem at parameters."""
 
 
 def maximise(
@@ -83,7 +89,8 @@ def maximise(
     point = measure(problem, start, 1, None)
     state = State(problem, point, 0, 1, "", False)
     pairs: list[CurvaturePair] = []
-    curvature, n_steps, n_rounds, size = None, 0, 0, 0.0
+    curvature: Curvature | None = None
+    n_steps, n_rounds, size = 0, 0, 0.0
     step, target, slope = start.rows, start.log_mix, 0.0
     trial, event = point, ""
     while True:
@@ -95,13 +102,13 @@ def maximise(
         leaf = selection.leaf_to_prune(problem, point.mass)
         if leaf is not None:
             problem, kept = selection.without(problem, point.at, leaf)
-            dual = None if trial.dual is None else _less(trial.dual, leaf, problem.n_outputs)
+            dual = None if trial.dual is None else _without(trial.dual, leaf, problem.n_outputs)
             trial = measure(problem, kept, state.n_reads + 1, dual)
             state = State(problem, trial, 0, state.n_reads + 1, "", False)
             pairs, curvature, event = [], None, "pruned"
             size = 0.0
             continue
-        if not size:  # the last step was taken: a new direction
+        if not size:  # the last step was taken, so this one needs a new direction
             if curvature is None or (n_steps % REFRESH == 0 and not curvature.lasting):
                 curvature = make_curvature(problem, point.at)
             step, slope = _direction(curvature, point, pairs)
@@ -120,10 +127,9 @@ def maximise(
         elif trial.dual is None:
             event, n_rounds = "taken back", n_rounds + 1
             known = len(pairs)
-            pairs = _with_pair(
-                problem, pairs, point, trial
-            )  # the curvature along the step is known now
-            if n_rounds == 1 and (len(pairs) > known or known == PAIRS):
+            # the curvature along the step is known now
+            pairs = _with_pair(problem, pairs, point, trial)
+            if curvature is not None and n_rounds == 1 and (len(pairs) > known or known == PAIRS):
                 step, slope = _direction(curvature, point, pairs)
             else:
                 size *= float(shorter(-point.objective, -trial.objective, -size * slope))
@@ -162,7 +168,7 @@ def _advance(state: State, trial: EStep, tol: float) -> State:
 
 
 def _direction(
-    curvature: Any, point: EStep, pairs: list[CurvaturePair]
+    curvature: Curvature, point: EStep, pairs: list[CurvaturePair]
 ) -> tuple[np.ndarray, float]:
     """A direction of ascent (R, p + 1) and its slope."""
     shape = point.at.rows.shape
@@ -180,8 +186,8 @@ def _direction(
     return step, float((point.gradient * step).sum())
 
 
-def _scale(curvature: Any, shape: tuple[int, ...], pairs: list[CurvaturePair]) -> float:
-    """What makes the curvature agree in size with that along the last step."""
+def _scale(curvature: Curvature, shape: tuple[int, ...], pairs: list[CurvaturePair]) -> float:
+    """The factor that makes the curvature agree in size with that along the last step."""
     if not pairs:
         return 1.0
     last = pairs[-1]
@@ -189,7 +195,7 @@ def _scale(curvature: Any, shape: tuple[int, ...], pairs: list[CurvaturePair]) -
     return last.curvature / own if own > 0 else 1.0
 
 
-def _less(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:
+def _without(dual: np.ndarray, leaf: int, n_outputs: int) -> np.ndarray:
     return np.delete(dual, np.arange(leaf * n_outputs, (leaf + 1) * n_outputs), axis=0)
 
 
@@ -206,7 +212,7 @@ def _with_pair(
 def _moved(
     problem: Problem, at: Parameters, step: np.ndarray, target: np.ndarray, size: float
 ) -> Parameters:
-    """A step of that size; mixing coefficients part of the way to theirs."""
+    """The point after a step of this size; mixing coefficients go the same part of their way."""
     if problem.kind == "linear":
         return Parameters(at.rows + size * step, at.log_mix)
     mix = np.exp(at.log_mix)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import Any
+from typing import Self, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Source
 from ..engine.plan import Needs
+from ..engine.run import Run
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
@@ -22,7 +24,16 @@ from ..numeric.links import sigmoid, two_classes
 from ..passes.summary.summary import Summary
 from . import answers, experts, gate, needs, training
 from .objective import Parameters, Problem
-from .online import check_online
+from .online import Online, check_online
+
+
+class MixtureState(TypedDict):
+    """What a saved model holds."""
+
+    problem: Problem
+    parameters: Parameters
+    weights: np.ndarray
+    online: Online | None
 
 
 def _is_online(model: SVMMixtureClassifier) -> bool:
@@ -35,66 +46,70 @@ def _is_online(model: SVMMixtureClassifier) -> bool:
 
 
 class SVMMixtureClassifier(StreamClassifier):
-    """Classifier that shares the rows out among linear experts, by a gate learned with them.
+    """Classifier that shares the rows out among linear experts, by a gate trained with them.
 
         maximise  sum_i s_i log sum_j g_j(x_i) e^-l(y_i, f_j(x_i))
                       - sum_j |w_j|^2 / (2 C) - nu sum_j log xi_j,      f_j(x) = w_j.(x, 1)
 
-    (Fu, Robles-Kelly & Zhou 2010, eq. 8 and 19) by generalised EM: one read of the data is an
+    (Fu, Robles-Kelly & Zhou 2010, eq. 8 and 19) by generalised EM.  One read of the data gives an
     E-step, the objective and all sums for the M-step; a step that lowers the objective is taken
-    back.  With one component it is LIBLINEAR's linear SVM on the scaled columns.  EM first runs on
-    a sample of the rows in memory, up to 32 MiB of them, where a read costs nothing.
+    back.  With one component the model is LIBLINEAR's linear SVM on the scaled columns.  EM first
+    runs on a sample of the rows in memory, up to 32 MiB of them, where a read costs nothing.
 
     Parameters
     ----------
     n_components : int or (int, int), default=10
-        To begin with; components that hold no more than `nu` rows go.  A pair (a, b) is a tree of
-        two gates, a branches of b components each (eq. 22); not with the generative gate, whose
-        tree would be a flat mixture.
+        Number of components at first; those that hold no more than `nu` rows are pruned.  A pair
+        (a, b) is a tree of gates in two levels, with a branches of b components each (eq. 22).  The
+        generative gate takes no pair, because its tree would be a flat mixture.
     gate : {"generative", "rbf", "linear"}, default="generative"
-        "generative": xi_j N(x; v_j, I / 2 tau), of the joint density of x and y.  "rbf": xi_j times
-        a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear functions, most
-        accurate on most tables.
+        "generative": xi_j N(x; v_j, I / 2 tau), a part of the joint density of x and y.  "rbf":
+        xi_j times a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear
+        functions, which is the most accurate on most tables.
     expert_loss : {"squared_hinge", "hinge", "log_loss"}, default="squared_hinge"
-        Of an expert's margin.  More than two classes: "log_loss" is multinomial, the hinges one
-        class against the rest, summed.  "hinge" keeps a dual variable for each row and expert on
-        disk, and reads the rows in one lane.
+        Loss of an expert's margin.  With more than two classes "log_loss" is multinomial, and the
+        hinges are sums over one class against the rest.  "hinge" stores a dual variable for each
+        row and expert on disk, and reads the rows in one lane.
     C : float, default=1.0
         Weight of the rows against the penalty.
     tau : "scale" or float, default="scale"
-        "scale": 1 / (2 x mean variance of a scaled column within the first clusters).
+        Inverse width of the gate's centres; "scale": 1 / (2 x mean variance of a scaled column
+        within the first clusters).
     nu : "mml" or float, default="mml"
-        Rows that a component must hold more than; "mml": half of the numbers it has.
+        Number of rows that a component must exceed; "mml": half of the number of its parameters.
     scaling : {"standard", "range", "none"}, default="standard"
-        Columns less their mean over their deviation; from 0 to 1; or as they are.  Sparse columns
-        are not shifted.
+        "standard": each column minus its mean, divided by its standard deviation.  "range": from 0
+        to 1.  "none": as it is.  Sparse columns are not shifted.
     algorithm : {"em", "online-em"}, default="em"
-        "online-em" makes a small step after every 512 rows and has `partial_fit`; no objective of
-        it is monotone.
+        "online-em" takes a small step after every 512 rows and has `partial_fit`; its objective is
+        not monotone.
     n_init : int, default=1
-        Starts on the sample; the one of highest objective goes on.
+        Number of starts on the sample; the one of highest objective goes on.
     tol : float, default=1e-5
         EM stops when the objective rose by no more than this share of itself, three times.
     max_passes : int, default=100
-        Most reads of the data, the summary included.
+        Largest number of reads of the data, the summary included.
     random_state : int, default=0
+        Seed of the sample, the clusters and the order of rows.
 
     Attributes
     ----------
     n_components_ : int
+        Number of components that are left.
     weights_ : (k,) float64
         Share of the rows that each component holds.
     coef_ : (k, O, p), intercept_ : (k, O) float64
-        Experts in the columns' own units; O = 1 for two classes, else the number of classes.
+        Experts in the columns' own units; O is 1 for two classes, otherwise the number of classes.
     classes_, n_features_in_, feature_names_in_
     certificate_ : Certificate
     history_ : list of dict
-        One record per iteration: phase ("sample-1" in memory; "online", "all rows": one read each),
-        objective, log_likelihood, n_components, event ("taken back", "pruned").
+        One record per iteration: phase ("sample-1" in memory; "online" and "all rows" take a read
+        each), objective, log_likelihood, n_components, event ("taken back", "pruned").
     n_passes_ : int
-        Reads: one for the summary (several if 96 bytes a column are more than the budget allows),
-        two of Lloyd's for each start if the rows are more than the sample (none for a tree), one
-        for each record of all rows; with `validation` one more of its rows for each of EM's.
+        Number of reads: one for the summary (several if 96 bytes a column are more than the budget
+        allows), two by k-means for each start if there are more rows than the sample has (none for
+        a tree), and one for each record of all rows.  With `validation` its rows are read once more
+        after each read by EM.
 
     Examples
     --------
@@ -107,7 +122,7 @@ class SVMMixtureClassifier(StreamClassifier):
     0.99
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), tuple],
         "gate": [StrOptions(set(gate.GATES))],
         "expert_loss": [StrOptions(set(experts.LOSSES))],
@@ -125,20 +140,20 @@ class SVMMixtureClassifier(StreamClassifier):
 
     def __init__(
         self,
-        n_components=10,
+        n_components: int | tuple[int, int] = 10,
         *,
-        gate="generative",
-        expert_loss="squared_hinge",
-        C=1.0,
-        tau="scale",
-        nu="mml",
-        scaling="standard",
-        algorithm="em",
-        n_init=1,
-        tol=1e-5,
-        max_passes=100,
-        random_state=0,
-    ):
+        gate: str = "generative",
+        expert_loss: str = "squared_hinge",
+        C: float = 1.0,
+        tau: float | str = "scale",
+        nu: float | str = "mml",
+        scaling: str = "standard",
+        algorithm: str = "em",
+        n_init: int = 1,
+        tol: float = 1e-5,
+        max_passes: int = 100,
+        random_state: int = 0,
+    ) -> None:
         self.n_components = n_components
         self.gate = gate
         self.expert_loss = expert_loss
@@ -158,7 +173,7 @@ class SVMMixtureClassifier(StreamClassifier):
         super()._validate_params()
         n = self.n_components
         if isinstance(n, tuple):
-            if len(n) != 2 or not all(isinstance(i, Integral) and i >= 1 for i in n):
+            if len(n) != 2 or not all(isinstance(i, int | np.integer) and i >= 1 for i in n):
                 raise ValueError(
                     f"n_components={n!r}; expected a number, or a pair (branches, components of "
                     "each), both at least 1"
@@ -171,23 +186,31 @@ class SVMMixtureClassifier(StreamClassifier):
         if self.gate == "generative" and self.tau == 0:
             raise ValueError("tau=0 with gate='generative' is no density; use gate='rbf'")
 
-    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         return needs.needs_of(
             needs.size_of(self, dataset),
             self.max_passes,
             in_sequence=self.expert_loss == "hinge" or self.algorithm == "online-em",
         )
 
-    def _sample_rows(self, dataset: Any) -> int:
+    def _sample_rows(self, dataset: Source) -> int:
         return needs.sample_rows(dataset)
 
     def _moments_only(self) -> bool:
-        return True  # scaling takes no more, and many columns are still one read
+        return True  # scaling needs no more, and even many columns take one read
 
     # Fitting.
 
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
-        vars(self).pop("online_", None)  # a fit begins anew
+    def _fit(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        validation: Source | None = None,
+        sample: Chunk | None = None,
+    ) -> Certificate:
+        assert sample is not None  # `_sample_rows` is at least 1
+        self.__dict__.pop("online_", None)  # a fit begins anew
         k = needs.counts(self.n_components)[0]
         if summary.n_rows < k:
             raise ValueError(
@@ -216,17 +239,24 @@ class SVMMixtureClassifier(StreamClassifier):
         )
 
     @available_if(_is_online)
-    def partial_fit(self, X, y=None, sample_weight=None, *, classes=None):
-        """Go on learning from more rows; the first call scales, clusters and begins.
+    def partial_fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        classes: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Train on more rows; the first call scales the columns, clusters the rows and begins.
 
-        Each call reads its rows once to check them and once to learn, in their own order.  The
-        penalty weighs as much as it would among all rows seen.
+        Each call reads its rows once to check them and once to train, in their own order.  The
+        penalty weighs as much as it would among all rows seen so far.
 
         Parameters
         ----------
         X, y, sample_weight : as in `fit`
         classes : array-like, optional
-            In the first call: all classes that will ever come; default those of its rows.
+            All classes that will ever come, in the first call; default: those of its rows.
 
         Returns
         -------
@@ -239,9 +269,9 @@ class SVMMixtureClassifier(StreamClassifier):
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None:
         """Set the fitted attributes."""
         tree, n = problem.tree, problem.tree.n_gates
-        held = mass[tree.n_branches :]
+        leaves = mass[tree.n_branches :]
         self.problem_, self.parameters_ = problem, at
-        self.weights_ = held / held.sum()
+        self.weights_ = leaves / leaves.sum()
         self.n_components_ = tree.n_leaves
         factor = 1.0 if problem.factor is None else problem.factor
         shift = 0.0 if problem.shift is None else problem.shift
@@ -256,15 +286,15 @@ class SVMMixtureClassifier(StreamClassifier):
         return answers.decisions(self.problem_, self.parameters_, chunk.X)
 
     def _check_probability(self) -> None:
-        """Every loss gives e^-loss; shares of the classes are normalised."""
+        """Accept every loss: e^-loss, normalised over the classes, is a probability."""
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
         if decision.ndim == 1:
             return two_classes(sigmoid(decision))
         return np.exp(decision)
 
-    def gate_probabilities(self, X):
-        """(n, k) shares of each row that the gate gives to the components; they sum to 1.
+    def gate_probabilities(self, X: object) -> np.ndarray:
+        """(n, k) shares of each row that the gate gives to the components, with sum 1.
 
         Arrays, frames, paths and Datasets give an array, dask collections a lazy dask array.
         """
@@ -277,7 +307,7 @@ class SVMMixtureClassifier(StreamClassifier):
         view.certificate_ = self.certificate_
         return predicting.answer(view, X, "probability")
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> MixtureState:
         return {
             "problem": self.problem_,
             "parameters": self.parameters_,
@@ -285,7 +315,7 @@ class SVMMixtureClassifier(StreamClassifier):
             "online": getattr(self, "online_", None),
         }
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: MixtureState) -> None:
         problem, at, k = tree["problem"], tree["parameters"], n_outputs(self)
         if not isinstance(problem, Problem) or problem.n_outputs != k:
             raise ValueError(f"the problem is not one of {k} outputs")
@@ -304,12 +334,14 @@ class _Gate(StreamClassifier):
     """The gate of a fitted mixture, as a classifier of rows into components."""
 
     _accepts_sparse = True
+    problem_: Problem
+    parameters_: Parameters
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         return answers.gate_shares(self.problem_, self.parameters_, chunk.X)
 
     def _check_probability(self) -> None:
-        """Shares are probabilities."""
+        """Accept: shares are probabilities."""
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
         return decision

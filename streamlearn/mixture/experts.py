@@ -1,8 +1,8 @@
 """Linear experts: losses of their decisions, and what these say of the classes.
 
-With two classes an expert has one decision f.  With K > 2 it has K: ``log_loss`` is then the
-multinomial -log softmax(f)_y, the hinges are summed one class against the rest.  An expert's
-P(y|x) is e^-loss (Fu 2010, eq. 10), a probability for ``log_loss`` alone.
+With two classes an expert has one decision f.  With K > 2 it has K decisions; ``log_loss`` is then
+the multinomial -log softmax(f)_y, and the hinges are sums over one class against the rest.  An
+expert's P(y|x) is e^-loss (Fu 2010, eq. 10), which is a probability for ``log_loss`` alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOSSES = ("squared_hinge", "hinge", "log_loss")
 
 
 def n_outputs(n_classes: int) -> int:
-    """Decisions of one expert."""
+    """Number of decisions of one expert."""
     return 1 if n_classes == 2 else n_classes
 
 
@@ -30,14 +30,14 @@ def losses(loss: str, F: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def signs(n_outputs: int, y: np.ndarray) -> np.ndarray:
-    """(m, O) +-1: the side of each decision on which a row belongs."""
+    """(m, O) +1 or -1: the side of each decision on which a row belongs."""
     if n_outputs == 1:
         return (2.0 * y - 1.0)[:, None]
     return np.where(y[:, None] == np.arange(n_outputs), 1.0, -1.0)
 
 
 def margin_loss(loss: str, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Loss and slope at margins z, any shape."""
+    """Loss and slope at margins z of any shape."""
     if loss == "log_loss":
         near, far = _sigmoid(np.abs(z))
         return np.maximum(-z, 0.0) - np.log(near), -np.where(z >= 0, far, near)
@@ -48,7 +48,7 @@ def margin_loss(loss: str, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sigmoid(size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """1 / (1 + e^-size) and 1 / (1 + e^size) for sizes of at least 0: one exponential for both."""
+    """1 / (1 + e^-size) and 1 / (1 + e^size), by one exponential, for sizes of at least 0."""
     e = np.exp(-size)
     near = 1.0 / (1.0 + e)
     return near, e * near
@@ -65,7 +65,7 @@ def multinomial(F: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def curvature(loss: str, F: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(m, k, O): second derivative of the loss in each decision alone; 1 on a hinge's slope."""
+    """(m, k, O) second derivative of the loss by each decision alone; 1 on a hinge's slope."""
     if loss == "log_loss":
         if F.shape[2] == 1:
             near, far = _sigmoid(np.abs(F))
@@ -77,7 +77,7 @@ def curvature(loss: str, F: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def class_losses(loss: str, F: np.ndarray) -> np.ndarray:
-    """(m, k, K): the loss of each class as the answer, for decisions F (m, k, O)."""
+    """(m, k, K) loss of each class as the answer, for decisions F (m, k, O)."""
     n = F.shape[2]
     if n > 1 and loss == "log_loss":
         return log_sum(F, 2) - F
@@ -88,7 +88,7 @@ def class_losses(loss: str, F: np.ndarray) -> np.ndarray:
 
 
 def likelihoods(loss: str, F: np.ndarray) -> np.ndarray:
-    """(K, m, k): e^-`class_losses`, the classes first."""
+    """(K, m, k) values e^-loss of `class_losses`, with the classes first."""
     if loss != "log_loss":
         return np.moveaxis(np.exp(-class_losses(loss, F)), 2, 0)
     if F.shape[2] > 1:

@@ -1,13 +1,14 @@
 """Gates: how much of a row each component is given.
 
-Every gate is (k, p + 1) numbers.  ``linear``: slopes u_j and offset b_j of logits u_j.x + b_j.
-``rbf`` and ``generative``: a centre v_j (the last column is 0), with logits
+Every gate is (k, p + 1) numbers.  A row of ``linear`` holds the slopes u_j and the offset b_j of
+logits u_j.x + b_j.  A row of ``rbf`` and ``generative`` holds a centre v_j (its last number is 0),
+with logits
 
     rbf          -tau |x - v_j|^2                                          (Fu 2010, eq. 7)
     generative   log N(x; v_j, I / 2 tau), of the joint density with x      (Xu, Jordan & Hinton)
 
 A tree of two levels (Fu 2010, eq. 22) has a gate row for each of its a branches, then one for each
-leaf, whose logits are compared within its branch alone.
+leaf; the logits of leaves are compared within a branch alone.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ GATES = ("generative", "rbf", "linear")
 
 
 class Tree(NamedTuple):
-    """Which leaf (component) hangs on which branch."""
+    """The branch of each leaf; leaves are the components."""
 
     parent: np.ndarray
     """(k,) branch of each leaf, ascending."""
     n_branches: int
-    """0: one level, no gate rows but those of the leaves."""
+    """Number of branches; 0: one level, whose only gate rows are those of the leaves."""
 
     def check(self) -> None:
         """Raise ValueError unless every leaf has a branch and every branch a leaf."""
@@ -48,7 +49,7 @@ class Tree(NamedTuple):
         return self.n_branches + len(self.parent)
 
     def without(self, leaf: int) -> tuple[Tree, np.ndarray]:
-        """The tree less a leaf (and its branch, if that is left bare), and the gate rows kept."""
+        """The tree without a leaf and a branch left bare, and which (n_gates,) gate rows stay."""
         keep = np.ones(self.n_gates, bool)
         keep[self.n_branches + leaf] = False
         parent = np.delete(self.parent, leaf)
@@ -59,11 +60,11 @@ class Tree(NamedTuple):
         return Tree((np.cumsum(~bare) - 1)[parent], int((~bare).sum())), keep
 
     def sum_leaves(self, q: np.ndarray) -> np.ndarray:
-        """(m, a) sums of (m, k) over the leaves of each branch."""
+        """(m, a) sums of q (m, k) over the leaves of each branch."""
         return np.add.reduceat(q, self._starts(), axis=1)
 
     def share_out(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logs of shares (m, n_gates) among branches and within each, and the shares."""
+        """(m, n_gates) logarithms of the shares among branches and within each, and the shares."""
         logs, shares = np.empty_like(S), np.empty_like(S)
         for part in self.contests():
             total, shares[:, part] = share_out(S[:, part], 1)
@@ -71,7 +72,7 @@ class Tree(NamedTuple):
         return logs, shares
 
     def contests(self) -> list[slice]:
-        """Runs of gate rows that share a row out among them."""
+        """Runs of gate rows among which a row is shared out."""
         if not self.n_branches:
             return [slice(0, self.n_leaves)]
         cuts = self.n_branches + np.r_[self._starts(), self.n_leaves]
@@ -79,12 +80,12 @@ class Tree(NamedTuple):
         return [slice(0, self.n_branches), *runs]
 
     def to_leaves(self, per_gate: np.ndarray) -> np.ndarray:
-        """(m, k): a leaf's own value plus its branch's, from (m, n_gates)."""
+        """(m, k) sums of a leaf's own value and its branch's, from (m, n_gates)."""
         leaves = per_gate[:, self.n_branches :]
         return leaves + per_gate[:, self.parent] if self.n_branches else leaves
 
     def to_gates(self, q: np.ndarray) -> np.ndarray:
-        """(m, n_gates): q (m, k) of the leaves, before it the sums of each branch."""
+        """(m, n_gates) sums of q (m, k) over each branch, and after them q of the leaves."""
         return np.hstack([self.sum_leaves(q), q]) if self.n_branches else q
 
     def _starts(self) -> np.ndarray:
@@ -92,7 +93,7 @@ class Tree(NamedTuple):
 
 
 def make_tree(n_components: int | tuple[int, int]) -> Tree:
-    """One level of k components, or two of (a, b)."""
+    """A tree of one level of k components, or of two levels (a, b)."""
     if isinstance(n_components, tuple):
         a, b = n_components
         return Tree(np.repeat(np.arange(a), b), a)
@@ -119,10 +120,10 @@ def logits(
 def log_shares(
     kind: str, tree: Tree, log_mix: np.ndarray, S: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(m, n_gates) logs of what each gate multiplies a row's likelihood with, and the softmax.
+    """(m, n_gates) logarithms of each gate's factor of a row's likelihood, and the softmax.
 
-    linear: the softmax.  rbf: xi_j times the softmax.  generative: xi_j times the density, which
-    has no softmax: S itself is in its place.
+    The factor is the softmax for linear, xi_j times the softmax for rbf, and xi_j times the density
+    for generative, which has no softmax; there S takes its place.
     """
     if kind == "generative":
         return S + log_mix, S

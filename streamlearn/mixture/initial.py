@@ -1,25 +1,27 @@
-"""Where EM begins: clusters of a sample, gates around them, experts that say nothing yet."""
+"""Where EM begins: clusters of a sample, gates around them, and experts that say nothing yet."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Csr
 from ..numeric.rows.blocks import blocks
 from ..solvers.kmeans import distances, lloyd_rows, plus_plus
+from . import experts
 from .gate import Tree, make_tree
 from .objective import Parameters, Problem
 
 LLOYD = 20
+"""Largest number of k-means iterations on the sample."""
 SPREAD = 1.0
-"""Root mean square of a linear gate's first logits: rows are shared out gently, or it could not
-learn where to cut."""
+"""Root mean square of a linear gate's first logits, at most: a gate that begins with hard cuts
+could not move them."""
 
 
-def scaled(X: Any, shift: np.ndarray | None, factor: np.ndarray | None) -> Any:
-    """The rows of a sample in scaled columns: dense float64, or Csr float64."""
+def scaled(
+    X: np.ndarray | Csr, shift: np.ndarray | None, factor: np.ndarray | None
+) -> np.ndarray | Csr:
+    """The rows of a sample in scaled columns, in float64."""
     if not isinstance(X, np.ndarray):
         return X._replace(data=X.data * (1.0 if factor is None else factor[X.indices]))
     out = np.empty(X.shape)
@@ -33,8 +35,8 @@ def clusters(
 ) -> tuple[np.ndarray, Tree]:
     """(n_gates, p) centres of a sample in scaled columns, and their tree.
 
-    Fewer distinct rows than components give fewer of them.  A tree clusters the rows, then the rows
-    of each cluster.
+    There are no more components than distinct rows.  For a tree the rows are clustered, then the
+    rows of each cluster.
     """
     if not isinstance(n_components, tuple):
         centres = _cluster(sample.X, sample.weight, n_components, generator)
@@ -42,41 +44,40 @@ def clusters(
     a, b = n_components
     top = _cluster(sample.X, sample.weight, a, generator)
     nearest = distances(sample.X, top).argmin(axis=1)
-    leaves, parent, kept = [], [], []
+    leaves: list[np.ndarray] = []
+    branches: list[np.ndarray] = []
+    parent: list[int] = []
     for i in range(len(top)):
         some = np.flatnonzero(nearest == i)
         s = None if sample.weight is None else sample.weight[some]
         if not len(some) or (s is not None and not s.sum() > 0):
             continue
         own = _cluster(_take(sample.X, some), s, b, generator)
-        parent += [len(kept)] * len(own)
+        parent += [len(branches)] * len(own)
         leaves.append(own)
-        kept.append(top[i])
-    return np.vstack([kept, *leaves]), Tree(np.array(parent, np.intp), len(kept))
+        branches.append(top[i])
+    return np.vstack([branches, *leaves]), Tree(np.array(parent, np.intp), len(branches))
 
 
-def _cluster(X: Any, s: np.ndarray | None, k: int, generator: np.random.Generator) -> np.ndarray:
+def _cluster(
+    X: np.ndarray | Csr, s: np.ndarray | None, k: int, generator: np.random.Generator
+) -> np.ndarray:
     return lloyd_rows(X, s, plus_plus(X, s, k, generator), LLOYD)[0]
 
 
-def _take(X: Any, index: np.ndarray) -> Any:
-    if isinstance(X, np.ndarray):
-        return X[index]
-    from scipy.sparse import csr_matrix
-
-    part = csr_matrix((X.data, X.indices, X.indptr), X.shape)[index]
-    return X._replace(data=part.data, indices=part.indices, indptr=part.indptr.astype(np.int64))
+def _take(X: np.ndarray | Csr, index: np.ndarray) -> np.ndarray | Csr:
+    return X.take(index) if isinstance(X, Csr) else X[index]
 
 
 def temperature(sample: Chunk, centres: np.ndarray) -> float:
-    """tau = 1 / (2 x mean variance of a column within clusters)."""
-    s = np.ones(len(sample.y)) if sample.weight is None else sample.weight
+    """The gate's tau, 1 / (2 x mean variance of a column within clusters)."""
+    s = np.ones(sample.n_rows) if sample.weight is None else sample.weight
     within = float(s @ distances(sample.X, centres).min(axis=1)) / s.sum() / centres.shape[1]
     across = _variance(sample.X, s)
     return 1.0 / (2.0 * max(within, 1e-3 * across, 1e-12))
 
 
-def _variance(X: Any, s: np.ndarray) -> float:
+def _variance(X: np.ndarray | Csr, s: np.ndarray) -> float:
     """Mean variance of a column over all rows."""
     if not isinstance(X, np.ndarray):
         p = X.n_columns
@@ -88,12 +89,12 @@ def _variance(X: Any, s: np.ndarray) -> float:
 
 
 def begin(problem: Problem, centres: np.ndarray, sample: Chunk) -> Parameters:
-    """Gates around the centres; experts 0, but where a cluster has one class: its answer.
+    """Gates around the centres, and experts that are 0 except where a cluster has one class.
 
-    (Fu 2010, section III-C: w = +-e_{d+1} there.)
+    There the expert always answers with that class: w = +-e_{d+1} (Fu 2010, section III-C).
     """
     tree, n = problem.tree, problem.tree.n_gates
-    s = np.ones(len(sample.y)) if sample.weight is None else sample.weight
+    s = np.ones(sample.n_rows) if sample.weight is None else sample.weight
     p = centres.shape[1]
     rows = np.zeros((n + problem.n_experts, p + 1))
     rows[:n, :p] = centres
@@ -104,15 +105,10 @@ def begin(problem: Problem, centres: np.ndarray, sample: Chunk) -> Parameters:
         counts[part] = np.bincount(nearest, s, n)[part]
     leaf = D[:, tree.n_branches :].argmin(axis=1)
     for j in range(tree.n_leaves):
-        seen = np.unique(sample.y[(leaf == j) & (s > 0)])
+        seen = np.unique(sample.target[(leaf == j) & (s > 0)])
         if len(seen) == 1:
             code = int(seen[0])
-            sign = 2.0 * code - 1.0 if problem.n_outputs == 1 else None
-            pure[j] = (
-                sign
-                if sign is not None
-                else np.where(np.arange(problem.n_outputs) == code, 1.0, -1.0)
-            )
+            pure[j] = experts.signs(problem.n_outputs, np.array([code]))[0]
     rows[n:, p] = pure.ravel()
     log_mix = np.zeros(n)
     for part in tree.contests():
@@ -127,7 +123,7 @@ def begin(problem: Problem, centres: np.ndarray, sample: Chunk) -> Parameters:
 def _soften(
     problem: Problem, rows: np.ndarray, centres: np.ndarray, log_mix: np.ndarray, D: np.ndarray
 ) -> None:
-    """The linear gate of the clusters, its logits shrunk to a spread of 1, in place."""
+    """Write the linear gate of the clusters, with logits shrunk to a spread of 1, into `rows`."""
     n, tau = problem.tree.n_gates, problem.tau
     rows[:n, :-1] = 2.0 * tau * centres
     rows[:n, -1] = log_mix - tau * np.einsum("ij,ij->i", centres, centres)

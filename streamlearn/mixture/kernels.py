@@ -9,12 +9,12 @@ from ..numeric.jit import kernel
 
 @kernel
 def hinge_rows(B, visits, bounds, signs, alpha, W):
-    """One step for each of the rows `visits` and each expert, in place on `alpha` and `W`.
+    """Take one step for each of the rows `visits` and each expert, in place in `alpha` and `W`.
 
     minimise  1/2 |W_r|^2 - sum_i alpha_ir  over  0 <= alpha_ir <= bounds_ir,
     W_r = sum_i alpha_ir signs_ir (B_i, 1)          (Hsieh et al. 2008, algorithm 1)
 
-    A variable above its bound, which the last E-step lowered, is first taken down to it.
+    A variable above its bound, which the last E-step lowered, is first lowered to it.
     B (m, p) float64, bounds, signs (m, n) float64, alpha (m, n) float32, W (n, p + 1) float64.
     """
     p = B.shape[1]

@@ -1,12 +1,13 @@
-"""What a fit costs, by data, parameters and the budget set."""
+"""The cost of a fit, from its data, its parameters and the configured budget."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ..config import get_config
+from ..data.source import Chunk, Source
 from ..engine.plan import Needs
 from ..numeric.rows.blocks import block_rows
 from ..passes.fold import nbytes_of
@@ -16,39 +17,64 @@ from .curvature import FORMS
 from .objective import empty_sums
 
 SAMPLE_ROWS, SAMPLE_NBYTES = 100_000, 32 << 20
-"""Most rows, and bytes of rows, of the sample that a fit begins on."""
+"""Largest number of rows, and of their bytes, in the sample that a fit begins on."""
 SEED_NBYTES = 16 << 20
-"""Most bytes of the part of the sample that k-means sees, in float64."""
+"""Largest number of bytes, in float64, of the part of the sample that k-means sees."""
 CURVATURE_NBYTES = 64 << 20
-"""Most bytes of the curvature's (p + 1)^2 matrices."""
+"""Largest number of bytes of the curvature's (p + 1)^2 matrices."""
 WIDE = 200
-"""Columns from which on a matrix for each gate and expert would cost more than the reads do."""
+"""Largest number of columns for which a matrix for each gate and expert costs less than the
+reads."""
 UNSET_BUDGET = 1 << 30
-"""What a choice counts on when no budget is set; never the memory that happens to be free."""
+"""Budget in bytes that choices assume when none is set; never the memory that happens to be
+free."""
 GROUP = 4
-"""Refs in a group of a sweep over hinge experts."""
+"""Number of refs in a group of a sweep over hinge experts."""
 ARRAYS = 10
-"""Arrays of (rows of a block, R) that an E-step holds at once."""
+"""Number of arrays of (rows of a block, R) that an E-step holds at once."""
+
+
+class Options(Protocol):
+    """The estimator's parameters, and its classes."""
+
+    classes_: np.ndarray
+    n_components: int | tuple[int, int]
+    gate: str
+    expert_loss: str
+    C: float
+    tau: float | str
+    nu: float | str
+    scaling: str
+    algorithm: str
+    n_init: int
+    tol: float
+    max_passes: int
+    random_state: int
 
 
 class Size(NamedTuple):
-    """What the cost depends on."""
+    """The numbers that the cost depends on."""
 
     k: int
+    """Number of components."""
     n_gates: int
+    """Number of gate rows."""
     n_rows: int
-    """R: gate rows and expert rows."""
+    """Number R of gate rows and expert rows."""
     p: int
+    """Number of columns."""
     sample: int
-    """Rows of the sample."""
+    """Number of rows in the sample."""
     row_nbytes: float
+    """Bytes of a row of the data."""
     n_duals: int
-    """Dual variables of a row; 0 for smooth losses."""
+    """Number of dual variables of a row; 0 for smooth losses."""
     gate: str
+    """Value of the parameter `gate`."""
 
 
-def size_of(model: Any, dataset: Any) -> Size:
-    """The size of a fit; before the classes are known as if there were two."""
+def size_of(model: Options, dataset: Source) -> Size:
+    """The size of a fit; while the classes are not known, two are assumed."""
     k, n_gates = counts(model.n_components)
     outputs = experts.n_outputs(len(getattr(model, "classes_", (0, 1))))
     row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
@@ -60,21 +86,21 @@ def size_of(model: Any, dataset: Any) -> Size:
 
 
 def counts(n_components: int | tuple[int, int]) -> tuple[int, int]:
-    """Components and gate rows of a flat mixture or a tree."""
+    """Numbers of components and of gate rows, of a flat mixture or a tree."""
     if isinstance(n_components, tuple):
         a, b = n_components
         return a * b, a + a * b
     return n_components, n_components
 
 
-def sample_rows(dataset: Any) -> int:
-    """Rows of the sample: as many as 32 MiB hold, 100,000 at most."""
+def sample_rows(dataset: Source) -> int:
+    """Number of rows in the sample: as many as 32 MiB hold, and at most 100,000."""
     row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
     return max(int(min(SAMPLE_ROWS, SAMPLE_NBYTES / (row + 16))), 1)
 
 
 def seed_rows(p: int) -> int:
-    """Rows of the sample that k-means sees."""
+    """Number of rows of the sample that k-means sees."""
     return max(SEED_NBYTES // (8 * p), 256)
 
 
@@ -85,16 +111,16 @@ def curvature_nbytes(size: Size, form: str) -> int:
 
 
 def curvature_form(size: Size) -> str:
-    """The best form of the curvature that can be held: by problem and budget set alone."""
+    """The best form of the curvature that fits, by problem and configured budget alone."""
     room = min((get_config().memory_budget or UNSET_BUDGET) // 4, CURVATURE_NBYTES)
     forms = FORMS if size.p <= WIDE and size.gate != "linear" else FORMS[1:]
     return next(form for form in forms if curvature_nbytes(size, form) <= room)
 
 
 def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
-    """The phases of a fit after the summary; `in_sequence` reads groups of refs in one lane."""
+    """The phases of a fit after the summary; EM reads groups in one lane if `in_sequence`."""
     p, R = size.p, size.n_rows
-    rows = nbytes_of(empty_sums(R, p + 1, size.n_gates))
+    rows = nbytes_of(empty_sums((R, p + 1), size.n_gates))
     block = 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
     sample = int(size.sample * (size.row_nbytes + 16 + 4 * size.n_duals))
     seeds = 8 * min(seed_rows(p), size.sample) * (2 * p + 4 * size.k)
@@ -125,7 +151,7 @@ def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
     ]
 
 
-def sample_share(sample: Any, total_weight: float) -> float:
+def sample_share(sample: Chunk, total_weight: float) -> float:
     """The share of the rows, by weight, that a sample holds."""
-    weight = len(sample.y) if sample.weight is None else float(np.sum(sample.weight))
+    weight = sample.n_rows if sample.weight is None else float(np.sum(sample.weight))
     return 1.0 if weight >= total_weight * (1 - 1e-12) else weight / total_weight

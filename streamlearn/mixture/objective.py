@@ -1,25 +1,27 @@
-"""The likelihood of a mixture, and all that one read of the rows says of it.
+"""The likelihood of a mixture, and all that one read of the rows measures of it.
 
     F = sum_i s_i log sum_j g_j(x_i) e^-l(y_i, f_j(x_i)) - sum_j |w_j|^2 / (2 C) - nu sum_j log xi_j
 
-(Fu 2010, eq. 8 and 19), g_j the gate's share with its mixing coefficient xi_j (`gate.log_shares`),
-f_j(x) = w_j.(x, 1).  The free linear gate holds no xi_j (its offsets do that) and its rows are
-penalised as the experts' are.  As d log sum = sum of posterior times d log, the gradient of F is
-that of EM's lower bound: one read gives F, its gradient, and the mass S_j = sum_i s_i q_ij from
-which the next xi_j follow (eq. 12 and 20).  The posteriors q are never stored.
+(Fu 2010, eq. 8 and 19), where g_j is the gate's share with its mixing coefficient xi_j
+(`gate.log_shares`), and f_j(x) = w_j.(x, 1).  The free linear gate has no xi_j, because its offsets
+do the same, and its rows are penalised as the experts' are.  As d log sum is the sum of posterior
+times d log, the gradient of F is that of EM's lower bound.  So one read gives F, its gradient, and
+the mass S_j = sum_i s_i q_ij from which the next xi_j follow (eq. 12 and 20).  The posteriors q are
+never stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Csr
 from ..numeric import links
 from ..numeric.checks import check_array, check_integer, check_number
-from ..numeric.rows.blocks import block_rows, blocks, square_norms
+from ..numeric.rows.blocks import Block, block_rows, blocks, square_norms
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from . import experts, gate
@@ -27,26 +29,30 @@ from .gate import Tree
 
 
 class Problem(NamedTuple):
-    """What is fixed during a fit, but for the tree, which pruning makes smaller."""
+    """What is fixed during a fit, except that pruning makes the tree smaller."""
 
     kind: str
-    """"generative", "rbf" or "linear"."""
+    """The gate: "generative", "rbf" or "linear"."""
     loss: str
+    """One of `experts.LOSSES`."""
     tree: Tree
     n_outputs: int
-    """Decisions of an expert."""
+    """Number of decisions of an expert."""
     tau: float
+    """Inverse width of the gate's centres."""
     C: float
+    """Weight of the rows against the penalty."""
     nu: float
-    """Rows that a component must hold more than."""
+    """Number of rows that a component must exceed."""
     names: np.ndarray
     """(k,) number that each component had in the beginning."""
     shift: np.ndarray | None
-    """Scaled columns are (x - shift) * factor; None for sparse rows."""
+    """(p,) subtrahend of scaled columns, (x - shift) * factor; None: 0."""
     factor: np.ndarray | None
+    """(p,) factor of scaled columns; None: 1."""
 
     def check(self, n_columns: int | None = None) -> None:
-        """Raise ValueError unless it is one that a fit makes, of so many columns: from a file."""
+        """Raise ValueError unless a problem from a file is one that a fit of such columns makes."""
         if (
             self.kind not in gate.GATES
             or self.loss not in experts.LOSSES
@@ -61,7 +67,7 @@ class Problem(NamedTuple):
             if getattr(self, name) is not None:
                 check_array(name, getattr(self, name), (n_columns,))
 
-    def check_parameters(self, at: Any) -> None:
+    def check_parameters(self, at: object) -> None:
         """Raise ValueError unless parameters from a file are of this problem."""
         if not isinstance(at, Parameters):
             raise ValueError(f"parameters are a {type(at).__name__}")
@@ -71,13 +77,14 @@ class Problem(NamedTuple):
 
     @property
     def n_experts(self) -> int:
-        """Rows of expert weights."""
+        """Number of rows of expert weights."""
         return self.tree.n_leaves * self.n_outputs
 
-    def dual_columns(self) -> Any:
-        """Where the experts' dual variables lie in a row's state, which no pruning moves."""
+    def dual_columns(self) -> np.ndarray:
+        """(k O,) columns of the row state with the experts' variables; no pruning moves them."""
         n = self.n_outputs
-        return (self.names[:, None] * n + np.arange(n)).ravel()
+        columns: np.ndarray = self.names[:, None] * n + np.arange(n)
+        return columns.ravel()
 
     def ridge(self, n_gates: int) -> np.ndarray:
         """(R, 1) second derivative of the penalty on each row of parameters."""
@@ -89,24 +96,25 @@ class Parameters(NamedTuple):
     """A mixture, in scaled columns."""
 
     rows: np.ndarray
-    """(R, p + 1): the gate's rows, then the experts', outputs of one after the other."""
+    """(R, p + 1) rows of the gate, then of the experts, each with one row for each output."""
     log_mix: np.ndarray
-    """(n_gates,) log xi of branches and leaves; 0 for the linear gate."""
+    """(n_gates,) logarithms of xi, of branches and leaves; 0 for the linear gate."""
 
 
 class EStep(NamedTuple):
-    """What a read says at one place."""
+    """What a read measures at one point."""
 
     at: Parameters
+    """The point."""
     log_likelihood: float
     objective: float
-    """F, to be maximised."""
+    """Value of F, which is to be maximised."""
     gradient: np.ndarray
-    """(R, p + 1) dF."""
+    """(R, p + 1) gradient of F."""
     mass: np.ndarray
     """(n_gates,) sums of posteriors."""
     weight: float
-    """Of all rows."""
+    """Weight of all rows."""
     dual: np.ndarray | None = None
     """(k O, p + 1) experts that the dual variables of hinges stand for."""
 
@@ -115,31 +123,42 @@ class Posterior(NamedTuple):
     """The E-step for some rows."""
 
     log_likelihood: np.ndarray
-    """(m,)."""
+    """(m,) log-likelihood of each row."""
     q: np.ndarray
-    """(m, k)."""
+    """(m, k) posteriors."""
     offered: np.ndarray
-    """(m, n_gates) shares of the softmax, mixing coefficients not included."""
+    """(m, n_gates) shares of the softmax, without the mixing coefficients."""
     F: np.ndarray
     """(m, k, O) decisions."""
     slope: np.ndarray
     """(m, k, O) slopes of the losses."""
 
 
-def evaluation_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], EStep]:
-    """Fold: the `EStep` at `at`.  State 8 R (p + 2) bytes; two matrix products a block."""
+class Sums(TypedDict):
+    """State of the folds."""
+
+    moment: np.ndarray
+    """(R, p + 1) sums of slopes times (x, 1)."""
+    mass: np.ndarray
+    """(n_gates,) sums of posteriors."""
+    log_likelihood: float
+    weight: float
+
+
+def evaluation_fold(problem: Problem, at: Parameters) -> Fold[Sums, EStep]:
+    """Fold of the `EStep` at `at`.  State: 8 R (p + 2) bytes; a block takes two matrix products."""
     return Fold(
-        partial(empty_sums, *at.rows.shape, problem.tree.n_gates),
+        partial(empty_sums, at.rows.shape, problem.tree.n_gates),
         partial(_step, problem, at),
         add_sums,
-        partial(_finish, problem, at),
+        partial(finish_sums, problem, at),
     )
 
 
-def likelihood_fold(problem: Problem, at: Parameters) -> Fold[dict[str, Any], float]:
-    """Fold: the mean log-likelihood of held-out rows."""
+def likelihood_fold(problem: Problem, at: Parameters) -> Fold[Sums, float]:
+    """Fold of the mean log-likelihood of held-out rows."""
     return Fold(
-        partial(empty_sums, 0, 0, 0),
+        partial(empty_sums, (0, 0), 0),
         partial(_step_likelihood, problem, at),
         add_sums,
         _mean_likelihood,
@@ -159,7 +178,7 @@ def posterior(
 def split(
     problem: Problem, at: Parameters, Z: np.ndarray, squares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`gate.log_shares`, two arrays (m, n_gates), and (m, k, O) decisions."""
+    """The two arrays (m, n_gates) of `gate.log_shares`, and the (m, k, O) decisions."""
     tree, n = problem.tree, problem.tree.n_gates
     S = gate.logits(problem.kind, problem.tau, at.rows[:n], Z[:, :n], squares)
     F = Z[:, n:] + at.rows[n:, -1]
@@ -167,10 +186,12 @@ def split(
     return logs, offered, F.reshape(len(Z), tree.n_leaves, problem.n_outputs)
 
 
-def row_blocks(problem: Problem, at: Parameters, X: Any, *, density: bool = True):
-    """(rows, block, Z, |x|^2): the products that an E-step or an answer begins with.
+def row_blocks(
+    problem: Problem, at: Parameters, X: np.ndarray | Csr, *, density: bool = True
+) -> Iterator[tuple[slice, Block, np.ndarray, np.ndarray]]:
+    """Yield (rows, block, Z, |x|^2), the products with which an E-step or an answer begins.
 
-    Without `density` the generative gate's |x|^2, the same for all components, is left 0.
+    Without `density` the generative gate's |x|^2 stays 0, which is the same for all components.
     """
     density &= problem.kind == "generative"
     A = np.ascontiguousarray(at.rows[:, :-1].T)
@@ -182,39 +203,41 @@ def row_blocks(problem: Problem, at: Parameters, X: Any, *, density: bool = True
 
 
 def slopes(problem: Problem, e: Posterior) -> np.ndarray:
-    """(m, R): d log-likelihood / d product, of gate rows and experts."""
+    """(m, R) derivatives of the log-likelihood by the products of gate rows and experts."""
     tree = problem.tree
-    held = tree.to_gates(e.q)
+    of_gates = tree.to_gates(e.q)
     if problem.kind != "generative":
         offered = e.offered
         if tree.n_branches:
             offered = offered.copy()
-            offered[:, tree.n_branches :] *= held[:, tree.parent]
-        held = held - offered
-    return np.hstack([held, (-e.q[:, :, None] * e.slope).reshape(len(e.q), -1)])
+            offered[:, tree.n_branches :] *= of_gates[:, tree.parent]
+        of_gates = of_gates - offered
+    return np.hstack([of_gates, (-e.q[:, :, None] * e.slope).reshape(len(e.q), -1)])
 
 
-def empty_sums(n_rows: int, width: int, n_gates: int) -> dict[str, Any]:
-    """The sums of no rows, for parameters (n_rows, width)."""
+def empty_sums(shape: tuple[int, ...], n_gates: int) -> Sums:
+    """The sums of no rows, for parameters of this shape."""
     return {
-        "moment": np.zeros((n_rows, width)),
+        "moment": np.zeros(shape),
         "mass": np.zeros(n_gates),
         "log_likelihood": 0.0,
         "weight": 0.0,
     }
 
 
-def _step(problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk) -> dict[str, Any]:
+def _step(problem: Problem, at: Parameters, state: Sums, chunk: Chunk) -> Sums:
     for _ in add_blocks(problem, at, state, chunk):
         pass
     return state
 
 
-def add_blocks(problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk) -> Any:
-    """Add a chunk to the sums block by block; yields (rows, block, posterior) of each."""
+def add_blocks(
+    problem: Problem, at: Parameters, state: Sums, chunk: Chunk
+) -> Iterator[tuple[slice, Block, Posterior]]:
+    """Add a chunk to the sums block by block, and yield (rows, block, posterior) of each."""
     for rows, B, Z, squares in row_blocks(problem, at, chunk.X):
         s = weights(chunk, rows)
-        e = posterior(problem, at, Z, squares, chunk.y[rows])
+        e = posterior(problem, at, Z, squares, chunk.target[rows])
         D = slopes(problem, e) * s[:, None]
         state["moment"][:, -1] += D.sum(axis=0)
         state["moment"][:, :-1] += (B.T @ filled(D, B)).T
@@ -229,8 +252,8 @@ def weights(chunk: Chunk, rows: slice) -> np.ndarray:
     return np.ones(rows.stop - rows.start) if chunk.weight is None else chunk.weight[rows]
 
 
-def filled(D: np.ndarray, B: Any) -> np.ndarray:
-    """D with rows of zeros below, as many as the block has."""
+def filled(D: np.ndarray, B: Block) -> np.ndarray:
+    """D with rows of zeros below, so that it has as many rows as the block."""
     if len(D) == B.shape[0]:
         return D
     out = np.zeros((B.shape[0], D.shape[1]))
@@ -238,10 +261,13 @@ def filled(D: np.ndarray, B: Any) -> np.ndarray:
     return out
 
 
-def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> EStep:
+def finish_sums(problem: Problem, at: Parameters, state: Sums) -> EStep:
+    """The `EStep` at `at`, from the sums of all rows."""
     n = problem.tree.n_gates
     gradient = state["moment"].copy()
-    if problem.kind != "linear":  # eq. 14 with its factor 2 tau: of centres, not of slopes
+    if (
+        problem.kind != "linear"
+    ):  # eq. 14 with its factor 2 tau, as these rows are centres and not slopes
         gradient[:n] = 2.0 * problem.tau * (gradient[:n] - gradient[:n, -1:] * at.rows[:n])
         gradient[:n, -1] = 0.0
     ridge = problem.ridge(n)
@@ -253,16 +279,14 @@ def _finish(problem: Problem, at: Parameters, state: dict[str, Any]) -> EStep:
     return EStep(at, value, value - penalty, gradient, state["mass"], state["weight"])
 
 
-def _step_likelihood(
-    problem: Problem, at: Parameters, state: dict[str, Any], chunk: Chunk
-) -> dict[str, Any]:
+def _step_likelihood(problem: Problem, at: Parameters, state: Sums, chunk: Chunk) -> Sums:
     for rows, _, Z, squares in row_blocks(problem, at, chunk.X):
         s = weights(chunk, rows)
-        e = posterior(problem, at, Z, squares, chunk.y[rows])
+        e = posterior(problem, at, Z, squares, chunk.target[rows])
         state["log_likelihood"] += float(s @ e.log_likelihood)
         state["weight"] += float(s.sum())
     return state
 
 
-def _mean_likelihood(state: dict[str, Any]) -> float:
+def _mean_likelihood(state: Sums) -> float:
     return state["log_likelihood"] / state["weight"] if state["weight"] else 0.0

@@ -1,16 +1,17 @@
 """Online EM: a small step after every few hundred rows, for endless streams and warm starts.
 
-Cappe & Moulines 2009 average the statistics of the E-step with weights gamma_t = (t + 10)^-0.6;
-here those averages are of the mixing coefficients and of the bound's curvature (its diagonal), and
-the parameters move by gamma_t times that curvature's Newton step, which for the generative gate's
-centres is their closed form to first order.  A step that lowers the objective of its own rows is
-halved.  The parameters that count are an average over the later steps (Polyak), which forgets.
+Cappe & Moulines 2009 average the statistics of the E-step with weights gamma_t = (t + 10)^-0.6.
+Here those averages are taken of the mixing coefficients and of the diagonal of the bound's
+curvature, and the parameters move by gamma_t times the Newton step of that curvature, which for the
+generative gate's centres is their closed form to first order.  A step that lowers the objective of
+its own rows is halved.  The model is an average over the steps (Polyak) that forgets the early
+ones.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,34 +23,38 @@ from .curvature import Curvature
 from .objective import EStep, Parameters, Problem, evaluation_fold
 
 BATCH = 512
-"""Rows of a step."""
+"""Number of rows in a step."""
 DELAY, EXPONENT = 10.0, 0.6
+"""The numbers in gamma_t = (t + DELAY)^-EXPONENT."""
 FORGET = 3.0
-"""The average at step t gives step s a weight that grows as s^3."""
-LEARNED = 100
-"""Steps that a fit of a sample, or of all rows, counts as."""
+"""Power of s in the weight of step s in the average."""
+FITTED_STEPS = 100
+"""Number of steps that a fit of a sample, or of all rows, counts as."""
 LEAST_STEP = 2.0**-8
+"""Share of a step below which it is not halved again."""
 
 
 class Online(NamedTuple):
-    """Where a stream has come to."""
+    """The state of a stream."""
 
     at: Parameters
+    """Where the next step begins."""
     average: Parameters
+    """The model."""
     bend: np.ndarray
-    """(R, p + 1) mean curvature of a row, of the bound and the penalty."""
+    """(R, p + 1) mean over the rows of the curvature of bound and penalty, by its name in files."""
     shares: np.ndarray
     """(n_gates,) mean posteriors."""
     n_steps: int
     n_rows: float
     """Weight of all rows seen."""
     log_likelihood: float
-    """Sum over the rows of this read, each before the step that learned from it."""
+    """Sum over the rows of this read, each before the step that it took part in."""
     n_read: float
-    """Their weight."""
+    """Weight of the rows of this read."""
 
 
-def check_online(problem: Problem, state: Any) -> None:
+def check_online(problem: Problem, state: object) -> None:
     """Raise ValueError unless a state from a file is one of this problem."""
     if not isinstance(state, Online):
         raise ValueError(f"the state of the stream is a {type(state).__name__}")
@@ -64,13 +69,13 @@ def check_online(problem: Problem, state: Any) -> None:
 
 
 def start_online(at: Parameters, n_steps: int = 0) -> Online:
-    """Before the first row; `n_steps` of parameters that have learned says how little to move."""
+    """The state before the first row; after a fit `n_steps` says how small the steps begin."""
     n = len(at.log_mix)
     return Online(at, at, np.zeros_like(at.rows), np.full(n, 1.0 / n), n_steps, 0.0, 0.0, 0.0)
 
 
 def online_fold(problem: Problem, state: Online, total: float) -> Fold[Online, Online]:
-    """Order-sensitive fold: the stream goes on over these rows; `total` is the weight of all."""
+    """Order-sensitive fold that goes on over these rows, whose weight is `total`."""
     begin = state._replace(log_likelihood=0.0, n_read=0.0)
     return Fold(partial(Online, *begin), partial(advance, problem, total), None)
 
@@ -86,7 +91,7 @@ def advance(problem: Problem, total: float, state: Online, chunk: Chunk) -> Onli
 
 
 def _step(problem: Problem, total: float, state: Online, batch: Chunk) -> Online:
-    weight = float(len(batch.y)) if batch.weight is None else float(batch.weight.sum())
+    weight = float(batch.n_rows) if batch.weight is None else float(batch.weight.sum())
     seen = state.n_rows + weight
     # the batch's share of the penalty and of nu, as if all rows were like it
     part = weight / max(total, seen)
@@ -95,9 +100,10 @@ def _step(problem: Problem, total: float, state: Online, batch: Chunk) -> Online
     gamma = (state.n_steps + DELAY) ** -EXPONENT
     keep = 1.0 - gamma if state.n_rows else 0.0
     found = Curvature(own, state.at, batch, 1.0, form="first-order").diagonal / weight
-    bend = keep * state.bend + (1.0 - keep) * found
+    curvature = keep * state.bend + (1.0 - keep) * found
     shares = (1 - gamma) * state.shares + gamma * here.mass / weight
-    step = here.gradient / weight / np.maximum(bend, 1e-3 * bend.max(axis=1, keepdims=True))
+    least = 1e-3 * curvature.max(axis=1, keepdims=True)
+    step = here.gradient / weight / np.maximum(curvature, least)
     target = selection.mixing(own, here._replace(mass=shares * weight))
     size = gamma
     while True:
@@ -110,25 +116,27 @@ def _step(problem: Problem, total: float, state: Online, batch: Chunk) -> Online
         size *= 0.5
     t = state.n_steps + 1
     new = (FORGET + 1.0) / (FORGET + t)
+    old = state.average
     average = Parameters(
-        *[old + new * (now - old) for old, now in zip(state.average, moved, strict=True)]
+        old.rows + new * (moved.rows - old.rows), old.log_mix + new * (moved.log_mix - old.log_mix)
     )
     likelihood = state.log_likelihood + here.log_likelihood
-    return Online(moved, average, bend, shares, t, seen, likelihood, state.n_read + weight)
+    return Online(moved, average, curvature, shares, t, seen, likelihood, state.n_read + weight)
 
 
 def prune(problem: Problem, state: Online, total: float) -> tuple[Problem, Online]:
-    """Take away the components that hold no more than nu of `total` rows, but the last."""
+    """Prune the components that hold no more than nu of `total` rows, except the last one."""
     while True:
         leaf = selection.leaf_to_prune(problem, state.shares * total)
         if leaf is None:
             return problem, state
         smaller, at = selection.without(problem, state.at, leaf)
         _, average = selection.without(problem, state.average, leaf)
-        _, bend = selection.without(problem, Parameters(state.bend, state.at.log_mix), leaf)
+        as_rows = Parameters(state.bend, state.at.log_mix)
+        _, curvature = selection.without(problem, as_rows, leaf)
         _, keep = problem.tree.without(leaf)
         shares = state.shares[keep]
-        state = state._replace(at=at, average=average, bend=bend.rows, shares=shares)
+        state = state._replace(at=at, average=average, bend=curvature.rows, shares=shares)
         problem = smaller
 
 

@@ -1,8 +1,8 @@
-"""How many components: mixing coefficients under a prior that takes the small ones away.
+"""The number of components: mixing coefficients under a prior that prunes small ones.
 
 The prior prod xi^-nu (Fu 2010, eq. 18) is improper: the objective grows without bound as any xi
 goes to 0.  So eq. 20's max(0, S_j - nu) is a rule of pruning, not a maximiser (Figueiredo &
-Jain 2002): a component that holds no more than nu rows goes, the others keep
+Jain 2002): a component that holds no more than nu rows is pruned, and the others get
 xi_j = (S_j - nu) / sum (S - nu), which is the maximiser among those that stay.
 """
 
@@ -14,16 +14,16 @@ from .objective import EStep, Parameters, Problem
 
 
 def message_length(n_columns: int, n_outputs: int) -> float:
-    """nu by minimum message length: half the numbers a component has, a centre and an expert."""
+    """nu by minimum message length: half the number of parameters of a centre and an expert."""
     return 0.5 * (n_columns + n_outputs * (n_columns + 1))
 
 
 NOTHING = 1e-9
-"""A share of the rows that holds no component in place: it goes whatever nu is."""
+"""Share of the rows below which a component is pruned whatever nu is."""
 
 
 def leaf_to_prune(problem: Problem, mass: np.ndarray) -> int | None:
-    """The leaf that goes now: the smallest, if it holds at most nu rows and is not the last."""
+    """The smallest leaf, if it holds at most nu rows and is not the last; otherwise None."""
     leaves = mass[problem.tree.n_branches :]
     if len(leaves) == 1 or not leaves.min() <= max(problem.nu, NOTHING * leaves.sum()):
         return None
@@ -31,7 +31,7 @@ def leaf_to_prune(problem: Problem, mass: np.ndarray) -> int | None:
 
 
 def without(problem: Problem, at: Parameters, leaf: int) -> tuple[Problem, Parameters]:
-    """The mixture less one leaf, its mixing coefficient shared among the others."""
+    """The mixture without a leaf, whose mixing coefficient the others share."""
     tree, keep = problem.tree.without(leaf)
     of_experts = np.arange(problem.n_experts) // problem.n_outputs != leaf
     log_mix = at.log_mix[keep]
@@ -45,9 +45,9 @@ def without(problem: Problem, at: Parameters, leaf: int) -> tuple[Problem, Param
 
 
 def mixing(problem: Problem, point: EStep) -> np.ndarray:
-    """(n_gates,) logs of the next mixing coefficients (eq. 12 and 20).
+    """(n_gates,) logarithms of the next mixing coefficients (eq. 12 and 20).
 
-    A leaf that no longer holds nu rows but may not go yet, or is the last, keeps a little.
+    A leaf that no longer holds nu rows, but cannot be pruned yet or is the last, gets a little.
     """
     tree = problem.tree
     leaves = point.mass[tree.n_branches :]

@@ -1,13 +1,15 @@
-"""A fit: scaling, clusters, EM on a sample in memory, EM by reads of all rows."""
+"""A fit: scaling, clusters, EM on a sample in memory, then EM by reads of all rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.order import Order, derive_seed
-from ..data.source import Chunk, Csr
+from ..data.source import Chunk, Csr, Source
+from ..engine.plan import Plan
 from ..engine.run import Run
 from ..estimator import fitting, inputs
 from ..estimator.certificate import Certificate
@@ -17,21 +19,25 @@ from ..passes.summary.summary import Summary
 from ..solvers.kmeans import lloyd
 from . import dual, em, experts, initial, needs, online, selection
 from .curvature import Axes, Curvature, axes_of
+from .needs import Options
 from .objective import EStep, Parameters, Problem, evaluation_fold, likelihood_fold
 
 LLOYD_READS = 2
+"""Number of reads that move the clusters of the sample."""
 SAMPLE_ITERATIONS = 100
+"""Largest number of iterations on a sample."""
 SAMPLE_TOL = 1e-4
-"""A sample's own fit stops at such rises: its optimum is not that of all rows."""
+"""Tolerance of the fit on a sample, whose optimum is not that of all rows."""
 CURVATURE_ROWS = 20_000
+"""Number of rows of the sample that the curvature is summed over, about."""
 
 
 def scaling_of(
     scaling: str, summary: Summary, sparse: bool
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """(shift, factor) so that (x - shift) * factor has the columns of the scaling asked for.
+    """(shift, factor) so that (x - shift) * factor are the columns of the requested scaling.
 
-    A constant column gets factor 0.  Sparse rows are not shifted.
+    A constant column gets the factor 0.  Sparse rows are not shifted.
     """
     if scaling == "none":
         return None, None
@@ -54,21 +60,23 @@ def scaling_of(
 
 
 class Sampled:
-    """The sample as EM reads it: E-steps, and curvatures of the objective that it estimates."""
+    """The sample as EM reads it: it gives E-steps, and estimates of the objective's curvature."""
 
     def __init__(self, rows: Chunk, share: float, *, form: str) -> None:
         self.rows, self.share, self._form = rows, share, form
         self._axes: Axes | None = None
 
     def problem(self, problem: Problem) -> Problem:
-        """Its own problem, whose optimum is near that of all rows: C and nu for fewer rows."""
+        """The problem with C and nu for fewer rows, whose optimum is near that of all rows."""
         return problem._replace(C=problem.C / self.share, nu=problem.nu * self.share)
 
-    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> EStep:
+    def measure(
+        self, problem: Problem, at: Parameters, number: int, last: np.ndarray | None
+    ) -> EStep:
         if problem.loss == "hinge":
             if last is None:
                 width = int(problem.names[-1] + 1) * problem.n_outputs
-                self._alpha = np.zeros((len(self.rows.y), width), np.float32)
+                self._alpha = np.zeros((self.rows.n_rows, width), np.float32)
                 last = np.zeros((problem.n_experts, at.rows.shape[1]))
             return dual.sweep_rows(problem, at, last, self.rows, self._alpha, number)
         fold = evaluation_fold(problem, at)
@@ -78,15 +86,15 @@ class Sampled:
         """The curvature of the sample's own problem."""
         return self._curvature(problem, at, 1.0)
 
-    def bend_of_all(self, problem: Problem, at: Parameters) -> Curvature:
+    def curvature_of_all(self, problem: Problem, at: Parameters) -> Curvature:
         """The curvature of the problem of all rows."""
         return self._curvature(problem, at, self.share)
 
     def _curvature(self, problem: Problem, at: Parameters, share: float) -> Curvature:
-        stride = max(1, len(self.rows.y) // CURVATURE_ROWS)
+        stride = max(1, self.rows.n_rows // CURVATURE_ROWS)
         part = _every(self.rows, stride)
         of = total(part) / total(self.rows)
-        if self._form == "shared" and self._axes is None:  # they depend on the rows alone
+        if self._form == "shared" and self._axes is None:  # the axes depend on the rows alone
             self._axes = axes_of(problem, part)
         return Curvature(problem, at, part, share * of, form=self._form, axes=self._axes)
 
@@ -94,12 +102,14 @@ class Sampled:
 class Streamed:
     """All rows as EM reads them."""
 
-    def __init__(self, model: Any, run: Run, source: Any) -> None:
+    def __init__(self, model: Options, run: Run, source: Source) -> None:
         self._run, self._source = run, source
         self._order = Order(derive_seed(model.random_state, 1 << 20), needs.GROUP)
         self._width = needs.size_of(model, source).n_duals
 
-    def measure(self, problem: Problem, at: Parameters, number: int, last: Any) -> EStep:
+    def measure(
+        self, problem: Problem, at: Parameters, number: int, last: np.ndarray | None
+    ) -> EStep:
         name = f"em-{number}"
         if problem.loss != "hinge":
             return self._run.fold(evaluation_fold(problem, at), self._source, name=name)
@@ -111,11 +121,11 @@ class Streamed:
 
 def total(rows: Chunk) -> float:
     """The weight of rows in hand."""
-    return float(len(rows.y)) if rows.weight is None else float(rows.weight.sum())
+    return float(rows.n_rows) if rows.weight is None else float(rows.weight.sum())
 
 
 def _every(rows: Chunk, stride: int) -> Chunk:
-    """Every `stride`-th row; of sparse rows the first ones, which are as good in a sample."""
+    """Every `stride`-th row; for sparse rows the first ones, which are as good in a sample."""
     if stride == 1:
         return rows
     if isinstance(rows.X, Csr):
@@ -123,20 +133,20 @@ def _every(rows: Chunk, stride: int) -> Chunk:
     else:
         cut = slice(None, None, stride)
         weight = None if rows.weight is None else rows.weight[cut]
-        part = Chunk(rows.X[cut], rows.y[cut], weight, rows.rows[cut])
+        part = Chunk(rows.X[cut], rows.target[cut], weight, rows.rows[cut])
     return part if total(part) > 0 else rows
 
 
 class Watch:
-    """Keeps one record per read, and the likelihood of held-out rows."""
+    """Records each read, and the likelihood of held-out rows after it."""
 
-    def __init__(self, run: Run, phase: str, validation: Any = None) -> None:
+    def __init__(self, run: Run, phase: str, validation: Source | None = None) -> None:
         self._run, self._phase, self._validation = run, phase, validation
 
     def __call__(self, state: em.State, *, trial: EStep, event: str) -> str:
         """Record a read of EM."""
         point = state.point
-        fields = {
+        fields: dict[str, str | float] = {
             "phase": self._phase,
             "iteration": state.n_reads,
             "objective": point.objective,
@@ -155,13 +165,18 @@ class Watch:
 
 
 def fit(
-    model: Any, run: Run, source: Any, summary: Summary, validation: Any, sample: Chunk
+    model: Options,
+    run: Run,
+    source: Source,
+    summary: Summary,
+    validation: Source | None,
+    sample: Chunk,
 ) -> tuple[em.State, str]:
-    """Where EM ended, and what is to be said of the way there."""
+    """The state in which EM ended, and the name of the solver."""
     size = needs.size_of(model, source)
     share = needs.sample_share(sample, summary.total_weight)
     rows = Sampled(sample, share, form=needs.curvature_form(size))
-    state = None
+    starts: list[em.State] = []
     for n in range(model.n_init):
         problem, begun = start(model, run, source, summary, rows, n)
         own = em.maximise(
@@ -173,8 +188,8 @@ def fit(
             max_reads=SAMPLE_ITERATIONS if share < 1.0 else 10 * model.max_passes,
             record=Watch(run, f"sample-{n + 1}"),
         )
-        if state is None or own.point.objective > state.point.objective:
-            state = own
+        starts.append(own)
+    state = max(starts, key=lambda one: one.point.objective)
     problem = state.problem._replace(C=float(model.C), nu=problem.nu)
     if model.algorithm == "online-em":
         return stream(model, run, source, problem, state.point.at, summary.total_weight)
@@ -189,7 +204,7 @@ def fit(
     else:
         final = em.maximise(
             measure,
-            rows.bend_of_all,
+            rows.curvature_of_all,
             problem,
             state.point.at,
             tol=model.tol,
@@ -200,11 +215,11 @@ def fit(
 
 
 def stream(
-    model: Any, run: Run, source: Any, problem: Problem, at: Parameters, weight: float
+    model: Options, run: Run, source: Source, problem: Problem, at: Parameters, weight: float
 ) -> tuple[em.State, str]:
-    """Reads with a step after every few hundred rows, and one that measures where that led."""
+    """Reads with a step after every few hundred rows, then one read that measures the model."""
     order = Order(derive_seed(model.random_state, 1 << 21), needs.GROUP)
-    state, before, reason = online.start_online(at, online.LEARNED), -np.inf, ""
+    state, before, reason = online.start_online(at, online.FITTED_STEPS), -np.inf, ""
     last = max(model.max_passes - run.n_passes - 1, 1)
     for n in range(last):
         fold = online.online_fold(problem, state, weight)
@@ -228,17 +243,17 @@ def stream(
 
 
 def solver_name(size: needs.Size) -> str:
-    """The name of the form that steps have."""
+    """The solver's name, with the form of its curvature."""
     form = needs.curvature_form(size)
     return "em, steps of shared curvature" if form == "shared" else f"em, {form} steps"
 
 
 def start(
-    model: Any, run: Run | None, source: Any, summary: Summary, rows: Sampled, n: int
+    model: Options, run: Run | None, source: Source, summary: Summary, rows: Sampled, n: int
 ) -> tuple[Problem, Parameters]:
-    """Clusters of the sample, moved by reads of all rows (if there is a run), and the mixture."""
+    """The mixture at clusters of the sample, which reads of all rows move if there is a run."""
     shift, factor = scaling_of(model.scaling, summary, isinstance(rows.rows.X, Csr))
-    few = _every(rows.rows, max(1, len(rows.rows.y) // needs.seed_rows(len(summary.columns))))
+    few = _every(rows.rows, max(1, rows.rows.n_rows // needs.seed_rows(len(summary.columns))))
     seeds = Chunk(initial.scaled(few.X, shift, factor), few.y, few.weight, few.rows)
     random = np.random.Generator(np.random.Philox(key=derive_seed(model.random_state, n)))
     centres, tree = initial.clusters(seeds, model.n_components, random)
@@ -266,9 +281,14 @@ def start(
 
 
 def _moved_centres(
-    run: Run, source: Any, centres: np.ndarray, shift: Any, factor: Any, name: str
+    run: Run,
+    source: Source,
+    centres: np.ndarray,
+    shift: np.ndarray | None,
+    factor: np.ndarray | None,
+    name: str,
 ) -> np.ndarray:
-    """Lloyd's iterations over all rows, which know the columns as they are stored."""
+    """The centres after k-means over all rows, whose columns are not scaled."""
     scale = np.ones(centres.shape[1]) if factor is None else factor
     back = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
     offset = 0.0 if shift is None else shift
@@ -279,8 +299,28 @@ def _moved_centres(
     return (moved - offset) * scale
 
 
-def partial_fit(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
-    """Advance `model` by the rows of one call, in place."""
+class Stream(Options, Protocol):
+    """An estimator that rows of an endless stream train."""
+
+    certificate_: Certificate
+    history_: list[dict[str, object]]
+    n_passes_: int
+    plan_: Plan | None
+    problem_: Problem
+    parameters_: Parameters
+    online_: online.Online
+
+    def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None: ...
+
+
+def partial_fit(
+    model: Stream,
+    X: object,
+    y: object,
+    sample_weight: object,
+    classes: npt.ArrayLike | None,
+) -> None:
+    """Train `model` on the rows of one call, in place."""
     new = not hasattr(model, "certificate_")
     opens = inputs.open_training if new else inputs.open_scored
     dataset = opens(model, X, y, sample_weight)
@@ -288,7 +328,7 @@ def partial_fit(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) ->
     fitting.check_summary(dataset, summary)
     if new:
         check_spread(summary)
-        found = np.unique(classes) if classes is not None else fitting.find_classes(summary.labels)
+        found = np.unique(classes) if classes is not None else fitting.find_classes(summary.target)
         if len(found) < 2:
             raise ValueError(f"classes holds {len(found)} class, a classifier needs at least 2")
         model.classes_ = found
@@ -321,10 +361,12 @@ def partial_fit(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) ->
     )
 
 
-def _begin(model: Any, source: Any, summary: Summary, new: bool) -> tuple[Any, online.Online]:
+def _begin(
+    model: Stream, source: Source, summary: Summary, new: bool
+) -> tuple[Problem, online.Online]:
     if not new:
         state = getattr(model, "online_", None)
-        state = state or online.start_online(model.parameters_, online.LEARNED)
+        state = state or online.start_online(model.parameters_, online.FITTED_STEPS)
         return model.problem_, state._replace(log_likelihood=0.0, n_read=0.0)
     with source.reader() as reader:
         first = next(chunk for ref in source.refs() if (chunk := reader.read(ref)).n_rows)

@@ -1,13 +1,13 @@
-"""What can be selected: columns, groups of them, products, stumps, pieces; made on the fly.
+"""What can be selected: columns, groups of them, products, stumps and pieces.
 
-A choice is a tuple of numbers.  A kind says which columns a choice needs, and its features of rows
-in hand; nothing else of the package knows what a choice means.
+A choice is a tuple of numbers.  A kind says which columns a choice needs, and computes the choice's
+features of rows in hand; nothing else in the package knows what a choice means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,22 @@ from ..numeric.checks import check_array, check_number
 from .kernels import weigh_rows
 
 Choice = tuple[float, ...]
+Numbers: TypeAlias = "Sequence[int] | np.ndarray"
+"""Numbers of columns, ascending."""
+
+
+class Options(Protocol):
+    """Parameters of the estimator, and its classes, that say what is searched."""
+
+    classes_: np.ndarray
+    candidates: str
+    rule: str
+    groups: object
+    n_selected: int
+    columns_per_pass: int | str
+    n_anchors: int
+    n_radii: int
+    random_state: int
 
 
 class SingleColumns(NamedTuple):
@@ -43,7 +59,7 @@ class SingleColumns(NamedTuple):
     def width(self, choice: Choice) -> int:
         return len(self.members(choice))
 
-    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+    def values(self, X: np.ndarray, needed: Numbers, choices: Sequence[Choice]) -> np.ndarray:
         at = np.searchsorted(needed, [j for choice in choices for j in self.members(choice)])
         return X[:, at]
 
@@ -66,7 +82,7 @@ class Products(NamedTuple):
     def width(self, choice: Choice) -> int:
         return 1
 
-    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+    def values(self, X: np.ndarray, needed: Numbers, choices: Sequence[Choice]) -> np.ndarray:
         i, j = np.searchsorted(needed, np.array(choices, np.int64).reshape(-1, 2).T)
         return X[:, i] * X[:, j]
 
@@ -89,7 +105,7 @@ class Stumps(NamedTuple):
     def width(self, choice: Choice) -> int:
         return 1
 
-    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+    def values(self, X: np.ndarray, needed: Numbers, choices: Sequence[Choice]) -> np.ndarray:
         at = np.searchsorted(needed, [int(j) for j, _ in choices])
         return (X[:, at] <= np.array([t for _, t in choices])).astype(X.dtype)
 
@@ -120,7 +136,7 @@ class Pieces(NamedTuple):
     def width(self, choice: Choice) -> int:
         return self.anchors.shape[1] + 1
 
-    def values(self, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]) -> np.ndarray:
+    def values(self, X: np.ndarray, needed: Numbers, choices: Sequence[Choice]) -> np.ndarray:
         """Weights (m, q) of the pieces; `spread_pieces` makes the features of them."""
         a, r = np.array(choices, np.int64).reshape(-1, 2).T
         weights = np.empty((len(X), len(choices)), X.dtype if self.soft else np.uint8)
@@ -129,7 +145,7 @@ class Pieces(NamedTuple):
         return weights
 
     def names(self, choices: Sequence[Choice], columns: Sequence[str]) -> list[str]:
-        """Of the features that `spread_pieces` makes."""
+        """One name for each feature that `spread_pieces` makes."""
         return [
             f"{column} near {int(a)} within {float(self.limits[int(a), int(r)]) ** 0.5:.6g}"
             for a, r in choices
@@ -142,7 +158,7 @@ class Pieces(NamedTuple):
 
 
 def _check_numbers(choice: Choice, *below: int) -> None:
-    """Raise ValueError unless the choice's numbers are whole and below these."""
+    """Raise ValueError unless the numbers of the choice are whole and each is below its limit."""
     for number, n in zip(choice, below, strict=True):
         check_number("a number of a choice", number, 0, n - 1)
         if number != int(number):
@@ -152,30 +168,29 @@ def _check_numbers(choice: Choice, *below: int) -> None:
 Kind = SingleColumns | Products | Stumps | Pieces
 
 OFFERED, OFFERED_PIECES = 3, 8
-"""Candidates fetched for each that is selected, when several are: some will be much alike."""
+"""Candidates fetched for each one that is selected when a read selects several, because some of
+them will be much alike: for columns, for pieces."""
 SAME, SAME_PIECES = 0.9, 0.5
-"""Of two candidates more correlated than this (pieces: their weights), one read selects one."""
+"""Largest correlation of two candidates that one read selects; for pieces, of their weights."""
 
 
 def likeness(kind: Kind) -> tuple[int, float]:
-    """How many to fetch for each that is selected, and how much alike they may be."""
+    """Candidates to fetch for each one that is selected, and the largest correlation of two."""
     return (OFFERED_PIECES, SAME_PIECES) if isinstance(kind, Pieces) else (OFFERED, SAME)
 
 
 def stored_width(kind: Kind, choice: Choice) -> int:
-    """Columns of the side store that hold a choice: its features, or a piece's weight."""
+    """Number of columns of the side store that hold a choice: its features, or a piece's weight."""
     return 1 if isinstance(kind, Pieces) else kind.width(choice)
 
 
 def spread_pieces(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(m, q (p + 1)): each weight times (x, 1)."""
+    """(m, q (p + 1)) products of each weight with the row (x, 1)."""
     V = np.column_stack([X, np.ones(len(X), X.dtype)])
     return (weights[:, :, None] * V[:, None, :]).reshape(len(X), -1)
 
 
-def features(
-    kind: Kind, X: np.ndarray, needed: Sequence[int], choices: Sequence[Choice]
-) -> np.ndarray:
-    """(m, width) features of the choices from the columns `needed` of the rows."""
+def features(kind: Kind, X: np.ndarray, needed: Numbers, choices: Sequence[Choice]) -> np.ndarray:
+    """(m, width) features of the choices, made from the columns `needed` of the rows."""
     values = kind.values(X, needed, choices)
     return spread_pieces(X, values) if isinstance(kind, Pieces) else values

@@ -1,70 +1,81 @@
 """Full correction: the least loss over all coefficients of the selected features.
 
-Reads of the side store only; the wide data are not touched.  L-BFGS in a metric: the exact Hessian,
-anew at every point, while it is small (then this is Newton); else its blocks on the diagonal, one
-for each class, from the first point.
+It reads the side store only and never the wide data.  The method is L-BFGS in a metric.  While the
+exact Hessian is small, it is the metric and is summed anew at every point, which is Newton's
+method; otherwise the metric is the Hessian's blocks on the diagonal, one for each class, at the
+first point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotrs
 
-from ..passes.fold import Fold
 from ..solvers.damped_newton import SUFFICIENT, shorter
 from ..solvers.lbfgs import CurvaturePair, direction, with_pair
 from .curvature import Metric, curvature_fold, evaluation_fold
 from .design import Layout
 from .objective import Penalty
+from .side import ReadSide
 
 MEMORY = 12
-"""Curvature pairs of L-BFGS that are stored."""
+"""Number of curvature pairs that L-BFGS stores."""
 FLAT = 1e-12
-"""Curvature of a pair, over the lengths of its vectors, below which it is rounding: left out."""
+"""Curvature of a pair divided by the lengths of its vectors, below which it is rounding and the
+pair is left out."""
 ITERATIONS = 300
+"""Largest number of steps in one correction."""
 JITTER = {"newton": 1e-10, "blocks": 1e-6}
-"""Added to correlations; a thousand times more whenever no step is seen to lower the value."""
+"""Number added to the diagonal of the correlations before they are factored; it is multiplied by a
+thousand whenever no step lowers the value."""
 MOST_JITTER = 1.0
+"""Largest such number; a correction that finds no step with it ends."""
 ROUNDING = {True: 1e-12, False: 1e-7}
-"""Relative error of a value summed in float64, and (not `newton`) perhaps in float32."""
+"""Relative error of a value: summed in float64 by `newton`, perhaps in float32 by `blocks`."""
 
 
 class Solved(NamedTuple):
     """Where a correction ended."""
 
     theta: np.ndarray
+    """(K, 1 + width) coefficients."""
     value: float
-    """Loss and penalty."""
+    """Sum of loss and penalty."""
     loss: float
     gradient: np.ndarray
+    """(K, 1 + width) gradient of `value`."""
     decrement: float
-    """What the last step promised at most, about."""
+    """Estimate of how far `value` is above its minimum, from the last step."""
     n_reads: int
     converged: bool
 
 
+Factor = tuple[tuple[np.ndarray, bool], np.ndarray]
+"""What `cho_factor` gives of the correlations of one block, and the (n,) scale of its columns."""
+
+
 def correct(
-    read: Callable[[Fold], Any],
+    read: ReadSide,
     layout: Layout,
     theta: np.ndarray,
     penalty: Penalty,
     metric: Metric,
     tol: float | Callable[[float], float],
 ) -> Solved:
-    """Minimise from theta (which adds up to 0 over classes), until a step promises below tol.
+    """Minimise from theta, which adds up to 0 over classes, until a step promises less than tol.
 
-    `tol` may be a function of the value reached.  The value falls in every step.  One read a step,
-    and in Newton steps one more.
+    `tol` may be a function of the value reached.  The value falls in every step.  A step takes one
+    read, a Newton step two.
     """
     read_at = partial(_evaluate, read, layout, penalty, metric.kind == "newton")
     value, loss, g = read_at(theta)
     n_reads = 1
-    factors: Any = None
+    factors: list[Factor] | None = None
     pairs: list[CurvaturePair] = []
     decrement, jitter = np.inf, JITTER[metric.kind]
     level = ROUNDING[metric.kind == "newton"]
@@ -104,18 +115,18 @@ def correct(
 
 
 def _evaluate(
-    read: Any, layout: Layout, penalty: Penalty, double: bool, theta: np.ndarray
+    read: ReadSide, layout: Layout, penalty: Penalty, double: bool, theta: np.ndarray
 ) -> tuple[float, float, np.ndarray]:
     loss, g = read(evaluation_fold(layout, theta, not double))
-    g = g - g.mean(axis=0)  # it adds up to 0 but for rounding
+    g = g - g.mean(axis=0)  # but for rounding it adds up to 0 already
     g[:, 1:] += penalty.gradient(theta[:, 1:])
     return loss + penalty.value(theta[:, 1:]), loss, g
 
 
 def _factor(
     curvature: list[np.ndarray], metric: Metric, penalty: Penalty, theta: np.ndarray, jitter: float
-) -> list[Any]:
-    """Cholesky factors, of correlations: columns may be in any units."""
+) -> list[Factor]:
+    """Cholesky factors of the blocks, scaled to correlations because columns may have any units."""
     K, n = theta.shape
     if metric.kind == "newton":
         H = curvature[0].copy()
@@ -125,7 +136,7 @@ def _factor(
         scale = np.sqrt(np.maximum(H.diagonal().reshape(K, n).mean(axis=0), np.finfo(float).tiny))
         scale = np.tile(scale, K)
         H /= np.outer(scale, scale)
-        # the loss does not see what all classes have in common: make that direction stiff
+        # the loss is blind to what all classes have in common: make that direction stiff
         view += (np.eye(n) / K)[None, :, None, :]
         H[np.diag_indices(K * n)] += jitter
         return [(cho_factor(H, lower=True), scale)]
@@ -142,9 +153,9 @@ def _factor(
 
 
 def _solve(
-    factors: list[Any], metric: Metric, shape: tuple[int, ...], flat: np.ndarray
+    factors: list[Factor], metric: Metric, shape: tuple[int, ...], flat: np.ndarray
 ) -> np.ndarray:
-    """The metric's inverse times a gradient; both (K n,), of a matrix of that shape."""
+    """The metric's inverse times a gradient; both are a (K, n) matrix of this shape, flattened."""
     g = flat.reshape(shape)
     if metric.kind == "newton":
         factor, scale = factors[0]

@@ -1,47 +1,57 @@
-"""The loss and its derivatives over all coefficients of the selected features, from the side store.
+"""The loss and its derivatives over all coefficients of the selected features.
 
-The curvature is the exact Hessian while it is small, else its blocks on the diagonal, one for each
-class (and piece).  `values_ahead` steps along each candidate of a shortlist alone.
+All of them are sums over the side store.  The curvature is the exact Hessian while that is small,
+otherwise its blocks on the diagonal, one for each class (and piece).  `values_ahead` takes steps
+along each candidate of a shortlist alone.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
 from ..passes.sums import add_sums
-from .design import Layout, rows_of
+from .design import Dense, Layout, Pieces, rows_of
 from .objective import Penalty, margin_softmax
 from .scoring import Shortlist
 from .side import Side
 
 NEWTON_SIZE = 640
-"""Most coefficients whose full Hessian is summed."""
+"""Largest number of coefficients whose full Hessian is summed."""
 NEWTON_WORK = 4e10
-"""And most multiply-adds a read of it may take, rows x size^2."""
+"""Largest number of multiply-adds, rows x size^2, of a read that sums the full Hessian."""
 BLOCK_WORK = 1e11
-"""Beyond these the metric is taken from every second, third, ... row."""
+"""Number of multiply-adds beyond which the blocks are summed over every second, third, ... row."""
 LIGHT = 1e-4
-"""Rows of a smaller rho (1 - rho) add to a block's diagonal alone."""
+"""Least rho (1 - rho) of a row that adds to a whole block; others add to its diagonal alone."""
 LOOKED_AT = 8
-"""Candidates looked at."""
+"""Number of candidates that rule="lookahead" compares."""
 LOOK_STEPS = 3
+"""Newton steps taken along each of them, one read each."""
 
-State = dict[str, Any]
+Sums = dict[str, np.ndarray]
+
+
+class EvaluationSums(TypedDict):
+    """State of `evaluation_fold`."""
+
+    loss: float
+    gradient: np.ndarray
 
 
 class Metric(NamedTuple):
     """How the curvature is taken."""
 
     kind: str
-    """``newton`` or ``blocks``."""
+    """Name of the metric, ``newton`` or ``blocks``."""
     blocks: tuple[tuple[int, int], ...]
-    """Coefficients [start, stop) of each block."""
+    """First coefficient of each block, and the one behind its last."""
     stride: int
+    """Distance of the rows that are summed; 1: every row."""
 
 
 def choose_metric(n_rows: int, n_classes: int, layout: Layout) -> Metric:
@@ -50,7 +60,7 @@ def choose_metric(n_rows: int, n_classes: int, layout: Layout) -> Metric:
     size = n_classes * n
     if size <= NEWTON_SIZE and n_rows * size**2 <= NEWTON_WORK and not layout.n_base:
         return Metric("newton", ((0, n),), 1)
-    blocks = ((0, n),)
+    blocks: tuple[tuple[int, int], ...] = ((0, n),)
     if layout.n_base:
         q = layout.n_base + 1
         blocks = ((0, 1), *((1 + k * q, 1 + (k + 1) * q) for k in range(len(layout.picks))))
@@ -58,8 +68,10 @@ def choose_metric(n_rows: int, n_classes: int, layout: Layout) -> Metric:
     return Metric("blocks", blocks, max(1, int(work / BLOCK_WORK)))
 
 
-def evaluation_fold(layout: Layout, theta: np.ndarray, single: bool) -> Fold:
-    """Fold: (loss, gradient (K, 1 + width)) of the loss at theta."""
+def evaluation_fold(
+    layout: Layout, theta: np.ndarray, single: bool
+) -> Fold[EvaluationSums, tuple[float, np.ndarray]]:
+    """Fold of the loss at theta and its gradient (K, 1 + width)."""
     return Fold(
         partial(_start_evaluation, theta.shape),
         partial(_add_evaluation, layout, theta, single),
@@ -68,8 +80,10 @@ def evaluation_fold(layout: Layout, theta: np.ndarray, single: bool) -> Fold:
     )
 
 
-def curvature_fold(layout: Layout, theta: np.ndarray, metric: Metric) -> Fold:
-    """Fold: the Hessian of the loss [(size, size)], or its blocks (K, w, w), of each class."""
+def curvature_fold(
+    layout: Layout, theta: np.ndarray, metric: Metric
+) -> Fold[Sums, list[np.ndarray]]:
+    """Fold of the loss's Hessian, [(size, size)], or of its blocks, (K, w, w) for each block."""
     if metric.kind == "newton":
         start = partial(_start_hessian, theta.size)
         return Fold(start, partial(_add_hessian, layout, theta), add_sums, _hessian)
@@ -81,13 +95,13 @@ def curvature_fold(layout: Layout, theta: np.ndarray, metric: Metric) -> Fold:
     )
 
 
-def _start_evaluation(shape: tuple[int, int]) -> State:
+def _start_evaluation(shape: tuple[int, int]) -> EvaluationSums:
     return {"loss": 0.0, "gradient": np.zeros(shape)}
 
 
 def _add_evaluation(
-    layout: Layout, theta: np.ndarray, single: bool, state: State, chunk: Chunk
-) -> State:
+    layout: Layout, theta: np.ndarray, single: bool, state: EvaluationSums, chunk: Chunk
+) -> EvaluationSums:
     rows = rows_of(layout, chunk)
     if not len(rows.codes):
         return state
@@ -100,25 +114,26 @@ def _add_evaluation(
     return state
 
 
-def _evaluated(state: State) -> tuple[float, np.ndarray]:
+def _evaluated(state: EvaluationSums) -> tuple[float, np.ndarray]:
     return state["loss"], state["gradient"]
 
 
-def _doubled(design: Any) -> Any:
-    """The design in float64: few coefficients are solved for to float64's rounding."""
-    if design.__class__.__name__ == "Dense" and design.A.dtype != np.float64:
-        return type(design)(design.A.astype(np.float64))
+def _doubled(design: Dense | Pieces) -> Dense | Pieces:
+    """The design in float64, in which few coefficients are solved for to its rounding."""
+    if isinstance(design, Dense) and design.A.dtype != np.float64:
+        return Dense(design.A.astype(np.float64))
     return design
 
 
-def _start_hessian(size: int) -> State:
+def _start_hessian(size: int) -> Sums:
     return {"H": np.zeros((size, size))}
 
 
-def _add_hessian(layout: Layout, theta: np.ndarray, state: State, chunk: Chunk) -> State:
+def _add_hessian(layout: Layout, theta: np.ndarray, state: Sums, chunk: Chunk) -> Sums:
     rows = rows_of(layout, chunk)
     if not len(rows.codes):
         return state
+    assert isinstance(rows.design, Dense)  # `choose_metric` takes blocks for pieces
     A = rows.design.A.astype(np.float64, copy=False)
     _, rho = margin_softmax(A @ theta.T, rows.codes)
     K, n = theta.shape
@@ -131,19 +146,19 @@ def _add_hessian(layout: Layout, theta: np.ndarray, state: State, chunk: Chunk) 
     return state
 
 
-def _hessian(state: State) -> list[np.ndarray]:
-    H = state["H"]  # blocks above the diagonal were left out
+def _hessian(state: Sums) -> list[np.ndarray]:
+    H = state["H"]  # no blocks above the diagonal were summed
     lower = np.tril(H)
     return [lower + np.tril(H, -1).T]
 
 
-def _start_blocks(n_classes: int, metric: Metric) -> State:
+def _start_blocks(n_classes: int, metric: Metric) -> Sums:
     return {str(a): np.zeros((n_classes, b - a, b - a)) for a, b in metric.blocks}
 
 
 def _add_blocks(
-    layout: Layout, theta: np.ndarray, metric: Metric, state: State, chunk: Chunk
-) -> State:
+    layout: Layout, theta: np.ndarray, metric: Metric, state: Sums, chunk: Chunk
+) -> Sums:
     cut = slice(None, None, metric.stride)
     if metric.stride > 1:
         states = {name: values[cut] for name, values in chunk.state.items()}
@@ -160,16 +175,17 @@ def _add_blocks(
     return state
 
 
-def _scaled(stride: int, state: State) -> list[np.ndarray]:
+def _scaled(stride: int, state: Sums) -> list[np.ndarray]:
     return [stride * block for block in state.values()]
 
 
 def values_ahead(
     side: Side, theta: np.ndarray, penalty: Penalty, state: RowState, best: Shortlist
 ) -> np.ndarray:
-    """(M,) the objective after the best step in each candidate alone, nearly (Newton steps).
+    """(M,) objective after the best step along each candidate alone, nearly, by Newton steps.
 
-    The candidates' features lie in the row state `state`.  Reads the side store `LOOK_STEPS` times.
+    The candidates' features lie in the row state `state`.  The side store is read `LOOK_STEPS`
+    times.
     """
     means = np.array([mean for *_, mean in best.steps])
     U = np.array([step for _, step, _ in best.steps])
@@ -194,10 +210,11 @@ def values_ahead(
 
 def lookahead_fold(
     layout: Layout, theta: np.ndarray, name: str, means: np.ndarray, U: np.ndarray
-) -> Fold:
-    """Fold: losses (M,), gradients (M, K), Hessians (M, K, K) of adding U[j] to candidate j alone.
+) -> Fold[Sums, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Fold of losses (M,), gradients (M, K) and Hessians (M, K, K), for candidate j alone at U[j].
 
-    Candidates less their `means` lie in the row state `name`: the intercept moves along.
+    The candidates lie in the row state `name`.  Their `means` are subtracted, because the intercept
+    moves along.
     """
     M, K = U.shape
     return Fold(
@@ -208,7 +225,7 @@ def lookahead_fold(
     )
 
 
-def _start_lookahead(M: int, K: int) -> State:
+def _start_lookahead(M: int, K: int) -> Sums:
     return {"loss": np.zeros(M), "g": np.zeros((M, K)), "H": np.zeros((M, K, K))}
 
 
@@ -218,9 +235,9 @@ def _look(
     name: str,
     means: np.ndarray,
     U: np.ndarray,
-    state: State,
+    state: Sums,
     chunk: Chunk,
-) -> State:
+) -> Sums:
     rows = rows_of(layout, chunk)
     if not len(rows.codes):
         return state
@@ -237,5 +254,5 @@ def _look(
     return state
 
 
-def _looked(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _looked(state: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return state["loss"], state["g"], state["H"]

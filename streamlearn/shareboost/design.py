@@ -14,44 +14,49 @@ from ..passes.fold import RowState
 from .kernels import score_pieces, sum_pieces
 
 TARGET = RowState("target", "float64", 2, False)
-"""Of each row: class code, and its share of the total weight (0: the row is absent)."""
+"""Class code and share of the total weight of each row; a share of 0 means that the row is
+absent."""
 BASE = "base"
-KEPT = "kept"
-"""What a chunk of a side store in memory has instead of row states."""
+"""Name of the row state that holds all columns, where pieces are selected."""
+CACHED = "cached"
+"""Name of what a chunk has instead of row states, when the side store is in memory."""
 
 
 class Layout(NamedTuple):
     """Where a row's selected features lie in its row state."""
 
     states: tuple[RowState, ...]
-    """Row states a read has to load; `TARGET` first."""
+    """Row states that a read has to load; the first is `TARGET`."""
     picks: tuple[tuple[str, int], ...]
-    """(row state, column in it) of what is stored for each feature, or for each piece."""
+    """Name of the row state, and the column in it, of each feature or of each piece's weight."""
     n_base: int
-    """0: what is stored are the features.  Else weights of pieces, each standing for these many
-    columns of the row state `BASE` and a constant, multiplied by the weight."""
+    """Number of columns of the row state `BASE`: each piece stands for them and a constant, times
+    its weight.  0: the picks are the features themselves."""
     dtype: str
-    """Of the features."""
+    """Dtype of the features."""
     stored: str
-    """Dtype of what is stored: the same, or ``uint8`` for weights that are 0 or 1."""
+    """Dtype in which they lie in the side store: the same, or ``uint8`` for weights 0 and 1."""
 
     @property
     def width(self) -> int:
+        """Number of features."""
         return len(self.picks) * (self.n_base + 1 if self.n_base else 1)
 
 
 class Rows(NamedTuple):
-    """Rows of weight > 0: features, class codes, shares."""
+    """The rows of a chunk whose weight is above 0."""
 
     design: Dense | Pieces
     codes: np.ndarray
+    """(m,) class codes, intp."""
     share: np.ndarray
+    """(m,) shares of the total weight."""
     keep: np.ndarray
-    """(rows of the chunk,) bool: which they are."""
+    """(rows of the chunk,) bool: which rows these are."""
 
 
 def rows_of(layout: Layout, chunk: Chunk) -> Rows:
-    """The rows of a chunk, whose states hold what is stored, whole or column by column."""
+    """The rows of a chunk whose states hold the layout's picks, all in one or state by state."""
     target = chunk.state[TARGET.name]
     keep = target[:, 1] > 0
     whole = bool(keep.all())
@@ -69,10 +74,10 @@ def rows_of(layout: Layout, chunk: Chunk) -> Rows:
 
 
 def stored_columns(layout: Layout, chunk: Chunk) -> np.ndarray:
-    """(m, picks) by columns; for features the column of ones comes first."""
+    """(m, picks) array, column-major; before features there is a column of ones."""
     ones = 0 if layout.n_base else 1
-    if KEPT in chunk.state:  # as this function makes it, with room for more columns
-        return chunk.state[KEPT][:, : ones + len(layout.picks)]
+    if CACHED in chunk.state:  # as this function made it, with room for more columns
+        return chunk.state[CACHED][:, : ones + len(layout.picks)]
     stored = np.empty((chunk.n_rows, ones + len(layout.picks)), layout.stored, order="F")
     stored[:, :ones] = 1
     for k, (name, j) in enumerate(layout.picks):
@@ -81,7 +86,7 @@ def stored_columns(layout: Layout, chunk: Chunk) -> np.ndarray:
 
 
 class Dense:
-    """Features as they are, a column of ones first."""
+    """Features as they are, after a column of ones."""
 
     def __init__(self, A: np.ndarray) -> None:
         self.A = A
@@ -91,21 +96,21 @@ class Dense:
         return (self.A @ theta.T.astype(self.A.dtype)).astype(np.float64, copy=False)
 
     def part(self, theta: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """What the coefficients [start, stop) add to the scores."""
+        """(m, K) scores that the coefficients [start, stop) add."""
         cut = slice(start, stop)
         return self.A[:, cut] @ theta[:, cut].T.astype(self.A.dtype)
 
     def backward(self, R: np.ndarray) -> np.ndarray:
-        """(K, 1 + width) R' A."""
+        """(K, 1 + width) product R' A."""
         return R.astype(self.A.dtype, copy=False).T @ self.A
 
     def add_gram(
         self, H: np.ndarray, heavy: np.ndarray, start: int, stop: int, out: np.ndarray
     ) -> None:
-        """Add to out (K, w, w) A' diag(h) A of the coefficients [start, stop), for each h in H'.
+        """Add A' diag(h) A of the coefficients [start, stop) to out (K, w, w), for each h in H'.
 
-        Of rows not `heavy` (m, K) the diagonal alone: in a well fitted model most weights are next
-        to nothing.
+        Rows that are not `heavy` (m, K) add to the diagonal alone: in a well fitted model most
+        weights are next to nothing.
         """
         A = self.A[:, start:stop]
         for k in range(len(out)):
@@ -119,7 +124,7 @@ class Dense:
 
 
 class Pieces:
-    """Pieces (v, 1) of base columns v, times weights; where they are 0 a row costs nothing."""
+    """Pieces (v, 1) of base columns v, times weights; a row costs nothing where its weight is 0."""
 
     def __init__(self, base: np.ndarray, weights: np.ndarray, dtype: np.dtype) -> None:
         self.V = np.empty((len(base), base.shape[1] + 1), dtype)
@@ -165,7 +170,7 @@ class Pieces:
             _diagonal(out[k])[:] += light[k]
 
     def _room(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """What the kernels work in."""
+        """Arrays for intermediate results of the kernels."""
         return np.empty(n, self.V.dtype), np.empty(self.weights.shape[1] + 1, np.intp)
 
 
@@ -175,5 +180,5 @@ def _gram(A: np.ndarray, h: np.ndarray) -> np.ndarray:
 
 
 def _diagonal(A: np.ndarray) -> np.ndarray:
-    """A view of it."""
+    """A view of the diagonal of a square array."""
     return A.reshape(-1)[:: len(A) + 1]

@@ -1,50 +1,67 @@
-"""Pictures of a selection: the path, and which class uses which column."""
+"""Picture of a selection: its path, and which class uses which column."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from .candidates import Pieces, SingleColumns
+from .estimator import ShareBoostClassifier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 
 class ShareBoostDisplay:
     """The path of a `ShareBoostClassifier`, and its weights by class and column.
 
-    Made by `from_estimator`.  On the left the objective (and where there was a `validation` its
-    loss) by the number selected, a line at the model's own; on the right one row a class, one
-    column a feature in the order of selection, each feature's weights divided by their largest: one
-    with many strong colours is shared by many classes.  Of what has several features (groups,
-    pieces) the norm of a class's weights is drawn.
+    `from_estimator` makes it.  The left panel shows the objective by the number selected, with a
+    line at the model's own number, and the loss on `validation` if there was one.  The right panel
+    has a row for each class and a column for each feature in the order of selection; the weights of
+    a feature are divided by their largest, so a column of many strong colours is shared by many
+    classes.  For groups and pieces, which have several features, the norm of a class's weights is
+    drawn.
 
     Attributes
     ----------
     path : dict of arrays
-        ``n``, ``objective``, ``validation_loss``.
+        The columns ``n``, ``objective``, ``validation_loss`` of the estimator's `path_`.
     n : int
-        Selected by the model drawn.
+        Number selected by the model that is drawn.
     weights : (K, n) array
-        As drawn, between -1 and 1.
+        Weights as they are drawn, between -1 and 1.
     classes, names : list of str
+        Names of the rows and the columns of the right panel.
     axes_ : array of Axes
     figure_ : Figure
     """
 
     def __init__(
-        self, path: dict[str, np.ndarray], n: int, weights: np.ndarray, classes: list, names: list
-    ):
+        self,
+        path: dict[str, np.ndarray],
+        n: int,
+        weights: np.ndarray,
+        classes: list[str],
+        names: list[str],
+    ) -> None:
         self.path, self.n, self.weights = path, n, weights
         self.classes, self.names = classes, names
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ShareBoostDisplay:
+    def from_estimator(
+        cls, estimator: ShareBoostClassifier, *, ax: Sequence[Axes] | None = None
+    ) -> ShareBoostDisplay:
         """Draw a fitted model.
 
         Parameters
         ----------
         estimator : fitted ShareBoostClassifier
         ax : array of two Axes, optional
-            Default a new figure.
+            Where to draw; default: in a new figure.
         """
         check_is_fitted(estimator)
         W, kind, choices = estimator.coef_, estimator._kind, estimator.choices_
@@ -52,6 +69,7 @@ class ShareBoostDisplay:
             raise ValueError("the model uses no column: there are no weights to draw")
         widths = [kind.width(choice) for choice in choices]
         if max(widths) > 1:
+            assert isinstance(kind, SingleColumns | Pieces)
             W = np.sqrt(np.add.reduceat(W**2, np.cumsum([0, *widths[:-1]]), axis=1))
             names = [kind.label(choice) for choice in choices]
         else:
@@ -66,8 +84,8 @@ class ShareBoostDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> ShareBoostDisplay:
-        """Draw; `ax` as in `from_estimator`."""
+    def plot(self, *, ax: Sequence[Axes] | None = None) -> ShareBoostDisplay:
+        """Draw on two axes; default: in a new figure."""
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -102,8 +120,8 @@ class ShareBoostDisplay:
         self.figure_.colorbar(image, ax=right, shrink=0.8)
         return self
 
-    def _plain_log(self, axis: Any) -> None:
-        """A logarithmic axis with numbers as one writes them, however few decades it spans."""
+    def _plain_log(self, axis: Axis) -> None:
+        """Make an axis logarithmic, with plain numbers beside it however few decades it spans."""
         from matplotlib.ticker import LogLocator, NullFormatter
 
         axis.axes.set_yscale("log")

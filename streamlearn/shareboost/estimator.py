@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Source
 from ..engine.plan import Needs
+from ..engine.run import Run
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from ..numeric.links import softmax_probabilities
@@ -34,41 +34,44 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         minimise  sum_i s_i/S log sum_c exp(1[c != y_i] + z_ic - z_iy)
                   + ridge |W|^2 + mixed_norm |W|_{inf,1},       z_i = b + W x_i
 
-    over W with at most `n_selected` columns that are not 0, greedily: each round reads the gradient
-    of every column, takes those that promise most, and optimises all selected so far, which it
-    keeps apart from the wide data (Shalev-Shwartz, Wexler & Shashua 2011, Algorithm 1).  Reads: the
-    summary, then for each round one of all columns and a narrow one of those selected.
+    over W with at most `n_selected` columns that are not 0, greedily.  Each round reads the
+    gradient of every column, selects those that promise most, and optimises the coefficients of all
+    that are selected so far, which it stores apart from the wide data (Shalev-Shwartz, Wexler &
+    Shashua 2011, Algorithm 1).  A fit reads the data once for the summary, and in each round all
+    columns once and those on the shortlist once more.
 
     Parameters
     ----------
     n_selected : int, default=20
-        Columns (groups, products, stumps, pieces) to select; fewer if no more help.
+        Number of columns (groups, products, stumps, pieces) to select; the fit ends with fewer if
+        no other helps.
     candidates : {"columns", "products", "stumps", "pieces", "soft-pieces"}, default="columns"
-        "products": of all pairs of columns.  "stumps": 1[x_j <= t] for all thresholds t.
+        "products": x_i x_j for all pairs of columns.  "stumps": 1[x_j <= t] for all thresholds t.
         "pieces": (x, 1) 1[|x - anchor| < radius], a linear model of its own near each anchor;
         "soft-pieces": (x, 1) max(0, 1 - |x - anchor|^2 / radius^2), so that scores are continuous.
     rule : {"scale-free", "l1", "lookahead"}, default="scale-free"
         "scale-free": the largest proved decrease, |G_r|_1 / sd(x_r).  "l1": the paper's |G_r|_1.
-        "lookahead": of the best by "scale-free", the one whose best step lowers the loss most.
+        "lookahead": the one whose best step lowers the loss most, among the best by "scale-free".
     groups : array-like of shape (d,), optional
         Group of each column; whole groups are selected, by the sum of their columns' scores.
     ridge, mixed_norm : float, default=0.0
         Weights of |W|^2 and of the smoothed |W|_{inf,1} of W less what its classes have in
         common, to which the loss is blind.
     sharpness : float, default=10.0
-        Of the smoothing: the larger, the closer to the norm.
+        Sharpness of the smoothing: the larger it is, the closer to the norm.
     columns_per_pass : int or "auto", default="auto"
-        Selected from one read of all columns, none correlated more than 0.9 with another; "auto":
-        one at first, later up to eight.
+        Number selected from one read of all columns, no two of them correlated more than 0.9;
+        "auto": one at first, later up to eight.
     prune : bool, default=False
         After each round take out columns that cost at most half of what the last one gained.
     n_anchors, n_radii : int, default=100, 8
-        Of pieces: anchors by k-means, radii of each at quantiles of the distances to it.
+        For pieces: the number of anchors, which k-means finds, and of radii of each, which are
+        quantiles of the distances to it.
     tol : float, default=1e-7
-        Stop when no candidate is proved to lower the objective by this share of what it is without
-        columns.
+        The fit ends when no candidate is proved to lower the objective by this share of its value
+        without columns.
     random_state : int, default=0
-        Of the anchors.
+        Seed of the anchors.
 
     Attributes
     ----------
@@ -76,12 +79,13 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         Coefficients of the selected features, in the order of selection.
     intercept_ : (K,) float64
     choices_ : list of tuple
-        What was selected: (column,), (group,), (i, j), (column, threshold), (anchor, radius).
+        What was selected, in this order: (column,), (group,), (i, j), (column, threshold) or
+        (anchor, radius).
     support_ : (m,) int
-        The columns of X that are used, ascending.
+        Numbers of the columns of X that are used, ascending.
     path_ : dict of arrays
         ``n, loss, objective, promised_gain, largest_gradient, validation_loss, validation_error``
-        of the models on the way; `at` gives the models.
+        of the models after each round; `at` gives the models.
     classes_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
 
     Notes
@@ -100,7 +104,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     array([ 7, 30])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         "n_selected": [Interval(Integral, 1, None, closed="left")],
         "candidates": [StrOptions({"columns", "products", "stumps", *PIECES})],
         "rule": [StrOptions({"scale-free", "l1", "lookahead"})],
@@ -118,21 +122,21 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     def __init__(
         self,
-        n_selected=20,
+        n_selected: int = 20,
         *,
-        candidates="columns",
-        rule="scale-free",
-        groups=None,
-        ridge=0.0,
-        mixed_norm=0.0,
-        sharpness=10.0,
-        columns_per_pass="auto",
-        prune=False,
-        n_anchors=100,
-        n_radii=8,
-        tol=1e-7,
-        random_state=0,
-    ):
+        candidates: str = "columns",
+        rule: str = "scale-free",
+        groups: object = None,
+        ridge: float = 0.0,
+        mixed_norm: float = 0.0,
+        sharpness: float = 10.0,
+        columns_per_pass: int | str = "auto",
+        prune: bool = False,
+        n_anchors: int = 100,
+        n_radii: int = 8,
+        tol: float = 1e-7,
+        random_state: int = 0,
+    ) -> None:
         self.n_selected = n_selected
         self.candidates = candidates
         self.rule = rule
@@ -149,7 +153,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     # What it costs.
 
-    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         self._check_combination(dataset.n_features)
         return needs.needs_of(self._size(dataset, summary))
 
@@ -173,7 +177,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
                 "use 'columns'"
             )
 
-    def _size(self, dataset: Any, summary: Summary | None = None) -> needs.Size:
+    def _size(self, dataset: Source, summary: Summary | None = None) -> needs.Size:
         K, d = len(getattr(self, "classes_", (0, 0))), dataset.n_features
         n_units, unit = d, 8 * K
         if self.candidates == "products":
@@ -185,18 +189,25 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         return needs.size_of(self, dataset, n_units, unit, self.candidates)
 
     def _moments_only(self) -> bool:
-        return self.candidates != "stumps"  # whose first bins are cut at quantiles
+        return self.candidates != "stumps"  # the first bins of stumps are cut at quantiles
 
-    def _sample_rows(self, dataset: Any) -> int:
+    def _sample_rows(self, dataset: Source) -> int:
         return SAMPLE_ROWS if self.candidates in PIECES else 0
 
     # Fitting.
 
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+    def _fit(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        validation: Source | None = None,
+        sample: Chunk | None = None,
+    ) -> Certificate:
         dtype = dataset.dtype.name
         K = len(self.classes_)
         penalty = Penalty(float(self.ridge), float(self.mixed_norm), float(self.sharpness))
-        counts = summary.labels.counts
+        counts = summary.target.counts
         shares = counts[counts > 0] / counts.sum()
         intercept, loss = best_intercept(shares)
         table = residual(np.tile(intercept, (K, 1)), np.arange(K), np.ones(K))
@@ -260,7 +271,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     # Using it.
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
-        V = np.ascontiguousarray(self._features(chunk.X))
+        V = np.ascontiguousarray(self._features(chunk.dense))
         Z = np.empty((chunk.n_rows, len(self.intercept_)))
         score_rows(V, self.coef_, self.intercept_, Z)
         return Z[:, 1] - Z[:, 0] if Z.shape[1] == 2 else Z
@@ -269,8 +280,5 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         pass
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
-        """The softmax without the margin offset."""
+        """The softmax of the decisions, without the margin that the loss adds."""
         return softmax_probabilities(decision)
-
-    def _state(self) -> dict[str, Any]:
-        return {"points": self._points, "kind": self._kind, "n": len(self.choices_)}

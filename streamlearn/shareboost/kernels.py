@@ -1,4 +1,4 @@
-"""Compiled loops: scores of rows, counts of residuals by bin, rows by their distance to anchors."""
+"""Compiled loops: scores of rows, residuals by bin, and rows by their distance to anchors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..numeric.jit import kernel, sum_kernel
 
 @sum_kernel
 def score_rows(V, W, b, out):
-    """out (m, K) = b + V W', each row by itself, so that no answer depends on its neighbours."""
+    """Set out (m, K) to b + V W', each row by itself: no answer depends on its neighbours."""
     for i in range(V.shape[0]):
         for k in range(W.shape[0]):
             total = 0.0
@@ -22,8 +22,9 @@ def score_rows(V, W, b, out):
 def count_rows(X, edges, first, R, share, sums, low, high):
     """Add rows to bins, in place: bin k of column j holds edges[k-1] < x <= edges[k].
 
-    sums (n_bins, K + 2): residuals, shares, residuals' absolute sum; low, high (n_bins,): values.
-    `first` (p + 1,) says which bins are whose; a column's edges are one fewer than its bins.
+    A row of sums (n_bins, K + 2) is the residuals, the share, and the residuals' absolute sum; low
+    and high (n_bins,) are the extreme values.  The bins of column j begin at first[j]; it has one
+    edge fewer than bins.
     """
     m, p = X.shape
     K = R.shape[1]
@@ -51,7 +52,7 @@ def count_rows(X, edges, first, R, share, sums, low, high):
 
 @sum_kernel
 def distances_to(x, anchor):
-    """|x - anchor|^2, in x's own arithmetic."""
+    """|x - anchor|^2, in the dtype of x."""
     total = x[0] * 0
     for j in range(len(x)):
         total += (x[j] - anchor[j]) * (x[j] - anchor[j])
@@ -60,9 +61,9 @@ def distances_to(x, anchor):
 
 @sum_kernel
 def least_above(limits, d):
-    """The first of ascending limits that is above d; their number if none is.
+    """The place of the first of ascending limits that is above d; their number if none is.
 
-    Without a branch: a few dozen comparisons side by side cost less than one wrong guess.
+    It has no branch, because a few dozen comparisons cost less than one wrong prediction of one.
     """
     n = 0
     for k in range(len(limits)):
@@ -72,7 +73,7 @@ def least_above(limits, d):
 
 @kernel
 def weigh_rows(X, anchors, limits, soft, out):
-    """out (m, q): 1[d < limits[k]], d = |x - anchors[k]|^2; if soft 1 - d / limits[k] there."""
+    """Set out (m, q) to 1[d < limits[k]], if soft 1 - d / limits[k] there; d = |x - anchors[k]|^2."""
     for i in range(X.shape[0]):
         for k in range(len(anchors)):
             d = distances_to(X[i], anchors[k])
@@ -86,9 +87,9 @@ def sum_by_radius(X, V, R, anchors, limits, inner, sums):
     """Add R_ik V_i to sums (n_anchors, n_radii, K, w) at the least limit above the row.
 
     V are the rows X with a 1 and zeros, w or more of them; limits (n_anchors, n_radii) ascend, rows
-    beyond the last are in no piece of that anchor.  If sums have 2K in place of K, so too
-    |x_i - anchor|^2 R_ik V_i.  Anchors one after another, each in V's own arithmetic first, in
-    `inner` (n_radii, K, as wide as V), and rows of one radius together, to stay in the cache.
+    beyond the last are in no piece of that anchor.  If sums have 2K in place of K, the other K are
+    |x_i - anchor|^2 R_ik V_i.  To stay in the cache, anchors come one after another, each first in
+    the dtype of V in `inner` (n_radii, K, as wide as V), and rows of one radius come together.
     """
     m, w = V.shape
     n, K = limits.shape[1], R.shape[1]
@@ -150,7 +151,7 @@ def gather_radii(sums, total, limits, mean, l1):
 def add_squares(X, V, share, anchors, limits, sums):
     """Add share_i v d^s, s < S, and share_i v^2 d^s, s < 2S - 1, of V to sums (.., 3S - 1, w).
 
-    d = |x_i - anchor|^2; S is 1, or 2 for soft pieces.  The rest as above.
+    d = |x_i - anchor|^2; S is 1, or 2 for soft pieces; the rest is as in `sum_by_radius`.
     """
     n, w = limits.shape[1], sums.shape[3]
     S = (sums.shape[2] + 1) // 3
@@ -174,8 +175,8 @@ def add_squares(X, V, share, anchors, limits, sums):
 def score_pieces(V, weights, U, work, which, Z):
     """Add to Z (m, K) the scores of pieces: of row i, V_i (p,) times the weighted sum of U.
 
-    weights (m, q) of the pieces, most of them 0; U (q, p K), the classes' coefficients of a column
-    beside one another; work (p K,) and which (q + 1,) are room.
+    Most weights (m, q) of the pieces are 0; U (q, p K) has the classes' coefficients of a column
+    beside one another; work (p K,) and which (q + 1,) are overwritten.
     """
     K = Z.shape[1]
     for i in range(V.shape[0]):
@@ -193,7 +194,7 @@ def score_pieces(V, weights, U, work, which, Z):
 
 @kernel
 def sum_pieces(V, R, weights, work, which, out):
-    """Add to out (q, p K) each row's V_i times R_i (K,), weighted; the rest as above."""
+    """Add each row's V_i times R_i (K,), weighted, to out (q, p K); see `score_pieces`."""
     K = R.shape[1]
     for i in range(V.shape[0]):
         n = list_pieces(weights, i, which)
@@ -209,7 +210,7 @@ def sum_pieces(V, R, weights, work, which, out):
 
 @kernel
 def list_pieces(weights, i, which):
-    """Write the pieces that row i is in to `which`, without a branch; how many they are."""
+    """Write the pieces that row i is in to `which`, without a branch; return their number."""
     n = 0
     for k in range(weights.shape[1]):
         which[n] = k

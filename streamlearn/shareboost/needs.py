@@ -1,92 +1,102 @@
-"""What the reads of a fit hold, before it begins."""
+"""The memory of a fit, from metadata alone, before it begins."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..config import get_config
+from ..data.source import Source
 from ..engine.memory import available_bytes
 from ..engine.plan import Needs, Plan
-from .candidates import OFFERED, OFFERED_PIECES
+from .candidates import OFFERED, OFFERED_PIECES, Options
 from .correction import MEMORY
 from .curvature import LOOKED_AT, NEWTON_SIZE
 from .pieces import PIECES
 from .training import MOST_AT_ONCE
 
 SCORE_SHARE = 16
-"""One state of a scoring read takes at most this part of the budget; else it is cut in blocks."""
+"""One state of a scoring read takes at most one part in so many of the budget; a larger read is cut
+into blocks."""
 THIN_BYTES = 8 << 20
+"""Bytes that a read of the side store holds for its chunk, at most."""
 MIN_ROWS = 256
+"""Least number of rows in a chunk of the side store."""
 
 
 class Size(NamedTuple):
-    """Of a fit: what its memory depends on."""
+    """The numbers that the memory of a fit depends on."""
 
     n_columns: int
+    """Number of candidates that the driver has a gradient of."""
     n_classes: int
     n_selected: int
     width: int
-    """Features of one choice, at most."""
+    """Largest number of features of one choice."""
     stored: int
-    """Columns of the side store a choice takes, at most."""
+    """Largest number of columns of the side store that a choice takes."""
     stored_dtype: str
-    """Of these columns."""
+    """Dtype of these columns."""
     base: int
-    """Columns every row keeps in the side store beside these."""
+    """Number of other columns that the side store has of every row."""
     itemsize: int
+    """Bytes of one number of the data."""
     row_nbytes: float
+    """Bytes of a row of the data."""
     slice_rows: int
     n_rows: int
+    """Number of physical rows."""
     unit_bytes: int
-    """State of a scoring read for one column (for one anchor, of pieces)."""
+    """Bytes of a scoring read's state for one column, or for one anchor of pieces."""
     n_units: int
+    """Number of columns, or of anchors."""
     at_once: int
-    """Most that are selected from one read; as "auto" has it if fewer are asked for, which would
-    only buy larger slices."""
+    """Largest number selected from one read; that of "auto" if fewer are requested, because the
+    saving would only make slices larger."""
 
     @property
     def shortlist(self) -> int:
+        """Largest number of columns that one read fetches."""
         offered = OFFERED_PIECES if self.base else OFFERED
         return self.stored * max(offered * self.at_once, LOOKED_AT)
 
     @property
     def side_row_nbytes(self) -> int:
-        """Bytes of a row of the side store, complete."""
+        """Bytes of a row of the side store once everything is selected."""
         item = np.dtype(self.stored_dtype).itemsize
         return 16 + (self.n_selected * self.stored + 1) * item + self.base * self.itemsize
 
     @property
     def thin_row_nbytes(self) -> int:
-        """What a read of the side store holds for a row: it, two copies, scores.
+        """Bytes that a read of the side store holds for a row: the row, two copies, and scores.
 
-        Pieces' weights are multiplied by as numbers of the data's size.
+        Weights of pieces take part in products as numbers of the data's dtype.
         """
         weights = self.n_selected * self.itemsize if self.base else 0
         return 3 * self.side_row_nbytes + weights + 48 * self.n_classes
 
     @property
     def thin_rows(self) -> int:
-        """Rows the side store is read at a time: a power of two, by the data's size alone."""
+        """Rows in a chunk of the side store: a power of two, by the data's size alone."""
         rows = max(MIN_ROWS, THIN_BYTES // self.thin_row_nbytes)
         return 1 << (rows.bit_length() - 1)
 
 
 def block_of(size: Size, state_bytes: int) -> int:
-    """Columns (anchors) scored in one read, so that a state takes these bytes."""
+    """Number of columns (or anchors) scored in one read whose state takes these bytes at most."""
     return max(1, min(size.n_units, state_bytes // max(size.unit_bytes, 1)))
 
 
 def needs_of(size: Size) -> list[Needs]:
-    """The phases: scoring, fetching, correcting."""
+    """The phases of a fit: scoring, fetching, correcting."""
     budget = get_config().memory_budget or available_bytes() // 4
     block = block_of(size, score_state_bytes(size, budget))
     K, item = size.n_classes, size.itemsize
     start = 16 + K * item
     n = 1 + size.n_selected * size.width
     blocks = size.n_selected * size.width**2 if size.base else n * n
-    # Newton while the coefficients are few, then the blocks of all of them
+    # Newton's metric while the coefficients are few, then the blocks of all of them
     metric = 8 * max(min(K * n, NEWTON_SIZE) ** 2, K * blocks if K * n > NEWTON_SIZE else 0)
     path = 8 * K * n * (1 + size.n_selected // 2)
     gradient = 2 * 8 * (K + 4) * size.n_columns
@@ -125,7 +135,7 @@ def needs_of(size: Size) -> list[Needs]:
 
 
 def score_state_bytes(size: Size, budget: int) -> int:
-    """What one state of a scoring read may take."""
+    """Bytes that one state of a scoring read may take."""
     return max(budget // SCORE_SHARE, size.unit_bytes)
 
 
@@ -135,13 +145,13 @@ def fits_in_memory(size: Size, plan: Plan) -> bool:
     return bool(room <= plan.budget - plan.peak_bytes)
 
 
-def size_of(model: Any, dataset: Any, n_units: int, unit_bytes: int, kind: str) -> Size:
-    """The size of a fit from metadata; two classes while they are not known."""
+def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind: str) -> Size:
+    """The size of a fit, from metadata; two classes are assumed while they are not known."""
     d, item = dataset.n_features, dataset.dtype.itemsize
     members = 1
     if kind == "columns" and model.groups is not None:
         members = int(np.unique(np.asarray(model.groups), return_counts=True)[1].max())
-    auto = model.columns_per_pass == "auto"
+    at_once = 1 if model.columns_per_pass == "auto" else int(model.columns_per_pass)
     pieces = kind in PIECES
     return Size(
         n_columns=n_units if kind in ("columns", "stumps", *PIECES) else d * (d - 1) // 2,
@@ -153,9 +163,9 @@ def size_of(model: Any, dataset: Any, n_units: int, unit_bytes: int, kind: str) 
         base=d if pieces else 0,
         itemsize=item,
         row_nbytes=float(d * item),
-        slice_rows=dataset.slice_rows,
+        slice_rows=dataset.slice_rows or dataset.n_physical_rows,
         n_rows=dataset.n_physical_rows,
         unit_bytes=unit_bytes,
         n_units=n_units,
-        at_once=max(MOST_AT_ONCE, 1 if auto else model.columns_per_pass),
+        at_once=max(MOST_AT_ONCE, at_once),
     )

@@ -26,7 +26,7 @@ def margin_softmax(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def residual(Z: np.ndarray, codes: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """(m, K) derivative of L by the scores: share_i (rho_i - e_yi); overwrites Z."""
+    """(m, K) derivative of L by the scores, share_i (rho_i - e_yi); Z is overwritten."""
     _, rho = margin_softmax(Z, codes)
     rho[np.arange(len(rho)), codes] -= 1.0
     rho *= share[:, None]
@@ -49,9 +49,10 @@ class Penalty(NamedTuple):
     sharpness: float
 
     def curvature(self, n_classes: int) -> float:
-        """Most that half of it is times |u|_inf^2 for one column u; adds to the column's mean x^2.
+        """Bound c of the penalty's curvature: for one column u it rises by at most c |u|_inf^2 / 2.
 
-        2K ridge, since |u|_2^2 <= K |u|_inf^2; and mixed * sharpness (a log-sum-exp's variance).
+        The ridge gives 2K ridge, since |u|_2^2 <= K |u|_inf^2, the mixed norm mixed * sharpness, by
+        the variance of a log-sum-exp.  Scores add c to the column's mean x^2.
         """
         return 2.0 * n_classes * self.ridge + self.mixed * self.sharpness
 
@@ -71,7 +72,7 @@ class Penalty(NamedTuple):
         return gradient
 
     def hessian(self, W: np.ndarray) -> np.ndarray:
-        """(width, K, K): columns do not interact."""
+        """(width, K, K) Hessian of each column alone, as columns do not interact."""
         H = 2.0 * self.ridge * np.eye(len(W)) * np.ones((W.shape[1], 1, 1))
         for p in self._weights(W) if self.mixed else ():
             p = p.T
@@ -80,23 +81,23 @@ class Penalty(NamedTuple):
         return H
 
     def diagonal(self, W: np.ndarray) -> np.ndarray:
-        """A diagonal not below its Hessian."""
+        """The diagonal of a matrix that is not below the Hessian."""
         diagonal = np.full(W.shape, 2.0 * self.ridge)
         if self.mixed:
             diagonal += self.mixed * self.sharpness / 2 * sum(self._weights(W))
         return diagonal
 
     def _weights(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Softmax of s w and of -s w, for each column."""
+        """The softmax of s w and of -s w, for each column w."""
         scaled = self.sharpness * W
         high = np.exp(scaled - logsumexp(scaled, axis=0))
         return high, np.exp(-scaled - logsumexp(-scaled, axis=0))
 
 
 def best_intercept(shares: np.ndarray) -> tuple[np.ndarray, float]:
-    """(K,) b of least loss without any column, adding up to 0, and that loss.
+    """(K,) intercept of least loss without any column, adding up to 0, and that loss.
 
-    Rows of a class are alike, so K rows weighted by the classes' shares stand for all.
+    All rows of a class are alike here, so K rows weighted by the classes' shares stand for all.
     """
     K = len(shares)
     codes = np.arange(K)

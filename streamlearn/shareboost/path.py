@@ -1,4 +1,4 @@
-"""The models of a run, one after each correction: what each proves, which features it uses."""
+"""The models of a fit, one after each correction, with their features and what they prove."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self, TypedDict
 
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.dataset import Dataset
-from ..data.source import Chunk
+from ..data.source import Chunk, Source
 from ..engine.run import Run
+from ..estimator.certificate import Certificate
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..numeric.checks import check_array, check_records
@@ -29,33 +30,35 @@ class PathPoint(NamedTuple):
 
     choices: tuple[Choice, ...]
     theta: np.ndarray
-    """(K, 1 + width): intercept, coefficients."""
+    """(K, 1 + width) intercept and coefficients."""
     loss: float
     objective: float
-    """Loss and penalties."""
+    """Sum of loss and penalties."""
     inner: float
-    """<gradient, theta>: 0 at the exact optimum over the selected."""
+    """Inner product of the gradient and theta: 0 at the exact optimum over the selected
+    features."""
     largest: float = float("nan")
-    """max |G_r|_1 over everything, selected or not."""
+    """Largest |G_r|_1 of all candidates, selected or not."""
     promised: float = float("nan")
-    """What one more candidate lowers the objective by at least; NaN if it was not looked at."""
+    """Least decrease of the objective by one more candidate; NaN if none was searched."""
     validation_loss: float = float("nan")
     validation_error: float = float("nan")
 
     @property
     def n(self) -> int:
+        """Number of choices."""
         return len(self.choices)
 
     def gap(self, norm: float) -> float:
         """Bound of the objective's distance to its least value over |W|_{inf,1} <= norm (Lemma 3).
 
-        L(W) - L(V) <= <grad, W - V> <= <grad, W> + norm max_r |G_r|_1.
+        It is L(W) - L(V) <= <grad, W - V> <= <grad, W> + norm max_r |G_r|_1.
         """
         return norm * self.largest + self.inner
 
 
 def as_table(points: Sequence[PathPoint]) -> dict[str, np.ndarray]:
-    """The path's columns, one entry for each point."""
+    """The columns of `path_`, with one entry for each point."""
     return {
         "n": np.array([point.n for point in points]),
         "loss": np.array([point.loss for point in points]),
@@ -67,8 +70,18 @@ def as_table(points: Sequence[PathPoint]) -> dict[str, np.ndarray]:
     }
 
 
-def path_fold(kind: Kind, needed: Sequence[int], points: Sequence[PathPoint]) -> Fold:
-    """Fold: (weight, losses, errors) of every point, from the columns `needed` in one read."""
+class PathSums(TypedDict):
+    """State of `path_fold`: sums over the rows, of each point."""
+
+    weight: float
+    loss: np.ndarray
+    errors: np.ndarray
+
+
+def path_fold(
+    kind: Kind, needed: Sequence[int], points: Sequence[PathPoint]
+) -> Fold[PathSums, PathSums]:
+    """Fold of the loss and the errors of every point, from the columns `needed` in one read."""
     choices = list(dict.fromkeys(choice for point in points for choice in point.choices))
     where: dict[Choice, slice] = {}
     at = 0
@@ -89,7 +102,7 @@ def path_fold(kind: Kind, needed: Sequence[int], points: Sequence[PathPoint]) ->
     )
 
 
-def _start(n: int) -> dict[str, Any]:
+def _start(n: int) -> PathSums:
     return {"weight": 0.0, "loss": np.zeros(n), "errors": np.zeros(n)}
 
 
@@ -98,12 +111,12 @@ def _step(
     needed: Sequence[int],
     choices: Sequence[Choice],
     models: Sequence[tuple[np.ndarray, np.ndarray]],
-    state: dict[str, Any],
+    state: PathSums,
     chunk: Chunk,
-) -> dict[str, Any]:
+) -> PathSums:
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     codes = np.asarray(chunk.y).astype(np.intp)
-    V = features(kind, chunk.X, needed, choices).astype(np.float64) if choices else None
+    V = features(kind, chunk.dense, needed, choices).astype(np.float64) if choices else None
     state["weight"] += float(weight.sum())
     for k, (cut, theta) in enumerate(models):
         Z = np.tile(theta[:, 0], (chunk.n_rows, 1))
@@ -114,16 +127,25 @@ def _step(
     return state
 
 
+class PathState(TypedDict):
+    """What a saved model holds."""
+
+    points: list[PathPoint]
+    kind: Kind
+    n: int
+    """Number of choices of the point that is the estimator's model."""
+
+
 class PathModel:
-    """A mixin over ``_points`` and ``_kind``: the models of a run, one of which is the model."""
+    """A mixin over ``_points`` and ``_kind``: the fit's models, one of them the estimator's."""
 
     _points: list[PathPoint]
     _kind: Kind
-    certificate_: Any
-    classes_: Any
+    certificate_: Certificate
+    classes_: np.ndarray
     n_features_in_: int
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: PathState) -> None:
         points, kind, p = tree["points"], tree["kind"], self.n_features_in_
         if not isinstance(kind, Kind):
             raise ValueError(f"the candidates are a {type(kind).__name__}")
@@ -136,8 +158,11 @@ class PathModel:
         self._points, self._kind = points, kind
         self._set(next(point for point in points if point.n == tree["n"]))
 
-    def at(self, n: int) -> PathModel:
-        """The model with n columns (of those on the path the largest with at most n).
+    def _state(self) -> PathState:
+        return {"points": self._points, "kind": self._kind, "n": len(self.choices_)}
+
+    def at(self, n: int) -> Self:
+        """The model with n columns, or the largest on the path that has fewer.
 
         Parameters
         ----------
@@ -152,7 +177,7 @@ class PathModel:
         sizes = self.path_["n"]
         if n < 0:
             raise ValueError(f"n={n}; the path has models of {sizes.min()} to {sizes.max()}")
-        other: Any = copy.copy(self)
+        other = copy.copy(self)
         point = self._points[int(np.flatnonzero(sizes <= n)[-1])]
         other._set(point)
         other.certificate_ = replace(self.certificate_, objective=point.objective)
@@ -161,13 +186,13 @@ class PathModel:
     def gap(self, norm: float) -> float:
         """Bound of the objective's distance to the best matrix of a given norm.
 
-        objective - min over |W|_{inf,1} <= norm is at most this (from Lemma 3 of the paper), up to
-        the tolerance of the correction; every candidate counts, selected or not.
+        The objective minus its minimum over |W|_{inf,1} <= norm is at most this, up to the
+        tolerance of the correction (Lemma 3 of the paper); all candidates count, selected or not.
         """
         check_is_fitted(self)
         return next(point for point in self._points if point.n == len(self.choices_)).gap(norm)
 
-    def _validate(self, run: Run, validation: Any) -> None:
+    def _validate(self, run: Run, validation: Source) -> None:
         """Loss and error of the whole path on held-out rows, in one read."""
         last = max(self._points, key=lambda point: point.n)
         every = list(dict.fromkeys(choice for point in self._points for choice in point.choices))
@@ -187,12 +212,12 @@ class PathModel:
         run.record(n=last.n, validation_loss=self._points[-1].validation_loss)
 
     def _best_point(self) -> int:
-        """Number of the point that validation picks: of least loss; without it the last."""
+        """Number of the point of least validation loss; without validation of the last one."""
         losses = np.array([point.validation_loss for point in self._points])
         return len(losses) - 1 if np.isnan(losses).all() else int(np.nanargmin(losses))
 
     def _set(self, point: PathPoint) -> None:
-        """Make this point the model."""
+        """Make this point the estimator's model."""
         self.choices_ = list(point.choices)
         self.intercept_ = point.theta[:, 0].copy()
         self.coef_ = np.ascontiguousarray(point.theta[:, 1:])
@@ -201,15 +226,20 @@ class PathModel:
 
 
 class Selector(TransformerMixin):
-    """A mixin over ``_kind``, ``choices_`` and ``support_``."""
+    """A mixin that selects features by ``_kind``, ``choices_`` and ``support_``."""
+
+    _kind: Kind
+    choices_: list[Choice]
+    support_: np.ndarray
+    n_features_in_: int
 
     def _used_columns(self) -> list[int] | None:
-        """Columns that decisions need; None: all."""
+        """Numbers of the columns that decisions need; None if they need all."""
         used = self.support_.tolist()
         return used if 0 < len(used) < self.n_features_in_ else None
 
     def _needed_of(self, X: np.ndarray) -> np.ndarray:
-        """The columns of use, of rows that have all columns or only these."""
+        """The columns that the model uses, from rows that have all columns or only these."""
         return X if X.shape[1] == len(self.support_) else X[:, self.support_]
 
     def _features(self, X: np.ndarray) -> np.ndarray:
@@ -218,11 +248,11 @@ class Selector(TransformerMixin):
         return features(self._kind, self._needed_of(X), self.support_, self.choices_)
 
     def get_support(self, indices: bool = False) -> np.ndarray:
-        """Which columns of X the model uses.
+        """The columns of X that the model uses.
 
         Returns
         -------
-        (d,) bool, or with `indices` their numbers, ascending
+        (d,) bool; with `indices` the numbers of the columns, ascending
         """
         check_is_fitted(self)
         if indices:
@@ -231,10 +261,10 @@ class Selector(TransformerMixin):
         mask[self.support_] = True
         return mask
 
-    def transform(self, X):
+    def transform(self, X: object) -> np.ndarray | Dataset:
         """The selected features of the rows, for use before any other estimator.
 
-        Columns come in their order in X; products, stumps and pieces in that of selection.
+        Columns come in their order in X; products, stumps and pieces in the order of selection.
 
         Parameters
         ----------
@@ -252,25 +282,25 @@ class Selector(TransformerMixin):
             )
         names = self.get_feature_names_out()
         if isinstance(X, Dataset) or is_on_disk(X):
-            features = open_features(self, X)
+            opened = open_features(self, X)
             if isinstance(X, Dataset):
-                features = replace(features, target=X.target, weight=X.weight)
+                opened = replace(opened, target=X.target, weight=X.weight)
             if isinstance(self._kind, SingleColumns):
-                return features
-            return features.map(self._selected, [str(name) for name in names])
+                return opened
+            return opened.map(self._selected, [str(name) for name in names])
         parts = []
         for chunk in open_features(self, X).iter_chunks():
             check_finite(self, chunk)
-            parts.append(np.array(self._selected(chunk.X)))
+            parts.append(np.array(self._selected(chunk.dense)))
         return np.concatenate(parts) if parts else np.empty((0, len(names)))
 
     def _selected(self, X: np.ndarray) -> np.ndarray:
         return self._needed_of(X) if isinstance(self._kind, SingleColumns) else self._features(X)
 
-    def get_feature_names_out(self, input_features=None):
-        """Names of what `transform` gives."""
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> np.ndarray:
+        """Names of the features that `transform` gives."""
         check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
+        names: np.ndarray = _check_feature_names_in(self, input_features)
         if isinstance(self._kind, SingleColumns):
             return names[self.support_]
         return np.array(self._kind.names(self.choices_, list(names)), dtype=object)

@@ -1,20 +1,20 @@
 """The best piece: all anchors and radii scored in one read (section 3.2).
 
-A piece is (x, 1) where d = |x - anchor|^2 < radius^2.  A read adds each row's residuals times
-(x, 1) to the least radius around each anchor that holds it; cumulative sums over radii are the
-gradients of all.  Those of soft pieces, (1 - d / radius^2) (x, 1), are such sums less the ones of
-d (x, 1) by radius^2.
+A piece is (x, 1) where d = |x - anchor|^2 < radius^2, and 0 elsewhere.  For each anchor, a read
+adds the row's residuals times (x, 1) to the sums of the least radius that holds the row; the
+cumulative sums over the radii are the gradients of all pieces.  A soft piece is (1 - d / radius^2)
+(x, 1), so its gradient is the same sum minus that of d (x, 1), divided by radius^2.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from ..data.order import derive_seed
-from ..data.source import Chunk
+from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..passes.fold import Fold, RowState
 from ..passes.sums import add_sums
@@ -22,28 +22,49 @@ from ..solvers.kmeans import distances, lloyd, plus_plus
 from .candidates import Choice, Pieces
 from .kernels import add_squares, gather_radii, sum_by_radius
 from .reads import Reader
-from .scoring import FLAT, Shortlist
+from .scoring import FLAT, Shortlist, Step
 
 SAMPLE_ROWS = 20_000
+"""Rows of the sample in which the anchors begin."""
 LLOYD_READS = 10
+"""Largest number of reads that move the anchors."""
 LLOYD_TOL = 1e-3
 INNERMOST, OUTERMOST = 0.02, 1.0
-"""An anchor's radii are these quantiles of the sampled rows' distances to it, and between."""
-LANES = 8
+"""Quantiles of the sampled rows' distances to an anchor that are its first and its last radius."""
+VECTOR = 8
+"""Numbers in a vector of the processor: float64 at 512 bits."""
 TOGETHER = 8192
-"""Rows summed in their own arithmetic before they are added to float64."""
+"""Rows summed in their own dtype before the sums are added in float64."""
 ROUNDED = 64
-"""Units of rounding by which a radius is larger than the distance it comes from."""
+"""Units of rounding by which a squared radius exceeds the squared distance it comes from."""
 PIECES = ("pieces", "soft-pieces")
+"""Values of the parameter `candidates` that search pieces."""
 _PURPOSE = 0x616E63686F7273
 
 State = dict[str, np.ndarray]
 
 
+class Progress(TypedDict):
+    """What a checkpoint stores of a `PieceSearch`."""
+
+    closed: list[Choice]
+    moments: tuple[np.ndarray, np.ndarray] | None
+
+
+class Scored(NamedTuple):
+    """One piece with its score; the best sort first."""
+
+    loss: float
+    """Score, negative."""
+    choice: tuple[int, int]
+    gain: float
+    step: Step
+
+
 def make_pieces(
-    run: Run, source: Any, sample: Chunk, n_anchors: int, n_radii: int, seed: int
+    run: Run, source: Source, sample: Chunk, n_anchors: int, n_radii: int, seed: int
 ) -> Pieces:
-    """Anchors by k-means, begun in a sample and moved by reads; radii at quantiles of distances."""
+    """Anchors by k-means, which begins in a sample, and radii at quantiles of distances."""
     generator = np.random.Generator(np.random.Philox(derive_seed(seed, _PURPOSE)))
     X = np.asarray(sample.X, np.float64)
     anchors = plus_plus(X, sample.weight, n_anchors, generator)
@@ -51,8 +72,8 @@ def make_pieces(
     squares = np.sort(distances(X[:: max(1, len(X) // 2000)], anchors), axis=0)
     shares = np.linspace(INNERMOST, OUTERMOST, n_radii) if n_radii > 1 else np.array([0.5])
     limits = squares[((len(squares) - 1) * shares).astype(np.intp)].T.astype(source.dtype)
-    # the last holds every row that was sampled: with it a piece is linear in most of the space;
-    # distances here and there differ by rounding
+    # the last radius holds every sampled row, so that its piece is linear in most of the space;
+    # the kernels compute these distances with another rounding
     limits = np.ascontiguousarray(
         limits * source.dtype.type(1 + ROUNDED * np.finfo(source.dtype).eps)
     )
@@ -65,12 +86,15 @@ def make_pieces(
 
 
 def sums_of(candidates: str, n_classes: int) -> int:
-    """Sums of a feature in the state of a read: of its residuals, soft: twice; or for moments."""
+    """Largest number of sums of a feature in the state of a read: residuals, or moments."""
     return max(2 * n_classes, 5) if candidates == "soft-pieces" else max(n_classes, 2)
 
 
-def pieces_fold(pieces: Pieces, residual: RowState) -> Fold:
-    """Fold: (anchors, radii, K or (soft) 2K, p + 1) gradients by radius, and the sum of R."""
+def pieces_fold(pieces: Pieces, residual: RowState) -> Fold[State, State]:
+    """Fold of the residuals times (x, 1) by least radius, and of the residuals alone.
+
+    The first are (anchors, radii, K, p + 1); soft pieces have 2K sums in place of K.
+    """
     n = residual.width * (2 if pieces.soft else 1)
     return Fold(
         partial(_start, pieces, n, residual.width),
@@ -80,8 +104,8 @@ def pieces_fold(pieces: Pieces, residual: RowState) -> Fold:
     )
 
 
-def moments_fold(pieces: Pieces, total_weight: float) -> Fold:
-    """Fold: (anchors, radii, 2 or (soft) 5, p + 1) sums of (x, 1) and its squares by radius."""
+def moments_fold(pieces: Pieces, total_weight: float) -> Fold[State, State]:
+    """Fold of (x, 1) and its squares by least radius, (anchors, radii, 2, p + 1); 5 if soft."""
     n = 5 if pieces.soft else 2
     return Fold(
         partial(_start, pieces, n, 1), partial(_add_moments, pieces, total_weight), add_sums
@@ -94,7 +118,7 @@ def _start(pieces: Pieces, n: int, n_total: int) -> State:
 
 
 def _step(pieces: Pieces, state: State, chunk: Chunk) -> State:
-    X, R = np.ascontiguousarray(chunk.X), np.ascontiguousarray(chunk.state["residual"])
+    X, R = np.ascontiguousarray(chunk.dense), np.ascontiguousarray(chunk.state["residual"])
     V = _with_one(X, np.result_type(X, R))
     inner = np.empty((*state["G"].shape[1:3], V.shape[1]), V.dtype)
     for a in range(0, len(X), TOGETHER):
@@ -105,9 +129,9 @@ def _step(pieces: Pieces, state: State, chunk: Chunk) -> State:
 
 
 def _with_one(X: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """(x, 1, 0, ...): as wide as whole vectors of the processor are."""
+    """The rows (x, 1, 0, ...), as wide as whole vectors of the processor."""
     m, p = X.shape
-    V = np.zeros((m, -(-(p + 1) // LANES) * LANES), dtype)
+    V = np.zeros((m, -(-(p + 1) // VECTOR) * VECTOR), dtype)
     V[:, :p] = X
     V[:, p] = 1
     return V
@@ -116,14 +140,14 @@ def _with_one(X: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _add_moments(pieces: Pieces, total_weight: float, state: State, chunk: Chunk) -> State:
     share = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight.astype(np.float64)
     share = share / total_weight
-    X = np.ascontiguousarray(chunk.X)
+    X = np.ascontiguousarray(chunk.dense)
     add_squares(X, _with_one(X, X.dtype), share, pieces.anchors, pieces.limits, state["G"])
     state["total"] += share.sum()
     return state
 
 
 class PieceSearch:
-    """Scores all pieces in one read, or as many as there are blocks of anchors.
+    """Scores all pieces in one read, or in one for each block of anchors.
 
     Parameters
     ----------
@@ -131,7 +155,7 @@ class PieceSearch:
     pieces : Pieces
     residual : RowState
     block : int
-        Anchors scored in one read.
+        Number of anchors scored in one read.
     rule, bound : as in `scoring.ListSearch`
     """
 
@@ -149,10 +173,10 @@ class PieceSearch:
     def n_open(self) -> int:
         return self._pieces.limits.size - len(self._closed)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Progress:
         return {"closed": sorted(self._closed), "moments": self._moments}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Progress) -> None:
         self._closed = {tuple(choice) for choice in state["closed"]}
         self._moments = state["moments"]
 
@@ -169,7 +193,7 @@ class PieceSearch:
         """The n best pieces, exactly."""
         if self._moments is None:
             self._moments = self._read_moments()
-        rows: list[Any] = []
+        rows: list[Scored] = []
         largest = 0.0
         for a in range(0, len(self._pieces.anchors), self._block):
             part = self._part(a)
@@ -194,14 +218,14 @@ class PieceSearch:
                     slope = G[i, r, : len(total), j] - total * mean[i, r, j]
                     u = -l1[i, r, j] / spread[i, r, j] * np.sign(slope)
                     step = (j, u, float(mean[i, r, j]))
-                    rows.append((-float(score[i, r]), (a + i, r), float(gain[j]), step))
+                    rows.append(Scored(-float(score[i, r]), (a + i, r), float(gain[j]), step))
             rows.sort(key=lambda row: row[:2])
             del rows[n:]
         return Shortlist(
-            [row[1] for row in rows],
-            np.array([-row[0] for row in rows]),
-            np.array([row[2] for row in rows]),
-            [row[3] for row in rows],
+            [row.choice for row in rows],
+            np.array([-row.loss for row in rows]),
+            np.array([row.gain for row in rows]),
+            [row.step for row in rows],
             largest,
         )
 
@@ -213,7 +237,7 @@ class PieceSearch:
         )
 
     def _read_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """(anchors, radii, p + 1) mean and variance of every feature; float32: they only scale."""
+        """(anchors, radii, p + 1) mean and variance of every feature; float32 suffices to scale."""
         means, variances = [], []
         for a in range(0, len(self._pieces.anchors), self._block):
             part = self._part(a)

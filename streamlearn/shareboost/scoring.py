@@ -1,21 +1,23 @@
-"""The scoring pass: how much each candidate promises, from the gradient of the loss (eq. 7).
+"""The scoring read: how much each candidate promises, from the gradient of the loss (eq. 7).
 
-With x less its mean (the intercept moves along) and G_r = sum_i R_i x_ir, R of `objective`:
+Let x_r be a feature minus its mean, because the intercept moves along, and G_r = sum_i R_i x_ir
+with the residuals R of `objective`.  A step along it lowers
 
-    L falls by at least |G_r|_1^2 / (2 (var x_r + c))            c = `Penalty.curvature`
+    L by at least |G_r|_1^2 / (2 (var x_r + c))            c = `Penalty.curvature`
 
-twice what the paper proves, as the Hessian of a log-sum-exp is a covariance, at most |v|_inf^2.  So
-the scale-free rule takes the largest z_r = |G_r|_1 / sqrt(var x_r + c), the paper's |G_r|_1.
+This is twice what the paper proves, because the Hessian of a log-sum-exp is a covariance, which is
+at most |v|_inf^2.  So the scale-free rule selects the largest z_r = |G_r|_1 / sqrt(var x_r + c),
+where the paper selects the largest |G_r|_1.
 
-When R changes, z_r changes by at most delta = sqrt(sum_i share_i |rho_i' - rho_i|_1^2), for all r
-(Cauchy-Schwarz): columns that can not have come to the top are not read again.
+When R changes, every z_r changes by at most delta = sqrt(sum_i share_i |rho_i' - rho_i|_1^2)
+(Cauchy-Schwarz), so columns that cannot have become the best are not read again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,34 +28,40 @@ from .candidates import Choice, SingleColumns
 from .reads import Reader
 
 TILE = 1024
-"""Columns multiplied at a time, so that bits do not depend on how many are read at once."""
+"""Columns multiplied at a time, so that bits do not depend on the number read at once."""
 FULL_READ = 0.5
-"""A read of fewer columns than all is worth it below this share of the bytes."""
+"""Share of the bytes of a full read from which on all columns are read."""
 FLAT = 1e-12
-"""A column whose variance is below this share of its mean square is constant but for rounding."""
+"""Variance divided by mean square, below which a column is constant but for rounding."""
 
-State = dict[str, Any]
+State = dict[str, np.ndarray]
+Step = tuple[int, np.ndarray, float]
+"""Number of a feature within a candidate, step (K,) of its coefficients, and its mean."""
+Gradient: TypeAlias = "tuple[np.ndarray | slice, np.ndarray, np.ndarray]"
+"""Numbers of the features that were read, their G (K, n), and the sum of R (K,)."""
 
 
 class Shortlist(NamedTuple):
-    """The best candidates, best first."""
+    """The best candidates, beginning with the best."""
 
     choices: list[Choice]
     scores: np.ndarray
     gains: np.ndarray
-    """What each alone lowers the objective by, at least."""
-    steps: list[tuple[int, np.ndarray, float]]
-    """For each (feature within it, step u (K,) of that feature, its mean) with that gain."""
+    """Least decrease of the objective by each alone."""
+    steps: list[Step]
+    """Step of each that has that gain."""
     largest: float
-    """max |G_r|_1 over all candidates, an upper bound of it; for the certificate."""
+    """Upper bound of |G_r|_1 of all candidates, for the certificate."""
 
 
 def residual_state(dtype: str, n_classes: int, writes: bool = False) -> RowState:
     return RowState("residual", dtype, n_classes, writes)
 
 
-def gradient_fold(n_columns: int, n_classes: int, state: RowState) -> Fold:
-    """Fold: (G (K, columns), sum of R (K,)) of the columns read."""
+def gradient_fold(
+    n_columns: int, n_classes: int, state: RowState
+) -> Fold[State, tuple[np.ndarray, np.ndarray]]:
+    """Fold of G (K, columns), for the columns read, and the sum of R (K,)."""
     return Fold(partial(_start, n_columns, n_classes), _add_gradient, add_sums, _gradient, (state,))
 
 
@@ -64,7 +72,7 @@ def _start(n_columns: int, n_classes: int) -> State:
 def _add_gradient(state: State, chunk: Chunk) -> State:
     R, G = chunk.state["residual"], state["G"]
     for a in range(0, G.shape[1], TILE):
-        G[:, a : a + TILE] += R.T @ chunk.X[:, a : a + TILE].astype(R.dtype, copy=False)
+        G[:, a : a + TILE] += R.T @ chunk.dense[:, a : a + TILE].astype(R.dtype, copy=False)
     state["total"] += R.sum(axis=0, dtype=np.float64)
     return state
 
@@ -78,22 +86,25 @@ class ListSearch:
 
     Parameters
     ----------
-    gradient : f(which or None) -> (which, G (K, n), sum of R (K,))
-        Reads the gradient of features; ``which`` None: all of them.
-    choice_of : f(number) -> choice
-    mean, variance, usable : (n,)
-        Of the features.
+    gradient : callable
+        ``gradient(which)`` reads the `Gradient` of these features, or of all (None).
+    choice_of : callable
+        ``choice_of(number)`` is the choice of a candidate's number.
+    mean, variance : (n,)
+        Mean and variance of the features.
+    usable : (n,) bool
+        Whether a feature can be selected.
     rule, bound
-        How they are scored; `bound` is c above.
+        The estimator's rule, and c above.
     group_of : (n,) int, optional
-        Candidates are groups of features, scored by the sum.
-    cost : f(which) -> share of a full read's bytes, optional
-        Without it, features are never read in part.
+        Group of each feature; the candidates are then the groups, scored by the sum.
+    cost : callable, optional
+        ``cost(which)`` is the share of a full read's bytes.  Without it all features are read.
     """
 
     def __init__(
         self,
-        gradient: Callable[[np.ndarray | None], Any],
+        gradient: Callable[[np.ndarray | None], Gradient],
         choice_of: Callable[[int], Choice],
         mean: np.ndarray,
         variance: np.ndarray,
@@ -137,13 +148,13 @@ class ListSearch:
         self.open[self._features(self._number(choice))] = True
 
     def search(self, n: int) -> Shortlist:
-        """The n best, exactly: reads at least every column that may be one of them."""
+        """The n best, exactly; every column that may be one of them is read."""
         which = self._candidates(n)
         part, G, total = self._gradient(which)
         self.G[:, part] = G - np.outer(total, self.mean[part])
         self._slack[part] = 0.0
         l1 = np.abs(self.G).sum(axis=0)
-        # those not read just now are known to be worse than the n best of those read
+        # those that were not read now are known to be worse than the n best of those that were
         fresh = self.open & (self._slack == 0.0)
         score = np.where(fresh, l1 / self._norm, 0.0)
         total_score = self._per_candidate(score)
@@ -165,12 +176,12 @@ class ListSearch:
         )
 
     def _candidates(self, n: int) -> np.ndarray | None:
-        """Features that may be among the n best; None: all are to be read."""
+        """Features that may be among the n best; None if all are to be read."""
         unknown = not np.isfinite(self._slack[self.open]).all()
         if self._cost is None or unknown or not self.open.any():
             return None
         l1 = np.abs(self.G).sum(axis=0)
-        # a little more than the theory asks for: the sums themselves are rounded
+        # a little more than the theory requires, because the sums themselves are rounded
         slack = self._slack * np.sqrt(self.variance) * (1 + 1e-5) + 1e-6 * l1
         lower = self._per_candidate(np.where(self.open, (l1 - slack) / self._norm, 0.0))
         upper = self._per_candidate(np.where(self.open, (l1 + slack) / self._norm, 0.0))
@@ -203,10 +214,12 @@ class ListSearch:
         return i * p - i * (i + 1) // 2 + j - i - 1
 
 
-def column_gradient(read: Reader, state: RowState, block: int, which: Any) -> Any:
-    """The gradient of columns, in blocks of at most `block` of them, one read each."""
+def column_gradient(
+    read: Reader, state: RowState, block: int, which: np.ndarray | None
+) -> Gradient:
+    """The gradient of columns, read in blocks of at most `block`."""
     columns = np.arange(len(read.names)) if which is None else which
-    parts, total = [], None
+    parts, total = [], np.zeros(state.width)
     for a in range(0, len(columns), block):
         part = columns[a : a + block]
         fold = gradient_fold(len(part), state.width, state)
@@ -219,7 +232,7 @@ def column_of(number: int) -> Choice:
     return (number,)
 
 
-def group_kind(groups: Any, n_columns: int) -> SingleColumns:
+def group_kind(groups: object, n_columns: int) -> SingleColumns:
     """The kind of plain columns, or of groups numbered from 0."""
     if groups is None:
         return SingleColumns()

@@ -1,34 +1,42 @@
-"""The search that an estimator's parameters ask for, and the fold of products of columns.
+"""The search that an estimator's parameters request, and the fold of products of columns.
 
 Products of pairs of columns are never written out: sum_i R_ik x_ia x_ib is entry (a, b) of
-X' diag(R_k) X, one product of matrices for each class.
+X' diag(R_k) X, so there is one product of matrices for each class.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..passes.fold import Fold, RowState
 from ..passes.summary.summary import Summary
 from ..passes.sums import add_sums
-from .candidates import Choice, Kind, Products, Stumps
+from .candidates import Choice, Kind, Options, Products, Stumps
 from .objective import Penalty
 from .pieces import PIECES, PieceSearch, make_pieces
 from .reads import Reader
-from .scoring import FLAT, ListSearch, column_gradient, column_of, group_kind, residual_state
+from .scoring import (
+    FLAT,
+    Gradient,
+    ListSearch,
+    column_gradient,
+    column_of,
+    group_kind,
+    residual_state,
+)
 from .stumps import StumpSearch, first_edges
 from .training import Search
 
-State = dict[str, Any]
+State = dict[str, np.ndarray]
+Pairs = tuple[np.ndarray, np.ndarray]
 
 
-def products_fold(first: int, stop: int, n_columns: int, state: RowState) -> Fold:
-    """Fold: (G (K, pairs), sum of R) of the products of columns i in [first, stop) with j > i."""
+def products_fold(first: int, stop: int, n_columns: int, state: RowState) -> Fold[State, Pairs]:
+    """Fold of G (K, pairs) and the sum of R, for columns i in [first, stop) times j > i."""
     size = (stop - first, n_columns)
     return Fold(
         partial(_start_products, size, state.width),
@@ -44,7 +52,7 @@ def _start_products(size: tuple[int, int], n_classes: int) -> State:
 
 
 def _add_products(first: int, stop: int, state: State, chunk: Chunk) -> State:
-    X = chunk.X.astype(np.float64, copy=False)
+    X = chunk.dense.astype(np.float64, copy=False)
     R = chunk.state["residual"]
     for k in range(R.shape[1]):
         state["G"][k] += (X[:, first:stop] * R[:, k, None]).T @ X
@@ -52,14 +60,16 @@ def _add_products(first: int, stop: int, state: State, chunk: Chunk) -> State:
     return state
 
 
-def _pairs(first: int, state: State) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(first: int, state: State) -> Pairs:
     _, n, p = state["G"].shape
     i, j = np.triu_indices(n, first + 1, p)
     return state["G"][:, i, j], state["total"]
 
 
-def product_moments_fold(first: int, stop: int, n_columns: int, total_weight: float) -> Fold:
-    """Fold: mean and mean square (2, pairs) of the products of columns i in [first, stop)."""
+def product_moments_fold(
+    first: int, stop: int, n_columns: int, total_weight: float
+) -> Fold[State, Pairs]:
+    """Fold of mean and mean square (2, pairs), for products of columns i in [first, stop)."""
     return Fold(
         partial(_start_products, (stop - first, n_columns), 2),
         partial(_add_product_moments, first, stop, total_weight),
@@ -71,7 +81,7 @@ def product_moments_fold(first: int, stop: int, n_columns: int, total_weight: fl
 def _add_product_moments(
     first: int, stop: int, total_weight: float, state: State, chunk: Chunk
 ) -> State:
-    X = chunk.X.astype(np.float64, copy=False)
+    X = chunk.dense.astype(np.float64, copy=False)
     share = np.ones(len(X)) if chunk.weight is None else chunk.weight
     share = share / total_weight
     state["G"][0] += (X[:, first:stop] * share[:, None]).T @ X
@@ -80,9 +90,11 @@ def _add_product_moments(
     return state
 
 
-def product_gradient(read: Reader, state: RowState, block: int, which: None) -> Any:
+def product_gradient(
+    read: Reader, state: RowState, block: int, which: np.ndarray | None
+) -> Gradient:
     """The gradient of all products, for at most `block` first factors in a read."""
-    parts, total = [], None
+    parts, total = [], np.zeros(state.width)
     p = len(read.names)
     for a in range(0, p - 1, block):
         fold = products_fold(a, min(a + block, p - 1), p, state)
@@ -91,7 +103,7 @@ def product_gradient(read: Reader, state: RowState, block: int, which: None) -> 
     return slice(None), np.concatenate(parts, axis=1), total
 
 
-def product_moments(read: Reader, block: int, total_weight: float) -> tuple[np.ndarray, np.ndarray]:
+def product_moments(read: Reader, block: int, total_weight: float) -> Pairs:
     """Mean and variance of all products of pairs."""
     p = len(read.names)
     parts = []
@@ -103,35 +115,39 @@ def product_moments(read: Reader, block: int, total_weight: float) -> tuple[np.n
 
 
 def pair_of(p: int, number: int) -> Choice:
-    """The pair (i, j), i < j, of that number in row order."""
+    """The pair (i, j), i < j, with this number in row order."""
     i = int(p - 2 - np.floor((np.sqrt(4 * p * (p - 1) - 8 * number - 7) - 1) / 2))
     return i, number - i * p + i * (i + 1) // 2 + i + 1
 
 
 def make_search(
-    model: Any,
+    model: Options,
     run: Run,
     read: Reader,
-    dataset: Any,
+    dataset: Source,
     summary: Summary,
     penalty: Penalty,
-    sample: Any,
+    sample: Chunk | None,
     block: int,
 ) -> tuple[Kind, Search]:
-    """What is searched, and how; `block` columns (anchors) at most are scored in one read."""
+    """The kind of candidates and their search; one read scores at most `block` columns or anchors.
+
+    A `sample` of rows is there for pieces.
+    """
     K = len(model.classes_)
     state = residual_state(dataset.dtype.name, K)
-    how = {"rule": model.rule, "bound": penalty.curvature(K)}
+    rule, bound = model.rule, penalty.curvature(K)
     if model.candidates == "stumps":
         edges = first_edges(summary, dataset.dtype)
-        return Stumps(), StumpSearch(read, edges, state, dataset.dtype, block=block, **how)
+        stumps = StumpSearch(read, edges, state, dataset.dtype, block=block, rule=rule, bound=bound)
+        return Stumps(), stumps
     if model.candidates in PIECES:
+        assert sample is not None
         pieces = make_pieces(
             run, dataset, sample, model.n_anchors, model.n_radii, model.random_state
         )._replace(soft=model.candidates == "soft-pieces")
         total = float(summary.total_weight)
-        return pieces, PieceSearch(read, pieces, state, total, block=block, **how)
-    how["n_classes"] = K
+        return pieces, PieceSearch(read, pieces, state, total, block=block, rule=rule, bound=bound)
     mean = np.array([column.mean for column in summary.columns])
     variance = np.array([column.variance for column in summary.columns])
     if model.candidates == "products":
@@ -143,7 +159,9 @@ def make_search(
             mean,
             variance,
             variance > FLAT * (variance + mean**2),
-            **how,
+            rule=rule,
+            bound=bound,
+            n_classes=K,
         )
     kind = group_kind(model.groups, dataset.n_features)
     return kind, ListSearch(
@@ -154,5 +172,7 @@ def make_search(
         variance > FLAT * (variance + mean**2),
         group_of=kind.group_of,
         cost=read.cost,
-        **how,
+        rule=rule,
+        bound=bound,
+        n_classes=K,
     )

@@ -1,7 +1,8 @@
 """The side store: the selected features of every row, apart from the wide data.
 
 On disk they are row state, a new one for every read that fetched some; a copy stays in memory where
-the plan has room.  Both give the same bits: the same rows at a time, the same lanes, merged alike.
+the plan has room.  Both give the same bits, because the same rows are read at a time, in the same
+lanes, and merged in the same order.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -20,16 +21,27 @@ from ..engine.lanes import MergeTree, cut_lanes
 from ..engine.run import Run
 from ..engine.scratch.row_state import RowAccess, RowFile
 from ..passes.fold import Fold, RowState
-from .design import BASE, KEPT, TARGET, Layout, stored_columns
+from .design import BASE, CACHED, TARGET, Layout, stored_columns
+
+State = TypeVar("State")
+Result = TypeVar("Result")
+
+
+class ReadSide(Protocol):
+    """One read of the side store: `Side.fold`."""
+
+    def __call__(self, fold: Fold[State, Result]) -> Result: ...
 
 
 @dataclass(frozen=True)
 class ThinSource(Source):
-    """Row numbers without columns: what a read of row state alone goes over."""
+    """Row numbers without columns, for reads of row state alone."""
 
     n_rows: int
     rows_at_once: int
+    """Number of rows in a chunk."""
     row_nbytes: int
+    """Bytes of a row's state, by which lanes are cut."""
 
     def refs(self) -> Refs:
         starts = range(0, self.n_rows, self.rows_at_once)
@@ -41,7 +53,7 @@ class ThinSource(Source):
 
 
 class ThinReader:
-    """Reads nothing: the engine adds the row state."""
+    """Gives chunks without columns, to which the engine adds the row state."""
 
     def read(self, ref: Ref) -> Chunk:
         return Chunk(np.empty((ref.n_rows, 0), np.float32), rows=range(ref.start, ref.stop))
@@ -54,14 +66,14 @@ class ThinReader:
 
 
 class Side:
-    """Selected features, on disk and perhaps in memory."""
+    """The selected features of all rows, on disk and perhaps in memory."""
 
     def __init__(
         self, run: Run, source: ThinSource, layout: Layout, *, capacity: int, in_memory: bool
     ) -> None:
         self._run, self.source, self.layout = run, source, layout
         self._capacity, self._in_memory = capacity, in_memory
-        self._kept: list[Chunk] | None = None
+        self._chunks: list[Chunk] = []
         self.n_reads = 0
 
     def add(self, state: RowState, columns: Sequence[int]) -> None:
@@ -72,71 +84,73 @@ class Side:
             states = (*states, reading)
         picks = self.layout.picks + tuple((state.name, int(j)) for j in columns)
         self.layout = self.layout._replace(states=states, picks=picks)
-        if self._kept is not None:
-            first = len(picks) - len(columns)
-            self._fill(first)
+        if self._chunks:
+            self._fill(len(picks) - len(columns))
 
     def drop(self, pick: int) -> None:
-        """Take one feature, or piece, out again."""
+        """Take one feature, or one piece, out again."""
         picks = self.layout.picks[:pick] + self.layout.picks[pick + 1 :]
         used = {TARGET.name, BASE, *(name for name, _ in picks)}
         states = tuple(state for state in self.layout.states if state.name in used)
         self.layout = self.layout._replace(states=states, picks=picks)
-        if self._kept is not None:
-            at = pick + (0 if self.layout.n_base else 1)
-            for chunk in self._kept:
-                later = chunk.state[KEPT][:, at + 1 : at + 1 + len(picks) - pick].copy()
-                chunk.state[KEPT][:, at : at + len(picks) - pick] = later
+        at = pick + (0 if self.layout.n_base else 1)
+        for chunk in self._chunks:
+            later = chunk.state[CACHED][:, at + 1 : at + 1 + len(picks) - pick].copy()
+            chunk.state[CACHED][:, at : at + len(picks) - pick] = later
 
-    def fold(self, fold: Fold) -> Any:
-        """A read of the side store that only sums."""
+    def fold(self, fold: Fold[State, Result]) -> Result:
+        """One read of the side store that only sums."""
         self.n_reads += 1
         if not self._in_memory:
             fold = Fold(fold.start, fold.step, fold.merge, fold.finish, self.layout.states)
             return self._run.fold(fold, self.source, name=f"correct-{self.n_reads}")
-        if self._kept is None:
+        if not self._chunks:
             self._load()
-        return fold_in_memory(fold, self.source.refs(), self._kept, self._run.plan.lanes_in_flight)
+        return fold_in_memory(
+            fold, self.source.refs(), self._chunks, self._run.plan.lanes_in_flight
+        )
 
-    def read(self, fold: Fold, more: Sequence[RowState], name: str) -> Any:
-        """A read by the engine, which may write row state: `more` beside what is selected."""
+    def read(self, fold: Fold[State, Result], more: Sequence[RowState], name: str) -> Result:
+        """One read by the engine, which may write the row states `more`."""
         rows = (*self.layout.states, *more)
         whole = Fold(fold.start, fold.step, fold.merge, fold.finish, rows)
         return self._run.fold(whole, self.source, name=name)
 
     def _load(self) -> None:
         ones = 0 if self.layout.n_base else 1
-        self._kept = []
         fixed = [s for s in self.layout.states if s.name in (TARGET.name, BASE)]
         files = [self._run.row_state(state.name) for state in fixed]
         with RowAccess(()) as access:
             for ref in self.source.refs():
-                kept = np.empty((ref.n_rows, ones + self._capacity), self.layout.stored, order="F")
-                kept[:, :ones] = 1
+                cached = np.empty(
+                    (ref.n_rows, ones + self._capacity), self.layout.stored, order="F"
+                )
+                cached[:, :ones] = 1
                 state = {f.name: access.read_span(f, ref.start, ref.stop) for f in files}
-                state[KEPT] = kept
+                state[CACHED] = cached
                 rows = range(ref.start, ref.stop)
-                self._kept.append(Chunk(np.empty((ref.n_rows, 0)), rows=rows, state=state))
+                self._chunks.append(Chunk(np.empty((ref.n_rows, 0)), rows=rows, state=state))
         self._fill(0)
 
     def _fill(self, first: int) -> None:
-        """Copy what is selected from pick `first` on from disk."""
-        assert self._kept is not None
+        """Copy the picks from number `first` on from disk to memory."""
         layout = self.layout._replace(picks=self.layout.picks[first:])
         ones = 0 if layout.n_base else 1
         names = dict.fromkeys(name for name, _ in layout.picks)
         files: list[RowFile] = [self._run.row_state(name) for name in names]
         with RowAccess(()) as access:
-            for chunk, ref in zip(self._kept, self.source.refs(), strict=True):
+            for chunk, ref in zip(self._chunks, self.source.refs(), strict=True):
                 state = {f.name: access.read_span(f, ref.start, ref.stop) for f in files}
                 bare = Chunk(np.empty((ref.n_rows, 0)), rows=chunk.rows, state=state)
                 at = ones + first
                 added = stored_columns(layout, bare)[:, ones:]
-                chunk.state[KEPT][:, at : at + len(layout.picks)] = added
+                chunk.state[CACHED][:, at : at + len(layout.picks)] = added
 
 
-def fold_in_memory(fold: Fold, refs: Sequence[Ref], chunks: Sequence[Chunk], threads: int) -> Any:
-    """What the engine makes of these chunks: lanes of the same refs, merged by the same tree."""
+def fold_in_memory(
+    fold: Fold[State, Result], refs: Sequence[Ref], chunks: Sequence[Chunk], threads: int
+) -> Result:
+    """What the engine would make of these chunks: the same lanes, merged by the same tree."""
     lanes, at = [], 0
     for lane in cut_lanes(refs):
         lanes.append(chunks[at : at + len(lane)])
@@ -157,7 +171,7 @@ def fold_in_memory(fold: Fold, refs: Sequence[Ref], chunks: Sequence[Chunk], thr
     return fold.finish(states[0])
 
 
-def _fold_lane(fold: Fold, chunks: Sequence[Chunk]) -> Any:
+def _fold_lane(fold: Fold[State, Result], chunks: Sequence[Chunk]) -> State:
     state = fold.start()
     for chunk in chunks:
         state = fold.step(state, chunk)

@@ -1,15 +1,17 @@
 """The best decision stumps over all thresholds, by counts of residuals in bins (section 3.1).
 
-The stump 1[x <= t] has G(t) = sum of the residuals of rows with x <= t: a read sums residuals by
-bin, cumulative sums give G at every edge.  Inside a bin |G|_1 can exceed the mean of its edges' by
-at most half the sum of |R| there; bins where that could beat the best edge are cut finer and
-counted again, until those left hold one value each.  So the best stump is exact.
+The gradient G(t) of the stump 1[x <= t] is the sum of the residuals of rows with x <= t.  A read
+sums residuals by bin, and cumulative sums give G at every edge.  Inside a bin |G|_1 can exceed the
+mean of its two edges by at most half the sum of |R| there.  Bins where that could be more than at
+the best edge are cut finer and counted again, until those that are left hold one value each.  So
+the best stump is exact.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -23,33 +25,43 @@ from .reads import Reader
 from .scoring import Shortlist
 
 N_BINS = 64
+"""Bins of a column at first, if its values are many."""
 MOST_BINS = 256
-"""Of a column whose values are few."""
+"""Bins of a column at first, at most: one for each value, if they are few."""
 CUTS = 64
+"""Bins that a bin is cut into."""
 ROUNDING = 1e-9
+"""Relative rounding of a bound; a bin that promises no more than this above the best is not cut."""
 
 State = dict[str, np.ndarray]
 
 
+class Progress(TypedDict):
+    """What a checkpoint stores of a `StumpSearch`."""
+
+    closed: list[Choice]
+
+
 class Bins(NamedTuple):
-    """Edges of some columns."""
+    """The bins of some columns."""
 
     columns: np.ndarray
+    """(columns,) numbers of the columns, intp."""
     edges: np.ndarray
-    """In the dtype of the rows, ascending for each column."""
+    """(edges,) edges in the dtype of the rows, column by column, ascending in each."""
     first: np.ndarray
-    """(columns + 1,) bins before each column; its edges are one fewer than its bins."""
+    """(columns + 1,) number of bins before each column; a column has one edge fewer than bins."""
 
 
-def make_bins(columns: Any, edges: list[np.ndarray], dtype: Any) -> Bins:
+def make_bins(columns: Sequence[int], edges: list[np.ndarray], dtype: np.dtype) -> Bins:
     sizes = [len(part) + 1 for part in edges]
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
     joined = np.concatenate([np.empty(0), *edges]).astype(dtype)
     return Bins(np.asarray(columns, np.intp), joined, first)
 
 
-def counts_fold(bins: Bins, residual: RowState) -> Fold:
-    """Fold: sums (n_bins, K + 2) of residuals, shares, |residuals|; least and greatest value."""
+def counts_fold(bins: Bins, residual: RowState) -> Fold[State, State]:
+    """Fold of sums (n_bins, K + 2), of residuals, shares and |residuals|, and of extremes."""
     return Fold(
         partial(_start, bins, residual.width), partial(_step, bins), _merge, rows=(residual, TARGET)
     )
@@ -67,7 +79,7 @@ def _start(bins: Bins, n_classes: int) -> State:
 def _step(bins: Bins, state: State, chunk: Chunk) -> State:
     R = chunk.state["residual"].astype(np.float64)
     share = np.ascontiguousarray(chunk.state[TARGET.name][:, 1])
-    X = np.asfortranarray(chunk.X)
+    X = np.asfortranarray(chunk.dense)
     count_rows(X, bins.edges, bins.first, R, share, state["sums"], state["low"], state["high"])
     return state
 
@@ -83,34 +95,37 @@ class _Column(NamedTuple):
     """What a count says about the stumps of one column, one entry for each edge between values."""
 
     thresholds: np.ndarray
+    """(edges,) threshold of each stump."""
     G: np.ndarray
-    """(edges, K) centred."""
+    """(edges, K) gradients of the centred stumps."""
     q: np.ndarray
+    """(edges,) share of the rows where the stump is 1."""
     low: np.ndarray
-    """(bins,) of the bins that hold rows, as all below."""
+    """(bins,) least value in each bin that holds rows."""
     high: np.ndarray
+    """(bins,) greatest value there."""
     bound: np.ndarray
-    """Most that |G|_1 can be inside the bin; 0 if it holds one value."""
+    """(bins,) upper bound of |G|_1 inside the bin; 0 if it holds one value."""
     best: np.ndarray
-    """Most that the score can be there."""
+    """(bins,) upper bound of the score there."""
 
 
 class StumpSearch:
-    """Finds stumps; reads only the columns that are still in question.
+    """Finds the best stumps, and reads only the columns that may still hold one.
 
     Parameters
     ----------
     read : Reader
     edges : list of arrays
-        For each column where its bins begin to be cut.
+        The edges of each column's first bins.
     block : int
-        SingleColumns counted in one read.
+        Number of columns counted in one read.
     rule, bound : as in `scoring.ListSearch`
     """
 
     def __init__(
-        self, read: Reader, edges: list[np.ndarray], residual: RowState, dtype: Any, *, block: int,
-        rule: str, bound: float,
+        self, read: Reader, edges: list[np.ndarray], residual: RowState, dtype: np.dtype, *,
+        block: int, rule: str, bound: float,
     ) -> None:  # fmt: skip
         self._read, self._edges, self._residual, self._dtype = read, edges, residual, dtype
         self._block, self._rule, self._bound = block, rule, bound
@@ -121,10 +136,10 @@ class StumpSearch:
     def n_open(self) -> int:
         return sum(len(part) for part in self._edges)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Progress:
         return {"closed": sorted(self._closed)}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Progress) -> None:
         self._closed = {tuple(choice) for choice in state["closed"]}
 
     def moved(self, delta: float) -> None:
@@ -137,7 +152,7 @@ class StumpSearch:
         self._closed.discard(choice)
 
     def search(self, n: int) -> Shortlist:
-        """The best stump exactly, and others that are local bests of their column."""
+        """The best stump, exactly, and others that are better than their neighbours."""
         edges = {j: self._edges[j] for j in self.usable}
         found: dict[int, _Column] = {}
         pending = edges
@@ -152,7 +167,8 @@ class StumpSearch:
                     edges[j] = pending[j] = np.unique(np.concatenate([edges[j], *cuts]))
         return self._shortlist(found, n)
 
-    def _cut(self, low: Any, high: Any) -> np.ndarray:
+    def _cut(self, low: np.floating, high: np.floating) -> np.ndarray:
+        """Edges that cut a bin from `low` to `high` into `CUTS` bins."""
         cuts = low + (float(high) - float(low)) * np.arange(CUTS) / CUTS
         cuts = np.unique(cuts.astype(self._dtype))
         return cuts[(cuts >= low) & (cuts < high)]
@@ -236,18 +252,18 @@ class StumpSearch:
 
 
 def _peaks(score: np.ndarray) -> np.ndarray:
-    """Where no neighbour is higher."""
+    """Places where no neighbour is higher."""
     if not len(score):
         return np.empty(0, np.intp)
     padded = np.concatenate([[-np.inf], score, [-np.inf]])
     return np.flatnonzero((score >= padded[:-2]) & (score > padded[2:]))
 
 
-def first_edges(summary: Summary, dtype: Any) -> list[np.ndarray]:
-    """Edges of a column's first bins: between all its values if they are few, else at quantiles."""
+def first_edges(summary: Summary, dtype: np.dtype) -> list[np.ndarray]:
+    """Edges of each column's first bins: all its values if they are few, otherwise quantiles."""
     edges = []
     for column in summary.columns:
-        if column.values is not None:
+        if column.values is not None and column.value_counts is not None:
             present = column.values[column.value_counts > 0]
             edges.append(present[:-1].astype(dtype))
         else:

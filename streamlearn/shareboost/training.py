@@ -1,9 +1,9 @@
-"""The loop of Algorithm 1: score, select, correct; and pruning backwards."""
+"""The loop of Algorithm 1: score, select and correct, then perhaps prune."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..passes.fold import RowState
 from .candidates import Choice, Kind, Pieces, likeness, stored_width
 from .correction import Solved, correct
 from .curvature import LOOKED_AT, choose_metric, values_ahead
-from .design import BASE
+from .design import BASE, Layout
 from .objective import Penalty
 from .path import PathPoint
 from .reads import Reader, base_fold, copy_fold, fetch_fold, residual_fold, unlike, without_fold
@@ -20,47 +20,68 @@ from .scoring import Shortlist
 from .side import Side
 
 MOST_AT_ONCE = 8
+"""Largest number that "auto" selects from one read."""
 PRECISION = 0.01
-"""A correction stops when a step promises less than this share of what the round gained."""
+"""Share of the round's gain that a step must promise for a correction to go on."""
 FINAL = 0.1
-"""The last one, at this share of `tol`."""
+"""Share of `tol` that a step must promise for the last correction to go on."""
+
+Progress = TypeVar("Progress")
 
 
-class Search(Protocol):
-    """What finds candidates: `scoring.ListSearch`, `stumps.StumpSearch`, `pieces.PieceSearch`."""
+class Search(Protocol[Progress]):
+    """Finds candidates: a `scoring.ListSearch`, `stumps.StumpSearch` or `pieces.PieceSearch`."""
 
-    n_open: int
-
+    @property
+    def n_open(self) -> int: ...
     def search(self, n: int) -> Shortlist: ...
     def moved(self, delta: float) -> None: ...
     def close(self, choice: Choice) -> None: ...
     def reopen(self, choice: Choice) -> None: ...
-    def state(self) -> dict[str, Any]: ...
-    def restore(self, state: dict[str, Any]) -> None: ...
+    def state(self) -> Progress: ...
+    def restore(self, state: Progress) -> None: ...
 
 
 class Settings(NamedTuple):
-    """Of one fit."""
+    """The estimator's parameters that the loop needs, and the size of the data."""
 
     n_selected: int
     rule: str
     columns_per_pass: int | str
     prune: bool
     tol: float
-    """Absolute: on what one more candidate promises."""
+    """Decrease of the objective that one more candidate must promise."""
     n_rows: int
+    """Number of physical rows."""
     total_weight: float
 
 
-class Training:
-    """One run of the algorithm; its state after a round is kept in the checkpoint."""
+class Checkpoint(TypedDict, Generic[Progress]):
+    """What `Training` commits after a round."""
+
+    points: list[PathPoint]
+    choices: list[Choice]
+    theta: np.ndarray
+    layout: Layout
+    search: Progress
+    n_rounds: int
+    full_reads: float
+    n_reads: tuple[int, int]
+    """Reads of the wide data and of the side store."""
+    gains: list[tuple[int, float]]
+    base: RowState | None
+    converged: bool
+
+
+class Training(Generic[Progress]):
+    """One run of the algorithm, which commits its state after each round."""
 
     def __init__(
         self,
         run: Run,
         read: Reader,
         side: Side,
-        search: Search,
+        search: Search[Progress],
         kind: Kind,
         penalty: Penalty,
         settings: Settings,
@@ -79,9 +100,9 @@ class Training:
 
     def run(self) -> None:
         """Select until there are enough, or until no candidate promises more than the tolerance."""
-        kept = self._run.restore("shareboost")
-        if kept is not None:
-            self._go_on(kept)
+        committed = self._run.restore("shareboost")
+        if committed is not None:
+            self._resume(committed)
         wanted = self._settings.n_selected
         while True:
             n = self._how_many() if len(self.choices) < wanted else 0
@@ -105,15 +126,17 @@ class Training:
             self._round(best, n)
             if self._settings.prune:
                 self._prune(n)
-            self._keep()
+            self._commit()
 
     def _how_many(self) -> int:
+        """Number to select in the next round."""
         n = len(self.choices)
-        asked = self._settings.columns_per_pass
-        wanted = min(MOST_AT_ONCE, 1 + n // MOST_AT_ONCE) if asked == "auto" else int(asked)
+        given = self._settings.columns_per_pass
+        wanted = min(MOST_AT_ONCE, 1 + n // MOST_AT_ONCE) if given == "auto" else int(given)
         return min(wanted, self._settings.n_selected - n, max(self._search.n_open, 1))
 
     def _takes_first(self, n: int) -> bool:
+        """Whether the best by score is selected without a comparison of the shortlist."""
         return n <= 1 and self._settings.rule != "lookahead"
 
     def _round(self, best: Shortlist, n: int) -> None:
@@ -128,7 +151,7 @@ class Training:
         self._renew(solved)
 
     def _select(self, best: Shortlist, n: int) -> list[int]:
-        """Which of the shortlist; their features go to the side store."""
+        """Places in the shortlist of those selected, whose features go to the side store."""
         kind = self._kind
         widths = [stored_width(kind, choice) for choice in best.choices]
         dtype = self._side.layout.stored
@@ -165,7 +188,7 @@ class Training:
         return chosen
 
     def _extend(self, best: Shortlist, chosen: Sequence[int]) -> None:
-        """Begin with the step that is proved to gain, in the best one; 0 in the others."""
+        """Begin with the step of the best one, which is proved to gain, and 0 in the others."""
         lead = max(chosen, key=lambda i: best.gains[i])
         K, start = self.theta.shape
         for i in chosen:
@@ -185,9 +208,8 @@ class Training:
         last = len(self.choices) >= settings.n_selected
         goal = FINAL * settings.tol
         metric = choose_metric(settings.n_rows, len(self.theta), self._side.layout)
-        fold: Callable = self._side.fold
         solved = correct(
-            fold,
+            self._side.fold,
             self._side.layout,
             self.theta,
             self._penalty,
@@ -198,7 +220,7 @@ class Training:
         return solved
 
     def _renew(self, solved: Solved) -> None:
-        """Residuals at the new point, and the point itself."""
+        """Write the residuals at the new point, and add the point to the path."""
         states = [RowState("residual", self._side.layout.dtype, len(self.theta))]
         fold = residual_fold(self._side.layout, self.theta)
         moved = self._side.read(fold, states, "residual")
@@ -215,7 +237,7 @@ class Training:
         )
 
     def _note(self, best: Shortlist) -> None:
-        """What the search has found out about the last point."""
+        """Add to the last point what the search has found out about it."""
         point = self.points[-1]
         promised = float(best.gains.max(initial=0.0))
         largest = np.fmax(point.largest, best.largest)
@@ -229,7 +251,7 @@ class Training:
         )
 
     def _prune(self, n_new: int) -> None:
-        """Take out what costs at most half of what the last one to come gained (FoBa)."""
+        """Take out what costs at most half of what the last selected one gained (FoBa)."""
         for _ in range(n_new):
             widths = [self._kind.width(choice) for choice in self.choices]
             ends = 1 + np.cumsum(widths)
@@ -260,30 +282,28 @@ class Training:
 
     # The checkpoint.
 
-    def _keep(self) -> None:
-        self._run.commit(
-            "shareboost",
-            {
-                "points": self.points,
-                "choices": self.choices,
-                "theta": self.theta,
-                "layout": self._side.layout,
-                "search": self._search.state(),
-                "n_rounds": self._n_rounds,
-                "full_reads": self._read.full_reads,
-                "n_reads": [self._read.n_reads, self._side.n_reads],
-                "gains": [[n, gain] for n, gain in self._gain_at.items()],
-                "base": self._base,
-                "converged": self.converged,
-            },
-        )
+    def _commit(self) -> None:
+        state: Checkpoint[Progress] = {
+            "points": self.points,
+            "choices": self.choices,
+            "theta": self.theta,
+            "layout": self._side.layout,
+            "search": self._search.state(),
+            "n_rounds": self._n_rounds,
+            "full_reads": self._read.full_reads,
+            "n_reads": (self._read.n_reads, self._side.n_reads),
+            "gains": list(self._gain_at.items()),
+            "base": self._base,
+            "converged": self.converged,
+        }
+        self._run.commit("shareboost", state)
 
-    def _go_on(self, kept: dict[str, Any]) -> None:
-        self.points, self.choices = kept["points"], kept["choices"]
-        self.theta, self._side.layout = kept["theta"], kept["layout"]
-        self._search.restore(kept["search"])
-        self._n_rounds = kept["n_rounds"]
-        n_wide, self._side.n_reads = kept["n_reads"]
-        self._read.resume(kept["full_reads"], n_wide)
-        self._gain_at = dict(kept["gains"])
-        self._base, self.converged = kept["base"], kept["converged"]
+    def _resume(self, state: Checkpoint[Progress]) -> None:
+        self.points, self.choices = state["points"], state["choices"]
+        self.theta, self._side.layout = state["theta"], state["layout"]
+        self._search.restore(state["search"])
+        self._n_rounds = state["n_rounds"]
+        n_wide, self._side.n_reads = state["n_reads"]
+        self._read.resume(state["full_reads"], n_wide)
+        self._gain_at = dict(state["gains"])
+        self._base, self.converged = state["base"], state["converged"]

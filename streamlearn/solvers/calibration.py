@@ -10,9 +10,9 @@ Never calibrate on training rows: their margins are too large (Platt 1999).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def _add_scores(
     return state
 
 
-def calibrate(method: str, histograms: Any) -> Calibration:
+def calibrate(method: str, histograms: Sequence[np.ndarray]) -> Calibration:
     """Fit the curve of every output to its histogram.
 
     Raises

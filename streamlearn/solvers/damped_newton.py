@@ -14,7 +14,6 @@ Near the minimum the error is squared in every step, so the last one leaves roun
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -64,11 +63,14 @@ def damped_newton(
     return x, value
 
 
-def shorter(before: Any, after: Any, slope: Any) -> Any:
+def shorter(
+    before: float | np.ndarray, after: float | np.ndarray, slope: float | np.ndarray
+) -> np.ndarray:
     """The factor in [0.1, 0.5] by which to shorten a step that did not lower the value enough.
 
-    It leads to the minimum of the parabola through the values before and after the step that has
-    this slope along the whole step at its beginning; numbers or arrays.
+    It leads to the minimum of the parabola through the values before and after the step whose
+    slope, times the whole step, is `slope` at its beginning.  All are numbers, or arrays of a
+    shape.
     """
     curvature = np.maximum(after - before - slope, np.finfo(np.float64).tiny)
     return np.clip(np.nan_to_num(-0.5 * slope / curvature, nan=0.1), 0.1, 0.5)

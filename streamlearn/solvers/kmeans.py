@@ -8,17 +8,30 @@ come from matrix products of blocks; all sums are float64.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from ..data.source import Chunk, Csr
-from ..numeric.rows.blocks import blocks, square_norms
+from ..data.source import Chunk, Csr, Source
+from ..numeric.rows.blocks import Block, blocks, square_norms
 from ..passes.fold import Fold
 
 SAME = 1e-13
-"""Squared distances below this share of the squared norms are rounding: the rows are the same."""
+"""Squared distance divided by the squared norms, below which two rows are the same but for
+rounding."""
+
+State = TypeVar("State")
+Result = TypeVar("Result")
+
+
+class Reads(Protocol):
+    """What makes a read: a `Run`."""
+
+    def fold(
+        self, fold: Fold[State, Result], source: Source | None = None, *, name: str
+    ) -> Result: ...
 
 
 class Clusters(NamedTuple):
@@ -27,13 +40,13 @@ class Clusters(NamedTuple):
     sums: np.ndarray
     """(k, p) weighted sums of the rows nearest to each centre."""
     counts: np.ndarray
-    """(k,) their weights."""
+    """(k,) weights of those rows."""
     inertia: np.ndarray
-    """(k,) their weighted squared distances."""
+    """(k,) sums of their weighted squared distances."""
     farthest: np.ndarray
-    """(k, p) the row farthest from its centre; the first read of equals."""
+    """(k, p) the row farthest from each centre; of several equally far ones the first."""
     distance: np.ndarray
-    """(k,) its squared distance, -1 without rows."""
+    """(k,) squared distance of that row; -1 for a centre without rows."""
 
 
 def plus_plus(
@@ -66,8 +79,8 @@ def plus_plus(
 
 
 def lloyd(
-    run: Any,
-    source: Any,
+    run: Reads,
+    source: Source,
     centres: np.ndarray,
     *,
     scale: np.ndarray | None = None,
@@ -82,15 +95,15 @@ def lloyd(
     run : Run
     source : Source
     centres : (k, p) float64
-        In the units of the data.
+        Centres to begin with, in the units of the data.
     scale : (p,) float64, optional
         Columns are multiplied by it before distances are taken.
     max_passes : int
-        Most reads.
+        Largest number of reads.
     tol : float
-        Stops when a read finds the inertia lower than the last one by at most this share.
+        The iterations end when a read lowers the inertia by at most this share.
     name : str
-        Reads are called ``name-1``, ``name-2``, ...
+        Begin of the names of the reads, ``name-1``, ``name-2``, ...
 
     Returns
     -------
@@ -98,7 +111,7 @@ def lloyd(
         Means of the clusters of the last read.  An empty cluster takes the row farthest from its
         centre in the cluster of largest inertia; where no row is away from its centre, it goes.
     inertia : float
-        At the centres that the last read began with, so no less than at those returned.
+        Inertia at the centres that the last read began with, so no less than at those returned.
     counts : (k',) float64
         Weights of the clusters in the last read; 0 for a cluster begun anew.
     """
@@ -107,7 +120,7 @@ def lloyd(
         raise ValueError(f"max_passes={max_passes}; Lloyd's iterations need a read")
     before = np.inf
     for n in range(max_passes):
-        found: Clusters = run.fold(lloyd_fold(centres, scale), source, name=f"{name}-{n + 1}")
+        found = run.fold(lloyd_fold(centres, scale), source, name=f"{name}-{n + 1}")
         centres, inertia, counts = update(found)
         if inertia >= before * (1 - tol):
             break
@@ -118,7 +131,7 @@ def lloyd(
 def lloyd_rows(
     X: np.ndarray | Csr, weight: np.ndarray | None, centres: np.ndarray, n_iter: int
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """The same on a sample in memory: at most `n_iter` iterations, fewer if nothing moves."""
+    """`lloyd` on a sample in memory: at most `n_iter` iterations, fewer if nothing moves."""
     chunk = Chunk(X, None, weight, range(X.shape[0]))
     inertia, counts = np.inf, np.zeros(len(centres))
     for _ in range(n_iter):
@@ -131,7 +144,7 @@ def lloyd_rows(
 
 
 def lloyd_fold(centres: np.ndarray, scale: np.ndarray | None = None) -> Fold[Clusters, Clusters]:
-    """Fold: `Clusters` of the rows around `centres`.  State 16 k p bytes."""
+    """Fold of the `Clusters` around `centres`.  A state takes 16 k p bytes."""
     return Fold(partial(empty_clusters, *centres.shape), partial(_step, centres, scale), _merge)
 
 
@@ -158,8 +171,10 @@ def distances(
     return out
 
 
-def _distance_blocks(X: np.ndarray | Csr, centres: np.ndarray, scale: np.ndarray | None):
-    """(rows, block, (m, k) squared distances); dense blocks are less the mean centre."""
+def _distance_blocks(
+    X: np.ndarray | Csr, centres: np.ndarray, scale: np.ndarray | None
+) -> Iterator[tuple[slice, Block, np.ndarray]]:
+    """Yield (rows, block, (m, k) squared distances); dense blocks minus the mean centre."""
     middle = None if isinstance(X, Csr) else centres.mean(axis=0)
     V = centres if middle is None else centres - middle
     if scale is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,11 +39,11 @@ class Evaluation(NamedTuple):
     """What a read says of all problems at one point."""
 
     theta: np.ndarray
-    """(K, n)."""
+    """(K, n) the point."""
     value: np.ndarray
-    """(K,)."""
+    """(K,) values there."""
     gradient: np.ndarray
-    """(K, n)."""
+    """(K, n) gradients there."""
     bound: np.ndarray
     """(K,) lower bounds of the minima."""
 
@@ -145,8 +145,9 @@ def newton(
 
 def _take(at: Evaluation, trial: Evaluation, moved: np.ndarray) -> Evaluation:
     """The trial where it was accepted; everywhere the better bound."""
-    parts: list[Any] = [
-        np.where(moved.reshape(-1, *[1] * (x.ndim - 1)), y, x)
-        for x, y in zip(at[:3], trial[:3], strict=True)
-    ]
-    return Evaluation(*parts, np.maximum(at.bound, trial.bound))
+    return Evaluation(
+        np.where(moved[:, None], trial.theta, at.theta),
+        np.where(moved, trial.value, at.value),
+        np.where(moved[:, None], trial.gradient, at.gradient),
+        np.maximum(at.bound, trial.bound),
+    )

@@ -5,11 +5,10 @@ A row is held out in one split and trained on in all others.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..data.order import derive_seed, row_share
+from ..data.source import Source
 
 _BY_NUMBER = 0x666F6C6473
 """Number that keeps these splits apart from those of `Dataset.split` with the same seed."""
@@ -22,11 +21,11 @@ VALIDATION = 0x76616C6964617465
 CALIBRATION = 0x63616C6962726174
 """Seed of the rows that are held out to calibrate probabilities."""
 CALIBRATION_SHARE = 0.1
-"""Share of the rows that is held out for that."""
+"""Share of the rows that is held out to calibrate probabilities."""
 
 
-def hold_out(dataset: Any, share: float, seed: int) -> tuple[Any, Any]:
-    """The dataset in two: rows to train on, and that share of the rows, held out."""
+def hold_out(dataset: Source, share: float, seed: int) -> tuple[Source, Source]:
+    """The rows to train on, and that share of the rows, held out."""
     return dataset.where_hash(share, 1.0, seed), dataset.where_hash(0.0, share, seed)
 
 

@@ -117,6 +117,13 @@ class Summary:
         return tuple(column.name for column in self.columns)
 
     @property
+    def target(self) -> Labels:
+        """Facts of the target, in a summary of data that have one."""
+        if self.labels is None:
+            raise ValueError("the summary is of data without a target; open them with target=...")
+        return self.labels
+
+    @property
     def ref_labels(self) -> np.ndarray | None:
         """(n_refs, K) weight of each class in each ref; None without classes."""
         if self.labels is None or self.labels.classes is None:
