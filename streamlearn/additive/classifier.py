@@ -115,7 +115,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     1.0
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions(names_of(TARGETS)), Loss],
         "multi_class": [StrOptions({"ovr", "multinomial"})],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sklearn.utils._param_validation import StrOptions
 
 from ..numeric.losses import Loss
@@ -65,7 +63,7 @@ tol, max_passes, calibration
     (1.0, 12)
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **AdditiveClassifier._parameter_constraints,
         **Choosing._choosing_constraints,
     }
@@ -164,7 +162,7 @@ tol, max_passes, random_state
     (1.0, 2)
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **AdditiveRegressor._parameter_constraints,
         **Choosing._choosing_constraints,
         "cv": [*Choosing._choosing_constraints["cv"], StrOptions({"gcv"})],

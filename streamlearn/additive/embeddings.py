@@ -35,7 +35,7 @@ from .basis.kernels import embed_rows
 class _Embedding(TransformerMixin, BaseEstimator):
     """What explicit features of every basis share: fit and transform."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
         "output": [StrOptions({"psi", "phi"})],
     }

@@ -37,7 +37,7 @@ WARM_PARTS = ("bases", "coef", "intercept", "shifts")
 class AdditiveModel(Terms):
     """A mixin; `objective` says what is minimised."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
         "C": [Interval(Real, 0, None, closed="neither")],

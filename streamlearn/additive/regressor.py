@@ -77,7 +77,7 @@ early_stopping, warm_start, random_state
     (array([1.]), np.float64(1.0))
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions(names_of(TARGETS)), Loss],
         "epsilon": [Interval(Real, 0, None, closed="neither")],

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
+from ..data.source import Source
 from . import fitting, predicting, scoring
 from .callbacks import CallbackSupportMixin, with_callbacks
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 class StreamEstimator(CallbackSupportMixin, BaseEstimator):
@@ -41,7 +45,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
     prediction over arrays, datasets and dask collections, scores, saving.
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {}
+    _parameter_constraints: dict[str, list[object]] = {}
     _accepts_sparse = False
     """True in families whose kernels take Csr chunks."""
     _accepts_missing = False
@@ -49,7 +53,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
     _accepts_levels = False
     """True in families that take columns of categories, as the numbers of their levels."""
 
-    def _sample_rows(self, dataset) -> int:
+    def _sample_rows(self, dataset: Source) -> int:
         """Rows of a seeded sample that `_fit` wants as a fifth argument, a coded `Chunk`; 0 = none.
 
         They are kept in memory during the summary's read, drawn by `random_state`.
@@ -61,7 +65,15 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         return False
 
     @with_callbacks
-    def fit(self, X, y=None, sample_weight=None, *, validation=None, checkpoint=None):
+    def fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        validation: object = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Fit to rows in memory, on disk or on a cluster.
 
         Parameters
@@ -87,7 +99,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         fitting.fit(self, X, y, sample_weight, validation=validation, checkpoint=checkpoint)
         return self
 
-    def predict(self, X):
+    def predict(self, X: object) -> np.ndarray:
         """Predict for each row.
 
         Arrays, frames, paths and Datasets give an array; a dask collection gives a lazy dask array.
@@ -96,7 +108,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
 
     def predict_to(
         self,
-        X,
+        X: object,
         path: str | os.PathLike[str],
         what: str = "prediction",
         *,
@@ -116,7 +128,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         """
         predicting.write_answers(self, X, path, what, overwrite=overwrite)
 
-    def score(self, X, y=None, sample_weight=None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Accuracy of a classifier, R^2 of a regressor, in one read and little memory.
 
         Parameters
@@ -126,7 +138,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         name = "accuracy" if hasattr(self, "classes_") else "r2"
         return scoring.evaluate(self, X, y, sample_weight, scoring=(name,))[name]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = self._accepts_sparse
@@ -154,12 +166,12 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
     `_check_probability` to raise AttributeError (with the reason) where parameters rule them out.
     """
 
-    def decision_function(self, X):
+    def decision_function(self, X: object) -> np.ndarray:
         """Decision values: (n,) for two classes, positive for ``classes_[1]``; else (n, K)."""
         return predicting.answer(self, X, "decision")
 
     @available_if(_has_probability)
-    def predict_proba(self, X):
+    def predict_proba(self, X: object) -> np.ndarray:
         """Probability of each class, columns in the order of ``classes_``."""
         return predicting.answer(self, X, "probability")
 
@@ -167,7 +179,8 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
         raise AttributeError(f"{type(self).__name__} has no probabilities; use decision_function")
 
     def _label(self, decision: np.ndarray) -> np.ndarray:
-        return self.classes_[self._top(decision)]
+        labels: np.ndarray = self.classes_[self._top(decision)]
+        return labels
 
     def _top(self, decision: np.ndarray) -> np.ndarray:
         """(m,) codes of the classes predicted; by the probabilities if they were calibrated."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,14 @@ class Fold(Generic[State, Result]):
     """The answer, from the state of all rows."""
     rows: tuple[RowState, ...] = ()
     """Row-aligned states that `step` reads or writes."""
+
+
+class Reads(Protocol):
+    """What makes reads of all rows: a `Run` of the engine."""
+
+    def fold(
+        self, fold: Fold[State, Result], source: Source | None = None, *, name: str
+    ) -> Result: ...
 
 
 def nbytes_of(state: Any) -> int:

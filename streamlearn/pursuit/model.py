@@ -60,7 +60,7 @@ class PursuitModel:
     """
 
     _accepts_sparse = True
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
         "penalty": [StrOptions({"scale-free", "paper"})],
         "standardize": ["boolean"],

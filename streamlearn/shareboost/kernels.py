@@ -73,7 +73,7 @@ def least_above(limits, d):
 
 @kernel
 def weigh_rows(X, anchors, limits, soft, out):
-    """Set out (m, q) to 1[d < limits[k]], if soft 1 - d / limits[k] there; d = |x - anchors[k]|^2."""
+    """Set out (m, q) to 1[d < limits[k]], soft: 1 - d / limits[k] there; d = |x - anchors[k]|^2."""
     for i in range(X.shape[0]):
         for k in range(len(anchors)):
             d = distances_to(X[i], anchors[k])

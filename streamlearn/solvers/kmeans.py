@@ -10,28 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from ..data.source import Chunk, Csr, Source
 from ..numeric.rows.blocks import Block, blocks, square_norms
-from ..passes.fold import Fold
+from ..passes.fold import Fold, Reads
 
 SAME = 1e-13
 """Squared distance divided by the squared norms, below which two rows are the same but for
 rounding."""
-
-State = TypeVar("State")
-Result = TypeVar("Result")
-
-
-class Reads(Protocol):
-    """What makes a read: a `Run`."""
-
-    def fold(
-        self, fold: Fold[State, Result], source: Source | None = None, *, name: str
-    ) -> Result: ...
 
 
 class Clusters(NamedTuple):

@@ -1,21 +1,32 @@
-"""What a fitted model answers, as targets to regress on: its decisions, for any rows."""
+"""The decisions of a fitted model, as targets to regress on, for any rows."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
+from ..data.dataset import Dataset
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
 from ..estimator.inputs import is_named
 
+Answers = Callable[["np.ndarray | Csr"], np.ndarray]
+"""The (n, T) float64 decisions of rows."""
 
-def answers_of(estimator: Any) -> Callable[[Any], np.ndarray]:
-    """A function of rows that gives the estimator's decisions as (n, T) float64."""
+
+class HasFeatures(Protocol):
+    """A model that is told its features."""
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+
+def answers_of(estimator: object) -> Answers:
+    """The decisions of an estimator as a function of rows."""
     if hasattr(estimator, "classes_"):
         for method in ("decision_function", "predict_proba"):
             if hasattr(estimator, method):
@@ -29,15 +40,14 @@ def answers_of(estimator: Any) -> Callable[[Any], np.ndarray]:
     return partial(_answer, estimator, "predict", 0)
 
 
-def _answer(estimator: Any, method: str, n_classes: int, X: Any) -> np.ndarray:
-    if isinstance(X, Csr):
-        from scipy.sparse import csr_matrix
+def _answer(estimator: object, method: str, n_classes: int, X: np.ndarray | Csr) -> np.ndarray:
+    from scipy.sparse import csr_matrix
 
-        X = csr_matrix((X.data, X.indices, X.indptr), X.shape)
+    rows = csr_matrix(X[:3], X.shape) if isinstance(X, Csr) else X
     with warnings.catch_warnings():
-        # rows come by number here; their columns were put in the estimator's order beforehand
+        # the rows have no names here; their columns are already in the estimator's order
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        out = np.asarray(getattr(estimator, method)(X), np.float64)
+        out = np.asarray(getattr(estimator, method)(rows), np.float64)
     if method == "predict_proba" and n_classes == 2:
         out = 2.0 * out[:, 1] - 1.0
     out = out.reshape(X.shape[0], -1)
@@ -57,8 +67,8 @@ def _answer(estimator: Any, method: str, n_classes: int, X: Any) -> np.ndarray:
     return out
 
 
-def with_features_of(estimator: Any, dataset: Any, model: Any) -> Any:
-    """The columns in the estimator's order; sets the model's feature attributes."""
+def with_features_of(estimator: object, dataset: Dataset, model: HasFeatures) -> Dataset:
+    """The columns in the estimator's order; the model's feature attributes are set."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None and is_named(dataset):
         dataset = dataset.select([str(name) for name in names])
@@ -73,11 +83,11 @@ def with_features_of(estimator: Any, dataset: Any, model: Any) -> Any:
     return dataset
 
 
-def answered(dataset: Source, answers: Callable[[Any], np.ndarray]) -> MappedSource:
+def answered(dataset: Source, answers: Answers) -> MappedSource:
     """The dataset with an estimator's answers as `y`, evaluated at each read."""
     return MappedSource(dataset, partial(_with_answers, answers))
 
 
-def _with_answers(answers: Callable[[Any], np.ndarray], chunk: Chunk) -> Chunk:
+def _with_answers(answers: Answers, chunk: Chunk) -> Chunk:
     chunk.y = answers(chunk.X) if chunk.n_rows else np.empty((0, 1))
     return chunk

@@ -1,9 +1,8 @@
-"""Any fitted model as a few prototypes: regression on its own answers, on any number of rows."""
+"""Any fitted model as a few prototypes, by regression on its own answers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..config import get_config
-from ..data.source import Chunk
+from ..data.dataset import Dataset
+from ..data.source import Chunk, Csr, Source
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.plan import Needs
 from ..engine.run import Run
@@ -24,49 +24,53 @@ from ..estimator.fitting import conclude, fitted_tree, identity, replan, restore
 from ..estimator.inputs import open_data
 from ..estimator.levels import settle_training
 from ..estimator.planning import plan_fit, summary_state_bytes
-from ..passes.fold import Fold, run_fold
+from ..passes.fold import Fold, Result, State, run_fold
 from ..passes.sample import SampledRead
 from ..passes.summary.summary import Summary, collect_summary
-from .answers import answered, answers_of, with_features_of
+from .answers import Answers, answered, answers_of, with_features_of
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
-from .parameters import settled_number, similarity_for
+from .parameters import rounded_number, similarity_for
 from .prototypes import Problem
 from .sample import SampleObjective
+from .search import Recording
 
 PROBE_ROWS, PROBE_NBYTES = 64, 1 << 20
-"""Rows on which a resumed compression asks the original again, and the most they may take."""
+"""Number of rows, and their bytes at most, for which a resumed compression evaluates the original
+model again."""
 
 
 def compress(
-    estimator: Any,
-    X: Any,
+    estimator: object,
+    X: object,
     n_prototypes: int,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
-    **parameters: Any,
+    **parameters: Any,  # whatever the constructor takes
 ) -> SuperSparseClassifier | SuperSparseRegressor:
     """A super-sparse model that answers as a fitted one does (Biggio 2015, section III).
 
     The targets are the estimator's own decisions, so no labels are needed and any rows will do: the
-    more like those to come, the better.  Rows that fit the sample are read once; else one read
-    evaluates the estimator and keeps its answers in scratch, so that it is not evaluated again
-    (without scratch it is, in each read), and the search reads a few times more.
+    more like those to come, the better.  Rows that fit into the sample are read once.  Otherwise
+    one read evaluates the estimator and caches its answers in scratch, and the search reads a few
+    times more; without scratch each of these reads evaluates the estimator.
 
     Parameters
     ----------
     estimator : fitted classifier or regressor
-        With `decision_function`, or `predict_proba` (two classes: 2p - 1), or a regressor's
-        `predict`.  Of scikit-learn, of this package, or of the same form.
+        An estimator of scikit-learn, of this package, or of the same form.  Its decisions are those
+        of `decision_function`, or of `predict_proba` (2p - 1 for two classes), or of a regressor's
+        `predict`.
     X : array-like, frame, sparse matrix, dask collection, path or Dataset
-        Unlabelled rows; a target column of a Dataset is left unread.
+        Rows without labels; a target column of a Dataset is not read.
     n_prototypes : int
+        Number of prototypes.
     checkpoint : path, optional
         Folder or URL where the compression keeps its progress.  Run the same line again after a
         kill, and it goes on to the same bits; run it after the end, and the model is there without
         a read.
     **parameters
-        Of `SuperSparseRegressor` by name: `similarity`, `gamma`, `ridge`, `init`, `n_passes`, ...
-        ``gamma="scale"`` is what an `SVC` fitted to the same rows uses by default.
+        Parameters of `SuperSparseRegressor`: `similarity`, `gamma`, `ridge`, `init`, `n_passes`,
+        ...  An `SVC` fitted to the same rows uses ``gamma="scale"`` by default.
 
     Returns
     -------
@@ -96,6 +100,7 @@ def compress(
     ((10, 2), True)
     """
     check_is_fitted(estimator)
+    model: SuperSparseClassifier | SuperSparseRegressor
     model = SuperSparseRegressor(n_prototypes, **parameters)
     if hasattr(estimator, "classes_"):
         model = SuperSparseClassifier(n_prototypes, loss="squared_error", **parameters)
@@ -130,40 +135,45 @@ def compress(
 
 
 class _Costs(NamedTuple):
-    """What `plan_fit` asks of a model, with the answers that are kept."""
+    """The costs of a model's fit, with those of the answers in scratch."""
 
-    model: Any
-    dataset: Any
+    model: SuperSparseClassifier | SuperSparseRegressor
+    dataset: Dataset
 
-    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         T = self.model._n_targets()
         row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) + 8 * T + 16
         stored = 0 if self._sample_rows(dataset) >= dataset.n_physical_rows else row
         (own,) = self.model._needs(dataset, summary)
-        kept = stored if scratch_allowed() else 0
+        scratch = stored if scratch_allowed() else 0
         return [
             replace(own, step_bytes_per_row=own.step_bytes_per_row + row + 16 * T),
-            Needs("answers", 0, 2 * row + 16 * T, scratch_bytes_per_row=kept, passes=(0, 1)),
+            Needs("answers", 0, 2 * row + 16 * T, scratch_bytes_per_row=scratch, passes=(0, 1)),
         ]
 
     def _moments_only(self) -> bool:
         return self.model._moments_only()
 
-    def _sample_rows(self, dataset: Any) -> int:
+    def _sample_rows(self, dataset: Source) -> int:
         return self.model._sample_rows(dataset)
 
 
 class _Probe(NamedTuple):
-    """A few rows and the original's answers: tells a resumed run whether it is the same model."""
+    """A few rows and the original's answers, by which a resumed run knows that model again."""
 
-    X: Any
+    X: np.ndarray | Csr
     answers: np.ndarray
 
 
 def _fit(
-    model: Any, run: Run, dataset: Any, answers: Callable, costs: _Costs, checkpoint: Any
+    model: SuperSparseClassifier | SuperSparseRegressor,
+    run: Run,
+    dataset: Dataset,
+    answers: Answers,
+    costs: _Costs,
+    checkpoint: str | os.PathLike[str] | None,
 ) -> _Probe:
-    """Summary and sample, answers, search, and what the outcome differs by."""
+    """Summary and sample, answers, search, and the deviation of the outcome."""
     read = SampledRead(run.fold, model._sample_rows(dataset), model.random_state)
     limit = summary_state_bytes(run.plan)
     summary = collect_summary(read, dataset, limit, costs._moments_only())
@@ -181,12 +191,12 @@ def _fit(
     weight = sample.n_rows if sample.weight is None else float(sample.weight.sum())
     whole = weight >= summary.total_weight * (1 - 1e-12)
     sample.y = answers(sample.X)
-    shift = np.array([settled_number(mean) for mean in sample.y.mean(axis=0)])
+    shift = np.array([rounded_number(mean) for mean in sample.target.mean(axis=0)])
     model.similarity_ = similarity_for(model, summary.columns)
     problem = Problem(model.similarity_, float(model.ridge), 0, shift)
     rows = SampleObjective.of_chunk(problem, sample)
-    reading: Any = run
-    source: Any = answered(dataset, answers)
+    reading: Recording = run
+    source: Source | None = answered(dataset, answers)
     if whole:
         reading, source = _InMemory(run, sample), None
     elif scratch_allowed():
@@ -199,36 +209,36 @@ def _fit(
     return probe
 
 
-def _probe(sample: Chunk, answers: Callable) -> _Probe:
+def _probe(sample: Chunk, answers: Answers) -> _Probe:
     n_rows = max(1, min(PROBE_ROWS, PROBE_NBYTES // (8 * sample.X.shape[1])))
     X = sample.take(np.arange(min(n_rows, sample.n_rows))).X
     return _Probe(X, answers(X))
 
 
-def _check_original(answers: Callable, probe: _Probe, place: Any) -> None:
-    """Refuse a checkpoint of another model, which its answers give away."""
+def _check_original(answers: Answers, probe: _Probe, place: str | os.PathLike[str] | None) -> None:
+    """Refuse a checkpoint of another model, which is recognised by its answers."""
     now = answers(probe.X)
     if now.shape == probe.answers.shape and np.allclose(now, probe.answers, rtol=1e-6, atol=1e-9):
         return
     raise CheckpointError(
         f"checkpoint {place} belongs to another model: the one given answers otherwise on the "
-        f"{len(now)} rows that are kept to tell; use another folder, or remove this one to start "
+        f"{len(now)} rows that are stored to tell; use another folder, or remove this one to start "
         "anew"
     )
 
 
 class _InMemory:
-    """Reads of rows that are all in the sample: no pass over the data."""
+    """Reads of rows that are all in the sample, without a pass over the data."""
 
     def __init__(self, run: Run, sample: Chunk) -> None:
         self._sample, self.record = sample, run.record
 
-    def fold(self, fold: Fold, source: Any = None, *, name: str) -> Any:
+    def fold(self, fold: Fold[State, Result], source: Source | None = None, *, name: str) -> Result:
         return run_fold(fold, [self._sample])
 
 
 class Deviation(NamedTuple):
-    """How a compressed model differs from its original, over rows."""
+    """The difference of a compressed model from its original, over some rows."""
 
     agreement: float
     """Share of rows that both give the same class; 1 for regressors."""
@@ -240,16 +250,23 @@ class Deviation(NamedTuple):
     """Sum of the rows' weights; without weights their number."""
 
 
-def deviation_fold(model: Any, classify: bool) -> Fold[np.ndarray, Deviation]:
-    """Fold: the `Deviation` of a fitted model from ``chunk.y``, the original's decisions."""
+def deviation_fold(
+    model: SuperSparseClassifier | SuperSparseRegressor, classify: bool
+) -> Fold[np.ndarray, Deviation]:
+    """Fold of the `Deviation` of a fitted model from ``chunk.y``, the original's decisions."""
     return Fold(partial(np.zeros, 4), partial(_compare, model, classify), _add, _share)
 
 
-def _compare(model: Any, classify: bool, sums: np.ndarray, chunk: Chunk) -> np.ndarray:
+def _compare(
+    model: SuperSparseClassifier | SuperSparseRegressor,
+    classify: bool,
+    sums: np.ndarray,
+    chunk: Chunk,
+) -> np.ndarray:
     if not chunk.n_rows:
         return sums
     mine = model._decision_chunk(chunk)
-    theirs = chunk.y.reshape(mine.shape)
+    theirs = chunk.target.reshape(mine.shape)
     u = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     same = np.ones(chunk.n_rows, bool)
     if classify:

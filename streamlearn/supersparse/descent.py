@@ -1,9 +1,9 @@
 """Prototypes that lower the objective of rows in memory, together or one at a time.
 
-Together: L-BFGS, or steps without a gradient.  One at a time: along a gradient (Algorithm 1), or to
-a neighbour.  A structured prototype, a string or a graph coded as p numbers, has no gradient: what
-it may become is listed by ``neighbours(z)``, and of all moves the best is made (Biggio 2015,
-section III, structured inputs).
+Together they move by L-BFGS, or by steps without a gradient; one at a time they move along a
+gradient (Algorithm 1), or to a neighbour.  A structured prototype, such as a string or a graph
+coded as p numbers, has no gradient: ``neighbours(z)`` lists what it may become, and the best of all
+moves is made (Biggio 2015, section III, structured inputs).
 """
 
 from __future__ import annotations
@@ -19,21 +19,28 @@ from .sample import SampleObjective
 from .similarity import Similarity
 
 ITERATIONS = 300
-"""Of L-BFGS, between restarts."""
+"""Largest number of L-BFGS iterations between restarts."""
 RESTARTS = 6
+"""Largest number of L-BFGS runs, each scaled by the value it begins with."""
 ROUNDS = 30
-"""Of Algorithm 1, which "typically converges within 20 to 30 iterations"."""
+"""Largest number of rounds of Algorithm 1, which "typically converges within 20 to 30
+iterations"."""
 REPULSION_DECAY = 0.9
+"""Factor of the repulsion after each iteration."""
 REPULSION_STEPS = 5
-"""Iterations between two decays."""
+"""Number of iterations between two changes of the repulsion."""
 REPULSION_END = 1e-3
-SWAPS, SWAP_FAILURES, SEEDS = 20, 3, 100
+"""Share of the first repulsion below which it ends."""
+SWAPS, SWAP_FAILURES = 20, 3
+"""Largest number of swaps, and of swaps without gain one after the other."""
+SEEDS = 100
+"""Number of rows, drawn and of largest residual each, that a swapped prototype may go to."""
 WORTH = 1e-3
-"""A swap is kept if it lowers the objective by this share."""
+"""Share of the objective by which a swap must lower it."""
 TRIAL_TOL = 1e-6
-"""Of the descents that only tell whether a swap is worth it."""
+"""Tolerance of descents that only tell whether a swap gains."""
 RESOLVED = 1e-10
-"""Below this share of the targets' variance there is nothing left to improve."""
+"""Share of the targets' variance below which the objective needs no improvement."""
 STEPS = (4.0, 1.0, 0.25, 0.0625)
 """Multiples of a prototype's last step that are scored."""
 
@@ -42,19 +49,20 @@ class Tilt(NamedTuple):
     """A linear term that gives the sample's objective the gradient of all rows at Z."""
 
     Z: np.ndarray
+    """(m, p) prototypes."""
     slope: np.ndarray
-    """(m, p) gradient over all rows less that of the sample."""
+    """(m, p) gradient of all rows minus that of the sample."""
 
 
 def length_of(similarity: Similarity) -> float:
-    """The distance over which a similarity changes: the unit in which prototypes move."""
+    """The distance over which a similarity changes, in which moves of prototypes are measured."""
     if similarity.name == "rbf":
         return float(1.0 / np.sqrt(2.0 * similarity.gamma))
     return float(1.0 / similarity.gamma) if similarity.name == "laplacian" else 1.0
 
 
 def lowest(similarity: Similarity) -> float | None:
-    """The least value a prototype's entries may take."""
+    """The least value of a prototype's entries; None if there is no such limit."""
     return 0.0 if similarity.name == "chi2" else None
 
 
@@ -69,10 +77,11 @@ def descend(
     max_iter: int = ITERATIONS,
     restarts: int = RESTARTS,
 ) -> tuple[np.ndarray, float]:
-    """L-BFGS from Z on Omega + rho sum of s(z_i, z_j) + the tilt; (Z, value), never worse.
+    """Minimise Omega + rho sum of s(z_i, z_j) + the tilt by L-BFGS from Z.
 
-    The coefficients are eliminated (variable projection), and the gradient is the envelope's.
-    `radius` keeps each entry within that many lengths of where it began.
+    Returns (Z, value), never worse than at the beginning.  The coefficients are eliminated
+    (variable projection), and the gradient is the envelope's.  Each entry stays within `radius`
+    lengths of where it began.
     """
     problem = sample.problem
     if problem.neighbours is not None:
@@ -89,9 +98,9 @@ def descend(
         solution = sample.solution(at)
         value, gradient = solution.objective, sample.gradient(at, solution.theta)
         if rho:
-            energy, push = sample.repulsion(at)
+            energy, slope = sample.repulsion(at)
             value += rho * energy
-            gradient += rho * push
+            gradient += rho * slope
         if tilt is not None:
             value += float((tilt.slope * (at - tilt.Z)).sum())
             gradient += tilt.slope
@@ -144,10 +153,10 @@ def step_without_gradient(
     rho: float = 0.0,
     max_iter: int = ITERATIONS,
 ) -> tuple[np.ndarray, float]:
-    """Steps by the heuristic of eq. 7, each accepted by the exact objective; (Z, value).
+    """Take steps by the heuristic of eq. 7 that the exact objective accepts; returns (Z, value).
 
-    All prototypes move together; where that no longer lowers the objective by `tol` of itself, one
-    at a time.
+    All prototypes move together until that no longer lowers the objective by `tol` of itself, then
+    one at a time.
     """
 
     def value_of(at: np.ndarray, solution: Solution) -> float:
@@ -179,14 +188,15 @@ def step_without_gradient(
 
 
 def heuristic(sample: SampleObjective, Z: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """(m, p) moves by eq. 7: each prototype towards the weighted mean of the rows that ask for it.
+    """(m, p) moves by eq. 7, towards a mean of the rows weighted by their residuals.
 
-    A step of 1 is never longer than to a row.
+    A step of 1 never goes farther than the farthest row.
     """
-    pulls = sample.residual(theta) @ theta[:-1].T * sample.u[:, None]
-    pulls *= sample._S
-    moves = pulls.sum(axis=0)[:, None] * Z - pulls.T @ sample.X
-    return moves / np.maximum(np.abs(pulls).sum(axis=0), np.finfo(np.float64).tiny)[:, None]
+    weights = sample.residual(theta) @ theta[:-1].T * sample.u[:, None]
+    weights *= sample.similarities
+    moves = weights.sum(axis=0)[:, None] * Z - weights.T @ sample.X
+    size: np.ndarray = np.abs(weights).sum(axis=0)
+    return moves / np.maximum(size, np.finfo(np.float64).tiny)[:, None]
 
 
 def warm_start(
@@ -197,7 +207,7 @@ def warm_start(
     tol: float,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Prototypes that are good for the sample: repulsion that decays, descent, swaps."""
+    """Prototypes that are good for the sample, by decaying repulsion, descent and swaps."""
     m = len(Z)
     if repulsion and m > 1:
         rho = repulsion * sample.solution(Z).objective / (0.5 * m * (m - 1))
@@ -227,9 +237,9 @@ def swapped(
 ) -> np.ndarray:
     """Z with one prototype put elsewhere.
 
-    It is the one whose removal costs least (`rank` 0; else the next ones): one of two that have run
-    into each other, or one far from every row, costs nothing.  It goes to the row that lowers the
-    objective most, the others held, among rows drawn by weight and those of largest residual.
+    It is the one whose removal costs least, or number `rank` in that order: one of two that have
+    met, or one far from every row, costs nothing.  It goes to the row that lowers the objective
+    most while the others stay, among rows drawn by weight and rows of largest residual.
     """
     equations = sample.equations(Z)
     ridge = sample.problem.ridge
@@ -248,10 +258,10 @@ def swapped(
 def one_at_a_time(
     sample: SampleObjective, Z: np.ndarray, *, tol: float, rho: float, rounds: int
 ) -> tuple[np.ndarray, float]:
-    """The paper's Algorithm 1 on rows in memory, with the step sizes scored exactly; (Z, value).
+    """The paper's Algorithm 1 on rows in memory, with step sizes scored exactly; (Z, value).
 
-    Each prototype in turn goes along its negative gradient, and all coefficients follow.  Ends when
-    a round lowers the objective by less than `tol` of itself, or after that many rounds.
+    Each prototype in turn goes along its negative gradient, and all coefficients follow.  It ends
+    when a round lowers the objective by less than `tol` of itself, or after `rounds` rounds.
     """
     Z, m = Z.copy(), len(Z)
     similarity = sample.problem.similarity
@@ -291,7 +301,7 @@ def one_at_a_time(
 
 
 def walk(sample: SampleObjective, Z: np.ndarray) -> tuple[np.ndarray, float]:
-    """Moves to neighbours until none lowers the objective of rows in memory; (Z, value)."""
+    """Move to neighbours until none lowers the objective of rows in memory; returns (Z, value)."""
     ridge = sample.problem.ridge
     Z, value, still, j = Z.copy(), sample.solution(Z).objective, 0, 0
     while still < len(Z):
@@ -307,7 +317,7 @@ def walk(sample: SampleObjective, Z: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def score_moves(equations: Equations, m: int, j: int, ridge: float) -> np.ndarray:
-    """(k,) the objective with each of the k further prototypes of the equations in place of j."""
+    """(k,) objective with each of the equations' k further prototypes in the place of j."""
     rest = np.delete(np.arange(m), j)
     n = len(equations.A) - 1
     return np.array(
@@ -318,7 +328,7 @@ def score_moves(equations: Equations, m: int, j: int, ridge: float) -> np.ndarra
 def neighbours_of(
     neighbours: Callable[[np.ndarray], np.ndarray] | None, z: np.ndarray
 ) -> np.ndarray:
-    """(k, p) what a prototype may become, checked."""
+    """(k, p) prototypes that z may become, checked."""
     if neighbours is None:
         return np.empty((0, len(z)))
     given = z.copy()

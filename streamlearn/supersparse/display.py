@@ -1,28 +1,39 @@
-"""Pictures of super-sparse models: prototypes, the curve of their number, the plane they cut."""
+"""Pictures of super-sparse models: prototypes, the curve of their number, and the plane."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .estimators import SuperSparseClassifier, SuperSparseRegressor
+from .estimators_cv import SuperSparseClassifierCV, SuperSparseRegressorCV
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from matplotlib.axes import Axes
+
 MOST_PANELS = 20
+"""Prototypes that are drawn, at most."""
 GRID_POINTS = 120
+"""Points of the plane along each column."""
 _PANEL_INCHES = 1.6
 
 
 class PrototypeDisplay:
     """The prototypes of a super-sparse model, sorted by coefficient (Biggio 2015, fig. 6).
 
-    Made by `from_estimator`.  With `shape`, each prototype is an image; else it has a bar for each
-    feature.  Titles are the coefficients.
+    `from_estimator` makes it.  With `shape` each prototype is an image, otherwise it has a bar for
+    each feature.  Titles are the coefficients.
 
     Attributes
     ----------
     prototypes : (m, p) array
-        Sorted by falling coefficient.
+        Prototypes by falling coefficient.
     coefficients : (m,) array
+        Coefficients of the prototypes.
     axes_ : array of Axes
     figure_ : Figure
     """
@@ -41,12 +52,12 @@ class PrototypeDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: SuperSparseClassifier | SuperSparseRegressor,
         *,
         shape: tuple[int, int] | None = None,
-        label: Any = None,
-        decode: Any = None,
-        ax: Any = None,
+        label: object = None,
+        decode: Callable[[np.ndarray], npt.ArrayLike] | None = None,
+        ax: Sequence[Axes] | None = None,
     ) -> PrototypeDisplay:
         """Draw the prototypes of a fitted model.
 
@@ -56,12 +67,12 @@ class PrototypeDisplay:
         shape : (height, width), optional
             Draw each prototype as an image of this shape.
         label : optional
-            With more than two classes: the class whose coefficients sort the prototypes; default
+            The class whose coefficients sort the prototypes, if there are more than two; default:
             the first.
         decode : callable, optional
-            Prototypes (m, p) -> (m, q) what is drawn, for example ``pca.inverse_transform``.
+            Makes of the prototypes (m, p) what is drawn (m, q), such as ``pca.inverse_transform``.
         ax : array of Axes, optional
-            One for each prototype; default a new figure of the 20 of largest coefficient.
+            Axes for each prototype; default: a new figure of the 20 with the largest coefficients.
         """
         check_is_fitted(estimator)
         row = 0
@@ -82,20 +93,19 @@ class PrototypeDisplay:
                 f"shape={shape} holds {shape[0] * shape[1]} values, a prototype {drawn.shape[1]}"
             )
         most = MOST_PANELS if ax is None else len(beta)
-        kept = np.argsort(-np.abs(beta), kind="stable")[:most]
-        kept = kept[np.argsort(-beta[kept], kind="stable")]
+        shown = np.argsort(-np.abs(beta), kind="stable")[:most]
+        shown = shown[np.argsort(-beta[shown], kind="stable")]
         names = getattr(estimator, "feature_names_in_", None)
         if decode is not None or names is None:
             names = [f"x{d}" for d in range(drawn.shape[1])]
-        display = cls(drawn[kept], beta[kept], names=[str(n) for n in names], shape=shape)
+        display = cls(drawn[shown], beta[shown], names=[str(n) for n in names], shape=shape)
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> PrototypeDisplay:
-        """Draw; `ax` as in `from_estimator`."""
+    def plot(self, *, ax: Sequence[Axes] | None = None) -> PrototypeDisplay:
+        """Draw on axes for each prototype; default: in a new figure."""
         m = len(self.prototypes)
-        if ax is None:
-            ax = _new_axes(m, wide=self.shape is None)
-        axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        given = _new_axes(m, wide=self.shape is None) if ax is None else ax
+        axes = np.atleast_1d(np.asarray(given, dtype=object)).ravel()
         if len(axes) != m:
             raise ValueError(f"got {len(axes)} axes for {m} prototypes")
         self.axes_, self.figure_ = axes, axes[0].figure
@@ -115,10 +125,12 @@ class PrototypeDisplay:
         return self
 
     @staticmethod
-    def curve(estimator: Any, *, ax: Any = None) -> Any:
+    def curve(
+        estimator: SuperSparseClassifierCV | SuperSparseRegressorCV, *, ax: Axes | None = None
+    ) -> Axes:
         """Draw loss against the number of prototypes of a fitted ``...CV`` model; the Axes.
 
-        Dots are the splits, the line their mean, the ring the number chosen.
+        Dots are the splits, the line is their mean, and the ring marks the chosen number.
         """
         check_is_fitted(estimator)
         if not hasattr(estimator, "curve_"):
@@ -140,10 +152,16 @@ class PrototypeDisplay:
         return ax
 
     @staticmethod
-    def plane(estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> Any:
+    def plane(
+        estimator: SuperSparseClassifier | SuperSparseRegressor,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        ax: Axes | None = None,
+    ) -> Axes:
         """Draw the decision of a model of two columns over the plane; the Axes.
 
-        `X` (n, 2) are rows to show, coloured by `y`; stars are the prototypes, open where their
+        The rows `X` (n, 2) are shown in colours by `y`.  Stars are the prototypes, open where their
         coefficient is negative.  Regressors are drawn by value, classifiers by class.
         """
         check_is_fitted(estimator)
@@ -160,36 +178,40 @@ class PrototypeDisplay:
         low, high = both.min(axis=0) - margin, both.max(axis=0) + margin
         a, b = (np.linspace(low[d], high[d], GRID_POINTS) for d in (0, 1))
         grid = np.column_stack([g.ravel() for g in np.meshgrid(a, b)])
-        classify = hasattr(estimator, "classes_")
-        if classify:
+        classify = isinstance(estimator, SuperSparseClassifier)
+        if isinstance(estimator, SuperSparseClassifier):
             value = np.searchsorted(estimator.classes_, estimator.predict(grid)).astype(float)
         else:
             value = estimator.predict(grid)
         value = value.reshape(GRID_POINTS, GRID_POINTS)
         ax.contourf(a, b, value, levels=12, cmap="coolwarm" if classify else "viridis", alpha=0.5)
-        if classify and len(estimator.classes_) == 2:
+        if isinstance(estimator, SuperSparseClassifier) and len(estimator.classes_) == 2:
             decision = estimator.decision_function(grid).reshape(value.shape)
             ax.contour(a, b, decision, levels=[0.0], colors="k", linewidths=1)
-        colour = "0.3"
+        colour: str | np.ndarray = "0.3"
         if y is not None:
-            colour = np.searchsorted(estimator.classes_, y) if classify else np.asarray(y)
-        ax.scatter(*X.T, c=colour, s=6, cmap="coolwarm" if classify else "viridis")
+            labels = np.asarray(y)
+            colour = np.searchsorted(estimator.classes_, labels) if classify else labels
+        ax.scatter(X[:, 0], X[:, 1], c=colour, s=6, cmap="coolwarm" if classify else "viridis")
         positive = estimator.coef_[0] > 0
-        ax.scatter(*Z[positive].T, marker="*", s=140, c="k")
-        ax.scatter(*Z[~positive].T, marker="*", s=140, facecolors="w", edgecolors="k")
+        ax.scatter(Z[positive, 0], Z[positive, 1], marker="*", s=140, c="k")
+        ax.scatter(
+            Z[~positive, 0], Z[~positive, 1], marker="*", s=140, facecolors="w", edgecolors="k"
+        )
         return ax
 
 
-def _one_axes(ax: Any) -> Any:
+def _one_axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(4.5, 3.5), layout="constrained")[1]
+    axes: Axes = plt.subplots(figsize=(4.5, 3.5), layout="constrained")[1]
+    return axes
 
 
 def _new_axes(n_panels: int, *, wide: bool) -> np.ndarray:
-    """Axes of a new figure, ten images or five bar charts a row."""
+    """Axes of a new figure, with ten images or five bar charts in a row."""
     import matplotlib.pyplot as plt
 
     n_wide = min(5 if wide else 10, n_panels)
@@ -204,4 +226,5 @@ def _new_axes(n_panels: int, *, wide: bool) -> np.ndarray:
     )
     for spare in axes.ravel()[n_panels:]:
         spare.remove()
-    return axes.ravel()[:n_panels]
+    panels: np.ndarray = axes.ravel()[:n_panels]
+    return panels

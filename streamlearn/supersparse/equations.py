@@ -3,7 +3,7 @@
     Omega(Z) = min_theta  1/W sum_i u_i |K_i theta - y_i|^2 + ridge |beta|^2,
     K_i = [s(x_i, z_1) ... s(x_i, z_m) 1],  theta = [beta; b],  W = sum_i u_i
 
-One theta column per target; the intercept b is free.  The paper's sum without 1/W has
+theta has one column per target; the intercept b has no penalty.  The paper's sum without 1/W has
 lambda = ridge W.
 """
 
@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 _CUT = 1e-13
-"""Eigenvalues of the scaled matrix below this share of the largest are rounding."""
+"""Share of the largest eigenvalue of the scaled matrix below which others are rounding."""
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -30,27 +30,27 @@ class Equations(NamedTuple):
     yy: float
     """Sum of u |y|^2."""
     weight: float
-    """Sum of u."""
+    """Sum W of u."""
 
 
 class Solution(NamedTuple):
-    """The coefficients and what they reach."""
+    """The best coefficients and their objective."""
 
     theta: np.ndarray
-    """(m + 1, T), the intercepts last."""
+    """(m + 1, T) coefficients, with the intercepts last."""
     objective: float
-    """Omega."""
+    """Value of Omega."""
 
 
 def penalised(equations: Equations, ridge: float) -> np.ndarray:
-    """(m + 1, m + 1) the matrix of the mean squared error with its ridge."""
+    """(m + 1, m + 1) matrix of the mean squared error with its ridge."""
     M = equations.A / equations.weight
     M[np.arange(len(M) - 1), np.arange(len(M) - 1)] += ridge
     return M
 
 
 def solve(equations: Equations, ridge: float) -> Solution:
-    """The minimising coefficients; of several minimisers the shortest."""
+    """The minimising coefficients; if there are several, the shortest."""
     M = penalised(equations, ridge)
     c = equations.c / equations.weight
     scale, scaled, factor = _factorised(M)
@@ -67,9 +67,10 @@ def solve(equations: Equations, ridge: float) -> Solution:
 
 
 def removal_costs(equations: Equations, ridge: float, theta: np.ndarray) -> np.ndarray:
-    """(m,) by how much Omega rises without each prototype, the others refitted.
+    """(m,) rise of Omega without each prototype, when the others are refitted.
 
-    |beta_j|^2 / [M^-1]_jj, exact for the prototypes as they are (M = `penalised`).
+    It is |beta_j|^2 / [M^-1]_jj with M = `penalised`, which is exact while prototypes stay in
+    place.
     """
     scale, scaled, factor = _factorised(penalised(equations, ridge))
     n = len(scale)
@@ -77,14 +78,14 @@ def removal_costs(equations: Equations, ridge: float, theta: np.ndarray) -> np.n
         diagonal = dpotrs(factor, np.eye(n), lower=1)[0].diagonal()
     else:
         half, free = _pseudo_half(scaled)
-        # the share of a unit vector that was cut is a direction in which nothing is lost
+        # nothing is lost in the direction of the share of a unit vector that was cut
         diagonal = (half**2).sum(axis=1) + free / _CUT
     cost = diagonal[:-1] * scale[:-1] ** 2
     return (theta[:-1] ** 2).sum(axis=1) / np.maximum(cost, _TINY)
 
 
 def _factorised(M: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(scale, M scaled to a unit diagonal, its Cholesky factor or None if that is rounding)."""
+    """Return (scale, M scaled to a unit diagonal, its Cholesky factor, None if it is rounding)."""
     scale = 1.0 / np.sqrt(np.maximum(M.diagonal(), _TINY))
     scaled = M * scale[:, None] * scale
     factor, info = dpotrf(scaled, lower=1)
@@ -94,21 +95,21 @@ def _factorised(M: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | Non
 
 
 def _pseudo_half(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(H, free): H H' is the pseudo-inverse, `free` the share of each unit vector that was cut."""
+    """Return (H, free): H H' is the pseudo-inverse, `free` the cut share of each unit vector."""
     value, vector = eigh(scaled)
-    kept = value > _CUT * value[-1]
-    free = np.maximum(1.0 - (vector[:, kept] ** 2).sum(axis=1), 0.0)
-    return vector[:, kept] / np.sqrt(value[kept]), free
+    large = value > _CUT * value[-1]
+    free = np.maximum(1.0 - (vector[:, large] ** 2).sum(axis=1), 0.0)
+    return vector[:, large] / np.sqrt(value[large]), free
 
 
 def without(equations: Equations, keep: np.ndarray) -> Equations:
-    """The equations of some of the prototypes (numbers or a mask)."""
+    """The equations of some of the prototypes, given by number or by a mask."""
     index = np.append(np.arange(len(equations.A) - 1)[keep], len(equations.A) - 1)
     return equations._replace(A=equations.A[np.ix_(index, index)], c=equations.c[index])
 
 
 def removal_order(equations: Equations, ridge: float, m: int) -> np.ndarray:
-    """Which m prototypes stay when the cheapest is taken away one at a time (numbers, sorted)."""
+    """(m,) ascending numbers of those left when the cheapest prototype is removed repeatedly."""
     kept = np.arange(len(equations.A) - 1)
     while len(kept) > m:
         rest = without(equations, kept)

@@ -1,87 +1,95 @@
-"""Super-sparse machines: learned prototypes, a handful where a kernel machine keeps thousands."""
+"""Super-sparse machines: a handful of trained prototypes in the place of thousands of rows."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import StrOptions
 
+from ..data.source import Source
 from ..estimator.base import StreamClassifier, StreamRegressor
 from ..estimator.certificate import Certificate
 from ..numeric.links import softmax_probabilities
 from .logistic import refit
 from .model import SuperSparseModel
+from .sample import SampleObjective
+from .search import Recording
+from .similarity import Neighbours, SimilarityParameter
 
 
 class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
-    """Regressor that is a sum of similarities to a few prototypes, which are learned themselves.
+    """Regressor that is a sum of similarities to a few prototypes, which it trains as well.
 
         minimise  1/W sum_i u_i (y_i - g(x_i))^2 + ridge |beta|^2,
         g(x) = b + sum_j beta_j s(x, z_j)
 
     over beta, b and the prototypes z_j (Biggio 2015, eqs. 1-3; the paper's lambda is ridge W,
-    W = sum_i u_i).  The warm start is one large mini-batch: prototypes are sought on a sample
-    of the rows in memory (at most an eighth of the memory budget, 128 MiB without one) by
-    L-BFGS, and the one that is missed least, such as one of two that have met, is put where it
-    helps most while that lowers the objective.  Then reads of all rows move them: one read an
-    iteration, which scores three steps exactly and gives the gradients for the next.  The
-    objective never rises.  It is not convex: another `random_state` may end elsewhere.
+    W = sum_i u_i).  The fit begins on a sample of the rows in memory (at most an eighth of the
+    memory budget, 128 MiB without one).  There L-BFGS moves the prototypes, and the one that is
+    missed least, such as one of two that have met, is put where it helps most, while that lowers
+    the objective.  Then reads of all rows move them: each iteration takes one read, which scores
+    three steps exactly and gives the gradients for the next ones.  The objective never rises.  It
+    is not convex, so another `random_state` may end elsewhere.
 
-    Rows that fit the sample: 2 reads, the summary and the one that proves the outcome.  Else 4 to
-    20.  A read holds about 50 m^2 + 24 m p bytes a lane, m prototypes, p columns.
+    Rows that fit into the sample take 2 reads: the summary, and one that proves the outcome.  More
+    rows take 4 to 20.  For m prototypes and p columns a read holds about 50 m^2 + 24 m p bytes in
+    each lane.
 
     Parameters
     ----------
     n_prototypes : int, default=10
-        Fewer are used where the rows are not as many different ones.
+        Number of prototypes; fewer are used if there are fewer distinct rows.
     similarity : {"rbf", "linear", "poly", "laplacian", "chi2"}, callable or (callable, callable)
-        Default "rbf"; formulas in `supersparse.similarity`.  A callable ``s(X, Z)`` takes rows
-        (n, p) and prototypes (m, p), read-only float64, and returns (n, m); it need be neither
-        positive definite nor differentiable: prototypes then move towards and away from rows by the
-        heuristic of eq. 7, and only moves that lower the objective count.  The second of a pair is
-        ``vjp(X, Z, R) -> (m, p)``, the sum over rows i of R_ij ds(x_i, z_j)/dz_j.  Models with
-        callables can be pickled, not saved.
+        Similarity of rows to prototypes, default "rbf"; `supersparse.similarity` has the formulas.
+        A callable ``s(X, Z)`` takes rows (n, p) and prototypes (m, p), read-only float64, and
+        returns (n, m).  It need be neither positive definite nor differentiable: prototypes then
+        move towards and away from rows by the heuristic of eq. 7, and only moves that lower the
+        objective are taken.  The second of a pair is ``vjp(X, Z, R) -> (m, p)``, the sum over rows
+        i of R_ij ds(x_i, z_j)/dz_j.  Models with callables can be pickled, not saved.
     gamma : float or "scale", default="scale"
-        Of rbf, poly, laplacian and chi2; "scale": 1 / (p X.var()).
+        Factor in rbf, poly, laplacian and chi2; "scale": 1 / (p X.var()).
     degree : int, default=3
-        Of poly.
+        Power in poly.
     coef0 : float, default=1.0
-        Of poly.
+        Summand in poly.
     ridge : float, default=1e-6
-        Relative to the mean squared error.
+        Weight of the penalty, relative to the mean squared error.
     repulsion : float, default=0.0
-        Weight at the start of the sum of similarities between prototypes, in units of the first
-        objective; it decays to nothing.  Bounded similarities only.
+        Weight, at the beginning, of the sum of similarities between prototypes, in units of the
+        first objective; it decays to nothing.  It needs a bounded similarity.
     init : {"rows", "k-means"} or array of shape (n_prototypes, p), default="rows"
-        Rows drawn by weight, or centres of clusters; each class has its equal share.
+        Rows drawn by weight, or centres of clusters, an equal share from each class; or the
+        prototypes to begin with.
     neighbours : callable, optional
-        For rows that code structures (strings, graphs) as p numbers: ``neighbours(z) -> (k, p)``,
-        what a prototype may become in one move.  Needs a callable similarity and init "rows" or an
-        array.
+        For rows that code structures (strings, graphs) as p numbers: ``neighbours(z) -> (k, p)``
+        lists what a prototype may become in one move.  It needs a callable similarity, and init
+        "rows" or an array.
     schedule : {"all", "paper"}, default="all"
-        "paper": one prototype at a time, as Algorithm 1, with the step sizes scored exactly.
+        Whether all prototypes move together, or one at a time as in Algorithm 1 ("paper"), with the
+        step sizes scored exactly.
     n_passes : int, default=20
-        Most reads, the summary included.
+        Largest number of reads, the summary included.
     tol : float, default=1e-3
-        Ends when a read lowers the objective, or the next one promises to, by less than this share.
+        The fit ends when a read lowers the objective, or the next one promises to lower it, by less
+        than this share.
     random_state : int, default=0
-        Of the sample and of the first prototypes.
+        Seed of the sample and of the first prototypes.
 
     Attributes
     ----------
     prototypes_ : (m, p) float64
-        Sorted by falling coefficient (the largest of any class).
+        Prototypes by falling coefficient (the largest of any class).
     coef_ : (T, m) float64
-        T = 1 for a regressor and for two classes.
+        Coefficients beta; T = 1 for a regressor and for two classes.
     intercept_ : (T,) float64
     increase_ : (m,) float64
-        By how much the objective would rise without each prototype, the others' coefficients
-        refitted.
+        Rise of the objective without each prototype, when the others' coefficients are refitted.
     similarity_ : Similarity
+        The similarity with its parameters.
     gamma_ : float
+        The gamma in use.
     certificate_ : Certificate
-        ``objective``: the minimised quantity over all rows.
+        Its ``objective`` is the minimised quantity over all rows.
     history_ : list of dict
         ``objective`` after each read (and ``validation_loss``, a mean squared error).
     n_features_in_, feature_names_in_, n_passes_
@@ -98,10 +106,10 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
 
 
 class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
-    """Classifier whose decision is a sum of similarities to a few prototypes, learned themselves.
+    """Classifier whose decision is a sum of similarities to a few prototypes that it trains.
 
-    The prototypes are those of `SuperSparseRegressor` for targets -1 and 1, with more than two
-    classes one target a class and the prototypes shared; then the coefficients are refitted:
+    The prototypes are those of `SuperSparseRegressor` for targets -1 and 1; more than two classes
+    have one target each and share the prototypes.  Then the coefficients are refitted:
 
         minimise  1/W sum_i u_i l(y_i, K_i theta) + ridge |beta|^2
 
@@ -111,11 +119,12 @@ class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
     ----------
     n_prototypes : int, default=10
     loss : {"log_loss", "squared_error"}, default="log_loss"
-        Of the coefficients.  "log_loss": decisions are log odds, and there are probabilities; a few
-        more reads where the rows are not all in memory.  "squared_error": as the paper.
+        Loss that the coefficients minimise.  With "log_loss" decisions are log odds, and there are
+        probabilities; rows that are not all in memory are read a few times more.  "squared_error"
+        is the paper's.
     similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
 tol, random_state
-        As in `SuperSparseRegressor`; `n_passes` leaves out the refit's reads.
+        As in `SuperSparseRegressor`; `n_passes` does not count the refit's reads.
 
     Attributes
     ----------
@@ -132,29 +141,29 @@ history_, n_features_in_, feature_names_in_, n_passes_
     1.0
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **SuperSparseModel._parameter_constraints,
         "loss": [StrOptions({"squared_error", "log_loss"})],
     }
 
     def __init__(
         self,
-        n_prototypes=10,
+        n_prototypes: int = 10,
         *,
-        loss="log_loss",
-        similarity="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        ridge=1e-6,
-        repulsion=0.0,
-        init="rows",
-        neighbours=None,
-        schedule="all",
-        n_passes=20,
-        tol=1e-3,
-        random_state=0,
-    ):
+        loss: str = "log_loss",
+        similarity: SimilarityParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        ridge: float = 1e-6,
+        repulsion: float = 0.0,
+        init: npt.ArrayLike = "rows",
+        neighbours: Neighbours | None = None,
+        schedule: str = "all",
+        n_passes: int = 20,
+        tol: float = 1e-3,
+        random_state: int = 0,
+    ) -> None:
         self.loss = loss
         super().__init__(
             n_prototypes,
@@ -172,7 +181,9 @@ history_, n_features_in_, feature_names_in_, n_passes_
             random_state=random_state,
         )
 
-    def _finish(self, run, dataset, rows, whole) -> Certificate:
+    def _finish(
+        self, run: Recording, dataset: Source | None, rows: SampleObjective, whole: bool
+    ) -> Certificate:
         certificate = super()._finish(run, dataset, rows, whole)
         if self.loss == "log_loss":
             theta, value = refit(

@@ -1,21 +1,23 @@
-"""Super-sparse machines that choose their number of prototypes by errors on rows held out."""
+"""Super-sparse machines that choose their number of prototypes by errors on held-out rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Source
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from ..solvers.splits import split_of_content
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
+from .model import SuperSparseModel
 from .prototypes import Problem, targets
+from .search import Outcome, Recording
 from .selection import SelectedPrototypes
-from .similarity import block_rows, dense_blocks
+from .similarity import Neighbours, SimilarityParameter, block_rows, dense_blocks
 
 
 class SuperSparseRegressorCV(SelectedPrototypes, SuperSparseRegressor):
@@ -27,11 +29,11 @@ class SuperSparseRegressorCV(SelectedPrototypes, SuperSparseRegressor):
     Parameters
     ----------
     n_prototypes : sequence of int, optional
-        The numbers to choose from; default 1, 2, 4, ... up to 32, or a tenth of the rows.
+        The numbers to choose from; default: 1, 2, 4, ... up to 32 or a tenth of the rows.
     cv : int, default=3
-        Folds.
+        Number of splits.
     tradeoff : float, default=0.0
-        What one prototype more must lower the mean squared error by: rho of eq. 8.
+        Fall of the mean squared error that one more prototype must bring: rho of eq. 8.
     similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
 tol, random_state
         As in `SuperSparseRegressor`; `init` by name only.
@@ -39,11 +41,11 @@ tol, random_state
     Attributes
     ----------
     n_prototypes_ : int
-        The number chosen.
+        The chosen number.
     curve_ : Curve
-        ``n_prototypes`` (M,), ``loss`` (M, cv) on the rows held out, ``objective`` (M,).
+        ``n_prototypes`` (M,), ``loss`` (M, cv) on held-out rows, ``objective`` (M,).
     prototypes_, coef_, intercept_, increase_, similarity_, certificate_, history_, n_passes_
-        Of the model with that number, trained on all rows.
+        The attributes of a `SuperSparseRegressor` with that number, trained on all rows.
 
     Examples
     --------
@@ -55,30 +57,30 @@ tol, random_state
     3
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **SuperSparseRegressor._parameter_constraints,
         **SelectedPrototypes._parameter_constraints,
     }
 
     def __init__(
         self,
-        n_prototypes=None,
+        n_prototypes: Sequence[int] | None = None,
         *,
-        cv=3,
-        tradeoff=0.0,
-        similarity="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        ridge=1e-6,
-        repulsion=0.0,
-        init="rows",
-        neighbours=None,
-        schedule="all",
-        n_passes=20,
-        tol=1e-3,
-        random_state=0,
-    ):
+        cv: int = 3,
+        tradeoff: float = 0.0,
+        similarity: SimilarityParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        ridge: float = 1e-6,
+        repulsion: float = 0.0,
+        init: npt.ArrayLike = "rows",
+        neighbours: Neighbours | None = None,
+        schedule: str = "all",
+        n_passes: int = 20,
+        tol: float = 1e-3,
+        random_state: int = 0,
+    ) -> None:
         self.cv = cv
         self.tradeoff = tradeoff
         super().__init__(
@@ -101,8 +103,8 @@ tol, random_state
 class SuperSparseClassifierCV(SelectedPrototypes, SuperSparseClassifier):
     """A `SuperSparseClassifier` whose number of prototypes is found by cross-validation.
 
-    As `SuperSparseRegressorCV`, with the share of errors for the loss: `tradeoff` is the share that
-    one prototype more must save.
+    It is like `SuperSparseRegressorCV`, but its loss is the share of errors; `tradeoff` is the
+    share that one more prototype must save.
 
     Parameters
     ----------
@@ -128,36 +130,37 @@ certificate_, history_, n_passes_
     (4, 1.0)
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **SuperSparseClassifier._parameter_constraints,
         **SelectedPrototypes._parameter_constraints,
     }
 
     def __init__(
         self,
-        n_prototypes=None,
+        n_prototypes: Sequence[int] | None = None,
         *,
-        loss="log_loss",
-        cv=3,
-        tradeoff=0.0,
-        similarity="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        ridge=1e-6,
-        repulsion=0.0,
-        init="rows",
-        neighbours=None,
-        schedule="all",
-        n_passes=20,
-        tol=1e-3,
-        random_state=0,
-    ):
+        loss: str = "log_loss",
+        cv: int = 3,
+        tradeoff: float = 0.0,
+        similarity: SimilarityParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        ridge: float = 1e-6,
+        repulsion: float = 0.0,
+        init: npt.ArrayLike = "rows",
+        neighbours: Neighbours | None = None,
+        schedule: str = "all",
+        n_passes: int = 20,
+        tol: float = 1e-3,
+        random_state: int = 0,
+    ) -> None:
         self.cv = cv
         self.tradeoff = tradeoff
-        super().__init__(
+        self.loss = loss
+        SuperSparseModel.__init__(
+            self,
             n_prototypes,
-            loss=loss,
             similarity=similarity,
             gamma=gamma,
             degree=degree,
@@ -172,8 +175,15 @@ certificate_, history_, n_passes_
             random_state=random_state,
         )
 
-    def _losses(self, run, dataset, problem, outcomes, sizes) -> np.ndarray:
-        """(M, splits) shares of errors on the rows held out: one read more."""
+    def _losses(
+        self,
+        run: Recording,
+        dataset: Source | None,
+        problem: Problem,
+        outcomes: dict[tuple[int, int], Outcome],
+        sizes: list[int],
+    ) -> np.ndarray:
+        """(M, splits) shares of errors on held-out rows, by one more read."""
         points = [
             (split, outcomes[split, m].Z, outcomes[split, m].theta)
             for m in sizes
@@ -182,7 +192,7 @@ certificate_, history_, n_passes_
         counts = run.fold(
             errors_fold(problem, points, self.cv, self.random_state), dataset, name="errors"
         )
-        shares = counts[:, 0] / np.where(counts[:, 1] > 0, counts[:, 1], np.nan)
+        shares: np.ndarray = counts[:, 0] / np.where(counts[:, 1] > 0, counts[:, 1], np.nan)
         return shares.reshape(len(sizes), self.cv)
 
 
@@ -192,9 +202,9 @@ def errors_fold(
     n_splits: int,
     seed: int,
 ) -> Fold[np.ndarray, np.ndarray]:
-    """Fold: (len(points), 2) weight of the errors on the rows held out, and of those rows.
+    """Fold of the weights of errors on held-out rows, and of those rows: (len(points), 2).
 
-    A point is (split, prototypes, theta).  State 16 bytes a point.
+    A point is (split, prototypes, theta).  A state takes 16 bytes for each point.
     """
     return Fold(
         partial(np.zeros, (len(points), 2)),
@@ -204,11 +214,16 @@ def errors_fold(
 
 
 def _count_errors(
-    problem: Problem, points: tuple, n_splits: int, seed: int, sums: np.ndarray, chunk: Chunk
+    problem: Problem,
+    points: Sequence[tuple[int, np.ndarray, np.ndarray]],
+    n_splits: int,
+    seed: int,
+    sums: np.ndarray,
+    chunk: Chunk,
 ) -> np.ndarray:
     if not chunk.n_rows:
         return sums
-    Y = targets(problem, chunk.y)
+    Y = targets(problem, chunk.target)
     size = block_rows(chunk.X.shape[1], max(len(Z) for _, Z, _ in points))
     for rows, buffer in dense_blocks(chunk.X, size):
         B = buffer[: rows.stop - rows.start]

@@ -1,32 +1,34 @@
-"""Coefficients refitted by log loss, the prototypes kept: decisions become log odds.
+"""Coefficients refitted by log loss at the same prototypes, so that decisions are log odds.
 
     minimise  1/W sum_i u_i l(y_i, K_i theta) + ridge |beta|^2
 
-Two classes: l = log(1 + exp(-y f)); more: the cross entropy of the softmax.  Convex: a sample's
-optimum, then reads with the sample's objective tilted to the gradient of all rows.
+For two classes l = log(1 + exp(-y f)), for more it is the cross entropy of the softmax.  The
+problem is convex.  It is solved on the sample, then by reads, with the sample's objective tilted to
+the gradient of all rows.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from ..data.source import Chunk
-from ..engine.run import Run
+from ..data.source import Chunk, Source
 from ..numeric.links import sigmoid
-from ..passes.fold import Fold
+from ..passes.fold import Fold, Reads
 from ..passes.sums import add_sums
 from .prototypes import Problem, targets
 from .sample import SampleObjective
 from .similarity import block_rows, dense_blocks
 
 STEPS = (1.0, 0.5, 0.1)
+"""Shares of a step that a read measures."""
 MOST_READS = 10
+"""Largest number of reads."""
 
 
 class Loss(NamedTuple):
@@ -34,8 +36,11 @@ class Loss(NamedTuple):
 
     value: float
     gradient: np.ndarray
-    """(m + 1, T)."""
+    """(m + 1, T) gradient of `value`."""
     weight: float
+
+
+Sums = list[dict[str, np.ndarray]]
 
 
 def log_loss(F: np.ndarray, Y: np.ndarray, u: np.ndarray | None) -> tuple[float, np.ndarray]:
@@ -54,8 +59,8 @@ def log_loss(F: np.ndarray, Y: np.ndarray, u: np.ndarray | None) -> tuple[float,
 
 def log_loss_fold(
     problem: Problem, Z: np.ndarray, thetas: list[np.ndarray]
-) -> Fold[list, list[Loss]]:
-    """Fold: the log loss and its gradient for each theta (m + 1, T).  State 8 (m + 1) T each."""
+) -> Fold[Sums, list[Loss]]:
+    """Fold of the log loss and its gradient at each theta (m + 1, T)."""
     shape = thetas[0].shape
     return Fold(
         partial(_start, len(thetas), shape),
@@ -65,17 +70,17 @@ def log_loss_fold(
     )
 
 
-def _start(n: int, shape: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+def _start(n: int, shape: tuple[int, ...]) -> Sums:
     return [{"gradient": np.zeros(shape), "tail": np.zeros(2)} for _ in range(n)]
 
 
 def _step(
-    problem: Problem, Z: np.ndarray, thetas: list[np.ndarray], state: list, chunk: Chunk
-) -> list:
+    problem: Problem, Z: np.ndarray, thetas: list[np.ndarray], state: Sums, chunk: Chunk
+) -> Sums:
     if not chunk.n_rows:
         return state
-    Y = targets(problem, chunk.y)
-    for rows, buffer in dense_blocks(chunk.X, block_rows(*Z.shape[::-1])):
+    Y = targets(problem, chunk.target)
+    for rows, buffer in dense_blocks(chunk.X, block_rows(Z.shape[1], len(Z))):
         B = buffer[: rows.stop - rows.start]
         u = None if chunk.weight is None else chunk.weight[rows]
         S = problem.similarity.values(B, Z)
@@ -87,12 +92,12 @@ def _step(
     return state
 
 
-def _finish(state: list) -> list[Loss]:
+def _finish(state: Sums) -> list[Loss]:
     return [Loss(float(s["tail"][0]), s["gradient"], float(s["tail"][1])) for s in state]
 
 
 class _Sampled:
-    """The objective on the sample, in coordinates in which its curvature is near the identity."""
+    """The objective on the sample, in coordinates where its curvature is near the identity."""
 
     def __init__(self, sample: SampleObjective, Z: np.ndarray) -> None:
         A = sample.equations(Z).A / sample.weight
@@ -101,7 +106,7 @@ class _Sampled:
         A[np.arange(m), np.arange(m)] += self.ridge
         A[np.arange(m + 1), np.arange(m + 1)] += 1e-12 * np.trace(A)
         self.factor = np.linalg.cholesky(A)
-        self.K = np.column_stack([sample._S, np.ones(len(sample.X))])
+        self.K = np.column_stack([sample.similarities, np.ones(len(sample.X))])
         self.Y, self.u, self.weight = sample.Y, sample.u, sample.weight
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -109,7 +114,7 @@ class _Sampled:
         return penalised(value / self.weight, self.K.T @ slope / self.weight, theta, self.ridge)
 
     def minimise(self, start: np.ndarray, tilt: np.ndarray) -> tuple[np.ndarray, float]:
-        """The least value of the objective + tilt.(theta - start)."""
+        """The minimiser, and the minimum, of the objective + tilt.(theta - start)."""
 
         def turned(flat: np.ndarray) -> tuple[float, np.ndarray]:
             theta = solve_triangular(self.factor, flat.reshape(start.shape), lower=True, trans="T")
@@ -134,23 +139,29 @@ class _Sampled:
 def penalised(
     value: float, gradient: np.ndarray, theta: np.ndarray, ridge: float
 ) -> tuple[float, np.ndarray]:
-    """The mean loss and its gradient with the ridge's share."""
+    """The mean loss and its gradient, with the ridge added."""
     gradient = gradient.copy()
     gradient[:-1] += 2.0 * ridge * theta[:-1]
     return value + ridge * float((theta[:-1] ** 2).sum()), gradient
 
 
 def refit(
-    run: Run, source: Any, sample: SampleObjective, Z: np.ndarray, *, whole: bool, tol: float
+    run: Reads,
+    source: Source | None,
+    sample: SampleObjective,
+    Z: np.ndarray,
+    *,
+    whole: bool,
+    tol: float,
 ) -> tuple[np.ndarray, float]:
-    """(m + 1, T) coefficients of least log loss, and the objective; reads only unless `whole`."""
+    """(m + 1, T) coefficients of least log loss, and the objective; no read if `whole`."""
     problem = sample.problem
     own = _Sampled(sample, Z)
     start = np.zeros((len(Z) + 1, problem.n_targets))
     theta, value = own.minimise(start, np.zeros(start.shape))
     if whole:
         return theta, value
-    tries, best = [theta], None
+    tries, best_value = [theta], np.inf
     for n in range(MOST_READS):
         losses = run.fold(log_loss_fold(problem, Z, tries), source, name=f"log-loss-{n + 1}")
         measured = [
@@ -158,13 +169,12 @@ def refit(
             for at, t in zip(losses, tries, strict=True)
         ]
         lowest = min(measured, key=lambda one: one[0])
-        if best is not None and not lowest[0] < best[0]:
+        if n and not lowest[0] < best_value:
             break
-        best = lowest
-        value, gradient, theta = best
+        best_value, gradient, theta = lowest
         here, slope = own(theta)
         goal, promised = own.minimise(theta, gradient - slope)
-        if here - promised <= tol * value:
+        if here - promised <= tol * best_value:
             break
         tries = [theta + step * (goal - theta) for step in STEPS]
-    return best[2], best[0]
+    return theta, best_value

@@ -1,16 +1,19 @@
-"""What the super-sparse estimators share: cost, sample, search, attributes, decisions."""
+"""The common part of the super-sparse estimators: cost, sample, search and decisions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..config import get_config
-from ..data.source import Chunk
+from ..data.source import Chunk, Csr, Source
 from ..engine.plan import Needs
+from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array, check_number
@@ -18,23 +21,48 @@ from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary
 from .descent import warm_start
 from .equations import error_of
-from .parameters import CONSTRAINTS, check_rows, settled_number, similarity_for
-from .prototypes import Candidate, Problem, candidates_fold, empty_candidates
+from .parameters import CONSTRAINTS, check_rows, rounded_number, similarity_for
+from .prototypes import Candidate, Found, Problem, candidates_fold, empty_candidates
 from .sample import SampleObjective, first_prototypes
-from .search import MOVES, RADII, Incumbent, Outcome, drive, refine
-from .similarity import BLOCK_NBYTES, Similarity, block_rows, dense_blocks, make_similarity
+from .search import MOVES, RADII, Incumbent, Outcome, Recording, drive, refine
+from .similarity import (
+    BLOCK_NBYTES,
+    Neighbours,
+    Similarity,
+    SimilarityParameter,
+    block_rows,
+    dense_blocks,
+    make_similarity,
+)
 
 SAMPLE_ROWS, ROWS_PER_ENTRY = 20_000, 20
-"""Rows of the sample: 20,000, or 20 for each number that is sought, as far as memory goes."""
+"""Number of rows in the sample, if memory suffices: 20,000, or 20 for each number of a
+prototype."""
 UNSET_BUDGET = 1 << 30
-"""What the sample counts on when no budget is set; never the memory that happens to be free."""
+"""Budget in bytes that is assumed when none is set; never the memory that happens to be free."""
 BUDGET_SHARE = 8
+"""The sample takes at most one part in so many of the budget."""
+
+
+class ModelState(TypedDict):
+    """What a saved model holds."""
+
+    gamma: float
+    centre: np.ndarray | None
+    prototypes: np.ndarray
+    increase: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
 
 
 class SuperSparseModel:
-    """A mixin; `equations` says what is minimised."""
+    """A mixin of the estimators; `equations` says what is minimised."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    classes_: np.ndarray
+    certificate_: Certificate
+    _parameter_constraints: dict[str, list[object]] = {
         **CONSTRAINTS,
         "n_prototypes": [Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions({"k-means", "rows"}), "array-like"],
@@ -43,21 +71,21 @@ class SuperSparseModel:
 
     def __init__(
         self,
-        n_prototypes=10,
+        n_prototypes: int | Sequence[int] | None = 10,
         *,
-        similarity="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=1.0,
-        ridge=1e-6,
-        repulsion=0.0,
-        init="rows",
-        neighbours=None,
-        schedule="all",
-        n_passes=20,
-        tol=1e-3,
-        random_state=0,
-    ):
+        similarity: SimilarityParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        ridge: float = 1e-6,
+        repulsion: float = 0.0,
+        init: npt.ArrayLike = "rows",
+        neighbours: Neighbours | None = None,
+        schedule: str = "all",
+        n_passes: int = 20,
+        tol: float = 1e-3,
+        random_state: int = 0,
+    ) -> None:
         self.n_prototypes = n_prototypes
         self.similarity = similarity
         self.gamma = gamma
@@ -75,13 +103,14 @@ class SuperSparseModel:
     # What it costs.
 
     def _most_prototypes(self) -> int:
+        assert isinstance(self.n_prototypes, int | np.integer)  # sequences are for ...CV
         return int(self.n_prototypes)
 
     def _candidate_sizes(self) -> list[int]:
-        """Prototypes of each candidate of one read."""
+        """Number of prototypes of each candidate in one read."""
         return [self._most_prototypes()] * len(RADII)
 
-    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         m, p, T = self._most_prototypes(), dataset.n_features, self._n_targets()
         rows = min(self._sample_rows(dataset), dataset.n_physical_rows)
         pool = m * (1 + MOVES) if self.neighbours is not None else 0
@@ -104,42 +133,58 @@ class SuperSparseModel:
         classes = getattr(self, "classes_", None)
         return 1 if classes is None or len(classes) == 2 else len(classes)
 
-    def _sample_row_bytes(self, dataset: Any) -> int:
+    def _sample_row_bytes(self, dataset: Source) -> int:
         m, p = self._most_prototypes(), dataset.n_features
-        kept = 0 if isinstance(self.similarity, str) else m
-        return 8 * (3 * p + 2 * m + kept + 16)
+        stored = 0 if isinstance(self.similarity, str) else m
+        return 8 * (3 * p + 2 * m + stored + 16)
 
     def _moments_only(self) -> bool:
-        return True  # the similarity takes means, variances and least values: always one read
+        return True  # the similarity needs means, variances and least values, which take one read
 
-    def _sample_rows(self, dataset: Any) -> int:
+    def _sample_rows(self, dataset: Source) -> int:
         room = (get_config().memory_budget or UNSET_BUDGET) // BUDGET_SHARE
         wanted = max(SAMPLE_ROWS, ROWS_PER_ENTRY * self._most_prototypes() * dataset.n_features)
         return max(min(wanted, room // self._sample_row_bytes(dataset)), 1)
 
     # Fitting.
 
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
-        problem = self._problem(dataset, summary)
+    def _fit(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        validation: Source | None = None,
+        sample: Chunk | None = None,
+    ) -> Certificate:
+        assert sample is not None  # `_sample_rows` is at least 1
+        problem = self._problem(summary)
         rows = SampleObjective.of_chunk(problem, sample)
         whole = rows.weight >= summary.total_weight * (1 - 1e-12)
         self._keep(problem, self._search(run, dataset, rows, whole, validation))
         return self._finish(run, dataset, rows, whole)
 
-    def _search(self, run, dataset, rows, whole, validation) -> Outcome:
-        check_rows(self.n_prototypes, rows.n_rows, whole)
+    def _search(
+        self,
+        run: Recording,
+        dataset: Source | None,
+        rows: SampleObjective,
+        whole: bool,
+        validation: Source | None,
+    ) -> Outcome:
+        m = self._most_prototypes()
+        check_rows(m, rows.n_rows, whole)
         generator = np.random.Generator(np.random.Philox(key=self.random_state))
-        Z = first_prototypes(rows, self.n_prototypes, self._init(rows), generator)
+        Z = first_prototypes(rows, m, self._init(rows), generator)
         trail: list[Incumbent] = []
         Z = warm_start(rows, Z, repulsion=self.repulsion, tol=1e-3 * self.tol, generator=generator)
         one = refine(rows, Z, whole=whole, tol=self.tol, max_reads=self.n_passes - 1, trail=trail)
         problem = rows.problem
 
-        def read(candidates: list[Candidate], n: int) -> Any:
+        def read(candidates: list[Candidate], n: int) -> list[Found]:
             return run.fold(candidates_fold(problem, candidates), dataset, name=f"prototypes-{n}")
 
         def after(n: int) -> None:
-            fields = {"read": n, "objective": trail[-1].objective}
+            fields: dict[str, float] = {"read": n, "objective": trail[-1].objective}
             if validation is not None:
                 fold = candidates_fold(problem, [Candidate(trail[-1].Z)])
                 (found,) = run.fold(fold, validation, name=f"validation-{n}")
@@ -149,24 +194,24 @@ class SuperSparseModel:
         (outcome,) = drive(read, [one], after)
         return outcome
 
-    def _init(self, rows: SampleObjective) -> Any:
-        """The parameter, checked if it is an array."""
+    def _init(self, rows: SampleObjective) -> npt.ArrayLike:
+        """The parameter `init`, checked if it is an array."""
         if isinstance(self.init, str):
             return self.init
         Z = np.array(self.init, np.float64)
-        shape = (self.n_prototypes, rows.X.shape[1])
+        shape = (self._most_prototypes(), rows.X.shape[1])
         if Z.shape != shape or not np.isfinite(Z).all():
             raise ValueError(
                 f"init has shape {Z.shape}; expected n_prototypes x columns = {shape}, all finite"
             )
         return Z
 
-    def _problem(self, dataset: Any, summary: Summary) -> Problem:
+    def _problem(self, summary: Summary) -> Problem:
         classes = getattr(self, "classes_", None)
         T = self._n_targets()
         shift = np.zeros(T)
         if classes is None:
-            shift[:] = settled_number(summary.labels.mean)
+            shift[:] = rounded_number(summary.target.mean)
         self.similarity_ = similarity_for(self, summary.columns)
         return Problem(
             self.similarity_,
@@ -188,7 +233,10 @@ class SuperSparseModel:
         self.coef_ = np.ascontiguousarray(theta[:-1].T)
         self.intercept_ = theta[-1] + shift
 
-    def _finish(self, run, dataset, rows, whole) -> Certificate:
+    def _finish(
+        self, run: Recording, dataset: Source | None, rows: SampleObjective, whole: bool
+    ) -> Certificate:
+        """Conclude a search; a classifier refits its coefficients here."""
         outcome = self.__dict__.pop("_outcome")
         return Certificate(
             converged=outcome.converged,
@@ -205,7 +253,7 @@ class SuperSparseModel:
         F = decisions(self.similarity_, self.prototypes_, self.coef_, self.intercept_, chunk.X)
         return F[:, 0] if F.shape[1] == 1 else F
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> ModelState:
         similarity = self.similarity_
         return {
             "gamma": similarity.gamma,
@@ -216,7 +264,7 @@ class SuperSparseModel:
             "intercept": self.intercept_,
         }
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: ModelState) -> None:
         Z, gamma, k = tree["prototypes"], tree["gamma"], n_outputs(self)
         check_array("prototypes", Z, (None, self.n_features_in_))
         check_array("increase", tree["increase"], (len(Z),), finite=False)
@@ -242,14 +290,18 @@ class SuperSparseModel:
 
 
 def decisions(
-    similarity: Similarity, Z: np.ndarray, coef: np.ndarray, intercept: np.ndarray, X: Any
+    similarity: Similarity,
+    Z: np.ndarray,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    X: np.ndarray | Csr,
 ) -> np.ndarray:
-    """(n, T) sums of coefficients times similarities; a row's do not depend on its neighbours."""
+    """(n, T) sums of coefficients times similarities; those of a row depend on no other row."""
     F = np.empty((X.shape[0], len(coef)))
     named = similarity.function is None
-    for rows, buffer in dense_blocks(X, block_rows(*Z.shape[::-1])):
+    for rows, buffer in dense_blocks(X, block_rows(Z.shape[1], len(Z))):
         n = rows.stop - rows.start
-        # named ones take the block with its zeros: the BLAS goes one way for one shape
+        # named ones take the block with its zeros, as the BLAS takes one path for one shape
         S = similarity.values(buffer, Z)[:n] if named else similarity.values(buffer[:n], Z)
         for t, beta in enumerate(coef):
             F[rows, t] = (S * beta).sum(axis=1)

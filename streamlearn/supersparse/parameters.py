@@ -1,17 +1,20 @@
-"""The parameters that all super-sparse models share, and what they may be for given columns."""
+"""The parameters that all super-sparse models share, and their limits for given columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..errors import SourceError
-from .similarity import BOUNDED, NAMES, Similarity, make_similarity
+from ..passes.summary.summary import ColumnSummary
+from .similarity import BOUNDED, NAMES, Similarity, SimilarityParameter, make_similarity
 
-CONSTRAINTS: dict[str, list[Any]] = {
+CONSTRAINTS: dict[str, list[object]] = {
     "similarity": [StrOptions(set(NAMES)), callable, tuple],
     "neighbours": [callable, None],
     "schedule": [StrOptions({"all", "paper"})],
@@ -27,10 +30,23 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 
 LARGEST = 1e20
-"""Values beyond it overflow in the fourth powers of the descent's equations, in float64."""
+"""Largest value whose fourth power, in the descent's equations, does not overflow in float64."""
 
 
-def similarity_for(model: Any, columns: Any) -> Similarity:
+class Options(Protocol):
+    """Parameters of the estimators that say what a similarity is and how prototypes move."""
+
+    similarity: SimilarityParameter
+    gamma: float | str
+    degree: int
+    coef0: float
+    repulsion: float
+    init: npt.ArrayLike
+    neighbours: Callable[[np.ndarray], np.ndarray] | None
+    schedule: str
+
+
+def similarity_for(model: Options, columns: Sequence[ColumnSummary]) -> Similarity:
     """The similarity of a model's parameters for columns of this summary."""
     name = model.similarity
     if isinstance(name, tuple) and (len(name) != 2 or not all(map(callable, name))):
@@ -67,22 +83,24 @@ def similarity_for(model: Any, columns: Any) -> Similarity:
                 "cells that are wrong, with Dataset.map"
             )
     means = np.array([column.mean for column in columns])
-    gamma = model.gamma
-    if gamma == "scale":
+    gamma = 1.0
+    if not isinstance(model.gamma, str):
+        gamma = float(model.gamma)
+    else:
         squares = np.array([column.variance + column.mean**2 for column in columns])
         variance = squares.mean() - means.mean() ** 2
-        gamma = settled_number(1.0 / (len(columns) * variance)) if variance > 0 else 1.0
+        gamma = rounded_number(1.0 / (len(columns) * variance)) if variance > 0 else gamma
     centre = means.astype(np.float32).astype(np.float64)
     return make_similarity(name, gamma=gamma, degree=model.degree, coef0=model.coef0, centre=centre)
 
 
-def settled_number(x: float) -> float:
-    """x to float32: the last bits depend on how the rows were chunked, these do not."""
+def rounded_number(x: float) -> float:
+    """x in float32, whose bits, unlike the last ones of float64, do not depend on the chunks."""
     return float(np.float32(x))
 
 
 def check_rows(m: int, n_rows: int, whole: bool) -> None:
-    """Refuse more prototypes than rows (a weight of k counts as k)."""
+    """Refuse more prototypes than rows, where a weight of k counts as k rows."""
     if m > n_rows:
         what = "data have" if whole else "sample has"
         raise ValueError(

@@ -1,19 +1,19 @@
-"""What one read finds out about candidate sets of prototypes, exactly.
+"""What one read measures of candidate sets of prototypes, exactly.
 
-For each candidate Z: its own normal equations, so its own Omega; and, at coefficients guessed
-beforehand, the gradients by all its prototypes together,
+For each candidate Z it gives the normal equations, and so Omega; and, at coefficients guessed
+beforehand, the gradient by all its prototypes together,
 
     dOmega/dz_j = 2/W sum_i u_i sum_t beta_jt r_it ds(x_i, z_j)/dz_j,   r = K theta - y.
 
 At the minimising theta this is the whole derivative: the terms of eq. 6 of Biggio 2015 are
-multiplied by the normal equations' residual, which is 0 (the envelope theorem).
+multiplied by the residual of the normal equations, which is 0 (the envelope theorem).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -26,18 +26,18 @@ from .similarity import Similarity, block_rows, dense_blocks
 
 
 class Problem(NamedTuple):
-    """What is minimised, but for the prototypes."""
+    """What is minimised, apart from the prototypes."""
 
     similarity: Similarity
     ridge: float
     n_classes: int
-    """0: the targets are numbers."""
+    """Number of classes; 0 if the targets are numbers."""
     shift: np.ndarray
-    """(T,) subtracted from the targets; the intercepts take it back."""
+    """(T,) numbers subtracted from the targets, which the intercepts add again."""
     one_at_a_time: bool = False
-    """Prototypes move one at a time (the paper's Algorithm 1)."""
+    """Whether prototypes move one at a time (the paper's Algorithm 1)."""
     neighbours: Callable[[np.ndarray], np.ndarray] | None = None
-    """The moves of a structured prototype (p,): (k, p)."""
+    """The moves (k, p) of a structured prototype (p,)."""
 
     @property
     def n_targets(self) -> int:
@@ -48,41 +48,51 @@ class Candidate(NamedTuple):
     """Prototypes to be scored by a read."""
 
     Z: np.ndarray
-    """(m, p)."""
+    """(m, p) prototypes."""
     theta: np.ndarray | None = None
-    """(m + 1, T) where the gradient is wanted; None = no gradient."""
+    """(m + 1, T) coefficients at which the gradient is wanted; None: no gradient."""
     held_out: int = -1
-    """The split whose rows are kept apart; -1 = none."""
+    """Number of the split whose rows are summed apart; -1: none."""
 
 
 class Found(NamedTuple):
-    """What a read found out about a candidate."""
+    """What a read has measured of a candidate."""
 
     equations: Equations
     pull: np.ndarray
-    """(m, p) the sums of the gradient, without 2/W; zeros if none was wanted."""
+    """(m, p) sums of the gradient, without 2/W; zeros if none was wanted."""
     held_out: Equations
-    """The same sums over the rows kept apart."""
+    """The equations of the rows of the split held out."""
+
+
+class Sums(TypedDict):
+    """The sums of a candidate."""
+
+    sums: dict[str, np.ndarray]
+    held_out: dict[str, np.ndarray]
+    pull: np.ndarray
 
 
 def targets(problem: Problem, y: np.ndarray) -> np.ndarray:
-    """(n, T) what is regressed on: numbers, or -1 and 1 for classes."""
+    """(n, T) targets of the regression: numbers, or -1 and 1 for classes."""
     if problem.n_classes == 0:
-        return y.reshape(-1, problem.n_targets) - problem.shift
-    if problem.n_classes == 2:
-        return (2.0 * y - 1.0)[:, None] - problem.shift
-    return np.where(y[:, None] == np.arange(problem.n_classes), 1.0, -1.0) - problem.shift
+        Y = y.reshape(-1, problem.n_targets)
+    elif problem.n_classes == 2:
+        Y = (2.0 * y - 1.0)[:, None]
+    else:
+        Y = np.where(y[:, None] == np.arange(problem.n_classes), 1.0, -1.0)
+    shifted: np.ndarray = Y - problem.shift
+    return shifted
 
 
 def candidates_fold(
     problem: Problem, candidates: Sequence[Candidate], n_splits: int = 1, seed: int = 0
-) -> Fold[list, list[Found]]:
-    """Fold: a `Found` for each candidate.
+) -> Fold[list[Sums], list[Found]]:
+    """Fold of a `Found` for each candidate, with splits by `split_of_content`.
 
-    State 8 (2 (m + 1)(m + 1 + T) + m p) bytes a candidate.  Rows are split by
-    `split_of_content`.
+    A state takes 8 (2 (m + 1)(m + 1 + T) + m p) bytes for each candidate.
     """
-    sizes = [c.Z.shape for c in candidates]
+    sizes = [(len(c.Z), c.Z.shape[1]) for c in candidates]
     return Fold(
         partial(empty_candidates, sizes, problem.n_targets),
         partial(_step, problem, tuple(candidates), n_splits, seed),
@@ -91,15 +101,16 @@ def candidates_fold(
     )
 
 
-def empty_candidates(sizes: list[tuple[int, int]], n_targets: int) -> list[dict[str, Any]]:
-    """The sums of no rows for candidates of m prototypes of p columns, `sizes` (m, p)."""
+def empty_candidates(sizes: list[tuple[int, int]], n_targets: int) -> list[Sums]:
+    """The sums of no rows, for candidates of (m, p) prototypes and columns."""
     return [
-        {"sums": _zero(m, n_targets), "held_out": _zero(m, n_targets), "pull": np.zeros((m, p))}
+        {"sums": no_sums(m, n_targets), "held_out": no_sums(m, n_targets), "pull": np.zeros((m, p))}
         for m, p in sizes
     ]
 
 
-def _zero(m: int, n_targets: int) -> dict[str, np.ndarray]:
+def no_sums(m: int, n_targets: int) -> dict[str, np.ndarray]:
+    """The normal equations of no rows, to which `add_rows` adds."""
     return {
         "A": np.zeros((m + 1, m + 1)),
         "c": np.zeros((m + 1, n_targets)),
@@ -112,12 +123,12 @@ def _step(
     candidates: tuple[Candidate, ...],
     n_splits: int,
     seed: int,
-    state: list[dict[str, Any]],
+    state: list[Sums],
     chunk: Chunk,
-) -> list[dict[str, Any]]:
+) -> list[Sums]:
     if not chunk.n_rows:
         return state
-    Y = targets(problem, chunk.y)
+    Y = targets(problem, chunk.target)
     splits = any(c.held_out >= 0 for c in candidates)
     size = block_rows(chunk.X.shape[1], max(len(c.Z) for c in candidates))
     for rows, buffer in dense_blocks(chunk.X, size):
@@ -128,15 +139,17 @@ def _step(
             S = problem.similarity.values(B, candidate.Z)
             if candidate.held_out < 0:
                 add_rows(sums["sums"], S, y, u)
-                kept = B, S, y, u
+                used = B, S, y, u
             else:
                 apart = of_rows == candidate.held_out
                 rest = ~apart
                 add_rows(sums["held_out"], S[apart], y[apart], None if u is None else u[apart])
-                kept = B[rest], S[rest], y[rest], None if u is None else u[rest]
-                add_rows(sums["sums"], *kept[1:])
-            if candidate.theta is not None and len(kept[0]):
-                sums["pull"] += pull(problem.similarity, candidate.Z, candidate.theta, *kept)
+                used = B[rest], S[rest], y[rest], None if u is None else u[rest]
+                add_rows(sums["sums"], *used[1:])
+            if candidate.theta is not None and len(used[0]):
+                sums["pull"] += gradient_sums(
+                    problem.similarity, candidate.Z, candidate.theta, *used
+                )
     return state
 
 
@@ -160,7 +173,7 @@ def add_rows(
     sums["tail"] += (UY * Y).sum(), weight
 
 
-def pull(
+def gradient_sums(
     similarity: Similarity,
     Z: np.ndarray,
     theta: np.ndarray,
@@ -175,12 +188,12 @@ def pull(
     residual += theta[-1] - Y
     if u is not None:
         residual *= u[:, None]
-    return similarity.pull(B, Z, S, residual @ beta.T)
+    return similarity.gradient(B, Z, S, residual @ beta.T)
 
 
 def equations_of(sums: dict[str, np.ndarray]) -> Equations:
     return Equations(sums["A"], sums["c"], float(sums["tail"][0]), float(sums["tail"][1]))
 
 
-def _finish(state: list[dict[str, Any]]) -> list[Found]:
+def _finish(state: list[Sums]) -> list[Found]:
     return [Found(equations_of(s["sums"]), s["pull"], equations_of(s["held_out"])) for s in state]

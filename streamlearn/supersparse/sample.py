@@ -1,44 +1,42 @@
-"""The objective on rows in memory, where prototypes are sought before all rows are read.
-
-Prototypes begin at the centres of clusters, or at rows.
-"""
+"""The objective on rows in memory, by which prototypes are searched before all rows are read."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from ..data.source import Chunk
 from ..solvers.kmeans import lloyd_rows, plus_plus
 from .equations import Equations, Solution, solve
-from .prototypes import Problem, _zero, add_rows, equations_of, pull, targets
+from .prototypes import Problem, add_rows, equations_of, gradient_sums, no_sums, targets
 from .similarity import block_rows, dense
 
 LLOYD_ITERATIONS = 10
+"""Largest number of iterations that move the first centres."""
 
 
 class SampleObjective:
     """Omega as a function of the prototypes alone, over a sample of the rows.
 
-    The rows are sorted and equal ones put together, so that nothing depends on their order and a
-    weight of k is k copies to the last bit.  Holds 8 n (p + m + 2T + 2) bytes; of a callable
-    similarity, which may cost much, 8 n m more: what it gave in the last two calls of `equations`
-    is not asked for again.
+    The rows are sorted and equal ones joined, so that nothing depends on their order and a weight
+    of k is k copies to the last bit.  They take 8 n (p + m + 2T + 2) bytes.  A callable similarity
+    may be slow, so what it returned in the last two calls of `equations` is stored, in 8 n m bytes
+    more.
     """
 
     def __init__(self, problem: Problem, X: np.ndarray, Y: np.ndarray, u: np.ndarray) -> None:
         self.problem, self.X, self.Y, self.u = problem, X, Y, u
-        self._S = np.empty((len(X), 0))
-        self._keeps = problem.similarity.function is not None and problem.neighbours is None
-        self._kept: list[tuple[np.ndarray, np.ndarray]] = []
+        self.similarities = np.empty((len(X), 0))
+        """(n, m) similarities of the rows to the prototypes of the last `equations`."""
+        self._stores = problem.similarity.function is not None and problem.neighbours is None
+        self._known: list[tuple[np.ndarray, np.ndarray]] = []
         mean = u @ Y / u.sum()
         self.spread = float((u @ (Y - mean) ** 2).sum() / u.sum())
-        """The targets' variance, all targets together: Omega without prototypes."""
+        """Sum of the targets' variances, which is Omega without prototypes."""
 
     @classmethod
     def of_chunk(cls, problem: Problem, chunk: Chunk) -> SampleObjective:
-        X, Y, u = canonical(dense(chunk.X), targets(problem, chunk.y), chunk.weight)
+        X, Y, u = canonical(dense(chunk.X), targets(problem, chunk.target), chunk.weight)
         return cls(problem, X, Y, u)
 
     @property
@@ -47,7 +45,7 @@ class SampleObjective:
 
     @property
     def n_rows(self) -> int:
-        """Rows: a weight of k counts as k, one below 1 as one."""
+        """Number of rows, where a weight of k counts as k and one below 1 as one."""
         return max(len(self.X), int(self.weight))
 
     def _blocks(self, m: int) -> list[slice]:
@@ -55,68 +53,68 @@ class SampleObjective:
         return [slice(a, a + size) for a in range(0, len(self.X), size)]
 
     def equations(self, Z: np.ndarray) -> Equations:
-        """The normal equations at Z; the similarities are kept for `gradient`."""
-        if self._keeps:
-            self._S, wanted = self._known(Z)
+        """The normal equations at Z; `similarities` are then those at Z."""
+        if self._stores:
+            self.similarities, wanted = self._look_up(Z)
         else:
-            if self._S.shape[1] != len(Z):
-                self._S = np.empty((len(self.X), len(Z)))
+            if self.similarities.shape[1] != len(Z):
+                self.similarities = np.empty((len(self.X), len(Z)))
             wanted = np.arange(len(Z))
-        sums = _zero(len(Z), self.problem.n_targets)
+        sums = no_sums(len(Z), self.problem.n_targets)
         for rows in self._blocks(len(Z)):
-            S = self._S[rows]
+            S = self.similarities[rows]
             if len(wanted):
                 S[:, wanted] = self.problem.similarity.values(self.X[rows], Z[wanted])
             add_rows(sums, S, self.Y[rows], self.u[rows])
         return equations_of(sums)
 
-    def _known(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Similarities with the columns of prototypes seen lately, and the numbers of the others.
+    def _look_up(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Similarities with the columns that are stored, and the numbers of those that are not.
 
         Trials mostly move one prototype, or go back to where the last ones began.
         """
-        seen = {z.tobytes(): S[:, j] for at, S in self._kept for j, z in enumerate(at)}
+        seen = {z.tobytes(): S[:, j] for at, S in self._known for j, z in enumerate(at)}
         columns = [seen.get(z.tobytes()) for z in Z]
         wanted = np.array([j for j, column in enumerate(columns) if column is None], np.intp)
-        if not len(wanted) and np.array_equal(self._kept[-1][0], Z):
-            return self._kept[-1][1], wanted
+        if not len(wanted) and np.array_equal(self._known[-1][0], Z):
+            return self._known[-1][1], wanted
         S = np.empty((len(self.X), len(Z)))
         for j, column in enumerate(columns):
             if column is not None:
                 S[:, j] = column
-        self._kept = [*self._kept[-1:], (Z.copy(), S)]
+        self._known = [*self._known[-1:], (Z.copy(), S)]
         return S, wanted
 
     def solution(self, Z: np.ndarray) -> Solution:
         return solve(self.equations(Z), self.problem.ridge)
 
     def gradient(self, Z: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """(m, p) dOmega/dZ at fixed theta; Z is that of the last `equations`."""
+        """(m, p) derivative of Omega by the Z of the last `equations`, at fixed theta."""
         out = np.zeros(Z.shape)
         for rows in self._blocks(len(Z)):
-            out += pull(
+            out += gradient_sums(
                 self.problem.similarity,
                 Z,
                 theta,
                 self.X[rows],
-                self._S[rows],
+                self.similarities[rows],
                 self.Y[rows],
                 self.u[rows],
             )
         return out * (2.0 / self.weight)
 
     def residual(self, theta: np.ndarray) -> np.ndarray:
-        """(n, T) K theta - y for the prototypes of the last `equations`."""
-        return self._S @ theta[:-1] + theta[-1] - self.Y
+        """(n, T) residuals K theta - y, for the prototypes of the last `equations`."""
+        return self.similarities @ theta[:-1] + theta[-1] - self.Y
 
     def gains(self, rows: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """(k,) how much Omega would fall with each of these as a further prototype.
+        """(k,) fall of Omega with each of these rows as a further prototype.
 
-        Exact for the others held: |k' U r|^2 / (k' U k + lambda - k' U K A^-1 K' U k).  Follows
-        `equations`, whose prototypes have the coefficients theta.
+        It is exact while the others stay: |k' U r|^2 / (k' U k + lambda - k' U K A^-1 K' U k).  The
+        prototypes are those of the last `equations`, with the coefficients theta.
         """
-        m, ridge = self._S.shape[1], self.problem.ridge * self.weight
-        K = np.column_stack([self._S, np.ones(len(self.X))])
+        m, ridge = self.similarities.shape[1], self.problem.ridge * self.weight
+        K = np.column_stack([self.similarities, np.ones(len(self.X))])
         new = self.problem.similarity.values(self.X, rows)
         weighted = new * self.u[:, None]
         A = (K * self.u[:, None]).T @ K
@@ -129,12 +127,12 @@ class SampleObjective:
         return (slope**2).sum(axis=1) / np.maximum(rest, floor)
 
     def repulsion(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Sum of s(z_i, z_j) over pairs, and its gradient (m, p)."""
+        """The sum of s(z_i, z_j) over pairs, and its gradient (m, p)."""
         similarity = self.problem.similarity
         S = similarity.values(Z, Z)
         R = 1.0 - np.eye(len(Z))
-        # s is symmetric: a pair's two derivatives are those by its second argument
-        return float(0.5 * (S * R).sum()), similarity.pull(Z, Z, S, R)
+        # s is symmetric, so both derivatives of a pair are those by its second argument
+        return float(0.5 * (S * R).sum()), similarity.gradient(Z, Z, S, R)
 
     def part(self, keep: np.ndarray) -> SampleObjective:
         """The objective on some of the rows."""
@@ -144,23 +142,24 @@ class SampleObjective:
 def canonical(
     X: np.ndarray, Y: np.ndarray, weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of positive weight in the order of their bytes; equal ones become one."""
+    """Rows of positive weight in the order of their bytes, with equal ones joined into one."""
     table = np.hstack([X, Y]) + 0.0  # no negative zeros
     u = np.ones(len(table)) if weight is None else np.asarray(weight, np.float64)
     table, u = table[u > 0], u[u > 0]
     keys = table.view(np.dtype((np.void, table.strides[0]))).ravel()
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     p = X.shape[1]
-    kept = table[first]
-    return np.ascontiguousarray(kept[:, :p]), kept[:, p:].copy(), np.bincount(which, u, len(first))
+    rows = table[first]
+    return np.ascontiguousarray(rows[:, :p]), rows[:, p:].copy(), np.bincount(which, u, len(first))
 
 
 def first_prototypes(
-    sample: SampleObjective, m: int, init: Any, generator: np.random.Generator
+    sample: SampleObjective, m: int, init: npt.ArrayLike, generator: np.random.Generator
 ) -> np.ndarray:
     """(m, p) prototypes to begin with; fewer if the sample has fewer distinct rows.
 
-    ``"k-means"`` and ``"rows"`` (drawn by weight) give each class its equal share.
+    ``"k-means"`` takes centres of clusters and ``"rows"`` draws rows by weight, an equal share from
+    each class.  An array is taken as it is.
     """
     X, u = sample.X, sample.u
     if not isinstance(init, str):

@@ -1,35 +1,44 @@
 """The search over all rows: one read an iteration, and several searches in the same reads.
 
-The sample's objective, tilted by a linear term so that its gradient at the current prototypes is
-that of all rows, is minimised in memory within boxes of several sizes around them; the next read
-scores each of these steps by its own normal equations.  A step is taken only if it lowers Omega
-over all rows, so Omega never rises.  (The tilt is that of DANE, Shamir, Srebro & Zhang 2014.)
+The sample's objective is tilted by a linear term, so that its gradient at the current prototypes is
+that of all rows (DANE, Shamir, Srebro & Zhang 2014), and minimised in memory within boxes of
+several sizes around them.  The next read scores each of these steps by its own normal equations.  A
+step is taken only if it lowers Omega over all rows, so Omega never rises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ..passes.fold import Reads
 from .descent import Tilt, descend, length_of, lowest, neighbours_of, score_moves
 from .equations import Equations, Solution, removal_costs, solve, without
 from .prototypes import Candidate, Found
 from .sample import SampleObjective
 
 RADIUS = 0.5
-"""How far an entry may move at first, in lengths over which the similarity changes."""
+"""Distance that an entry may move at first, in lengths over which the similarity changes."""
 RADII = (1.0, 0.25, 0.0625)
-"""Shares of that radius for each of which a read scores a step."""
+"""Shares of the radius, for each of which a read scores a step."""
 LONGER = (2.0, 0.7, 0.25)
-"""What the radius is multiplied by when that step was the best."""
+"""Factor of the radius after each of these steps, if it was the best."""
 MOVES = 8
-"""Of each structured prototype, the moves that a read scores."""
+"""Number of moves of each structured prototype that a read scores."""
 TILTED_ITERATIONS = 60
+"""Largest number of L-BFGS iterations on the tilted objective."""
 FAILURES = 2
-"""Reads without progress, each with shorter steps, after which a search ends."""
+"""Number of reads without progress, each with shorter steps, after which a search ends."""
 _TINY = float(np.finfo(np.float64).tiny)
+
+
+class Recording(Reads, Protocol):
+    """What makes reads and records: a `Run`, or rows in memory."""
+
+    @property
+    def record(self) -> Callable[..., None]: ...
 
 
 class Incumbent(NamedTuple):
@@ -46,12 +55,14 @@ class Outcome(NamedTuple):
     Z: np.ndarray
     theta: np.ndarray
     objective: float
-    """Over all rows."""
+    """Value of Omega over all rows."""
     increase: np.ndarray
+    """(m,) rise of Omega without each prototype."""
     held_out: Equations
-    """Equations of the rows kept apart."""
+    """Equations of the rows of the split held out."""
     converged: bool
     reason: str
+    """Why the search ended."""
 
 
 Search = Generator[list[Candidate], list[Found], Outcome]
@@ -67,7 +78,7 @@ def refine(
     trail: list[Incumbent],
     held_out: int = -1,
 ) -> Search:
-    """The reads of a search: yields candidates to be read, takes what was found.
+    """The reads of a search: it yields candidates to be read, and is sent what was found.
 
     Parameters
     ----------
@@ -75,12 +86,12 @@ def refine(
     Z : (m, p)
         Prototypes that are good for the sample, as `warm_start` makes them.
     whole : bool
-        The sample is all rows: one read proves what was found in memory.
+        Whether the sample is all rows; one read then proves what was found in memory.
     tol, max_reads : as in `SuperSparseRegressor`
     trail : list
         The best point after each read is appended to it.
     held_out : int
-        The split whose rows are no part of this search; -1 for none.
+        Number of the split whose rows take no part in this search; -1 for none.
     """
     ridge = sample.problem.ridge
     own = sample.solution(Z)
@@ -113,11 +124,11 @@ def refine(
                 else f"n_passes: {max_reads} reads were made after the summary",
             )
         if problem.one_at_a_time or not problem.similarity.has_gradient:
-            push = found.pull
+            slope = found.pull
             if problem.similarity.has_gradient:
-                push = _tilt(sample, Z, theta, solution, found)
-                push += sample.gradient(Z, sample.solution(Z).theta)
-            unit = push / np.maximum(np.abs(push).max(axis=1, keepdims=True), _TINY)
+                slope = _tilt(sample, Z, theta, solution, found)
+                slope += sample.gradient(Z, sample.solution(Z).theta)
+            unit = slope / np.maximum(np.abs(slope).max(axis=1, keepdims=True), _TINY)
             if problem.one_at_a_time:
                 unit[np.arange(len(Z)) != (len(trail) - 1) % len(Z)] = 0.0
             length = length_of(problem.similarity)
@@ -179,11 +190,12 @@ def refine_moves(
     max_reads: int,
     held_out: int,
 ) -> Generator[list[Candidate], list[Found], tuple[np.ndarray, Solution, Found | None, bool]]:
-    """Reads that score moves of structured prototypes, any combination of them exactly.
+    """Reads that score all combinations of moves of structured prototypes exactly.
 
-    Each read takes in the most promising moves of every prototype, as the sample ranks them.
+    Each read scores the most promising moves of every prototype, as the sample ranks them.
     """
-    m, ridge, last = len(Z), sample.problem.ridge, None
+    m, ridge = len(Z), sample.problem.ridge
+    last: Found | None = None
     while len(trail) < max_reads:
         pool, owner = [Z], [np.full(m, -1)]
         for j in range(m):
@@ -217,9 +229,9 @@ def refine_moves(
 def _tilt(
     sample: SampleObjective, Z: np.ndarray, guess: np.ndarray, solution: Solution, found: Found
 ) -> np.ndarray:
-    """(m, p) the gradient of all rows less that of the sample.
+    """(m, p) gradient of all rows minus that of the sample.
 
-    The read's gradient is at guessed coefficients; the sample says what the exact ones change.
+    The read's gradient is at guessed coefficients; the sample tells what the exact ones change.
     """
     own = sample.solution(Z)
     gradient = found.pull * (2.0 / found.equations.weight)
@@ -232,25 +244,25 @@ def drive(
     searches: Sequence[Search],
     after: Callable[[int], None] | None = None,
 ) -> list[Outcome]:
-    """Run searches side by side: what all of them ask for is found out by one `read`.
+    """Run searches side by side: one `read` scores the candidates of all.
 
-    `read(candidates, n)` is the n-th read, `after(n)` is called when its searches have moved on.
+    `read(candidates, n)` is the n-th read; `after(n)` is called when its searches have moved on.
     """
     outcomes: dict[int, Outcome] = {}
-    asked = {k: next(one) for k, one in enumerate(searches)}
+    requests = {k: next(one) for k, one in enumerate(searches)}
     n = 0
-    while asked:
+    while requests:
         n += 1
-        found = read([candidate for asks in asked.values() for candidate in asks], n)
+        found = read([candidate for some in requests.values() for candidate in some], n)
         at, following = 0, {}
-        for k, asks in asked.items():
-            answers = found[at : at + len(asks)]
-            at += len(asks)
+        for k, some in requests.items():
+            answers = found[at : at + len(some)]
+            at += len(some)
             try:
                 following[k] = searches[k].send(answers)
             except StopIteration as stop:
                 outcomes[k] = stop.value
-        asked = following
+        requests = following
         if after is not None:
             after(n)
     return [outcomes[k] for k in range(len(searches))]

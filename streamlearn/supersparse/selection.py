@@ -1,49 +1,60 @@
-"""How many prototypes: eq. 8 of Biggio 2015, by cross-validation with all splits in the same reads.
+"""The number of prototypes, by cross-validation with all splits in the same reads.
 
     m* = argmin_m  L(m) + tradeoff m,   L the mean loss over the splits' held-out rows
 
-For each split, and for all rows, prototypes are sought for the largest m, then taken away one at a
-time, each time the one whose loss raises the objective least (exact for the others' places), and
-moved again: the paper's descent by warm starts.  That happens on the sample; what the reads refine
-and measure is all splits and all m at once.
+(Biggio 2015, eq. 8.)  For each split, and for all rows, prototypes are first found for the largest
+m.  Then the one whose removal raises the objective least, while the others stay, is removed and the
+others move again, and so on: the paper's descent by warm starts.  That happens on the sample; the
+reads refine and measure all splits and all m at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.source import Source
 from ..numeric.checks import check_integer
 from ..solvers.splits import split_of_content
 from .descent import descend, warm_start
 from .equations import error_of, removal_order
-from .prototypes import Candidate, candidates_fold
+from .model import ModelState, SuperSparseModel
+from .prototypes import Candidate, Found, Problem, candidates_fold
 from .sample import SampleObjective, first_prototypes
-from .search import RADII, Incumbent, Outcome, drive, refine
+from .search import RADII, Incumbent, Outcome, Recording, drive, refine
 
 MOST_PROTOTYPES, ROWS_PER_PROTOTYPE = 32, 10
-"""What is tried if nothing is said."""
+"""Largest number of prototypes tried by default, and fewest rows for each of them."""
 
 
 class Curve(NamedTuple):
     """Loss against the number of prototypes."""
 
     n_prototypes: np.ndarray
-    """(M,) ascending."""
+    """(M,) numbers of prototypes, ascending."""
     loss: np.ndarray
-    """(M, splits) on the rows held out: mean squared error, or the share of errors."""
+    """(M, splits) mean squared error, or share of errors, on held-out rows."""
     objective: np.ndarray
-    """(M,) Omega on all rows."""
+    """(M,) values of Omega on all rows."""
 
 
-class SelectedPrototypes:
-    """A mixin: the number of prototypes by cross-validation."""
+class SelectionState(ModelState):
+    """What a saved model holds."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    curve: Curve
+    n_prototypes: int
+
+
+class SelectedPrototypes(SuperSparseModel):
+    """A mixin that chooses the number of prototypes by cross-validation."""
+
+    cv: int
+    tradeoff: float
+    _parameter_constraints: dict[str, list[object]] = {
         "n_prototypes": ["array-like", None],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "tradeoff": [Interval(Real, 0, None, closed="left")],
@@ -70,17 +81,23 @@ class SelectedPrototypes:
     def _candidate_sizes(self) -> list[int]:
         return self._sizes(MOST_PROTOTYPES * ROWS_PER_PROTOTYPE) * (len(RADII) * (self.cv + 1))
 
-    def _search(self, run, dataset, rows, whole, validation) -> Outcome:
+    def _search(
+        self,
+        run: Recording,
+        dataset: Source | None,
+        rows: SampleObjective,
+        whole: bool,
+        validation: Source | None,
+    ) -> Outcome:
         sizes = self._sizes(rows.n_rows)
         splits = split_of_content(rows.X, self.cv, self.random_state)
-        jobs, trails, searches = [], [], []
+        jobs, searches = [], []
         for split in [*range(self.cv), -1]:
             part = rows if split < 0 else rows.part(splits != split)
             check_split(part, sizes[-1], self.cv, rows.n_rows)
             for m, Z in descent(part, sizes, self):
                 trail: list[Incumbent] = []
                 jobs.append((split, m))
-                trails.append(trail)
                 searches.append(
                     refine(
                         part,
@@ -93,7 +110,7 @@ class SelectedPrototypes:
                     )
                 )
 
-        def read(candidates: list[Candidate], n: int) -> Any:
+        def read(candidates: list[Candidate], n: int) -> list[Found]:
             fold = candidates_fold(rows.problem, candidates, self.cv, self.random_state)
             return run.fold(fold, dataset, name=f"prototypes-{n}")
 
@@ -105,7 +122,7 @@ class SelectedPrototypes:
             run.record(
                 n_prototypes=m, loss=float(np.nanmean(loss[k])), objective=float(objective[k])
             )
-        # of equal ones the smallest
+        # argmin takes the smallest of equal ones
         best = int(np.argmin(np.nanmean(loss, axis=1) + self.tradeoff * np.array(sizes)))
         self.n_prototypes_ = sizes[best]
         chosen = outcomes[-1, self.n_prototypes_]
@@ -116,8 +133,15 @@ class SelectedPrototypes:
             run.record(validation_loss=error_of(found.equations, chosen.theta))
         return chosen
 
-    def _losses(self, run, dataset, problem, outcomes, sizes) -> np.ndarray:
-        """(M, splits) from the equations of the rows held out, which the reads have summed up."""
+    def _losses(
+        self,
+        run: Recording,
+        dataset: Source | None,
+        problem: Problem,
+        outcomes: dict[tuple[int, int], Outcome],
+        sizes: list[int],
+    ) -> np.ndarray:
+        """(M, splits) losses, from the equations of held-out rows that the reads have summed."""
         return np.array(
             [
                 [
@@ -128,10 +152,10 @@ class SelectedPrototypes:
             ]
         )
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> SelectionState:
         return {**super()._state(), "curve": self.curve_, "n_prototypes": self.n_prototypes_}
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: SelectionState) -> None:  # type: ignore[override]  # more of it
         super()._restore(tree)
         if not isinstance(tree["curve"], Curve):
             raise ValueError(f"the curve is a {type(tree['curve']).__name__}")
@@ -140,9 +164,9 @@ class SelectedPrototypes:
 
 
 def descent(
-    sample: SampleObjective, sizes: Sequence[int], model: Any
+    sample: SampleObjective, sizes: Sequence[int], model: SelectedPrototypes
 ) -> list[tuple[int, np.ndarray]]:
-    """(m, prototypes) for each size, largest first, each begun where the last one ended."""
+    """The prototypes of each size m, largest first, each begun where the last one ended."""
     generator = np.random.Generator(np.random.Philox(key=model.random_state))
     tol, ridge = 1e-3 * model.tol, sample.problem.ridge
     Z = first_prototypes(sample, max(sizes), model.init, generator)
@@ -157,7 +181,7 @@ def descent(
 
 
 def check_split(part: SampleObjective, m: int, cv: int, n_rows: int) -> None:
-    """Refuse more prototypes than a split's training rows."""
+    """Refuse more prototypes than a split has training rows."""
     if m > part.n_rows:
         raise ValueError(
             f"n_prototypes up to {m} but of n_samples={n_rows} a split of cv={cv} leaves "

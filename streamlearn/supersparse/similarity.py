@@ -1,15 +1,15 @@
 """Similarities s(x, z) of rows to prototypes, and their derivatives by the prototype.
 
-A similarity need be neither positive definite nor differentiable (Biggio 2015, section II).  What
-the search asks of one: its values, and `pull`, the sum over rows of R_ij ds(x_i, z_j)/dz_j.
-Similarities take rows in dense float64 blocks, which `dense_blocks` makes.
+A similarity need be neither positive definite nor differentiable (Biggio 2015, section II).  The
+search needs its values, and `gradient`, the sum over rows of R_ij ds(x_i, z_j)/dz_j.  Similarities
+take rows in dense float64 blocks, which `dense_blocks` makes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,17 @@ BOUNDED = ("rbf", "laplacian", "chi2")
 """Named similarities that a prototype far from all rows does not make large."""
 _TINY = np.finfo(np.float64).tiny
 BLOCK_NBYTES = 1 << 19
-"""Rows and similarities of a block stay in a core's cache."""
+"""Bytes of a block's rows and similarities, which must stay in a core's cache."""
 LEAST_ROWS, MOST_ROWS = 16, 1024
+"""Rows of a block."""
+
+Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Similarities (n, m) of rows (n, p) and prototypes (m, p), both read-only float64."""
+Vjp = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""Of (X, Z, R (n, m)) the (m, p) sum over rows i of R_ij ds(x_i, z_j)/dz_j."""
+SimilarityParameter: TypeAlias = str | Function | tuple[Function, Vjp]
+Neighbours = Callable[[np.ndarray], np.ndarray]
+"""Moves (k, p) of a structured prototype (p,)."""
 
 
 @dataclass(frozen=True)
@@ -43,42 +52,44 @@ class Similarity:
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 1.0
-    function: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
-    """(X (n, p), Z (m, p)) -> (n, m), both arguments read-only float64."""
-    vjp: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
-    """(X, Z, R (n, m)) -> (m, p), the sum over rows i of R_ij ds(x_i, z_j)/dz_j."""
+    function: Function | None = None
+    vjp: Vjp | None = None
     centre: np.ndarray | None = None
-    """(p,) subtracted from rows and prototypes first, for accuracy (rbf: no value changes)."""
+    """(p,) point that rbf subtracts from rows and prototypes; it changes rounding, no value."""
 
     @property
     def has_gradient(self) -> bool:
-        """False: `pull` is the heuristic of eq. 7, a direction and no derivative."""
+        """Whether `gradient` is a derivative, and not the direction of eq. 7's heuristic."""
         return self.function is None or self.vjp is not None
 
     def values(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """(n, m) similarities, a new array."""
+        """(n, m) similarities in a new array."""
         if self.function is not None:
             return _checked(self.function, "similarity", (X, Z), (len(X), len(Z)))
         return _VALUES[self.name](self, X, Z)
 
-    def pull(self, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray) -> np.ndarray:
+    def gradient(self, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray) -> np.ndarray:
         """(m, p) sum over rows i of R_ij ds(x_i, z_j)/dz_j, given the values S.
 
-        A callable without a vjp gets s(x, z) (x - z) for the derivative (eq. 7): a move towards a
-        row makes it more similar.
+        For a callable without a vjp the derivative is replaced by s(x, z) (x - z) (eq. 7), as a
+        move towards a row makes the two more similar.
         """
         if self.vjp is not None:
             return _checked(self.vjp, "vjp", (X, Z, R), Z.shape)
         if self.function is not None:
             W = R * S
-            return W.T @ X - W.sum(axis=0)[:, None] * Z
-        return _PULLS[self.name](self, X, Z, S, R)
+            moves: np.ndarray = W.T @ X - W.sum(axis=0)[:, None] * Z
+            return moves
+        return _GRADIENTS[self.name](self, X, Z, S, R)
 
 
 def _checked(
-    function: Callable, word: str, arguments: tuple[np.ndarray, ...], shape: tuple[int, int]
+    function: Callable[..., np.ndarray],
+    word: str,
+    arguments: tuple[np.ndarray, ...],
+    shape: tuple[int, ...],
 ) -> np.ndarray:
-    """What a user's callable returns: finite, of this shape, its arguments left alone."""
+    """Call a user's function and check what it returns; its arguments are read-only."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     views = [argument.view() for argument in arguments]
     for view in views:
@@ -119,7 +130,7 @@ def _rbf(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return np.exp(S, out=S)
 
 
-def _rbf_pull(
+def _rbf_gradient(
     sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
 ) -> np.ndarray:
     X, Z = _centred(sim, X, Z)
@@ -134,7 +145,7 @@ def _linear(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return X @ Z.T
 
 
-def _linear_pull(
+def _linear_gradient(
     sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
 ) -> np.ndarray:
     return R.T @ X
@@ -144,7 +155,7 @@ def _poly(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return (X @ (sim.gamma * Z.T) + sim.coef0) ** sim.degree
 
 
-def _poly_pull(
+def _poly_gradient(
     sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
 ) -> np.ndarray:
     inner = X @ (sim.gamma * Z.T) + sim.coef0
@@ -159,7 +170,7 @@ def _laplacian(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return np.exp(S, out=S)
 
 
-def _laplacian_pull(
+def _laplacian_gradient(
     sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
 ) -> np.ndarray:
     W = R * S
@@ -174,33 +185,37 @@ def _chi2(sim: Similarity, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return np.exp(S, out=S)
 
 
-def _chi2_pull(
+def _chi2_gradient(
     sim: Similarity, X: np.ndarray, Z: np.ndarray, S: np.ndarray, R: np.ndarray
 ) -> np.ndarray:
     W = R * S
     out = np.empty(Z.shape)
     for j, z in enumerate(Z):
-        # (x - z)(3x + z)/(x + z)^2 in terms of the share x/(x + z), which cannot overflow
+        # (x - z)(3x + z)/(x + z)^2, written by the share x/(x + z), which cannot overflow
         share = X / np.maximum(X + z, _TINY)
         out[j] = sim.gamma * (W[:, j] @ ((2 * share - 1) * (2 * share + 1)))
     return out
 
 
 _VALUES = dict(zip(NAMES, (_rbf, _linear, _poly, _laplacian, _chi2), strict=True))
-_PULLS = dict(
-    zip(NAMES, (_rbf_pull, _linear_pull, _poly_pull, _laplacian_pull, _chi2_pull), strict=True)
+_GRADIENTS = dict(
+    zip(
+        NAMES,
+        (_rbf_gradient, _linear_gradient, _poly_gradient, _laplacian_gradient, _chi2_gradient),
+        strict=True,
+    )
 )
 
 
 def make_similarity(
-    similarity: Any,
+    similarity: SimilarityParameter,
     *,
     gamma: float = 1.0,
     degree: int = 3,
     coef0: float = 1.0,
     centre: np.ndarray | None = None,
 ) -> Similarity:
-    """The similarity that the parameter of that name describes."""
+    """The similarity that the parameter `similarity` describes."""
     if callable(similarity):
         return Similarity("callable", function=similarity)
     if isinstance(similarity, tuple):
@@ -212,13 +227,13 @@ def make_similarity(
 
 
 def block_rows(n_columns: int, n_prototypes: int) -> int:
-    """Rows of a block: a power of two, a function of the model alone."""
+    """Rows of a block: a power of two that depends on the model alone."""
     rows = BLOCK_NBYTES // (8 * (n_columns + n_prototypes + 1))
     return min(max(1 << (max(rows, 1).bit_length() - 1), LEAST_ROWS), MOST_ROWS)
 
 
 def dense_blocks(X: np.ndarray | Csr, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield (rows, B): B (n_rows, p) float64 holds the rows, then zeros; it is used again."""
+    """Yield (rows, B): B (n_rows, p) float64 holds the rows, then zeros; it is overwritten."""
     m, p = X.shape
     buffer = np.zeros((n_rows, p))
     for a in range(0, m, n_rows):

@@ -102,7 +102,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
     1.0
     """
 
-    _parameter_constraints: dict[str, list[Any]] = PursuitModel._parameter_constraints | {
+    _parameter_constraints: dict[str, list[object]] = PursuitModel._parameter_constraints | {
         "n_learners": [Interval(Integral, 1, None, closed="left")],
         "n_bins": [Interval(Integral, 2, MOST_BINS, closed="both"), None],
         "shrinkage": [Interval(Real, 0, 1, closed="right")],

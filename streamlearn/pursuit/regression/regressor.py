@@ -105,7 +105,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
     [0, 1]
     """
 
-    _parameter_constraints: dict[str, list[Any]] = PursuitModel._parameter_constraints | {
+    _parameter_constraints: dict[str, list[object]] = PursuitModel._parameter_constraints | {
         "n_terms": [Interval(Integral, 1, None, closed="left")],
         "smoother": [StrOptions({"pspline", "supsmu"})],
         "n_bases": [Interval(Integral, 5, None, closed="left"), None],
