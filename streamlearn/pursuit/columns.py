@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from ..data.source import Csr
+from ..data.source import Csr, Source
 from ..numeric.rows.dense import flat_rows
 from ..passes.summary.quantiles import quantiles
-from ..passes.summary.summary import Summary
+from ..passes.summary.summary import ColumnSummary, Summary
 from .kernels import N_CELLS, ScaledColumns, project_rows
 
 TAILS = (0.001, 0.999)
-"""Quantiles that values are clipped to: one huge value must not set a column's scale."""
+"""Quantiles to which values are clipped, so that one huge value does not set a column's scale."""
 BLOCK = 8192
-"""Rows worked on at a time: bounds the temporaries of a step; sparse rows are made dense."""
+"""Rows of a block, which bounds the temporaries of a step; sparse rows are made dense."""
 SPAN, DRAWN = 65_536, 16_384
-"""Most rows whose tables are filled together, and about how many of them go into tables: these go
-through the cache once for each column, and a table once for each span.
-"""
+"""Largest number of rows of a span, whose tables are filled together, and about how many of them go
+into tables.  These rows go through the cache once for each column, a table once for each span."""
 TURNED = 0.5
-"""Share of rows in tables above which blocks of row-major data are turned whole."""
+"""Share of rows in tables above which whole blocks of row-major data are made column-major."""
 ROW_NBYTES = 24
-"""Of what a span's tables are filled from."""
+"""Bytes of a row that go into a span's tables."""
 
 
 def make_columns(summary: Summary, standardize: bool) -> ScaledColumns:
@@ -34,16 +32,19 @@ def make_columns(summary: Summary, standardize: bool) -> ScaledColumns:
     )
 
 
-def _column(column: Any, standardize: bool) -> tuple[Any, ...]:
+def _column(
+    column: ColumnSummary, standardize: bool
+) -> tuple[float, float, float, float, np.ndarray]:
+    """The entries of `ScaledColumns` for one column."""
     cdf = column.cdf()
     low, high = quantiles(cdf, np.array(TAILS)) if column.count else (0.0, 0.0)
-    if not low < high:  # a rare value is no outlier where there is hardly another
+    if not low < high:  # a rare value is no outlier where there are few others
         low, high = (column.min, column.max) if column.count else (0.0, 0.0)
     with np.errstate(over="ignore"):
         width = high - low
     if not (0 < width < np.inf):
         return low, high, low, np.inf, np.zeros(N_CELLS)
-    # Points of the distribution: four to a piece, a value of its own mass once.
+    # Four points stand for each piece of the distribution, and for a value with a mass of its own.
     share = (np.arange(4) + 0.5) / 4
     x = np.clip(cdf.lo[:, None] * (1 - share) + cdf.hi[:, None] * share, low, high).ravel()
     mass = np.repeat(cdf.mass / 4, 4)
@@ -60,10 +61,12 @@ def _column(column: Any, standardize: bool) -> tuple[Any, ...]:
     return low, high, center, scale, (low + width * mean - center) / scale
 
 
-def blocks(X: Any, most: int = BLOCK, turned: bool = True) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield blocks of rows: their place, and themselves as `dense_block` has them.
+def blocks(
+    X: np.ndarray | Csr, most: int = BLOCK, turned: bool = True
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield the place of each block of rows, and the block as `dense_block` makes it.
 
-    Of `most` rows where columns are contiguous as they are.
+    Blocks have `most` rows where columns are contiguous already.
     """
     copied = isinstance(X, Csr) or X.flags.c_contiguous
     n, rows = X.shape[0], BLOCK if copied else most
@@ -73,12 +76,12 @@ def blocks(X: Any, most: int = BLOCK, turned: bool = True) -> Iterator[tuple[sli
 
 
 def span_rows(share: float) -> int:
-    """Rows whose tables are filled together when this share of them goes into tables."""
+    """Number of rows whose tables are filled together when this share of them goes into tables."""
     return min(SPAN, -(-int(DRAWN / share) // BLOCK) * BLOCK)
 
 
-def block_nbytes(dataset: Any, numbers: int) -> int:
-    """Bytes of a block's own temporaries: so many numbers a row, and a copy of its columns."""
+def block_nbytes(dataset: Source, numbers: int) -> int:
+    """Bytes of a block's temporaries: so many numbers for each row, and a copy of its columns."""
     if dataset.sparse:
         return BLOCK * (8 * (numbers + dataset.n_features) + ROW_NBYTES)
     row = max(dataset.decoded_nbytes // max(dataset.n_physical_rows, 1), 1)
@@ -86,10 +89,10 @@ def block_nbytes(dataset: Any, numbers: int) -> int:
     return rows * (8 * numbers + row) + ROW_NBYTES * min(SPAN, dataset.n_physical_rows)
 
 
-def dense_block(X: Any, start: int, stop: int, turned: bool = True) -> np.ndarray:
-    """Rows [start, stop) as a dense array whose columns are contiguous; a view if they are so.
+def dense_block(X: np.ndarray | Csr, start: int, stop: int, turned: bool = True) -> np.ndarray:
+    """Rows [start, stop) as a dense array whose columns are contiguous; a view if they are already.
 
-    Not `turned`: of dense rows, a view in any case.
+    Without `turned` dense rows always give a view.
     """
     if not isinstance(X, Csr):
         copied = turned and X.flags.c_contiguous
@@ -102,20 +105,20 @@ def dense_block(X: Any, start: int, stop: int, turned: bool = True) -> np.ndarra
 
 
 def project(X: np.ndarray, columns: ScaledColumns, alpha: np.ndarray) -> np.ndarray:
-    """(m,) float64: alpha'z of dense rows; columns without weight are not read."""
+    """(m,) float64 projections alpha'z of dense rows; columns without weight are not read."""
     t = np.empty(len(X))
     project_rows(flat_rows(X), alpha, columns, t)
     return t
 
 
 def unit(columns: ScaledColumns, m: int) -> np.ndarray:
-    """(M,) the direction of column m alone."""
+    """(M,) direction of column m alone."""
     alpha = np.zeros(len(columns.scale))
     alpha[m] = 1.0
     return alpha
 
 
 def bounds(columns: ScaledColumns, m: int) -> tuple[float, float]:
-    """Least and largest z of column m."""
+    """The least and the largest z of column m."""
     low, high = (np.array([columns.low[m], columns.high[m]]) - columns.center[m]) / columns.scale[m]
     return float(low), float(high)

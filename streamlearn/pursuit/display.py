@@ -1,33 +1,43 @@
-"""Pictures of projection pursuit: each term's direction beside its function of the projection."""
+"""Picture of projection pursuit: each term's direction beside its function of the projection."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .boosting.classifier import JensenShannonBoostClassifier
+from .regression.regressor import ProjectionPursuitRegressor
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from matplotlib.axes import Axes
+
 MOST_TERMS = 6
+"""Terms that are drawn by default, at most."""
 MOST_BARS = 10
-GRID_POINTS = 200
+"""Columns of a direction that are drawn, at most."""
 _ROW_INCHES = 2.2
 
 
 class PursuitDisplay:
     """Directions and functions of a `ProjectionPursuitRegressor` or `JensenShannonBoostClassifier`.
 
-    A row of two panels a term.  Left: the entries of its unit-length direction, largest first.
-    Right: what it adds at each value of the projection, a curve or the steps of a histogram; the
-    shaded area shows where the rows of `X` lie.  Made by `from_estimator`.
+    `from_estimator` makes it.  Each term has a row of two panels.  The left one shows the entries
+    of its unit-length direction, beginning with the largest.  The right one shows what it adds at
+    each value of the projection, as a curve or as the steps of a histogram; the shaded area shows
+    where the rows of `X` lie.
 
     Attributes
     ----------
     names : list of list of str
-        Columns of each term's bars.
+        Names of the columns of each term's bars.
     weights : list of (k,) arrays
+        Entries of each direction at these columns.
     grids, curves : list of (m,) arrays
-        Projections, and the function there.
+        Values of the projection, and of the function there.
     densities : list of (m - 1,) arrays, or None
         Share of the rows of `X` between the points of the grid.
     axes_ : (terms, 2) array of Axes
@@ -52,7 +62,12 @@ class PursuitDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, *, terms: Sequence[int] | None = None, ax: Any = None
+        cls,
+        estimator: ProjectionPursuitRegressor | JensenShannonBoostClassifier,
+        X: npt.ArrayLike | None = None,
+        *,
+        terms: Sequence[int] | None = None,
+        ax: npt.ArrayLike | None = None,
     ) -> PursuitDisplay:
         """Evaluate and draw the terms of a fitted model.
 
@@ -62,9 +77,9 @@ class PursuitDisplay:
         X : array-like of shape (n, n_features), optional
             Rows in memory whose density is drawn.
         terms : sequence of int, optional
-            Terms to draw, in the order of `estimator.pieces_`; default the first 6.
+            Terms to draw, in the order of `estimator.pieces_`; default: the first 6.
         ax : (terms, 2) array of Axes, optional
-            Default a new figure.
+            Where to draw; default: in a new figure.
         """
         check_is_fitted(estimator)
         pieces = estimator.pieces_
@@ -104,8 +119,8 @@ class PursuitDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> PursuitDisplay:
-        """Draw; `ax` as in `from_estimator`."""
+    def plot(self, *, ax: npt.ArrayLike | None = None) -> PursuitDisplay:
+        """Draw on (terms, 2) axes; default: in a new figure."""
         n = len(self.titles)
         if ax is None:
             import matplotlib.pyplot as plt
@@ -133,7 +148,7 @@ class PursuitDisplay:
         axes[0, 1].set_title("function of the projection", fontsize="medium")
         return self
 
-    def _draw_direction(self, panel: Any, k: int) -> None:
+    def _draw_direction(self, panel: Axes, k: int) -> None:
         values = self.weights[k]
         at = np.arange(len(values))
         panel.barh(at, values, color=np.where(values > 0, "tab:blue", "tab:orange"), height=0.7)
@@ -143,7 +158,7 @@ class PursuitDisplay:
         panel.axvline(0.0, color="0.6", linewidth=0.8)
         panel.set_ylabel(self.titles[k], fontsize="small")
 
-    def _draw_function(self, panel: Any, k: int) -> None:
+    def _draw_function(self, panel: Axes, k: int) -> None:
         grid, curve = self.grids[k], self.curves[k]
         if self.densities is not None:
             density = self.densities[k]

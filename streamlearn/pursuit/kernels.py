@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,26 +11,26 @@ from ..numeric.jit import inlined, kernel
 from ..numeric.simd.add import add_pair
 
 N_CELLS = 64
-"""Cells along a side of a table."""
+"""Number of cells along a side of a table."""
 RUN = 1024
-"""Rows that follow each other go into tables together, or not; most rows of a run."""
+"""Largest number of rows of a run, which goes into tables as a whole or not at all."""
 TILE = 1024
-"""Rows worked on at a time: their numbers stay in the nearest cache."""
+"""Number of rows computed at a time, whose numbers stay in the nearest cache."""
 
 
 class ScaledColumns(NamedTuple):
-    """How z = (clip(x, low, high) - center) / scale is made; all (M,) float64."""
+    """The numbers in z = (clip(x, low, high) - center) / scale, (M,) float64 each."""
 
     low: np.ndarray
     high: np.ndarray
     center: np.ndarray
     scale: np.ndarray
-    """Standard deviation of the clipped values, or 1; inf for a constant column: then z = 0."""
+    """Standard deviation of the clipped values, or 1; inf for a constant column, whose z is 0."""
     means: np.ndarray
-    """(M, N_CELLS): mean of z in each of the equal cells of [low, high]."""
+    """(M, N_CELLS) mean of z in each of the equal cells of [low, high]."""
 
     def check_scaling(self, n_columns: int) -> None:
-        """Raise ValueError unless they are the scaling of so many columns: for those of a file."""
+        """Raise ValueError unless columns from a file are the scaling of so many columns."""
         for name in ("low", "high", "center"):
             check_array(name, getattr(self, name), (n_columns,))
         check_array("scale", self.scale, (n_columns,), finite=False)
@@ -38,10 +38,12 @@ class ScaledColumns(NamedTuple):
         if not (self.scale > 0).all() or (self.low > self.high).any():
             raise ValueError("columns need low <= high and a scale > 0")
 
-    def check_function(self, alpha: Any, low: Any, high: Any, values: Any, least: int) -> None:
-        """Raise ValueError unless a function on [low, high] of alpha'z has so many values or more.
+    def check_function(
+        self, alpha: np.ndarray, low: float, high: float, values: np.ndarray, least: int
+    ) -> None:
+        """Raise ValueError unless a function on [low, high] of alpha'z has `least` values or more.
 
-        No row may have a projection that is not finite: kernels make places of projections.
+        The projection of every row must be finite, because kernels make places of projections.
         """
         check_array("alpha", alpha, (len(self.low),))
         check_array("values", values, (None,))

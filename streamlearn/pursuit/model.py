@@ -1,25 +1,45 @@
-"""What both estimators share: parameters, the path of tau, the weight of columns, shared reads."""
+"""The common part of both estimators: parameters, the path of tau, and shared reads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from operator import itemgetter
+from typing import Any, Self, TypedDict, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.source import Source
 from .columns import project
 from .kernels import ScaledColumns
 
 GRID_POINTS = 200
+"""Points of a term's curve in `pieces_`."""
 SAMPLE_ROWS, SAMPLE_NBYTES = 4096, 8 << 20
-"""Rows that a direction's first column is guessed from."""
+"""Largest number of rows, and of their bytes, from which a direction's first column is guessed."""
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Model = TypeVar("Model")
 
 
-def check_tau(tau: Any) -> list[float]:
-    """The strengths to fit: one, or a path of several."""
+class Piece(TypedDict):
+    """One term of a fitted model, to be drawn."""
+
+    direction: np.ndarray
+    """(n_features,) unit-length direction."""
+    grid: np.ndarray
+    """Projections, or the edges of bins, where `values` are."""
+    values: np.ndarray
+    title: str
+
+
+def check_tau(tau: float | Sequence[float] | np.ndarray) -> list[float]:
+    """The strengths to fit, one or a path of several."""
     values = list(tau) if isinstance(tau, Sequence | np.ndarray) else [tau]
     if not values:
         raise ValueError("tau is an empty sequence; give at least one value, such as tau=[15]")
@@ -33,8 +53,8 @@ def check_tau(tau: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def column_numbers(model: Any, columns: Any) -> list[int]:
-    """Numbers of columns given by number or name."""
+def column_numbers(model: PursuitModel, columns: Sequence[int | str]) -> list[int]:
+    """The numbers of columns that are given by number or name."""
     check_is_fitted(model)
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     found = []
@@ -51,14 +71,17 @@ def column_numbers(model: Any, columns: Any) -> list[int]:
 
 
 class PursuitModel:
-    """Base of both estimators: one fitted model for each tau, and directions to ask about.
+    """Base of both estimators: one fitted model for each tau, and the directions of one of them.
 
-    A subclass sets ``_columns`` and the lists ``_taus`` and ``_path`` (a model for each), and has
-    ``_keep(model)``, which makes one of them that which predicts, and
-    ``_check(model, columns)``, which raises ValueError if one from a file cannot be; ``_alphas``
-    and ``_weights`` are the directions of the one kept and what eq. 14 weighs them by.
+    A subclass sets ``_columns`` and the lists ``_taus``, ``_path`` (a model for each) and
+    ``_losses``.
     """
 
+    n_features_in_: int
+    _columns: ScaledColumns
+    _taus: list[float]
+    _path: list[Any]  # of `Grown` for regressors, of lists of `Boosted` for classifiers
+    _losses: list[float]
     _accepts_sparse = True
     _parameter_constraints: dict[str, list[object]] = {
         "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
@@ -68,11 +91,29 @@ class PursuitModel:
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def _sample_rows(self, dataset: Any) -> int:
+    def _keep(self, model: Any) -> None:
+        """Predict with a model of the path."""
+        raise NotImplementedError
+
+    def _check(self, model: Any, columns: ScaledColumns) -> None:
+        """Raise ValueError unless a model from a file is one that a fit makes."""
+        raise NotImplementedError
+
+    @property
+    def _alphas(self) -> list[np.ndarray]:
+        """The directions of the model that predicts."""
+        raise NotImplementedError
+
+    @property
+    def _weights(self) -> list[float]:
+        """The weights of these directions in eq. 14."""
+        raise NotImplementedError
+
+    def _sample_rows(self, dataset: Source) -> int:
         row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) + 16
         return max(64, min(SAMPLE_ROWS, int(SAMPLE_NBYTES / row)))
 
-    def select(self, tau: float) -> Any:
+    def select(self, tau: float) -> Self:
         """Predict with the model of another tau of the path from now on; returns self."""
         check_is_fitted(self)
         if float(tau) not in self._taus:
@@ -84,22 +125,23 @@ class PursuitModel:
         self._keep(self._path[self._taus.index(tau)])
         self.tau_ = tau
 
-    def project(self, X: Any, term: int) -> np.ndarray:
-        """(n,) projections of rows in memory on the unit-length direction `pieces_[term]` has."""
+    def project(self, X: npt.ArrayLike, term: int) -> np.ndarray:
+        """(n,) projections of rows in memory on the direction of `pieces_[term]`."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         return project(rows, self._columns, unit_length(self._alphas[term]))
 
-    def irrelevant_weight(self, columns: Any) -> float:
+    def irrelevant_weight(self, columns: Sequence[int | str]) -> float:
         """Share of the directions' weight that lies on some columns (eq. 14); 0 without directions.
 
-        r = sum_j w_j sum_{m in columns} |a_jm| / sum_j w_j sum_m |a_jm| at unit length, w_j the
-        standard deviation of a ridge function over its range, or the root mean square of a
-        learner's heights over the training rows.
+        It is r = sum_j w_j sum_{m in columns} |a_jm| / sum_j w_j sum_m |a_jm| for directions of
+        unit length; w_j is the standard deviation of a ridge function over its range, or the root
+        mean square of a learner's heights over the training rows.
 
         Parameters
         ----------
         columns : sequence of int or str
+            Numbers or names of columns.
         """
         chosen = column_numbers(self, columns)
         part = total = 0.0
@@ -109,7 +151,7 @@ class PursuitModel:
             total += weight * float(size.sum())
         return part / total if total > 0 else 0.0
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         names = ("_columns", "_taus", "_path", "_losses", "tau_")
         return {name.strip("_"): getattr(self, name) for name in names}
 
@@ -128,34 +170,36 @@ class PursuitModel:
 
 
 def unit_length(alpha: np.ndarray) -> np.ndarray:
-    """A direction of length 1."""
-    return alpha / np.sqrt(alpha @ alpha)
+    """The direction scaled to length 1."""
+    unit: np.ndarray = alpha / np.sqrt(alpha @ alpha)
+    return unit
 
 
 def drive(
-    read: Callable[[int, list[tuple[int, Any]]], list[Any]], models: list[Generator]
-) -> list[Any]:
-    """Run generators that yield requests, in step, until each has returned; what they returned.
+    read: Callable[[int, list[tuple[int, Request]]], list[Answer]],
+    growing: Sequence[Generator[Request, Answer, Model]],
+) -> list[Model]:
+    """Run generators that yield requests, in step, until each has returned its model.
 
-    ``read(number, [(model, request), ...])`` gives the answers of one round, in that order.  Which
+    ``read(number, [(k, request), ...])`` gives the answers of one round, in that order.  Which
     reads are made depends on answers only, so a resumed fit makes the same ones.
     """
-    results: list[Any] = [None] * len(models)
-    requests: dict[int, Any] = {}
+    models: dict[int, Model] = {}
+    requests: dict[int, Request] = {}
 
-    def advance(k: int, answer: Any) -> None:
+    def advance(k: int, step: Callable[[], Request]) -> None:
         try:
-            requests[k] = models[k].send(answer)
+            requests[k] = step()
         except StopIteration as end:
             requests.pop(k, None)
-            results[k] = end.value
+            models[k] = end.value
 
-    for k in range(len(models)):
-        advance(k, None)
+    for k, one in enumerate(growing):
+        advance(k, partial(next, one))
     number = 0
     while requests:
-        asked = sorted(requests.items())
+        batch = sorted(requests.items(), key=itemgetter(0))
         number += 1
-        for (k, _), answer in zip(asked, read(number, asked), strict=True):
-            advance(k, answer)
-    return results
+        for (k, _), answer in zip(batch, read(number, batch), strict=True):
+            advance(k, partial(growing[k].send, answer))
+    return [models[k] for k in range(len(growing))]

@@ -1,56 +1,60 @@
 """Greedy, "informative feature first", search of a direction: a read a move (Tables 1, 2).
 
-The tables print ">" where they minimise; here a move is taken if the cost, measured by a read of
-all rows, falls.  Every read that measures trial directions also fills a two-dimensional table of
-(alpha'z, z_m) for each column at the first of them, from which all coarse and fine steps of all
-columns are scored: so the next trials are known when it ends, and a move costs one read.
+The paper's tables print ">" where they minimise; here a move is taken if the cost, measured by a
+read of all rows, falls.  Every read that measures trial directions also fills, for each column, a
+two-dimensional table of (alpha'z, z_m) at the first of them.  From these tables all coarse and fine
+steps of all columns are scored, so the next trials are known when the read ends, and a move costs
+one read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 COARSE = np.arange(-10, 11) / 10
 FINE = np.arange(-10, 11) / 100
 N_TRIALS = 3
-"""Directions measured in one read."""
+"""Number of directions measured in one read."""
 N_FINE = 8
-"""Columns whose fine steps are scored."""
+"""Number of columns whose fine steps are scored."""
 ROUNDING = 1e-12
-"""Of the scale of costs: a gain below it depends on how the rows were cut into chunks."""
+"""Share of the scale of costs below which a gain depends on how the rows were cut into chunks."""
+
+CostOf = Callable[["Cells", np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
+"""Costs (k,), both ends of the ranges (k,), and fits (k, n), of k steps along one column."""
 
 
 class Trial(NamedTuple):
     """A direction, and the range of its projection that the smoother covers."""
 
     alpha: np.ndarray
-    """(M,)."""
+    """(M,) direction."""
     low: float
     high: float
     theta: np.ndarray
-    """The fit that a table, or a sample, gives it; only to screen columns by."""
+    """Its fit in a table or a sample, by which columns are screened."""
     predicted: float = float("nan")
-    """Change of the cost that the table says."""
+    """Change of the cost by the table."""
 
 
 class Strength(NamedTuple):
-    """Of the penalty weight ||alpha||_1 / ||alpha||_2, of which each column has its part.
+    """The strength of the penalty weight ||alpha||_1 / ||alpha||_2, of which columns have parts.
 
-    What is above `weight`, the least, is shared by all columns but the largest, by their size; a
-    column's part is the charge at least.
+    The penalty is at least `weight`.  All columns except the largest share the rest by their size,
+    and each of them has at least the charge.
     """
 
     weight: float
-    """lambda_j."""
+    """Value of lambda_j."""
     charge: float
-    """What a column more must gain at least.  A penalty of size alone lets columns that fit noise
-    only in with a small coefficient, and pulls directions between columns towards one of them."""
+    """Least gain that one more column must bring.  A penalty of size alone would let columns that
+    only fit noise in with a small coefficient, and turn directions between columns towards one."""
 
     def of(self, alphas: np.ndarray, penalty: str) -> np.ndarray:
-        """(k,) penalties on directions (k, c), of which zeros may be left out."""
+        """(k,) penalties on directions (k, c), in which zeros may be left out."""
         size = np.abs(alphas)
         total = size.sum(1)
         if penalty == "paper":
@@ -68,47 +72,80 @@ class Strength(NamedTuple):
 
 
 def make_strength(weight: float, n: float, n_columns: int, noise: float) -> Strength:
-    """The strength for n rows, of which one parameter more lowers the cost by `noise` on average.
+    """The strength for n rows, where one more parameter lowers the cost by `noise` on average.
 
-    A column more is charged as the extended BIC of Chen & Chen (2008) has it, which knows that it
-    is the best of many; at most the weight, which tau has made as small as is wanted.
+    One more column is charged by the extended BIC of Chen & Chen (2008), which takes into account
+    that it is the best of many, and at most the weight, which tau makes as small as is wanted.
     """
     charge = (np.log(max(n, 2.0)) + 2.0 * np.log(max(n_columns, 1))) * noise
     return Strength(weight, min(weight, float(charge)))
 
 
-class Found(NamedTuple):
+class Answer(Protocol):
+    """The answer of a read to a request."""
+
+    @property
+    def costs(self) -> np.ndarray:
+        """(trials,) costs without penalty."""
+
+    @property
+    def scale(self) -> float:
+        """The number of which `tol` is a share."""
+
+    @property
+    def strength(self) -> Strength: ...
+
+    @property
+    def measured(self) -> Sequence[object]:
+        """The sums of each trial."""
+
+    @property
+    def moves(self) -> tuple[Trial, ...]:
+        """Trials scored by the table at the first trial, the best first."""
+
+    @property
+    def slopes(self) -> np.ndarray: ...
+
+
+Request = TypeVar("Request")
+OfModel = TypeVar("OfModel", bound=Answer)
+
+
+class Found(NamedTuple, Generic[OfModel]):
     """Where a search ended."""
 
     trial: Trial
-    measured: Any
-    """What the read that measured it summed up."""
+    answer: OfModel
+    """Answer of the read that measured the trial."""
+    place: int
+    """Number of the trial in that answer."""
     cost: float
     costs: list[float]
-    """After each move, falling."""
+    """Costs after each move, falling."""
     n_reads: int
     converged: bool
     strength: Strength
-    first: Any
-    """The answer to its first read."""
+    first: OfModel
+    """Answer of the first read."""
 
 
 def seek(
-    ask: Any, starts: tuple[Trial, ...], slopes: Any, penalty: str, tol: float
-) -> Generator[Any, Any, Found]:
-    """Generator: yields what it wants of the next read, receives its answer, returns `Found`.
+    request: Callable[[tuple[Trial, ...], Strength | None, np.ndarray | None], Request],
+    starts: tuple[Trial, ...],
+    slopes: np.ndarray | None,
+    penalty: str,
+    tol: float,
+) -> Generator[Request, OfModel, Found[OfModel]]:
+    """Search a direction: yield requests for the next read, be sent answers, return `Found`.
 
-    ``ask(trials, strength, slopes)`` makes the request; an answer has ``costs`` (one per trial,
-    without penalty), ``scale`` (what `tol` is a share of), ``measured`` (one per trial), and
-    ``moves``: trials scored by the table at the first trial, best first.
-
-    At most 2 + moves reads: one for the start, one a move, and one whose trials all fail.  If the
-    table's favourite fails and another trial does not, the table is no longer sharper than the
-    gains that are left: that trial is taken, measured as a first trial is, and the search ends.
+    ``request(trials, strength, slopes)`` makes a request.  The search takes at most 2 + moves
+    reads: one for the start, one for each move, and one whose trials all fail.  If the table's
+    favourite fails and another trial does not, the table is no longer sharper than the gains that
+    are left; then that trial is taken, measured as a first trial is, and the search ends.
     """
-    answer = yield ask(starts, None, slopes)
+    answer = yield request(starts, None, slopes)
     strength, n_reads, first = answer.strength, 1, answer
-    trial, measured = starts[0], answer.measured[0]
+    trial, measured, place = starts[0], answer, 0
     cost = float(answer.costs[0]) + strength.at(trial.alpha, penalty)
     costs, converged = [cost], False
     for _ in range(4 * len(trial.alpha) + 16):
@@ -117,7 +154,7 @@ def seek(
         if not trials:
             converged = True
             break
-        answer = yield ask(tuple(trials), strength, answer.slopes)
+        answer = yield request(tuple(trials), strength, answer.slopes)
         n_reads += 1
         exact = [
             float(c) + strength.at(t.alpha, penalty)
@@ -126,15 +163,15 @@ def seek(
         favoured = exact[0] < cost - least
         best = 0 if favoured else int(np.argmin(exact))
         if exact[best] < cost - ROUNDING * answer.scale:
-            trial, measured, cost = trials[best], answer.measured[best], exact[best]
+            trial, measured, place, cost = trials[best], answer, best, exact[best]
             costs.append(cost)
         if not favoured:
             converged = True
-            if best and cost == exact[best]:  # what is asked of a first trial only
-                answer = yield ask((trial,), strength, answer.slopes)
-                n_reads, measured = n_reads + 1, answer.measured[0]
+            if best and cost == exact[best]:  # some sums are taken of a first trial only
+                answer = yield request((trial,), strength, answer.slopes)
+                n_reads, measured, place = n_reads + 1, answer, 0
             break
-    return Found(trial, measured, cost, costs, n_reads, converged, strength, first)
+    return Found(trial, measured, place, cost, costs, n_reads, converged, strength, first)
 
 
 class Cells(NamedTuple):
@@ -145,25 +182,22 @@ class Cells(NamedTuple):
     z: np.ndarray
     """(c,) mean of the column."""
     pair: np.ndarray
-    """(c, 2) the two sums of each cell."""
+    """(c, 2) two sums of each cell."""
     reach: np.ndarray
-    """(2,) half a cell's extent."""
+    """(2,) half of a cell's extent in both directions."""
 
 
 def score_moves(
     alpha: np.ndarray,
     tables: list[tuple[int, Cells, Cells]],
-    cost_of: Any,
+    cost_of: CostOf,
     strength: Strength,
     penalty: str,
 ) -> tuple[Trial, ...]:
     """The best step of each column that has a table, the most promising column first.
 
-    A table is its cells, and fewer ones for coarse steps.
-
-    ``cost_of(cells, shifts) -> (cost, low, high, fits)``, (k,) and fits (k, n), scores steps of one
-    column.
-    `predicted` is the change of the penalised cost from that of no step, by the same table.
+    A table consists of its cells, and of fewer ones for coarse steps.  `predicted` is the change of
+    the penalised cost from that of no step, by the same table.
     """
     found = [
         (*_best_step(alpha, m, coarse, COARSE, cost_of, strength, penalty), m, cells)
@@ -183,11 +217,11 @@ def _best_step(
     m: int,
     cells: Cells,
     steps: np.ndarray,
-    cost_of: Any,
+    cost_of: CostOf,
     strength: Strength,
     penalty: str,
 ) -> tuple[Trial, float]:
-    """The best of a_m + steps, of a_m = 0 and of no step; and the step."""
+    """The best of a_m + steps, of a_m = 0 and of no step, and the step."""
     others = np.delete(alpha, m)
     shifts = np.append(steps, [-alpha[m], 0.0])
     values = alpha[m] + shifts
@@ -195,7 +229,7 @@ def _best_step(
     if not others.any():
         shifts, values = shifts[values != 0], values[values != 0]
     cost, low, high, fits = cost_of(cells, shifts)
-    rest = np.broadcast_to(others[others != 0], (len(values), np.count_nonzero(others)))
+    rest = np.broadcast_to(others[others != 0], (len(values), int(np.count_nonzero(others))))
     total = cost + strength.of(np.column_stack([rest, values]), penalty)
     k = int(total.argmin())
     new = alpha.copy()

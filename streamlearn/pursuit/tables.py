@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..numeric.huge_pages import zeros
@@ -12,17 +10,18 @@ from .kernels import N_CELLS, RUN, ScaledColumns, add_tables, dot_column, occupi
 from .search import Cells, Trial
 
 MOST_TABLES = 128
-"""In one state; 64 KiB each, in large pages."""
+"""Largest number of tables in one state, of 64 KiB each, in huge pages."""
 ALL_COLUMNS = 64
-"""Up to so many columns each has a table in every read; of more, those of steepest slope."""
+"""Largest number of columns that all have a table in every read."""
 SCREENED = 32
+"""Number of columns, those of steepest slope, that have a table in a read if there are more."""
 NONE = np.empty(0)
 TABLE_ROWS = 1 << 19
-"""Of more rows, about so many go into tables: what these promise is measured on all rows anyway."""
+"""Number of rows, about, that go into tables, whose promises are measured on all rows anyway."""
 
 
 def table_room(n_columns: int, n_models: int) -> int:
-    """Columns that have a table in one read, for each of the models trained together."""
+    """Number of columns with a table in one read, for each of the models trained together."""
     wanted = n_columns if n_columns <= ALL_COLUMNS else SCREENED
     return min(wanted, max(MOST_TABLES // n_models, 2))
 
@@ -32,8 +31,8 @@ def table_share(n_rows: int) -> float:
     return min(1.0, TABLE_ROWS / max(n_rows, 1))
 
 
-def runs_for_tables(rows: Any, share: float) -> np.ndarray:
-    """(k, 2) first and last + 1 of the runs that go into tables, drawn by a hash of row numbers."""
+def runs_for_tables(rows: range | np.ndarray, share: float) -> np.ndarray:
+    """(k, 2) first row and row behind the last of runs that a hash draws for the tables."""
     n = len(rows)
     if share >= 1 or n == 0:
         starts = np.arange(0, n, RUN)
@@ -53,7 +52,7 @@ def runs_for_tables(rows: Any, share: float) -> np.ndarray:
 
 
 def runs_within(runs: np.ndarray, part: slice) -> np.ndarray:
-    """The parts of runs that lie in a block, counted from where it begins."""
+    """The parts of runs that lie in a block, counted from its first row."""
     if not len(runs):
         return runs
     inside = np.minimum(np.maximum(runs, part.start), part.stop)
@@ -61,7 +60,7 @@ def runs_within(runs: np.ndarray, part: slice) -> np.ndarray:
 
 
 def empty_tables(n_columns: int) -> dict[str, np.ndarray]:
-    """Sums of a pair of numbers by cell; of mass and projection by bin of the projection."""
+    """Sums of a pair of numbers by cell, and of mass and projection by bin of the projection."""
     return {
         "cells": zeros((n_columns, N_CELLS, N_CELLS, 2), rounded=True),
         "places": np.zeros((N_CELLS, 2)),
@@ -71,24 +70,26 @@ def empty_tables(n_columns: int) -> dict[str, np.ndarray]:
 class Filling:
     """The rows of a span that go into the tables of one model, collected block by block.
 
-    Then each column goes through them in one stretch: a table is 64 KiB, and the tables together
-    are more than the cache holds.
+    Then each column goes through them in one stretch, because a table takes 64 KiB and all tables
+    together are larger than the cache.
     """
 
     def __init__(self) -> None:
-        self._kept, self._row, self._values = np.empty(0, np.int32), np.empty(0, np.int32), NONE
+        self._place, self._row, self._values = np.empty(0, np.int32), np.empty(0, np.int32), NONE
         self.clear()
 
     def make_room(self, runs: np.ndarray) -> None:
-        """Have room for the rows of all `runs` of a span: of all its rows would be mapped anew."""
+        """Have room for the rows of all `runs` of a span; room for all its rows would be larger."""
         n = int((runs[:, 1] - runs[:, 0]).sum())
-        if len(self._kept) < n:
-            self._kept, self._row = np.empty(n, np.int32), np.empty(n, np.int32)
+        if len(self._place) < n:
+            self._place, self._row = np.empty(n, np.int32), np.empty(n, np.int32)
             self._values = np.empty(2 * n)
 
     def clear(self) -> None:
         """Forget all rows."""
-        self._n, self._runs, self._first = 0, [], []
+        self._n = 0
+        self._runs: list[np.ndarray] = []
+        self._first: list[np.ndarray] = []
 
     def add(
         self,
@@ -102,8 +103,8 @@ class Filling:
     ) -> None:
         """Add the rows of `runs` of a block that begins at `start`.
 
-        `t` (m,) is the projection, `sums` are two numbers of each row, `mass` (m,) what `t` is
-        averaged with in a bin; rows without mass have no place in a table.
+        `t` (m,) is the projection, `sums` are two numbers of each row, and `mass` (m,) weighs the
+        mean of `t` in a bin; rows without mass have no place in a table.
         """
         n, first = self._n, np.empty(len(runs) + 1, np.int64)
         scale = N_CELLS / (trial.high - trial.low)
@@ -114,7 +115,7 @@ class Filling:
             runs,
             trial.low,
             scale,
-            self._kept[n:],
+            self._place[n:],
             self._row[n:],
             self._values[2 * n :],
             first,
@@ -133,12 +134,12 @@ class Filling:
         """Add the collected rows of a span to the chosen columns' tables, and forget them."""
         if self._n:
             runs = np.concatenate(self._runs)
-            if X.flags.c_contiguous:  # rows, not columns: those drawn are turned
+            if X.flags.c_contiguous:  # row-major: the drawn rows are made column-major
                 X = np.asfortranarray(np.concatenate([X[a:b] for a, b in runs.tolist()]))
                 ends = np.cumsum(runs[:, 1] - runs[:, 0])
                 runs = np.column_stack([ends - (runs[:, 1] - runs[:, 0]), ends])
             first = np.concatenate([*self._first, [self._n]])
-            placed = first, self._kept, self._row, self._values
+            placed = first, self._place, self._row, self._values
             add_tables(flat_rows(X), chosen, columns, runs, *placed, state["cells"])
         self.clear()
 
@@ -150,9 +151,9 @@ def cells_of(
     trial: Trial,
     scale: float,
 ) -> list[tuple[int, Cells, Cells]]:
-    """The occupied cells of each column's table times `scale`, and cells to scan coarse steps with.
+    """The occupied cells of each column's table times `scale`, and cells for coarse steps.
 
-    Cells lie at the mean of their bins.  Where most are occupied, coarse ones are four of them.
+    A cell lies at the means of its bins.  Where most are occupied, four make a coarse one.
     """
     reach = (columns.high[chosen] - columns.low[chosen]) / columns.scale[chosen]
     reach = np.column_stack([np.full(len(chosen), trial.high - trial.low), reach]) / (2 * N_CELLS)
@@ -171,14 +172,16 @@ def cells_of(
 
 
 def _places(places: np.ndarray, trial: Trial) -> np.ndarray:
-    """Mean projection of the bins along a table's first side; the middle of an empty one."""
+    """The mean projection of each bin along a table's first side; the middle of an empty bin."""
     n = len(places)
     middle = trial.low + (trial.high - trial.low) / n * (np.arange(n) + 0.5)
     mass, place = places.T
     return np.where(mass > 0, place / np.maximum(mass, 1e-300), middle)
 
 
-def _occupied(s: Any, z: Any, table: np.ndarray, scale: float, reach: np.ndarray) -> Cells:
+def _occupied(
+    s: np.ndarray, z: np.ndarray, table: np.ndarray, scale: float, reach: np.ndarray
+) -> Cells:
     a, b, _ = table.shape
     s_out, z_out, pair = np.empty(a * b), np.empty(a * b), np.empty((a * b, 2))
     n = occupied_cells(table, s, z, scale, s_out, z_out, pair)
@@ -186,7 +189,7 @@ def _occupied(s: Any, z: Any, table: np.ndarray, scale: float, reach: np.ndarray
 
 
 def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: ScaledColumns, q: np.ndarray) -> None:
-    """Add sum q z_m of every column to `slopes` (M,), in place."""
+    """Add the sum of q z_m to `slopes` (M,), for every column m, in place."""
     for m in columns.live.tolist():
         factor = 1.0 / columns.scale[m]
         slopes[m] += dot_column(
@@ -194,14 +197,16 @@ def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: ScaledColumns, q: np.
         )
 
 
-def steepest(slopes: Any, alpha: np.ndarray, live: np.ndarray, room: int) -> np.ndarray:
-    """Columns for the next tables: those in use, then by the slope of the cost along them."""
+def steepest(
+    slopes: np.ndarray | None, alpha: np.ndarray, live: np.ndarray, room: int
+) -> np.ndarray:
+    """Numbers of the columns with the next tables: those in use, then those of steepest cost."""
     if len(live) <= room:
         return live
     size = np.abs(slopes) if slopes is not None else np.zeros(len(alpha))
     used = np.flatnonzero(alpha)
     if len(used) and slopes is not None:
-        # along alpha itself the cost does not change: that part says nothing
+        # the cost does not change along alpha itself, so that part of the slope says nothing
         size = np.abs(slopes - alpha * (slopes @ alpha) / (alpha @ alpha))
     order = sorted(live.tolist(), key=lambda m: (alpha[m] == 0, -size[m], m))
     return np.array(sorted(order[:room]), np.intp)

@@ -240,7 +240,7 @@ def pursuit_folds():
     from streamlearn.pursuit.boosting.boosting import Boosted
     from streamlearn.pursuit.kernels import ScaledColumns
     from streamlearn.pursuit.regression import reads as ridge_reads
-    from streamlearn.pursuit.regression.growing import LossAsk
+    from streamlearn.pursuit.regression.growing import LossRequest
     from streamlearn.pursuit.regression.smoothers import PSpline
     from streamlearn.pursuit.regression.supsmu import SuperSmoother
     from streamlearn.pursuit.search import Trial
@@ -253,14 +253,14 @@ def pursuit_folds():
     splines, steps = PSpline(16), SuperSmoother(16)
     term = ridge_reads.Term(alphas[1], -3.0, 3.0, np.linspace(0, 1, 16), splines)
     chosen = np.array([0, 1, 3])
-    ask = ridge_reads.RidgeAsk(
+    ask = ridge_reads.RidgeRequest(
         (term,), 0.3, trials, chosen, None, 10.0, "scale-free", splines, True, 1.0
     )
     stepped = ask._replace(terms=(term._replace(smoother=steps),), smoother=steps)
     new = boost_rows.Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 12), 0.5)
     halves = boost_rows.Halves(7, np.array([0, 3]))
     trials = tuple(trial._replace(theta=np.linspace(-1, 1, 24)) for trial in trials)
-    boost_ask = boost_rows.BoostAsk(
+    boost_ask = boost_rows.BoostRequest(
         1,
         None,
         halves,
@@ -282,7 +282,7 @@ def pursuit_folds():
         at + "regression.reads.ridge_fold": ridge_reads.ridge_fold(columns, (ask,)),
         at + "regression.reads.ridge_fold:supsmu": ridge_reads.ridge_fold(columns, (stepped,)),
         at + "boosting.reads.boost_fold": boost_reads.boost_fold(columns, (boost_ask,), (1,), 2),
-        at + "answers.loss_fold": answers.loss_fold(columns, [LossAsk((term,), 0.3)]),
+        at + "answers.loss_fold": answers.loss_fold(columns, [LossRequest((term,), 0.3)]),
         at + "answers.log_loss_fold": answers.log_loss_fold(columns, [[boosted]]),
     }
 

@@ -172,9 +172,9 @@ def test_a_callable_is_not_asked_again_for_what_it_gave_last():
     for at, columns in ((Z, 4), (moved, 1), (Z, 0), (moved + [[0], [0], [1], [0]], 1), (Z + 1, 4)):
         asked.clear()
         found = sample.equations(at)
-        S, theta = sample._S.copy(), sample.solution(at).theta
+        S, theta = sample.similarities.copy(), sample.solution(at).theta
         assert set(asked) == ({columns} if columns else set())
         fresh = objective(similarity)
         np.testing.assert_allclose(found.A, fresh.equations(at).A, rtol=1e-14)
-        np.testing.assert_array_equal(S, fresh._S)
+        np.testing.assert_array_equal(S, fresh.similarities)
         np.testing.assert_allclose(sample.gradient(at, theta), fresh.gradient(at, theta))

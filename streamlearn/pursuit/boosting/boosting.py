@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ...data.order import derive_seed
 from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows
+from ...passes.summary.summary import ColumnSummary
 from ..columns import bounds, dense_block, project, unit
 from ..kernels import ScaledColumns, add_bins
-from ..search import Strength, Trial, seek
+from ..search import Found, Strength, Trial, seek
 from ..tables import add_slopes, steepest, table_room
 from .histograms import (
     FLOOR,
@@ -27,21 +28,21 @@ from .histograms import (
     slopes,
     smoothed,
 )
-from .reads import gain_of_bins
-from .rows import N_MARGINS, BoostAsk, Halves, Learner, add_learner, half_of, pull
+from .reads import BoostAnswer, gain_of_bins
+from .rows import N_MARGINS, BoostRequest, Halves, Learner, add_learner, half_of, row_slopes
 
 MISSES = 4
-"""Searches in a row without a significant learner after which boosting stops."""
+"""Number of searches without a significant learner, one after the other, that end boosting."""
 HASHED = 8
-"""Columns whose bits say which half a row belongs to."""
+"""Largest number of columns whose bits say which half a row belongs to."""
 
 
 class BoostSettings(NamedTuple):
-    """What all models trained together share."""
+    """The settings of all models that are trained together."""
 
     columns: ScaledColumns
     hashed: np.ndarray
-    """Columns that name a row; empty: its number does."""
+    """Numbers of the columns by which a row is halved; empty: the row's number halves it."""
     n_learners: int
     n_bins: int
     shrinkage: float
@@ -52,7 +53,7 @@ class BoostSettings(NamedTuple):
     seed: int
     n_models: int
     share: float
-    """Of the rows, for tables."""
+    """Share of the rows that go into tables."""
 
 
 class Boosted(NamedTuple):
@@ -62,20 +63,27 @@ class Boosted(NamedTuple):
     tau: float
     learners: tuple[Learner, ...]
     slope: float
-    """P(class) = 1/(1 + exp(-(slope F + intercept)))."""
+    """Factor a of the margin F in P(class) = 1/(1 + exp(-(a F + b)))."""
     intercept: float
-    history: list[dict[str, Any]]
+    """Summand b in it."""
+    history: list[dict[str, object]]
+    """One record for each round."""
     converged: bool
 
+    @property
+    def last_cost(self) -> float:
+        """Cost at the end of the last round."""
+        costs = cast("list[float]", self.history[-1]["costs"])
+        return costs[-1]
 
-def hashed_columns(columns: Any, live: np.ndarray, total: float) -> np.ndarray:
-    """The columns that tell rows apart, at most 8: copies of a row then share a half.
 
-    Empty where rows are too few-valued for it: whole values would go to one half.
+def hashed_columns(columns: Sequence[ColumnSummary], live: np.ndarray, total: float) -> np.ndarray:
+    """Numbers of the columns that tell rows apart, at most 8, so that copies share a half.
+
+    There are none where the columns have so few values that whole values would go to one half.
     """
-    distinct = np.array(
-        [np.inf if columns[m].values is None else len(columns[m].values) for m in live]
-    )
+    values = [columns[m].values for m in live]
+    distinct = np.array([np.inf if some is None else len(some) for some in values])
     order = np.argsort(-distinct, kind="stable")[:HASHED]
     enough = len(order) and np.prod(distinct[order]) >= total
     return live[np.sort(order)] if enough else np.empty(0, np.intp)
@@ -83,18 +91,20 @@ def hashed_columns(columns: Any, live: np.ndarray, total: float) -> np.ndarray:
 
 def boost(
     settings: BoostSettings, label: int, tau: float, sample: Chunk, counts: np.ndarray
-) -> Generator:
-    """Generator: yields `BoostAsk`, returns `Boosted`.  `counts` (2,) are weights of the classes.
+) -> Generator[BoostRequest, BoostAnswer, Boosted]:
+    """Boost one class against the rest; `counts` (2,) are the weights of the two.
 
-    Each round searches on one half of the rows, drawn anew, and tests what it found once on the
-    other: an honest level however long the search.  The learner is of all rows.
+    Each round searches on one half of the rows, drawn anew, and tests the outcome once on the other
+    half, so the level is honest however long the search was.  The learner is fitted to all rows.
     """
     columns = settings.columns
     own = _SampleMargin(columns, label, sample)
     learners: list[Learner] = []
-    history: list[dict[str, Any]] = []
-    add, offset, reach = None, np.zeros(2), 0.0
-    margins, misses, round_number, converged = None, 0, 0, False
+    history: list[dict[str, object]] = []
+    add: Learner | None = None
+    margins: np.ndarray | None = None
+    offset, reach = np.zeros(2), 0.0
+    misses, round_number, converged = 0, 0, False
     while len(learners) < settings.n_learners and len(columns.live):
         round_number += 1
         halves = Halves(
@@ -102,16 +112,19 @@ def boost(
             settings.hashed,
         )
         start, first_slopes = own.start(settings, halves, offset)
-        asking = _Asking(settings, label, tau, add, halves, offset, reach)
-        found = yield from seek(asking, (start,), first_slopes, settings.penalty, settings.tol)
+        requests_of = _Requests(settings, label, tau, add, halves, offset, reach)
+        search: Generator[BoostRequest, BoostAnswer, Found[BoostAnswer]]
+        search = seek(requests_of, (start,), first_slopes, settings.penalty, settings.tol)
+        found = yield from search
         if add is not None:
             margins, add = found.first.margins, None
         offset = np.where(np.isfinite(found.first.largest), found.first.largest, 0.0)
-        sums = found.measured.sums
+        measured = found.answer.measured[found.place]
+        sums = measured.sums
         every = sums.sum(0)
         shares = every / np.maximum(every.sum(0), np.finfo(float).tiny)
         h = blurred(smoothed(every.T)) if settings.smooth else np.maximum(shares.T, FLOOR)
-        record = {
+        record: dict[str, object] = {
             "tau": tau,
             "label": label,
             "round": round_number,
@@ -124,7 +137,7 @@ def boost(
         history.append(record)
         if settings.significance:
             minus, plus = blurred(smoothed(sums[0].T))
-            p = significance(sums[1], found.measured.squares[1], learner(plus, minus))
+            p = significance(sums[1], measured.squares[1], learner(plus, minus))
             record["p_value"] = p
             if p > (LATER if learners else LEVEL):
                 misses += 1
@@ -135,7 +148,8 @@ def boost(
             misses = 0
         heights = settings.shrinkage * learner(h[1], h[0])
         size = float(np.sqrt((0.5 * (h[0] + h[1]) * heights**2).sum()))
-        add = Learner(*found.trial[:3], heights, size)
+        trial = found.trial
+        add = Learner(trial.alpha, trial.low, trial.high, heights, size)
         learners.append(add)
         record["learners"] = len(learners)
         most = float(np.abs(heights).max())
@@ -143,8 +157,8 @@ def boost(
         own.add(add)
     if add is not None:
         halves = Halves(-1, np.empty(0, np.intp))
-        asking = _Asking(settings, label, tau, add, halves, offset, reach)
-        answer = yield asking((), None, None)
+        requests_of = _Requests(settings, label, tau, add, halves, offset, reach)
+        answer = yield requests_of((), None, None)
         margins = answer.margins
     if margins is None:
         slope, intercept = fit_logistic(np.zeros(1), counts[None])
@@ -155,16 +169,25 @@ def boost(
     return Boosted(label, tau, tuple(learners), slope, intercept, history, done)
 
 
-class _Asking:
+class _Requests:
     """Makes the requests of one round; its first one brings the margins up to date."""
 
-    def __init__(self, settings, label, tau, add, halves, offset, reach) -> None:
+    def __init__(
+        self,
+        settings: BoostSettings,
+        label: int,
+        tau: float,
+        add: Learner | None,
+        halves: Halves,
+        offset: np.ndarray,
+        reach: float,
+    ) -> None:
         self._settings, self._add = settings, add
         self._fixed = (label, tau, halves, offset, max(reach, 1.0))
 
     def __call__(
-        self, trials: tuple[Trial, ...], strength: Strength | None, first_slopes: Any
-    ) -> BoostAsk:
+        self, trials: tuple[Trial, ...], strength: Strength | None, first_slopes: np.ndarray | None
+    ) -> BoostRequest:
         settings, (label, tau, halves, offset, reach) = self._settings, self._fixed
         add, self._add = self._add, None
         live = settings.columns.live
@@ -173,7 +196,7 @@ class _Asking:
             room = table_room(len(settings.columns.scale), settings.n_models)
             chosen = steepest(first_slopes, trials[0].alpha, live, room)
         screens = bool(trials) and len(chosen) < len(live)
-        return BoostAsk(
+        return BoostRequest(
             label,
             add,
             halves,
@@ -197,7 +220,7 @@ class _SampleMargin:
     def __init__(self, columns: ScaledColumns, label: int, sample: Chunk) -> None:
         self.columns, self.rows = columns, sample.rows
         self.X = dense_block(sample.X, 0, sample.n_rows)
-        self.plus = (sample.y == label).astype(np.int64)
+        self.plus = (sample.target == label).astype(np.int64)
         self.w = np.ones(len(self.X)) if sample.weight is None else sample.weight
         self.F = np.zeros(len(self.X))
 
@@ -207,7 +230,7 @@ class _SampleMargin:
     def start(
         self, settings: BoostSettings, halves: Halves, offset: np.ndarray
     ) -> tuple[Trial, np.ndarray]:
-        """The column whose histograms differ most on the searched half, and the slopes there."""
+        """The column whose histograms differ most on the searched half, and the slopes at it."""
         columns, live = self.columns, self.columns.live
         half = half_of(halves, flat_rows(self.X), self.rows)
         cost = np.where(self.plus == 1, -self.F, self.F) - offset[self.plus]
@@ -229,5 +252,5 @@ class _SampleMargin:
         start = Trial(unit(columns, m), *bounds(columns, m), slopes(h[0], h[1]).ravel())
         along = np.zeros(len(columns.scale))
         t = project(self.X, columns, start.alpha)
-        add_slopes(along, self.X, columns, pull(t, pair, start))
+        add_slopes(along, self.X, columns, row_slopes(t, pair, start))
         return start, along

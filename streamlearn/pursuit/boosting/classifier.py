@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ...data.source import Chunk
+from ...data.source import Chunk, Source
 from ...engine.plan import Needs
+from ...engine.run import Run
 from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
 from ...numeric.checks import check_number, check_records
@@ -19,14 +20,15 @@ from ...passes.summary.summary import Summary
 from ..answers import decide_rows, log_loss_fold
 from ..columns import block_nbytes, make_columns
 from ..kernels import ScaledColumns
-from ..model import PursuitModel, check_tau, drive, unit_length
+from ..model import Piece, PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
 from ..tables import table_room, table_share
 from .boosting import Boosted, BoostSettings, boost, hashed_columns
-from .reads import boost_fold
-from .rows import N_MARGINS, Learner
+from .reads import BoostAnswer, boost_fold
+from .rows import N_MARGINS, BoostRequest, Learner
 
 LEAST_BINS, MOST_BINS = 8, 256
+"""Fewest bins of a histogram by default, and most that may be requested."""
 
 
 class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
@@ -36,60 +38,62 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
 
     (Zhang, Liang, Tang & Shum 2009, Table 6).  alpha_j maximises the symmetric Jensen-Shannon
     divergence of the histograms of the two classes (eq. 13), whose rows are weighted by e^(-yF)
-    within each class, less what each bin that is filled would gain from noise and lose on new rows
-    (Akaike 1974; by this, columns of few values stand their ground), less
-    (SJS(start) / tau) ||alpha||_1 / ||alpha||_2, of which a column more has at least what the
-    extended BIC charges for it (at most SJS(start) / tau); it is found by greedy
-    coordinate search (Table 2) in at most 2 + moves reads.  More than two classes: one against the
-    rest, all in the same reads.  The margin F, 8 bytes a row and class, is all that is kept of a
-    row between reads.
+    within each class, minus two terms.  The first is what each bin that is filled would gain from
+    noise and lose on new rows (Akaike 1974), so that columns of few values can compete.  The second
+    is (SJS(start) / tau) ||alpha||_1 / ||alpha||_2, of which one more column has at least the
+    charge of the extended BIC (at most SJS(start) / tau).  A greedy coordinate search (Table 2)
+    finds alpha_j in at most 2 + moves reads.  More than two classes are each trained against the
+    rest, all in the same reads.  The margin F, 8 bytes for each row and class, is all that is
+    stored of a row between reads.
 
     Parameters
     ----------
     n_learners : int, default=100
-        Most learners, of each class.
+        Largest number of learners of each class.
     tau : float or sequence of float, default=30.0
-        The smaller, the sparser; ``float("inf")`` for no penalty.  A sequence trains all of them in
-        shared reads and keeps the one of least log-loss on `validation`, which it needs.
+        Inverse strength of the penalty: the smaller, the sparser; ``float("inf")`` for no penalty.
+        A sequence trains a model for each in shared reads and chooses the one of least log-loss on
+        `validation`, which it needs.
     n_bins : int, optional
-        Bins of a histogram, over the range of its projection; default twice the cube root of the
-        rows' weight, between 8 and 64.
+        Number of bins of a histogram over the range of its projection; default: twice the cube root
+        of the rows' weight, between 8 and 64.
     shrinkage : float, default=0.3
-        nu, at most 1.
+        Factor nu of each learner, at most 1.
     smooth : bool, default=True
-        A learner's histograms share with neighbouring bins (1/4, 1/2, 1/4), and 1 % of their mass
-        is spread evenly; False: as they are, bins of a class without rows at 1e-10, and searched
-        without the charge for bins.
+        Whether the bins of a learner's histograms share with their neighbours (1/4, 1/2, 1/4), and
+        1 % of the mass is spread evenly.  False: histograms stay as they are, with 1e-10 in bins
+        where a class has no rows, and the search has no charge for bins.
     stop : {"significance", None}, default="significance"
-        Each round searches on half of the rows and tests the learner of that half on the other, at
-        0.5 %, and at 20 % once there is a learner; four misses in a row end the fit.  None: all
-        rows are searched on, and `n_learners` are made.
+        "significance": each round searches on half of the rows and tests the learner of that half
+        on the other, at a level of 0.5 %, or 20 % once there is a learner; four misses, one after
+        the other, end the fit.  None: each round searches on all rows, and `n_learners` are made.
     penalty : {"scale-free", "paper"}, default="scale-free"
-        "paper": ||alpha||_1 as printed.
+        "scale-free" is the penalty above; "paper" has ||alpha||_1 alone, as printed.
     standardize : bool, default=True
-        Search on columns of unit deviation; False: in the columns' own units.
+        Whether to search on columns of unit deviation, and not in the columns' own units.
     tol : float, default=1e-3
-        A move must promise to raise the divergence by this share.
+        Share by which a move must promise to raise the divergence.
     random_state : int, default=0
-        Of the halves, and of the sample from which a round's first column is guessed.
+        Seed of the halves, and of the sample from which a round's first column is guessed.
 
     Attributes
     ----------
     directions_ : list of (J, n_features) arrays
-        alpha_j of unit length; one array for each class, or for the second of two.
+        Directions alpha_j of unit length: an array for each class, or for the second of two.
     tau_ : float
+        The chosen tau.
     path_ : list of dict
         For each tau: ``tau``, ``n_learners``, ``n_zeros``, ``validation_loss``.
     classes_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
-        ``history_`` has one record per round, with the costs after each move.
+        ``history_`` has one record for each round, with the costs after each move.
 
     Notes
     -----
     Table 6 decides by the sign of F, as if classes were equally frequent.  Here a logistic curve of
     F is fitted to the training rows (Platt 1999), so decisions are log odds; without a significant
-    learner they are those of the class frequencies.  Rows of equal values share a half, so that a
-    weight of k is k copies; where columns have so few values that this would part the values, not
-    the rows, halves go by row number.
+    learner they are those of the class frequencies.  Equal rows share a half, so that a weight of k
+    is k copies.  Where columns have so few values that this would divide the values and not the
+    rows, halves go by row number.
 
     Examples
     --------
@@ -112,18 +116,18 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
 
     def __init__(
         self,
-        n_learners=100,
-        tau=30.0,
+        n_learners: int = 100,
+        tau: float | Sequence[float] = 30.0,
         *,
-        n_bins=None,
-        shrinkage=0.3,
-        smooth=True,
-        stop="significance",
-        penalty="scale-free",
-        standardize=True,
-        tol=1e-3,
-        random_state=0,
-    ):
+        n_bins: int | None = None,
+        shrinkage: float = 0.3,
+        smooth: bool = True,
+        stop: str | None = "significance",
+        penalty: str = "scale-free",
+        standardize: bool = True,
+        tol: float = 1e-3,
+        random_state: int = 0,
+    ) -> None:
         self.n_learners = n_learners
         self.tau = tau
         self.n_bins = n_bins
@@ -135,7 +139,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         self.tol = tol
         self.random_state = random_state
 
-    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         M, B = dataset.n_features, self.n_bins or LEAST_BINS
         if summary is not None:
             B = self._bins(summary)
@@ -159,7 +163,15 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
             )
         ]
 
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+    def _fit(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        validation: Source | None = None,
+        sample: Chunk | None = None,
+    ) -> Certificate:
+        assert sample is not None  # `_sample_rows` is at least 64
         taus = check_tau(self.tau)
         if len(taus) > 1 and validation is None:
             raise ValueError(
@@ -167,7 +179,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
                 "fit(..., validation=0.1), or give one tau"
             )
         columns = make_columns(summary, self.standardize)
-        counts = np.array(summary.labels.counts[summary.labels.counts > 0], float)
+        every = summary.target.counts
+        counts = np.array(every[every > 0], float)
         labels = [1] if len(counts) == 2 else list(range(len(counts)))
         models = [(label, tau) for tau in taus for label in labels]
         settings = BoostSettings(
@@ -185,9 +198,9 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
             table_share(summary.n_rows),
         )
 
-        def read(number: int, asked: list[tuple[int, Any]]) -> list[Any]:
-            numbers, asks = zip(*asked, strict=True)
-            fold = boost_fold(columns, asks, numbers, len(models))
+        def read(number: int, batch: list[tuple[int, BoostRequest]]) -> list[BoostAnswer]:
+            numbers, requests = tuple(k for k, _ in batch), tuple(one for _, one in batch)
+            fold = boost_fold(columns, requests, numbers, len(models))
             return run.fold(fold, dataset, name=f"boost-{number}")
 
         one_each = [
@@ -216,7 +229,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
         self._choose(taus[best])
         chosen = path[best]
-        ends = [record["costs"][-1] for model in chosen for record in model.history[-1:]]
+        ends = [model.last_cost for model in chosen if model.history]
         return Certificate(
             converged=all(model.converged for model in chosen),
             objective=float(np.mean(ends)) if ends else 0.0,
@@ -230,7 +243,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         rows = max(float(summary.total_weight), 1.0)
         return self.n_bins or int(np.clip(round(2 * np.cbrt(rows)), LEAST_BINS, 64))
 
-    def _check(self, models: Any, columns: ScaledColumns) -> None:
+    def _check(self, models: list[Boosted], columns: ScaledColumns) -> None:
         check_records("models", models, Boosted)
         if len(models) != _n_outputs(self.classes_):
             raise ValueError(f"{len(models)} models for {len(self.classes_)} classes")
@@ -241,8 +254,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
             for alpha, low, high, heights, _ in model.learners:
                 columns.check_function(alpha, low, high, heights, 1)
 
-    def _keep(self, models: list[Boosted]) -> None:
-        self._models = models
+    def _keep(self, model: list[Boosted]) -> None:
+        self._models = model
 
     @property
     def _alphas(self) -> list[np.ndarray]:
@@ -263,8 +276,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         ]
 
     @property
-    def path_(self) -> list[dict[str, Any]]:
-        """What each tau gave."""
+    def path_(self) -> list[dict[str, object]]:
+        """The size and the validation loss of the model of each tau."""
         return [
             {
                 "tau": models[0].tau,
@@ -276,9 +289,9 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         ]
 
     @property
-    def pieces_(self) -> list[dict[str, Any]]:
-        """Each learner: unit-length ``direction``, ``grid`` of bin edges, ``values`` there."""
-        pieces = []
+    def pieces_(self) -> list[Piece]:
+        """Each learner: unit-length ``direction``, ``grid`` of bin edges, ``values`` in bins."""
+        pieces: list[Piece] = []
         for model in self._models:
             for k, new in enumerate(model.learners):
                 size = float(np.sqrt(new.alpha @ new.alpha))
@@ -305,5 +318,5 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         return rest_probabilities(decision, sigmoid)
 
 
-def _n_outputs(classes: Any) -> int:
+def _n_outputs(classes: np.ndarray) -> int:
     return 1 if len(classes) == 2 else len(classes)

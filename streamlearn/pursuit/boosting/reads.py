@@ -1,9 +1,9 @@
-"""What a read sums up for Jensen-Shannon boosting, and what is made of the sums."""
+"""The sums of a read for Jensen-Shannon boosting, and the answers made of them."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,30 +17,34 @@ from ..regression.reads import ranges
 from ..search import Cells, Strength, Trial, make_strength, score_moves
 from ..tables import Filling, cells_of, empty_tables, runs_for_tables, runs_within
 from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
-from .rows import N_MARGINS, BlockRows, BoostAsk, add_learner, half_of
+from .rows import N_MARGINS, BlockRows, BoostRequest, BoostSums, add_learner, half_of
 
 MARGIN = "margin"
+"""Name of the row state that holds the margins F."""
 
 
 class Divided(NamedTuple):
     """Sums of one trial."""
 
     sums: np.ndarray
-    """(2, B, 2): by half (searched, tested), bin and class (minus, plus): weights."""
+    """(2, B, 2) weights by half (searched, tested), bin, and class (minus, plus)."""
     squares: np.ndarray
-    """(2, 2) by half and class: sum of squared weights."""
+    """(2, 2) sums of squared weights by half and class."""
 
 
 class BoostAnswer(NamedTuple):
-    """What a read told one model."""
+    """The answer of a read to one model."""
 
     costs: np.ndarray
-    """-SJS of each trial on the searched half, and its charge for bins."""
+    """(trials,) charges for bins minus the divergences on the searched half."""
     scale: float
+    """Divergence of the first trial, of which `tol` is a share."""
     strength: Strength
     measured: list[Divided]
     moves: tuple[Trial, ...]
+    """Steps that the tables promise, the best first."""
     slopes: np.ndarray
+    """(M,) slopes of the cost along each column; empty if they were not requested."""
     largest: np.ndarray
     """(2,) largest -y F of each class."""
     margins: np.ndarray
@@ -48,38 +52,38 @@ class BoostAnswer(NamedTuple):
 
 
 def boost_fold(
-    columns: ScaledColumns, asks: tuple[BoostAsk, ...], models: tuple[int, ...], width: int
-) -> Fold[Any, list[BoostAnswer]]:
-    """Fold: the exact divergence of each model's trials, and the steps its tables promise.
+    columns: ScaledColumns, requests: tuple[BoostRequest, ...], models: tuple[int, ...], width: int
+) -> Fold[list[BoostSums], list[BoostAnswer]]:
+    """Fold of the exact divergence of each model's trials, and of the steps its tables promise.
 
-    Row state: one float64 margin for each of the `width` models trained together; `models` says
-    which of them ask.
+    The row state is a float64 margin for each of the `width` models trained together; the requests
+    are those of the models with the numbers `models`.
     """
-    writes = any(ask.add is not None for ask in asks)
+    writes = any(request.add is not None for request in requests)
     return Fold(
-        partial(_start, asks),
-        partial(_step, columns, asks, models),
+        partial(_start, requests),
+        partial(_step, columns, requests, models),
         merge_boost,
-        partial(_finish, columns, asks),
+        partial(_finish, columns, requests),
         (RowState(MARGIN, "float64", width, writes),),
     )
 
 
-def _start(asks: tuple[BoostAsk, ...]) -> list[dict[str, Any]]:
+def _start(requests: tuple[BoostRequest, ...]) -> list[BoostSums]:
     return [
         {
-            "sums": np.zeros((len(ask.trials), 2, ask.n_bins, 2)),
+            "sums": np.zeros((len(request.trials), 2, request.n_bins, 2)),
             "squares": np.zeros((2, 2)),
             "largest": np.full(2, -np.inf),
             "margins": np.zeros((N_MARGINS, 2)),
-            "tables": empty_tables(len(ask.chosen)),
-            "slopes": np.zeros(len(ask.trials[0].alpha) if ask.screens else 0),
+            "tables": empty_tables(len(request.chosen)),
+            "slopes": np.zeros(len(request.trials[0].alpha) if request.screens else 0),
         }
-        for ask in asks
+        for request in requests
     ]
 
 
-def merge_boost(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def merge_boost(a: list[BoostSums], b: list[BoostSums]) -> list[BoostSums]:
     """The sum of two states, in `a`."""
     for x, y in zip(a, b, strict=True):
         largest = np.maximum(x["largest"], y["largest"])
@@ -90,71 +94,71 @@ def merge_boost(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[s
 
 def _step(
     columns: ScaledColumns,
-    asks: tuple[BoostAsk, ...],
+    requests: tuple[BoostRequest, ...],
     models: tuple[int, ...],
-    state: list[dict[str, Any]],
+    state: list[BoostSums],
     chunk: Chunk,
-) -> list[dict[str, Any]]:
+) -> list[BoostSums]:
     n = min(BLOCK, chunk.n_rows)
-    ones = np.ones(n) if chunk.weight is None else None
+    ones = np.ones(n)
     margins = chunk.state[MARGIN]
-    most = span_rows(asks[0].share)
+    most = span_rows(requests[0].share)
     filling, found_rows = Filling(), BlockRows(n)
-    turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
+    turned = any(request.screens for request in requests) or requests[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, numbers, F, rows = chunk.y[span], chunk.rows[span], margins[span], flat_rows(X)
-        runs = runs_for_tables(numbers, asks[0].share)
+        y, numbers, F, rows = chunk.target[span], chunk.rows[span], margins[span], flat_rows(X)
+        runs = runs_for_tables(numbers, requests[0].share)
         filling.make_room(runs)
-        found: dict[tuple, np.ndarray] = {}
-        for ask, k, sums in zip(asks, models, state, strict=True):
-            key = ask.halves.seed, len(ask.halves.columns)
+        found: dict[tuple[int, int], np.ndarray] = {}
+        for request, k, sums in zip(requests, models, state, strict=True):
+            key = request.halves.seed, len(request.halves.columns)
             if key not in found:
-                found[key] = half_of(ask.halves, rows, numbers)
+                found[key] = half_of(request.halves, rows, numbers)
             for start in range(0, len(X), BLOCK):
                 stop = min(start + BLOCK, len(X))
                 part, block = slice(start, stop), some_rows(rows, start, stop)
-                f = add_learner(columns, ask.add, block, np.ascontiguousarray(F[part, k]))
-                if ask.add is not None:
+                f = add_learner(columns, request.add, block, np.ascontiguousarray(F[part, k]))
+                if request.add is not None:
                     F[part, k] = f
                 w = ones[: stop - start] if chunk.weight is None else chunk.weight[span][part]
-                found_rows.weigh(ask, sums, y[part], w, f, found[key][part])
-                if ask.trials:
-                    found_rows.measure(columns, ask, sums, block)
+                found_rows.weigh(request, sums, y[part], w, f, found[key][part])
+                if request.trials:
+                    found_rows.measure(columns, request, sums, block)
                 inside = runs_within(runs, part)
-                if ask.trials and len(inside):
-                    found_rows.fill(ask, sums["tables"], inside, filling, start)
-                if ask.screens:
-                    found_rows.screen(columns, ask, sums["slopes"], X[part])
-            filling.pour(sums["tables"], X, columns, ask.chosen)
+                if request.trials and len(inside):
+                    found_rows.fill(request, sums["tables"], inside, filling, start)
+                if request.screens:
+                    found_rows.screen(columns, request, sums["slopes"], X[part])
+            filling.pour(sums["tables"], X, columns, request.chosen)
     return state
 
 
 def _finish(
-    columns: ScaledColumns, asks: tuple[BoostAsk, ...], state: list[dict[str, Any]]
+    columns: ScaledColumns, requests: tuple[BoostRequest, ...], state: list[BoostSums]
 ) -> list[BoostAnswer]:
-    return [_answer(columns, ask, sums) for ask, sums in zip(asks, state, strict=True)]
+    return [_answer(columns, request, sums) for request, sums in zip(requests, state, strict=True)]
 
 
-def _answer(columns: ScaledColumns, ask: BoostAsk, sums: dict[str, Any]) -> BoostAnswer:
+def _answer(columns: ScaledColumns, request: BoostRequest, sums: BoostSums) -> BoostAnswer:
     searched = sums["sums"][:, 0]
     gain = costs = np.zeros(0)
-    strength, moves = ask.strength, ()
-    if ask.trials:
+    strength, moves = request.strength, tuple[Trial, ...]()
+    if request.trials:
         noise = noise_of(searched[0], sums["squares"][0])
-        charged = float(noise.sum()) if ask.charged else 0.0
+        charged = float(noise.sum()) if request.charged else 0.0
         gain = gain_of_bins(searched)
         costs = charge_of_bins(searched, charged) - gain
         if strength is None:
             rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
-            weight = float(gain[0]) / ask.tau
+            weight = float(gain[0]) / request.tau
             strength = make_strength(weight, rows, len(columns.live), float(noise.sum()) / 4)
-        cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], 1.0)
-        cost_of = partial(score_bins, ask.n_bins, charged / ask.share)
-        moves = score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty)
+        cells = cells_of(sums["tables"], columns, request.chosen, request.trials[0], 1.0)
+        cost_of = partial(score_bins, request.n_bins, charged / request.share)
+        moves = score_moves(request.trials[0].alpha, cells, cost_of, strength, request.penalty)
     measured = [Divided(part, sums["squares"]) for part in sums["sums"]]
     return BoostAnswer(
         costs,
-        float(gain[0]) if ask.trials else 0.0,
+        float(gain[0]) if request.trials else 0.0,
         strength or Strength(0.0, 0.0),
         measured,
         moves,
@@ -165,16 +169,16 @@ def _answer(columns: ScaledColumns, ask: BoostAsk, sums: dict[str, Any]) -> Boos
 
 
 def gain_of_bins(sums: np.ndarray) -> np.ndarray:
-    """(k,) divergence of smoothed histograms; sums (k, B, 2)."""
+    """(k,) divergences of smoothed histograms; sums (k, B, 2)."""
     return divergence(smoothed(sums[..., 1]), smoothed(sums[..., 0]))
 
 
 def score_bins(
     n_bins: int, noise: float, cells: Cells, shifts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cost, range and slopes by bin of steps along one column, from its table.
+    """Costs, ranges, and slopes by bin, of steps along one column, from its table.
 
-    `noise` is that of the table's rows: fewer rows make more of it.
+    `noise` is that of the rows in the table, which are fewer and so have more of it.
     """
     low, high = ranges(cells, shifts)
     sums = np.zeros((len(shifts), n_bins, 2))

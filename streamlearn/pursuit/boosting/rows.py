@@ -1,8 +1,8 @@
-"""What a model asks of a read for Jensen-Shannon boosting, and the sums over a block of rows."""
+"""A model's request to a read of Jensen-Shannon boosting, and the sums over a block of rows."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -14,61 +14,79 @@ from ..tables import Filling, add_slopes
 from .kernels import add_margins, add_trials, halve_numbers, halve_rows, split_rows, weigh_rows
 
 N_MARGINS = 512
-"""Bins of the margins that probabilities are fitted to."""
+"""Number of bins of the margins to which probabilities are fitted."""
 
 
 class Learner(NamedTuple):
     """One histogram function of a projection."""
 
     alpha: np.ndarray
-    """(M,)."""
+    """(M,) direction."""
     low: float
     high: float
     heights: np.ndarray
-    """(B,) 1/2 log(h+ / h-), shrunk."""
+    """(B,) values of 1/2 log(h+ / h-), times the shrinkage."""
     weight: float
-    """Root mean square of the heights over the rows: w_j of eq. 14."""
+    """Root mean square of the heights over the rows, which is w_j of eq. 14."""
 
 
 class Halves(NamedTuple):
-    """Which rows a round searches on: a hash of the row's content, or of its number."""
+    """The rule that divides the rows of a round into those searched on and those tested on."""
 
     seed: int
-    """-1: all rows are searched on and tested on."""
+    """Seed of the hash; -1: all rows are searched on and tested on."""
     columns: np.ndarray
-    """Columns whose float32 bits are hashed; empty: the row number."""
+    """Numbers of the columns whose float32 bits are hashed; empty: the row's number is hashed."""
 
 
-class BoostAsk(NamedTuple):
-    """What one model wants of a read."""
+class BoostRequest(NamedTuple):
+    """The request of one model to a read."""
 
     label: int
     """Code of the class against the rest."""
     add: Learner | None
-    """Added to the margin by this read."""
+    """Learner that this read adds to the margins."""
     halves: Halves
     trials: tuple[Trial, ...]
-    """None in a read that only brings the margins up to date."""
+    """Directions to be measured; none in a read that only brings the margins up to date."""
     chosen: np.ndarray
+    """Numbers of the columns with a table at the first trial."""
     strength: Strength | None
     tau: float
     penalty: str
     n_bins: int
     charged: bool
-    """For the bins that a projection fills."""
+    """Whether bins that a projection fills are charged."""
     screens: bool
+    """Whether the slopes along all columns are requested."""
     share: float
-    """Of the rows, for tables."""
+    """Share of the rows that go into tables."""
     offset: np.ndarray
-    """(2,) of minus and plus: weights are exp(-y F - offset), so that none overflows."""
+    """(2,) offsets of minus and plus in the weights exp(-y F - offset), so that none overflows."""
     reach: float
-    """Bound of |F|, after this read."""
+    """Bound of |F| after this read."""
+
+
+class BoostSums(TypedDict):
+    """The sums of one request."""
+
+    sums: np.ndarray
+    """(trials, 2, B, 2) weights by half, bin and class."""
+    squares: np.ndarray
+    """(2, 2) sums of squared weights by half and class."""
+    largest: np.ndarray
+    """(2,) largest -y F of each class."""
+    margins: np.ndarray
+    """(N_MARGINS, 2) weights by margin and class."""
+    tables: dict[str, np.ndarray]
+    slopes: np.ndarray
+    """(M,) slopes along each column."""
 
 
 def add_learner(
     columns: ScaledColumns, new: Learner | None, rows: Rows, F: np.ndarray
 ) -> np.ndarray:
-    """F with one more learner, in place."""
+    """Add a learner, if there is one, to the margins F in place, and return them."""
     if new is not None:
         t = np.empty(rows.n_rows)
         project_rows(rows, new.alpha, columns, t)
@@ -76,26 +94,27 @@ def add_learner(
     return F
 
 
-def half_of(halves: Halves, rows: Rows, numbers: Any) -> np.ndarray:
-    """(m,) 0 for the rows searched on, 1 for those tested on; the rows' numbers besides."""
+def half_of(halves: Halves, rows: Rows, numbers: range | np.ndarray) -> np.ndarray:
+    """(m,) 0 for rows that are searched on, 1 for rows that are tested on."""
     half = np.zeros(rows.n_rows, np.int8)
     if halves.seed < 0:
         return half
     seed = np.uint64(derive_seed(halves.seed, 0x68616C66))
-    with np.errstate(over="ignore"):  # meant, and not compiled numpy would warn of it
+    with np.errstate(over="ignore"):  # intended; numpy warns of it where kernels are not compiled
         if len(halves.columns):
             halve_rows(rows, halves.columns, seed, half)
         else:
-            whole = isinstance(numbers, range)
-            h = np.arange(numbers.start, numbers.stop) if whole else np.asarray(numbers)
+            h = numbers
+            if isinstance(h, range):
+                h = np.arange(h.start, h.stop)
             halve_numbers(h.astype(np.uint64), seed, half)
     return half
 
 
 class BlockRows:
-    """What a read finds of a block's rows, in arrays that all blocks of a chunk use.
+    """The weights and projections of a block's rows, in arrays that all blocks of a chunk use.
 
-    Where threads work at once, pages mapped anew for each block cost more than the sums.
+    Where several threads work, mapping new memory for each block costs more than the sums.
     """
 
     def __init__(self, n: int) -> None:
@@ -104,47 +123,58 @@ class BlockRows:
 
     def weigh(
         self,
-        ask: BoostAsk,
-        sums: dict[str, Any],
+        request: BoostRequest,
+        sums: BoostSums,
         y: np.ndarray,
         w: np.ndarray,
         F: np.ndarray,
         half: np.ndarray,
     ) -> None:
-        """Find the weights of a block's rows, and add what does not depend on trials."""
+        """Find the weights of a block's rows, and add the sums that do not depend on trials."""
         self._n = n = len(w)
         v, kind = self._v[:n], self._kind[:n]
-        weigh_rows(F, y, ask.label, w, half, ask.offset, v, kind, sums["squares"], sums["largest"])
-        if ask.add is not None or not ask.trials:
-            add_margins(F, w, kind, ask.reach, sums["margins"])
+        weigh_rows(
+            F, y, request.label, w, half, request.offset, v, kind, sums["squares"], sums["largest"]
+        )
+        if request.add is not None or not request.trials:
+            add_margins(F, w, kind, request.reach, sums["margins"])
 
     def measure(
-        self, columns: ScaledColumns, ask: BoostAsk, sums: dict[str, Any], rows: Rows
+        self, columns: ScaledColumns, request: BoostRequest, sums: BoostSums, rows: Rows
     ) -> None:
         """Add the weighed rows to the histograms of all trials."""
         n = self._n
-        alphas = np.array([trial.alpha for trial in ask.trials])
-        ranges = np.array([trial[1:3] for trial in ask.trials])
+        alphas = np.array([trial.alpha for trial in request.trials])
+        ranges = np.array([trial[1:3] for trial in request.trials])
         v, kind, t = self._v[:n], self._kind[:n], self._t[:n]
         add_trials(rows, alphas, columns, ranges, v, kind, sums["sums"], t)
 
-    def fill(self, ask: BoostAsk, tables: Any, runs: Any, filling: Filling, start: int) -> None:
+    def fill(
+        self,
+        request: BoostRequest,
+        tables: dict[str, np.ndarray],
+        runs: np.ndarray,
+        filling: Filling,
+        start: int,
+    ) -> None:
         """Collect the rows of `runs` for the tables of the first trial."""
         minus, plus, searched = self._parts[:, : self._n]
         split_rows(self._v, self._kind, runs, minus, plus, searched)
         t = self._t[: self._n]
-        filling.add(tables, ask.trials[0], t, (minus, plus), searched, runs, start)
+        filling.add(tables, request.trials[0], t, (minus, plus), searched, runs, start)
 
-    def screen(self, columns: ScaledColumns, ask: BoostAsk, slopes: Any, X: np.ndarray) -> None:
+    def screen(
+        self, columns: ScaledColumns, request: BoostRequest, slopes: np.ndarray, X: np.ndarray
+    ) -> None:
         """Add the slopes along all columns at the first trial."""
         n = self._n
         v, kind, pair = self._v[:n], self._kind[:n], np.zeros((n, 2))
         pair[np.arange(n), kind & 1] = np.where(kind < 2, v, 0.0)
-        add_slopes(slopes, X, columns, pull(self._t[:n], pair, ask.trials[0]))
+        add_slopes(slopes, X, columns, row_slopes(self._t[:n], pair, request.trials[0]))
 
 
-def pull(t: np.ndarray, pair: np.ndarray, trial: Trial) -> np.ndarray:
-    """(m,) slope of the divergence in each row's projection, from the table's histograms."""
+def row_slopes(t: np.ndarray, pair: np.ndarray, trial: Trial) -> np.ndarray:
+    """(m,) slopes of the divergence by each row's projection, from the table's histograms."""
     B = len(trial.theta) // 2
     table = trial.theta.reshape(B, 2)
     width = (trial.high - trial.low) / B

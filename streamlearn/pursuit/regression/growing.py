@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,26 +12,28 @@ from ...data.source import Chunk
 from ...passes.fold import run_fold
 from ..columns import bounds, dense_block, project, unit
 from ..kernels import ScaledColumns
-from ..search import Strength, Trial, seek
+from ..search import Found, Strength, Trial, seek
 from ..tables import MOST_TABLES, add_slopes, steepest, table_room
-from .reads import Measured, RidgeAsk, Term, pull, ridge_fold
-from .smoothers import GAMMA, LEAST_DIVISOR, Fit, full_gram, search_gamma
+from .reads import Measured, RidgeAnswer, RidgeRequest, Term, ridge_fold, row_slopes
+from .smoothers import GAMMA, LEAST_DIVISOR, Fit, PSpline, full_gram, search_gamma
+from .supsmu import SuperSmoother
 
 N_STARTS = 3
-"""Columns whose best step is looked at, to start from the most promising."""
+"""Number of columns whose best step is compared, to start from the most promising one."""
 SAMPLE_TABLES = 16
-"""Columns whose steps are looked at there."""
+"""Number of columns whose steps are compared there."""
+
+Record = dict[str, object]
 
 
 class Settings(NamedTuple):
-    """What all models of a path share."""
+    """The settings of all models of a path."""
 
     columns: ScaledColumns
     mean: float
-    """Of the target."""
+    """Mean of the target."""
     n_terms: int
-    smoother: Any
-    """`PSpline` or `SuperSmoother`."""
+    smoother: PSpline | SuperSmoother
     penalty: str
     refit: bool
     backfit: int
@@ -38,7 +41,7 @@ class Settings(NamedTuple):
     tol: float
     n_models: int
     share: float
-    """Of the rows, for tables."""
+    """Share of the rows that go into tables."""
 
 
 class Grown(NamedTuple):
@@ -48,15 +51,15 @@ class Grown(NamedTuple):
     terms: tuple[Term, ...]
     intercept: float
     gcv: float
-    """GCV cost of the whole model over the sum of weights."""
+    """GCV cost of the whole model, divided by the sum of weights."""
     validation_loss: float
     """Mean squared error on held-out rows; NaN without any."""
-    history: list[dict[str, Any]]
-    """One record per term."""
+    history: list[Record]
+    """One record for each search of a term."""
     converged: bool
 
 
-class LossAsk(NamedTuple):
+class LossRequest(NamedTuple):
     """A request for the mean squared error on held-out rows."""
 
     terms: tuple[Term, ...]
@@ -64,7 +67,7 @@ class LossAsk(NamedTuple):
 
 
 class Joint:
-    """The normal equations of all terms, put together from what their reads measured."""
+    """The normal equations of all terms, joined from the sums of their reads."""
 
     def __init__(self) -> None:
         self.grams: list[list[np.ndarray]] = []
@@ -73,8 +76,10 @@ class Joint:
         self.alphas: list[np.ndarray] = []
         self.yy = 0.0
 
-    def with_term(self, new: Measured, thetas: list[np.ndarray], mu: float, alpha) -> Joint:
-        """One more term, whose sums were taken of the residuals of the others."""
+    def with_term(
+        self, new: Measured, thetas: Sequence[np.ndarray], mu: float, alpha: np.ndarray
+    ) -> Joint:
+        """The equations with one more term, whose sums are those of the others' residuals."""
         out = Joint()
         out.yy = self.yy or new.rr
         moment = new.moment.copy()
@@ -87,24 +92,24 @@ class Joint:
         out.alphas = [*self.alphas, alpha]
         return out
 
-    def taking(self, order: Any) -> Joint:
-        """The same terms in another order, or some of them."""
+    def taking(self, order: slice | list[int]) -> Joint:
+        """The equations of the terms in another order, or of some of them."""
         at = np.arange(len(self.moments))[order].tolist()
         out = Joint()
         out.yy = self.yy
         out.grams = [[self.grams[i][j] for j in at] for i in at]
-        out.moments, out.mus, out.alphas = (
-            [part[i] for i in at] for part in (self.moments, self.mus, self.alphas)
-        )
+        out.moments = [self.moments[i] for i in at]
+        out.mus = [self.mus[i] for i in at]
+        out.alphas = [self.alphas[i] for i in at]
         return out
 
     @property
     def extra_df(self) -> float:
-        """Parameters of the directions: one entry of each is fixed by its scale."""
+        """Number of parameters of the directions, of which the scale fixes one entry each."""
         return float(sum(np.count_nonzero(alpha) - 1 for alpha in self.alphas))
 
-    def fit(self, smoother: Any, n: float) -> Fit:
-        """All terms at once."""
+    def fit(self, smoother: PSpline | SuperSmoother, n: float) -> Fit:
+        """The fit of all terms together."""
         return smoother.fit_together(self.grams, self.moments, self.mus, self.yy, n, self.extra_df)
 
 
@@ -114,29 +119,33 @@ class State(NamedTuple):
     terms: tuple[Term, ...]
     joint: Joint
     dfs: tuple[float, ...]
-    """Of the ridge functions, each fitted on its own."""
+    """Degrees of freedom of the ridge functions, each fitted alone."""
     rss: float
+    """Residual sum of squares, divided by the sum of weights."""
     gcv: float
-    """GCV cost of the whole model over the sum of weights."""
+    """GCV cost of the whole model, divided by the sum of weights."""
 
 
-def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Generator:
-    """Generator: yields `RidgeAsk` and `LossAsk`, returns `Grown`."""
-    history: list[dict[str, Any]] = []
+def grow(
+    settings: Settings, tau: float, sample: Chunk, validates: bool
+) -> Generator[RidgeRequest | LossRequest, RidgeAnswer | float, Grown]:
+    """Add terms to a model of one tau; `validates` if there are held-out rows."""
+    history: list[Record] = []
     state, loss = State((), Joint(), (), np.inf, np.inf), np.inf
     if validates:
-        loss = yield LossAsk((), settings.mean)
+        loss = yield from loss_of((), settings.mean)
     converged, started = True, False
     for number in range(1, settings.n_terms + 1 if len(settings.columns.live) else 1):
         start, slopes = start_trial(settings, state.terms, tau, sample)
         found, grown = yield from add_term(settings, state, tau, start, slopes)
         if not started:
-            state = state._replace(gcv=found.measured.rr / found.measured.n)
+            new = found.answer.measured[found.place]
+            state = state._replace(gcv=new.rr / new.n)
             started = True
         record = _record(tau, number, "grow", found, grown)
         new_loss = np.nan
         if validates:
-            new_loss = yield LossAsk(grown.terms, settings.mean)
+            new_loss = yield from loss_of(grown.terms, settings.mean)
             record["validation_loss"] = new_loss
         history.append(record)
         converged &= found.converged
@@ -147,25 +156,38 @@ def grow(settings: Settings, tau: float, sample: Chunk, validates: bool) -> Gene
         state, loss = grown, new_loss
     for _ in range(settings.backfit if len(state.terms) > 1 else 0):
         for number in range(1, len(state.terms) + 1):
-            # The first in the queue is searched again, from where it is, and goes to its end.
+            # the first term is searched again from where it is, and becomes the last
             first, rest = state.terms[0], without_first(state)
-            start = Trial(*first[:4])
-            found, moved = yield from add_term(settings, rest, tau, start, None)
+            again = Trial(first.alpha, first.low, first.high, first.theta)
+            found, moved = yield from add_term(settings, rest, tau, again, None)
             history.append(_record(tau, number, "backfit", found, moved))
             if moved.gcv < state.gcv:
                 state = moved
             else:
                 state = rotated(state)
     if validates and settings.backfit and len(state.terms) > 1:
-        loss = yield LossAsk(state.terms, settings.mean)
+        loss = yield from loss_of(state.terms, settings.mean)
     return Grown(tau, state.terms, settings.mean, state.gcv, float(loss), history, converged)
 
 
-def add_term(settings: Settings, state: State, tau: float, start: Trial, slopes: Any) -> Generator:
-    """Generator: searches one more term of a model, fits all together; what it found, the model."""
-    asking = _Asking(settings, state.terms, tau)
-    found = yield from seek(asking, (start,), slopes, settings.penalty, settings.tol)
-    new, trial = found.measured, found.trial
+def loss_of(
+    terms: tuple[Term, ...], intercept: float
+) -> Generator[LossRequest, RidgeAnswer | float, float]:
+    """The mean squared error on held-out rows."""
+    loss = yield LossRequest(terms, intercept)
+    assert isinstance(loss, float)
+    return loss
+
+
+def add_term(
+    settings: Settings, state: State, tau: float, start: Trial, slopes: np.ndarray | None
+) -> Generator[RidgeRequest, RidgeAnswer, tuple[Found[RidgeAnswer], State]]:
+    """Search one more term of a model and fit all together: the search's end, and the model."""
+    requests_of = _Requests(settings, state.terms, tau)
+    search: Generator[RidgeRequest, RidgeAnswer, Found[RidgeAnswer]]
+    search = seek(requests_of.make, (start,), slopes, settings.penalty, settings.tol)
+    found = yield from search
+    new, trial = found.answer.measured[found.place], found.trial
     own = settings.smoother.fit(new.band[None], new.moment[None], new.rr, new.n)
     thetas = [term.theta for term in state.terms]
     joint = state.joint.with_term(new, thetas, float(own.mu[0]), trial.alpha)
@@ -178,14 +200,15 @@ def add_term(settings: Settings, state: State, tau: float, start: Trial, slopes:
         thetas, rss = [*thetas, own.theta[0]], float(own.rss[0])
         left = 1.0 - (GAMMA * sum(dfs) + joint.extra_df) / new.n
         gcv = rss / max(left, LEAST_DIVISOR) ** 2 / new.n
-    places = [*(term[:3] for term in state.terms), trial[:3]]
+    places: list[Term | Trial] = [*state.terms, trial]
     terms = tuple(
-        Term(*place, theta, settings.smoother) for place, theta in zip(places, thetas, strict=True)
+        Term(place.alpha, place.low, place.high, theta, settings.smoother)
+        for place, theta in zip(places, thetas, strict=True)
     )
     return found, State(terms, joint, dfs, rss / new.n, gcv)
 
 
-def _record(tau: float, number: int, kind: str, found: Any, state: State) -> dict[str, Any]:
+def _record(tau: float, number: int, kind: str, found: Found[RidgeAnswer], state: State) -> Record:
     return {
         "tau": tau,
         "search": kind,
@@ -201,14 +224,14 @@ def _record(tau: float, number: int, kind: str, found: Any, state: State) -> dic
 
 
 def without_first(state: State) -> State:
-    """The model without its first term, its other ridge functions as they are."""
+    """The model without its first term; its other ridge functions stay as they are."""
     return state._replace(
         terms=state.terms[1:], joint=state.joint.taking(slice(1, None)), dfs=state.dfs[1:]
     )
 
 
 def rotated(state: State) -> State:
-    """The same model, its first term last."""
+    """The same model with its first term last."""
     order = [*range(1, len(state.terms)), 0]
     return state._replace(
         terms=tuple(state.terms[k] for k in order),
@@ -217,7 +240,7 @@ def rotated(state: State) -> State:
     )
 
 
-class _Asking(NamedTuple):
+class _Requests(NamedTuple):
     """Makes the requests of one term's search."""
 
     settings: Settings
@@ -225,13 +248,13 @@ class _Asking(NamedTuple):
     tau: float
     most: int = MOST_TABLES
 
-    def __call__(
-        self, trials: tuple[Trial, ...], strength: Strength | None, slopes: Any
-    ) -> RidgeAsk:
+    def make(
+        self, trials: tuple[Trial, ...], strength: Strength | None, slopes: np.ndarray | None
+    ) -> RidgeRequest:
         live = self.settings.columns.live
         room = table_room(len(self.settings.columns.scale), self.settings.n_models)
         chosen = steepest(slopes, trials[0].alpha, live, min(room, self.most))
-        return RidgeAsk(
+        return RidgeRequest(
             self.terms,
             self.settings.mean,
             trials,
@@ -248,15 +271,16 @@ class _Asking(NamedTuple):
 def start_trial(
     settings: Settings, terms: tuple[Term, ...], tau: float, sample: Chunk
 ) -> tuple[Trial, np.ndarray]:
-    """The single column to start from, guessed from a sample, and the slopes there.
+    """The single column to start from, guessed from a sample, and the slopes at it.
 
-    Of the few columns that explain most of the residuals, that from which the best step leads
-    lowest: where columns matter together, the first may be noise from which no step leads on.
+    Among the few columns that explain most of the residuals, it is the one from which the best step
+    leads lowest: where columns matter only together, the first may be noise from which no step
+    helps.
     """
     columns, smoother = settings.columns, settings.smoother
     X = dense_block(sample.X, 0, sample.n_rows)
     w = np.ones(len(X)) if sample.weight is None else sample.weight
-    r = sample.y - settings.mean
+    r: np.ndarray = sample.target - settings.mean
     for term in terms:
         f = np.zeros(len(r))
         term.add_values(project(X, columns, term.alpha), f)
@@ -269,16 +293,16 @@ def start_trial(
         smoother.add_rows(t, *bounds(columns, m), w, w * r, band[k], moment[k])
     n = float(w.sum())
     fit = smoother.fit(band, moment, float(w @ r**2), n, search_gamma(n))
-    best = None
+    guesses = []
     for k in np.argsort(fit.cost, kind="stable")[:N_STARTS].tolist():
         start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
         slopes = np.zeros(len(columns.scale))
-        q = pull(project(X, columns, start.alpha), r, start, smoother) * w
+        q = row_slopes(project(X, columns, start.alpha), r, start, smoother) * w
         add_slopes(slopes, X, columns, q)
         cost = sample_cost(settings, terms, tau, sample, start, slopes) if len(live) > 1 else 0.0
-        if best is None or cost < best[0]:
-            best = cost, start, slopes
-    return best[1:]
+        guesses.append((cost, start, slopes))
+    _, start, slopes = min(guesses, key=itemgetter(0))
+    return start, slopes
 
 
 def sample_cost(
@@ -289,9 +313,9 @@ def sample_cost(
     start: Trial,
     slopes: np.ndarray,
 ) -> float:
-    """The cost on a sample after the first move from a column, as tables of it say."""
-    asking = _Asking(settings._replace(share=1.0), terms, tau, SAMPLE_TABLES)
-    ask = asking((start,), None, slopes)
-    (answer,) = run_fold(ridge_fold(settings.columns, (ask,)), [sample])
+    """The cost on a sample after the first move from a column, by tables of the sample."""
+    requests_of = _Requests(settings._replace(share=1.0), terms, tau, SAMPLE_TABLES)
+    request = requests_of.make((start,), None, slopes)
+    (answer,) = run_fold(ridge_fold(settings.columns, (request,)), [sample])
     cost = float(answer.costs[0]) + answer.strength.at(start.alpha, settings.penalty)
     return cost + min((trial.predicted for trial in answer.moves), default=0.0)

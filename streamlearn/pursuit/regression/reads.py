@@ -1,9 +1,9 @@
-"""What a read sums up for projection pursuit regression, and what is made of the sums."""
+"""The sums of a read for projection pursuit regression, and the answers made of them."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class Term(NamedTuple):
     """One ridge function f(alpha'z)."""
 
     alpha: np.ndarray
-    """(M,)."""
+    """(M,) direction."""
     low: float
     high: float
     theta: np.ndarray
@@ -34,98 +34,118 @@ class Term(NamedTuple):
         self.smoother.add_values(t, self.low, self.high, self.theta, out)
 
 
-class RidgeAsk(NamedTuple):
-    """What one model wants of a read."""
+class RidgeRequest(NamedTuple):
+    """The request of one model to a read."""
 
     terms: tuple[Term, ...]
     intercept: float
     trials: tuple[Trial, ...]
     chosen: np.ndarray
-    """Columns with a table at the first trial."""
+    """Numbers of the columns with a table at the first trial."""
     strength: Strength | None
-    """None: made from this read, with lambda_j = sum w r^2 / tau."""
+    """Strength of the penalty; None: this read gives it, with lambda_j = sum w r^2 / tau."""
     tau: float
     penalty: str
     smoother: PSpline | SuperSmoother
     screens: bool
-    """Whether slopes of all columns are wanted."""
+    """Whether the slopes along all columns are requested."""
     share: float
-    """Of the rows, for tables."""
+    """Share of the rows that go into tables."""
 
 
 class Measured(NamedTuple):
     """Sums of one trial."""
 
     band: np.ndarray
-    """(n, c) of sum w Phi Phi': its diagonal and those above."""
+    """(n, c) diagonal of sum w Phi Phi' and those above it."""
     moment: np.ndarray
-    """(n,) sum w r Phi."""
+    """(n,) sum of w r Phi."""
     cross: list[np.ndarray]
-    """(n_k, n) sum w Phi_k Phi' with each term of the model; of a read's first trial only."""
+    """(n_k, n) sums of w Phi_k Phi' with each term; only those of a read's first trial."""
     rr: float
+    """Sum of w r^2."""
     n: float
+    """Sum of w."""
 
 
 class RidgeAnswer(NamedTuple):
-    """What a read told one model."""
+    """The answer of a read to one model."""
 
     costs: np.ndarray
+    """(trials,) costs without penalty."""
     scale: float
-    """sum w r^2."""
+    """Sum of w r^2, of which `tol` is a share."""
     strength: Strength
     measured: list[Measured]
     moves: tuple[Trial, ...]
+    """Steps that the tables promise, the best first."""
     slopes: np.ndarray
-    """(M,) slopes of the cost along each column, up to a factor; zeros if not screened."""
+    """(M,) slopes of the cost along each column, up to a factor; empty if not requested."""
 
 
-def ridge_fold(columns: ScaledColumns, asks: tuple[RidgeAsk, ...]) -> Fold[Any, list[RidgeAnswer]]:
-    """Fold: the exact cost of each model's trials, and the steps its tables promise.
+class RidgeSums(TypedDict):
+    """The sums of one request."""
 
-    State 64 KiB for each chosen column, 8 (n + 8) n bytes for each trial and term.
+    rr: float
+    n: float
+    table: np.ndarray
+    """(2,) sums of w r^2 and of w over the rows in tables."""
+    band: np.ndarray
+    moment: np.ndarray
+    cross: list[np.ndarray]
+    tables: dict[str, np.ndarray]
+    slopes: np.ndarray
+
+
+def ridge_fold(
+    columns: ScaledColumns, requests: tuple[RidgeRequest, ...]
+) -> Fold[list[RidgeSums], list[RidgeAnswer]]:
+    """Fold of the exact cost of each model's trials, and of the steps its tables promise.
+
+    A state takes 64 KiB for each chosen column, and 8 (n + 8) n bytes for each trial and term.
     """
     return Fold(
-        partial(_start, asks),
-        partial(_step, columns, asks),
+        partial(_start, requests),
+        partial(_step, columns, requests),
         add_sums,
-        partial(_finish, columns, asks),
+        partial(_finish, columns, requests),
     )
 
 
-def _start(asks: tuple[RidgeAsk, ...]) -> list[dict[str, Any]]:
+def _start(requests: tuple[RidgeRequest, ...]) -> list[RidgeSums]:
     return [
         {
             "rr": 0.0,
             "n": 0.0,
             "table": np.zeros(2),
-            "band": np.zeros((len(ask.trials), n, ask.smoother.band)),
-            "moment": np.zeros((len(ask.trials), n)),
-            "cross": [np.zeros((len(term.theta), n)) for term in ask.terms],
-            "tables": empty_tables(len(ask.chosen)),
-            "slopes": np.zeros(len(ask.trials[0].alpha) if ask.screens else 0),
+            "band": np.zeros((len(request.trials), n, request.smoother.band)),
+            "moment": np.zeros((len(request.trials), n)),
+            "cross": [np.zeros((len(term.theta), n)) for term in request.terms],
+            "tables": empty_tables(len(request.chosen)),
+            "slopes": np.zeros(len(request.trials[0].alpha) if request.screens else 0),
         }
-        for ask in asks
-        for n in (ask.smoother.n_bases,)
+        for request in requests
+        for n in (request.smoother.n_bases,)
     ]
 
 
 def _step(
-    columns: ScaledColumns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]], chunk: Chunk
-) -> list[dict[str, Any]]:
-    ones = np.ones(min(BLOCK, chunk.n_rows)) if chunk.weight is None else None
-    most = span_rows(asks[0].share)
+    columns: ScaledColumns, requests: tuple[RidgeRequest, ...], state: list[RidgeSums], chunk: Chunk
+) -> list[RidgeSums]:
+    ones = np.ones(min(BLOCK, chunk.n_rows))
+    most = span_rows(requests[0].share)
     filling = Filling()
-    turned = any(ask.screens for ask in asks) or asks[0].share > TURNED
+    turned = any(request.screens for request in requests) or requests[0].share > TURNED
     for span, X in blocks(chunk.X, most, turned):
-        y, runs = chunk.y[span], runs_for_tables(chunk.rows[span], asks[0].share)
+        y, runs = chunk.target[span], runs_for_tables(chunk.rows[span], requests[0].share)
         filling.make_room(runs)
-        for ask, sums in zip(asks, state, strict=True):
+        for request, sums in zip(requests, state, strict=True):
             for part, block in blocks(X, turned=turned):
-                w = chunk.weight[span][part] if ones is None else ones[: len(block)]
+                w = ones[: len(block)] if chunk.weight is None else chunk.weight[span][part]
                 inside = runs_within(runs, part)
                 rows = Rows(block, y[part], w, inside, part.start)
-                _add_block(columns, ask, sums, rows, filling)
-            filling.pour(sums["tables"], X, columns, ask.chosen)
+                _add_block(columns, request, sums, rows, filling)
+            filling.pour(sums["tables"], X, columns, request.chosen)
     return state
 
 
@@ -145,77 +165,85 @@ class Rows(NamedTuple):
 
 
 def _add_block(
-    columns: ScaledColumns, ask: RidgeAsk, sums: dict[str, Any], rows: Rows, filling: Filling
+    columns: ScaledColumns, request: RidgeRequest, sums: RidgeSums, rows: Rows, filling: Filling
 ) -> None:
     X, y, w, runs, start = rows
-    r = y - ask.intercept
-    places = [project(X, columns, term.alpha) for term in ask.terms]
-    if ask.terms:
+    r = y - request.intercept
+    places = [project(X, columns, term.alpha) for term in request.terms]
+    if request.terms:
         fitted = np.zeros(len(r))
-        for term, t in zip(ask.terms, places, strict=True):
+        for term, t in zip(request.terms, places, strict=True):
             term.add_values(t, fitted)
         r -= fitted
     wr = w * r
     sums["rr"] += float(wr @ r)
     sums["n"] += float(w.sum())
-    for k, trial in enumerate(ask.trials):
+    for k, trial in enumerate(request.trials):
         t = project(X, columns, trial.alpha)
         place = (t, trial.low, trial.high)
-        ask.smoother.add_rows(*place, w, wr, sums["band"][k], sums["moment"][k])
+        request.smoother.add_rows(*place, w, wr, sums["band"][k], sums["moment"][k])
         if k == 0:
-            for term, old, cross in zip(ask.terms, places, sums["cross"], strict=True):
-                ask.smoother.add_cross(old, term.low, term.high, *place, w, cross)
+            for term, old, cross in zip(request.terms, places, sums["cross"], strict=True):
+                request.smoother.add_cross(old, term.low, term.high, *place, w, cross)
             for a, b in runs.tolist():
                 sums["table"] += wr[a:b] @ r[a:b], w[a:b].sum()
             if len(runs):
                 filling.add(sums["tables"], trial, t, (w, wr), w, runs, start)
-            if ask.screens:
-                add_slopes(sums["slopes"], X, columns, pull(t, r, trial, ask.smoother) * w)
+            if request.screens:
+                add_slopes(
+                    sums["slopes"], X, columns, row_slopes(t, r, trial, request.smoother) * w
+                )
 
 
-def pull(t: np.ndarray, r: np.ndarray, trial: Trial, smoother: Any) -> np.ndarray:
-    """(m,) (r - f) f'(t): with z_m, the envelope slope of the cost, f being the table's fit."""
+def row_slopes(
+    t: np.ndarray, r: np.ndarray, trial: Trial, smoother: PSpline | SuperSmoother
+) -> np.ndarray:
+    """(m,) values (r - f) f'(t), whose sum with z_m is the envelope slope of the cost.
+
+    f is the table's fit.
+    """
     h = smoother.stride * (trial.high - trial.low)
     f, above, below = np.zeros(len(t)), np.zeros(len(t)), np.zeros(len(t))
     for at, out in ((t, f), (t + h, above), (t - h, below)):
         smoother.add_values(at, trial.low, trial.high, trial.theta, out)
-    return (r - f) * (above - below)
+    slopes: np.ndarray = (r - f) * (above - below)
+    return slopes
 
 
 def _finish(
-    columns: ScaledColumns, asks: tuple[RidgeAsk, ...], state: list[dict[str, Any]]
+    columns: ScaledColumns, requests: tuple[RidgeRequest, ...], state: list[RidgeSums]
 ) -> list[RidgeAnswer]:
-    return [_answer(columns, ask, sums) for ask, sums in zip(asks, state, strict=True)]
+    return [_answer(columns, request, sums) for request, sums in zip(requests, state, strict=True)]
 
 
-def _answer(columns: ScaledColumns, ask: RidgeAsk, sums: dict[str, Any]) -> RidgeAnswer:
+def _answer(columns: ScaledColumns, request: RidgeRequest, sums: RidgeSums) -> RidgeAnswer:
     rr, n = sums["rr"], sums["n"]
-    costs = ask.smoother.fit(sums["band"], sums["moment"], rr, n, search_gamma(n)).cost
-    strength = ask.strength
+    costs = request.smoother.fit(sums["band"], sums["moment"], rr, n, search_gamma(n)).cost
+    strength = request.strength
     if strength is None:
         noise = float(costs[0]) / max(n, 1.0)
-        strength = make_strength(rr / ask.tau, n, len(columns.live), noise)
+        strength = make_strength(rr / request.tau, n, len(columns.live), noise)
     part_rr, part_n = sums["table"]
-    scale = n / part_n if part_n > 0 else 1.0  # the tables' rows stand for all
-    cells = cells_of(sums["tables"], columns, ask.chosen, ask.trials[0], scale)
-    cost_of = partial(score_steps, ask.smoother, scale * part_rr, n)
+    scale = n / part_n if part_n > 0 else 1.0  # the rows in tables stand for all
+    cells = cells_of(sums["tables"], columns, request.chosen, request.trials[0], scale)
+    cost_of = partial(score_steps, request.smoother, scale * part_rr, n)
     return RidgeAnswer(
         costs,
         rr,
         strength,
         [
             Measured(sums["band"][k], sums["moment"][k], sums["cross"] if k == 0 else [], rr, n)
-            for k in range(len(ask.trials))
+            for k in range(len(request.trials))
         ],
-        score_moves(ask.trials[0].alpha, cells, cost_of, strength, ask.penalty),
+        score_moves(request.trials[0].alpha, cells, cost_of, strength, request.penalty),
         sums["slopes"],
     )
 
 
 def score_steps(
-    smoother: Any, rr: float, n: float, cells: Cells, shifts: np.ndarray
+    smoother: PSpline | SuperSmoother, rr: float, n: float, cells: Cells, shifts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cost, range and fit of steps along one column, from its table."""
+    """Costs, ranges and fits of steps along one column, from its table."""
     low, high = ranges(cells, shifts)
     band = np.zeros((len(shifts), smoother.n_bases, smoother.band))
     moment = np.zeros((len(shifts), smoother.n_bases))
@@ -225,7 +253,7 @@ def score_steps(
 
 
 def ranges(cells: Cells, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the cells' projections lie for each step; never empty."""
+    """The range of the cells' projections for each step, which is never empty."""
     low, high = np.empty(len(shifts)), np.empty(len(shifts))
     spread(cells.s, cells.z, shifts, cells.reach, low, high)
     flat = ~(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)))

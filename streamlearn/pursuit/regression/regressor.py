@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ...data.source import Chunk
+from ...data.source import Chunk, Source
 from ...engine.plan import Needs
+from ...engine.run import Run
 from ...estimator.base import StreamRegressor
 from ...estimator.certificate import Certificate
 from ...numeric.checks import check_number, check_records
@@ -18,15 +19,16 @@ from ...passes.summary.summary import Summary
 from ..answers import loss_fold, predict_rows
 from ..columns import block_nbytes, make_columns
 from ..kernels import ScaledColumns
-from ..model import GRID_POINTS, PursuitModel, check_tau, drive, unit_length
+from ..model import GRID_POINTS, Piece, PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
 from ..tables import table_room, table_share
-from .growing import Grown, LossAsk, Settings, grow
-from .reads import Term, ridge_fold
+from .growing import Grown, LossRequest, Settings, grow
+from .reads import RidgeAnswer, RidgeRequest, Term, ridge_fold
 from .smoothers import PSpline
 from .supsmu import SuperSmoother
 
 N_BASES = {"pspline": 16, "supsmu": 256}
+"""Default of the parameter `n_bases` for each smoother."""
 
 
 class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
@@ -40,59 +42,63 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         cost(alpha) + lambda_j ||alpha||_1 / ||alpha||_2,    lambda_j = sum w r^2 / tau
 
     where the cost is the GCV cost of a smooth function of alpha'z through the residuals r, with
-    log(n)/2 for each degree of freedom, as many directions are compared.  (The paper's ||alpha||_1
-    is defeated by shrinking alpha, which the smoother undoes.)  Of the penalty a column more has at
-    least what the extended BIC charges for it (Chen & Chen 2008; at most lambda_j).  Each read
-    measures the best steps exactly and scores all steps for the next, of up to 64 columns (of more,
-    of those in use and the steepest, 32 in all; by half a million rows, where there are more): a
-    term takes at most 2 + moves reads, and its cost falls with every move.
+    log(n)/2 for each degree of freedom, because many directions are compared.  (The paper's
+    ||alpha||_1 can be evaded by shrinking alpha, which the smoother undoes.)  One more column has
+    at least the charge of the extended BIC as its part of the penalty (Chen & Chen 2008; at most
+    lambda_j).  Each read measures the best steps exactly and scores all steps for the next read:
+    those of up to 64 columns, or of 32 if there are more, namely those in use and the steepest; and
+    by about half a million rows, if there are more.  A term takes at most 2 + moves reads, and its
+    cost falls with every move.
 
     Parameters
     ----------
     n_terms : int, default=5
-        Most terms.
+        Largest number of terms.
     tau : float or sequence of float, default=30.0
-        The smaller, the sparser; ``float("inf")`` is plain projection pursuit.  A sequence trains
-        all of them in shared reads and keeps the one of least validation loss, or GCV cost.
+        Inverse strength of the penalty: the smaller, the sparser; ``float("inf")`` is plain
+        projection pursuit.  A sequence trains a model for each in shared reads and chooses the one
+        of least validation loss, or of least GCV cost.
     smoother : {"pspline", "supsmu"}, default="pspline"
-        "pspline": cubic splines, their second differences penalised (Eilers & Marx 1996).
+        "pspline": cubic splines with penalised second differences (Eilers & Marx 1996).
         "supsmu": running lines whose span is chosen at each point (Friedman 1984), through the mean
-        residuals of rows binned by their projection; for functions that bend more in one place than
-        in another.  Its degrees of freedom in the GCV cost are the trace of the lines used.
+        residuals of rows binned by their projection; for functions whose curvature is not the same
+        everywhere.  Its degrees of freedom in the GCV cost are the trace of the lines.
     n_bases : int, optional
-        Cubic splines of a ridge function (default 16), or bins of "supsmu" (default 256); at
-        least 5.
+        Number of cubic splines of a ridge function (default 16), or of bins of "supsmu" (default
+        256), at least 5.
     penalty : {"scale-free", "paper"}, default="scale-free"
-        "paper": ||alpha||_1 as printed.
+        "scale-free" is the penalty above; "paper" has ||alpha||_1 alone, as printed.
     refit : bool, default=True
-        Fit all ridge functions together after each term; it costs no read.
+        Whether all ridge functions are fitted together after each term, which takes no read.
     backfit : int, default=1
-        How often, at the end, each direction is searched again from where it is, with the residuals
-        of the other terms (eq. 9); kept if the GCV cost falls.
+        Number of times that, at the end, each direction is searched again from where it is, with
+        the residuals of the other terms (eq. 9); it is changed if the GCV cost falls.
     stop : {"gcv", "validation", None}, default="gcv"
-        No more terms when the GCV cost of the model (or the loss of `validation`) falls no more.
+        Whether terms end when the GCV cost of the model, or the loss on `validation`, falls no
+        more.
     standardize : bool, default=True
-        Search on columns of unit deviation; False: in the columns' own units.
+        Whether to search on columns of unit deviation, and not in the columns' own units.
     tol : float, default=1e-4
-        A move must promise to lower the cost by this share of sum w r^2; a term, its GCV cost.
+        Share of sum w r^2 by which a move must promise to lower the cost, and share of the GCV cost
+        by which a term must lower it.
     random_state : int, default=0
-        Of the sample of rows from which a term's first column is guessed.
+        Seed of the sample of rows from which a term's first column is guessed.
 
     Attributes
     ----------
     directions_ : (J, n_features) float64
-        alpha_j in the units of the standardised columns, of unit length.
+        Directions alpha_j of unit length, in the units of the standardised columns.
     intercept_ : float
     tau_ : float
-        The strength that was kept.
+        The chosen tau.
     path_ : list of dict
         For each tau: ``tau``, ``n_terms``, ``n_zeros``, ``gcv``, ``validation_loss``.
     n_features_in_, feature_names_in_, certificate_, history_, n_passes_
-        ``history_`` has one record per term and tau, with the costs after each move.
+        ``history_`` has one record for each term and tau, with the costs after each move.
 
     Notes
     -----
-    Values beyond a column's 0.1 % and 99.9 % quantiles are taken as these, here and in
+    Values beyond a column's 0.1 % and 99.9 % quantiles are replaced by these, in fits and in
     predictions.  A ridge function is constant outside the range of its projections.
 
     Examples
@@ -116,19 +122,19 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
 
     def __init__(
         self,
-        n_terms=5,
-        tau=30.0,
+        n_terms: int = 5,
+        tau: float | Sequence[float] = 30.0,
         *,
-        smoother="pspline",
-        n_bases=None,
-        penalty="scale-free",
-        refit=True,
-        backfit=1,
-        stop="gcv",
-        standardize=True,
-        tol=1e-4,
-        random_state=0,
-    ):
+        smoother: str = "pspline",
+        n_bases: int | None = None,
+        penalty: str = "scale-free",
+        refit: bool = True,
+        backfit: int = 1,
+        stop: str | None = "gcv",
+        standardize: bool = True,
+        tol: float = 1e-4,
+        random_state: int = 0,
+    ) -> None:
         self.n_terms = n_terms
         self.tau = tau
         self.smoother = smoother
@@ -141,13 +147,13 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         self.tol = tol
         self.random_state = random_state
 
-    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         M, T, smoother = dataset.n_features, len(check_tau(self.tau)), self._make_smoother()
         n = smoother.n_bases
         room = table_room(M, T)
         trials = 8 * n * (N_TRIALS * 5 + n * self.n_terms)
         state = T * (resident(room * (64 << 10)) + trials + 8 * M)
-        # the block's own rows: projections, residuals, pairs, one dense block of sparse rows
+        # for a block's rows: projections, residuals, pairs, and a dense copy of sparse rows
         block = block_nbytes(dataset, 14 + self.n_terms)
         cells = 4096 * 8 * 8
         joint = smoother.entry_nbytes * (n * self.n_terms) ** 2
@@ -157,7 +163,15 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         fits = 40 * smoother.fit_nbytes
         return [Needs("search", state + block, 0, driver + fits, model, passes=(1, reads))]
 
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+    def _fit(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        validation: Source | None = None,
+        sample: Chunk | None = None,
+    ) -> Certificate:
+        assert sample is not None  # `_sample_rows` is at least 64
         if self.stop == "validation" and validation is None:
             raise ValueError(
                 "stop='validation' needs rows to validate on; call fit(..., validation=0.1), or "
@@ -167,7 +181,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         columns = make_columns(summary, self.standardize)
         settings = Settings(
             columns,
-            float(summary.labels.mean),
+            float(summary.target.mean),
             self.n_terms,
             self._make_smoother(),
             self.penalty,
@@ -179,17 +193,23 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
             table_share(summary.n_rows),
         )
 
-        def read(number: int, asked: list[tuple[int, Any]]) -> list[Any]:
-            losses = [ask for _, ask in asked if isinstance(ask, LossAsk)]
-            searches = tuple(ask for _, ask in asked if not isinstance(ask, LossAsk))
-            answers: dict[bool, Any] = {}
+        def read(
+            number: int, batch: list[tuple[int, RidgeRequest | LossRequest]]
+        ) -> list[RidgeAnswer | float]:
+            losses = [one for _, one in batch if isinstance(one, LossRequest)]
+            searches = tuple(one for _, one in batch if isinstance(one, RidgeRequest))
+            found: list[RidgeAnswer] = []
+            lost: list[float] = []
             if searches:
-                fold = ridge_fold(columns, searches)
-                answers[False] = iter(run.fold(fold, dataset, name=f"search-{number}"))
+                ridge = ridge_fold(columns, searches)
+                found = run.fold(ridge, dataset, name=f"search-{number}")
             if losses:
-                fold = loss_fold(columns, losses)
-                answers[True] = iter(run.fold(fold, validation, name=f"validation-{number}"))
-            return [next(answers[isinstance(ask, LossAsk)]) for _, ask in asked]
+                loss = loss_fold(columns, losses)
+                lost = run.fold(loss, validation, name=f"validation-{number}")
+            rest, measured = iter(lost), iter(found)
+            return [
+                next(rest) if isinstance(one, LossRequest) else next(measured) for _, one in batch
+            ]
 
         path = drive(read, [grow(settings, tau, sample, validation is not None) for tau in taus])
         for grown in path:
@@ -210,21 +230,21 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         )
 
     def _make_smoother(self) -> PSpline | SuperSmoother:
-        kind = {"pspline": PSpline, "supsmu": SuperSmoother}[self.smoother]
-        return kind(self.n_bases or N_BASES[self.smoother])
+        n = self.n_bases or N_BASES[self.smoother]
+        return PSpline(n) if self.smoother == "pspline" else SuperSmoother(n)
 
-    def _check(self, grown: Any, columns: ScaledColumns) -> None:
-        if not isinstance(grown, Grown):
-            raise ValueError(f"a model of the path is a {type(grown).__name__}")
-        check_number("intercept", grown.intercept)
-        check_records("terms", grown.terms, Term)
-        for alpha, low, high, theta, smoother in grown.terms:
+    def _check(self, model: object, columns: ScaledColumns) -> None:
+        if not isinstance(model, Grown):
+            raise ValueError(f"a model of the path is a {type(model).__name__}")
+        check_number("intercept", model.intercept)
+        check_records("terms", model.terms, Term)
+        for alpha, low, high, theta, smoother in model.terms:
             if not isinstance(smoother, PSpline | SuperSmoother):
                 raise ValueError(f"a smoother is a {type(smoother).__name__}")
             columns.check_function(alpha, low, high, theta, 4 if type(smoother) is PSpline else 1)
 
-    def _keep(self, grown: Grown) -> None:
-        self._terms, self.intercept_ = grown.terms, grown.intercept
+    def _keep(self, model: Grown) -> None:
+        self._terms, self.intercept_ = model.terms, model.intercept
 
     @property
     def _alphas(self) -> list[np.ndarray]:
@@ -240,8 +260,8 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         return np.array(list(map(unit_length, self._alphas))).reshape(-1, self.n_features_in_)
 
     @property
-    def path_(self) -> list[dict[str, Any]]:
-        """What each tau gave."""
+    def path_(self) -> list[dict[str, object]]:
+        """The size and the losses of the model of each tau."""
         return [
             {
                 "tau": grown.tau,
@@ -254,9 +274,9 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         ]
 
     @property
-    def pieces_(self) -> list[dict[str, Any]]:
+    def pieces_(self) -> list[Piece]:
         """Each term: unit-length ``direction``, ``grid`` of its projection, ``values`` there."""
-        pieces = []
+        pieces: list[Piece] = []
         for k, term in enumerate(self._terms):
             size = float(np.sqrt(term.alpha @ term.alpha))
             grid = np.linspace(term.low, term.high, GRID_POINTS)

@@ -5,45 +5,52 @@ differences (Eilers & Marx 1996), theta = (G + mu P)^-1 b gives without another 
 
     RSS = rr - 2 theta'b + theta'G theta,  df = tr (G + mu P)^-1 G,  cost = RSS / (1 - g df / n)^2.
 
-mu is that of least cost: so the cost of a direction is a minimum over all that belongs to it.
+mu is the one of least cost, so the cost of a direction is a minimum over all functions of it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ..search import Cells
 from .kernels_splines import add_cross, add_splines, least_gcv, spline_values, splines_of_cells
 
 GAMMA = 1.4
-"""g: what a degree of freedom counts in GCV (Wood 2006, section 4.5.4: 1 fits too roughly)."""
+"""Factor g of the degrees of freedom in GCV (Wood 2006, section 4.5.4: 1 fits too roughly)."""
 GRID = 10.0 ** np.linspace(-6, 6, 37)
-"""Values of mu tried, in units of tr G / tr P."""
+"""Values of mu that are tried, in units of tr G / tr P."""
 RIDGE = 1e-11
-"""Of the mean diagonal of G, added to it: splines without rows get coefficients too."""
+"""Share of the mean diagonal of G that is added to it, so that splines without rows have
+coefficients."""
 ROUNDING = 1e-13
-"""Of the mean diagonal of the penalty, added too: what its largest entries lose in rounding."""
+"""Share of the mean diagonal of the penalty that is added too, as its largest entries lose it in
+rounding."""
 LEAST_DIVISOR = 0.05
-"""Least value of 1 - g df / n: of a handful of rows, GCV says nothing."""
+"""Least value of 1 - g df / n, because GCV says nothing of a handful of rows."""
 JOINT_GRID = 10.0 ** np.linspace(-2, 2, 17)
-"""What the terms' own penalties are multiplied by when all terms are fitted together."""
+"""Factors of the terms' own penalties that are tried when all terms are fitted together."""
 
 
 class Fit(NamedTuple):
     """Penalised fits of k directions."""
 
     cost: np.ndarray
-    """(k,) GCV cost, on the scale of a sum of squares."""
+    """(k,) GCV costs, on the scale of a sum of squares."""
     rss: np.ndarray
+    """(k,) residual sums of squares."""
     df: np.ndarray
+    """(k,) degrees of freedom."""
     mu: np.ndarray
+    """(k,) factors of the penalty."""
     theta: np.ndarray
     """(k, n) coefficients."""
 
 
 def full_gram(band: np.ndarray) -> np.ndarray:
-    """(..., n, n) symmetric matrices of bands (..., n, c): the diagonal and those above."""
+    """(..., n, n) symmetric matrices from bands (..., n, c), the diagonal and those above it."""
     n = band.shape[-2]
     out = np.zeros((*band.shape[:-2], n, n))
     for d in range(band.shape[-1]):
@@ -53,21 +60,22 @@ def full_gram(band: np.ndarray) -> np.ndarray:
 
 
 def penalty(n: int) -> np.ndarray:
-    """P (n, n): squared second differences."""
+    """(n, n) matrix P of squared second differences."""
     D = np.diff(np.eye(n), 2, axis=0)
-    return D.T @ D
+    P: np.ndarray = D.T @ D
+    return P
 
 
 def search_gamma(n: float) -> float:
-    """What a degree of freedom counts where directions are compared: as in BIC, log(n) / 2.
+    """Factor of the degrees of freedom where directions are compared, log(n) / 2 as in BIC.
 
-    Of many directions, that which lets a function bend to the noise would be chosen otherwise.
+    With less, the one of many directions would be chosen whose function follows the noise.
     """
     return max(GAMMA, 0.5 * float(np.log(max(n, 1.0))))
 
 
 def fit_splines(G: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float = GAMMA) -> Fit:
-    """Fits of k directions at once: G (k, B, B), b (k, B)."""
+    """Fits of k directions together, from G (k, B, B) and b (k, B)."""
     P = penalty(b.shape[1])
     trace = np.trace(G, axis1=1, axis2=2)
     trace = np.where(trace > 0, trace, 1.0)
@@ -79,9 +87,9 @@ def fit_splines(G: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float 
 def score_splines(
     band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cost and theta of `fit_splines`, from bands (k, B, 4): quicker, and to fewer digits.
+    """Costs and coefficients of `fit_splines` from bands (k, B, 4), quicker and to fewer digits.
 
-    Where the penalty is large, its rounding is 1e-10 of what is explained.
+    Where the penalty is large, rounding is 1e-10 of what is explained.
     """
     k, B = b.shape
     trace = band[:, :, 0].sum(1)
@@ -115,8 +123,8 @@ def fit_penalised(
 ) -> Fit:
     """The fit of least GCV cost among the penalties ``grid * P``; mu is the multiple of P.
 
-    One eigenvalue problem a direction: with (G + P) = LL' and L^-1 P L^-T = U diag(d) U', all
-    penalties are diagonal at once.
+    It takes one eigenvalue problem for each direction: with (G + P) = LL' and L^-1 P L^-T =
+    U diag(d) U' all penalties are diagonal.
     """
     k, B = b.shape
     diagonal = np.trace(G, axis1=1, axis2=2) / B
@@ -143,56 +151,70 @@ def fit_penalised(
     return Fit(cost[best, at], rss[best, at], df[best, at], grid[best], theta)
 
 
-class PSpline(NamedTuple):
-    """Ridge functions of n cubic splines, penalised."""
+@dataclass(frozen=True)
+class PSpline:
+    """Ridge functions of n penalised cubic splines."""
 
     n_bases: int
-    band = 4
+    band: ClassVar = 4
     """Width of the Gram matrix's band."""
-    stride = 1e-3
-    """Of a difference that stands for a slope, as a share of the range."""
-    entry_nbytes = 24
-    """Of driver memory for each entry of the Gram matrix of all terms."""
+    stride: ClassVar = 1e-3
+    """Step of the difference that stands for a slope, as a share of the range."""
+    entry_nbytes: ClassVar = 24
+    """Bytes of driver memory for each entry of the Gram matrix of all terms."""
 
     @property
     def fit_nbytes(self) -> int:
-        """Of temporaries of the fit of one direction."""
+        """Bytes of temporaries of the fit of one direction."""
         return 256 * self.n_bases**2
 
-    def add_rows(self, t, low, high, w, wr, gram, moment) -> None:
+    def add_rows(
+        self, t: np.ndarray, low: float, high: float, w: np.ndarray, wr: np.ndarray,
+        gram: np.ndarray, moment: np.ndarray,
+    ) -> None:  # fmt: skip
         """Add rows to the sums gram (n, band) and moment (n,), in place."""
         add_splines(t, low, high, w, wr, gram, moment)
 
-    def add_cross(self, t, low, high, t2, low2, high2, w, out) -> None:
+    def add_cross(
+        self, t: np.ndarray, low: float, high: float, t2: np.ndarray, low2: float, high2: float,
+        w: np.ndarray, out: np.ndarray,
+    ) -> None:  # fmt: skip
         """Add sum w Phi(t) Phi(t2)' to `out` (n, n), in place."""
         add_cross(t, low, high, t2, low2, high2, w, out)
 
-    def add_cells(self, cells, shifts, low, high, gram, moment) -> None:
+    def add_cells(
+        self, cells: Cells, shifts: np.ndarray, low: np.ndarray, high: np.ndarray,
+        gram: np.ndarray, moment: np.ndarray,
+    ) -> None:  # fmt: skip
         """Add a table's cells to gram (k, n, band) and moment (k, n) for each step, in place."""
         splines_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, gram, moment)
 
-    def add_values(self, t, low, high, theta, out) -> None:
+    def add_values(
+        self, t: np.ndarray, low: float, high: float, theta: np.ndarray, out: np.ndarray
+    ) -> None:
         """Add the function with coefficients `theta` to `out`, in place."""
         spline_values(t, low, high, theta, out)
 
     def fit(
         self, band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float = GAMMA
     ) -> Fit:
-        """Fits of k directions from their sums: band (k, n, 4), b (k, n)."""
+        """Fits of k directions from their sums band (k, n, 4) and b (k, n)."""
         return fit_splines(full_gram(band), b, rr, n, gamma)
 
     def score(
         self, band: np.ndarray, b: np.ndarray, rr: float, n: float, gamma: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Cost and theta of `fit`, where directions are only compared."""
+        """Costs and coefficients of `fit`, for a comparison of directions."""
         return score_splines(band, b, rr, n, gamma)
 
     def fit_together(
-        self, grams: Any, moments: Any, mus: Any, rr: float, n: float, extra_df: float
-    ) -> Fit:
-        """All terms at once; their own penalties, times one factor of least GCV cost.
+        self, grams: list[list[np.ndarray]], moments: list[np.ndarray], mus: list[float], rr: float,
+        n: float, extra_df: float,
+    ) -> Fit:  # fmt: skip
+        """The fit of all terms, with their own penalties times one factor of least GCV cost.
 
-        `grams` are J x J blocks; one direction's `Fit`, of the coefficients in a row.
+        `grams` are J x J blocks.  The result is the `Fit` of one direction that has the
+        coefficients of all terms, one term after the other.
         """
         G, b = np.block(grams), np.concatenate(moments)
         P, at = np.zeros_like(G), 0

@@ -23,7 +23,7 @@ from streamlearn.pursuit.boosting.histograms import (
     smoothed,
 )
 from streamlearn.pursuit.boosting.reads import boost_fold
-from streamlearn.pursuit.boosting.rows import BoostAsk, Halves, Learner, half_of
+from streamlearn.pursuit.boosting.rows import BoostRequest, Halves, Learner, half_of
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.search import Trial
 
@@ -92,7 +92,7 @@ def test_costs_of_a_read_are_those_of_direct_histograms(charged):
     old = Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 16), 1.0)
     halves, offset = Halves(5, np.arange(5)), np.array([1.0, 1.5])
     fixed = (None, 10.0, "scale-free", 16, charged, False, 1.0)
-    ask = BoostAsk(1, old, halves, trials, np.arange(5), *fixed, offset, 2.0)
+    ask = BoostRequest(1, old, halves, trials, np.arange(5), *fixed, offset, 2.0)
     fold = boost_fold(columns, (ask,), (0,), 1)
     chunk = Chunk(X, y.astype(float), w, range(len(y)), {"margin": np.zeros((len(y), 1))})
     answer = fold.finish(fold.step(fold.start(), chunk))[0]
