@@ -147,7 +147,7 @@ def base_fold(state: RowState) -> Fold[int, int]:
 
 
 def _write_base(name: str, state: int, chunk: Chunk) -> int:
-    chunk.state[name][:] = chunk.X
+    chunk.state[name][:] = chunk.dense
     return state
 
 
