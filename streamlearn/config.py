@@ -2,7 +2,7 @@
 
 Read from `config_context` first, then from the environment: ``STREAMLEARN_MEMORY_BUDGET``,
 ``STREAMLEARN_SCHEDULER``, ``STREAMLEARN_PROGRESS``, ``STREAMLEARN_SCRATCH``,
-``STREAMLEARN_MAX_SECONDS``.
+``STREAMLEARN_MAX_SECONDS``, ``STREAMLEARN_TRUST_COPIES``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ class Config:
     without options of its own."""
     max_seconds: float | None = None
     """Seconds a fit may take; then it stops with what it finished in its checkpoint."""
+    trust_copies: bool = False
+    """Take files of the same names and sizes for the same content, whatever their times of change
+    and inodes: for tables that were copied between a kill and its resume, or lie on each worker."""
 
 
 def parse_bytes(size: int | float | str) -> int:
@@ -113,6 +116,7 @@ def config_context(
     scratch: str | os.PathLike[str] | Literal[False] | None = UNSET,
     storage_options: Mapping[str, Any] | None = UNSET,
     max_seconds: float | str | None = UNSET,
+    trust_copies: bool = UNSET,
 ) -> Iterator[Config]:
     """Change settings inside a ``with`` block; what is not given stays as it was.
 
@@ -134,6 +138,11 @@ def config_context(
     max_seconds : float or str
         Such as 3600 or ``"2h"``.  A fit that has taken longer stops at the next end of a lane with
         `TimeLimitError`; the same line run again goes on.  Needs ``checkpoint=``.
+    trust_copies : bool
+        Whether a file of the name and size (and footer, if it is parquet) that a fit began with is
+        the same one though its time of change or inode is another.  Without it such a file is
+        refused, when it is read and when a checkpoint is resumed.  Say it when you have copied the
+        table yourself, to another host or to each worker: nothing then looks at the content.
 
     Examples
     --------
@@ -159,6 +168,8 @@ def config_context(
         changes["storage_options"] = storage_options
     if max_seconds is not UNSET:
         changes["max_seconds"] = None if max_seconds is None else parse_seconds(max_seconds)
+    if trust_copies is not UNSET:
+        changes["trust_copies"] = bool(trust_copies)
     token = _ACTIVE.set(replace(get_config(), **changes))
     try:
         yield get_config()
@@ -173,13 +184,17 @@ def _from_environment() -> Config:
     folder = get("STREAMLEARN_SCRATCH") or None
     forbidden = folder is not None and _WORDS.get(folder.lower()) is False
     seconds = get("STREAMLEARN_MAX_SECONDS")
-    progress = get("STREAMLEARN_PROGRESS", "0").lower()
-    if progress not in _WORDS:
-        raise ValueError(f"STREAMLEARN_PROGRESS must be 0 or 1, got {progress!r}")
+    switches = {}
+    for name in ("PROGRESS", "TRUST_COPIES"):
+        word = get(f"STREAMLEARN_{name}", "0").lower()
+        if word not in _WORDS:
+            raise ValueError(f"STREAMLEARN_{name} must be 0 or 1, got {word!r}")
+        switches[name] = _WORDS[word]
     return Config(
         memory_budget=parse_bytes(budget) if budget else None,
         scheduler=get("STREAMLEARN_SCHEDULER") or None,
-        progress=_WORDS[progress],
+        progress=switches["PROGRESS"],
         scratch=False if forbidden else folder,
         max_seconds=parse_seconds(seconds) if seconds else None,
+        trust_copies=switches["TRUST_COPIES"],
     )

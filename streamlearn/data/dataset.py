@@ -178,6 +178,10 @@ class Dataset(Source):
             "maps": [_name_of(f) for f in self.maps],
         }
 
+    def versions(self) -> dict[str, str]:
+        """Versions of the files, as they were when the dataset was opened; see `Store.versions`."""
+        return dict(self.store.versions())
+
     def place(self, ref: Ref) -> str:
         return self.store.place(ref.start, ref.stop)
 

@@ -20,7 +20,12 @@ class Reader(Protocol):
     def read(self, start: int, stop: int) -> Chunk:
         """Physical rows [start, stop).  Cheapest in ascending order; may be asked for in any."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of files and buffers.
+
+        Raises SourceError if a file that was read is no longer as it was when the store was opened:
+        then nothing that came of it is used.
+        """
 
 
 @dataclass(frozen=True)
@@ -129,3 +134,10 @@ class Store(ABC):
     @abstractmethod
     def fingerprint(self) -> Mapping[str, Any]:
         """What identifies the content without reading it: JSON, no times, no absolute paths."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions (`files.versions`) of what lies in files, as it was when the store was opened.
+
+        By names that stay where the data lie elsewhere; empty if nobody can change it, or tell.
+        """
+        return {}

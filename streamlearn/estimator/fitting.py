@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 
 from ..config import get_config
 from ..engine.checkpoint.stopping import orderly_end
+from ..engine.checkpoint.store import VERSIONS
 from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
@@ -206,12 +207,18 @@ def hold_out(model: Any, dataset: Any, validation: Any) -> tuple[Any, Any]:
 
 
 def identity(model: Any, dataset: Any, held_out: Any) -> dict[str, Any]:
-    """What a checkpoint must agree with: estimator, parameters, data."""
+    """What a checkpoint must agree with: estimator, parameters, data, versions of their files."""
     return {
         "estimator": type(model).__name__,
         "parameters": plain_parameters(model),
         "data": dataset.fingerprint(),
         "validation": None if held_out is None else held_out.fingerprint(),
+        VERSIONS: {
+            f"{name} {file}": version
+            for name, part in (("data:", dataset), ("validation:", held_out))
+            if part is not None
+            for file, version in part.versions().items()
+        },
     }
 
 

@@ -71,6 +71,18 @@ class RemoteFile:
     def __init__(self, file: Any) -> None:
         self._file = file
 
+    def info(self, fs: Any, path: str) -> Mapping[str, Any]:
+        """What its file system said of it when it was opened."""
+        from fsspec.spec import AbstractBufferedFile
+
+        with as_os_errors():
+            found: Mapping[str, Any] = (
+                self._file.details
+                if isinstance(self._file, AbstractBufferedFile)
+                else fs.info(path)
+            )
+        return found
+
     def read(self, n: int = -1) -> bytes:
         with as_os_errors():
             content: bytes = self._file.read(n)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import SourceError
 from ..columns import Buffer, find_columns
+from ..files.versions import Versions
 from ..source import Chunk
 from ..store import Reader, Store
 from .parts import Part, SparsePart, VectorsPart
@@ -25,8 +27,13 @@ SAMPLED_RUNS, SAMPLED_ROWS = 64, 64
 class ArrayStore(Store):
     """A part with the features, and columns given apart."""
 
-    def __init__(self, kind: str, part: Part, extra: VectorsPart, what: str) -> None:
+    def __init__(
+        self, kind: str, part: Part, extra: VectorsPart, what: str, files: Sequence[str] = ()
+    ) -> None:
+        """`files` are those that memory maps among the arrays show."""
         self.kind, self.part, self.extra, self.what = kind, part, extra, what
+        self.files = Versions(None, files, files)
+        self.files.note_all()
         self.n_rows = part.n_rows
         self.columns = part.columns + extra.columns
         self.sparse = isinstance(part, SparsePart)
@@ -81,6 +88,10 @@ class ArrayStore(Store):
             "rows_hash": digest.hexdigest(),
         }
 
+    def versions(self) -> Mapping[str, str]:
+        names = (f"mapped file {i}, {Path(path).name}" for i, path in enumerate(self.files.paths))
+        return dict(zip(names, self.files.known, strict=True))
+
 
 class ArrayReader:
     """Views of an array whose layout and dtype are the chunk's, else copies into one buffer."""
@@ -93,7 +104,8 @@ class ArrayReader:
         weight: str | None,
         dtype: np.dtype,
     ) -> None:
-        self.part, self.dtype = store.part, dtype
+        self.part, self.dtype, self.files = store.part, dtype, store.files
+        self.files.check_all()
         self.which = find_columns(store.part.columns, names, store.what)
         self.columns = [self._column(store, name) for name in (target, weight)]
         self.buffer = Buffer(dtype)
@@ -130,3 +142,4 @@ class ArrayReader:
 
     def close(self) -> None:
         self.buffer = Buffer(self.dtype)
+        self.files.check_all()

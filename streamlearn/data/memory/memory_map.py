@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,21 @@ def read_exactly(file: int, out: np.ndarray, offset: int, path: str) -> None:
         if not n:
             raise SourceError(f"{path} ends at byte {offset}; it was cut after it was opened")
         view, offset = view[n:], offset + n
+
+
+def mapped_files(arrays: Iterable[Any]) -> list[str]:
+    """The files behind arrays: of memory maps, and of views of them."""
+    found: dict[str, None] = {}
+    for array in arrays:
+        while isinstance(array, np.ndarray):
+            path = array.filename if isinstance(array, np.memmap) else None
+            if path is not None and os.path.isfile(path):
+                found[os.path.abspath(path)] = None
+                if isinstance(array.base, mmap.mmap):
+                    # of pages that are clean, the next write through the map moves the file's times
+                    array.base.flush()
+            array = array.base
+    return list(found)
 
 
 class MapPart(Part):

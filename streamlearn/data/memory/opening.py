@@ -15,6 +15,7 @@ from ..column_types import is_readable
 from ..columns import check_shape
 from ..store import Store
 from .arrays import ArrayStore
+from .memory_map import MapPart, mapped_files
 from .parts import DensePart, Part, SparsePart, VectorsPart
 from .vectors import ArrayVector, Vector, series_vector
 
@@ -76,7 +77,8 @@ def as_store(source: Any, y: Any = None, sample_weight: Any = None) -> Any:
                 f"{name} holds {vector.column.dtype} values; expected all numbers or all strings"
             )
         vectors.append(vector)
-    store = ArrayStore(kind, part, VectorsPart(vectors, part.n_rows), "X")
+    files = mapped_files((source, y, sample_weight))
+    store = ArrayStore(kind, part, VectorsPart(vectors, part.n_rows), "X", files)
     given = iter(vector.column.name for vector in vectors)
     store.default_target = next(given) if y is not None else None
     store.default_weight = next(given) if sample_weight is not None else None
@@ -115,8 +117,6 @@ def as_part(source: Any, module: str) -> tuple[Part, str]:
     if module == "scipy":
         return SparsePart(source, "X"), "scipy.sparse"
     if isinstance(source, np.memmap):
-        from .memory_map import MapPart
-
         part = MapPart.of(np.asanyarray(check_array(source)))
         if part is not None:
             return part, "memmap"

@@ -18,6 +18,7 @@ from ...errors import SourceError
 from ...numeric.malloc import trim_heaps
 from ..files.listing import READ_AHEAD
 from ..files.remote import RemoteFile, as_os_errors
+from ..files.versions import Versions, info_version, local_version
 from .footer_blocks import Blocks, NotUnderstood, find_blocks, list_head
 
 _MAGIC = b"PAR1"
@@ -67,24 +68,38 @@ class Footers:
     """The footers of a store's files; one parsed copy per process, of the row groups in use."""
 
     def __init__(
-        self, fs: Any, paths: list[str], names: list[str], split: dict[int, Split] | None = None
+        self,
+        fs: Any,
+        paths: list[str],
+        names: list[str],
+        split: dict[int, Split] | None = None,
+        versions: Versions | None = None,
     ) -> None:
         self.fs, self.paths, self.names = fs, paths, names
+        self.versions = Versions(fs, paths, names) if versions is None else versions
         self._split: dict[int, Split] = split or {}
         self._parsed: OrderedDict[tuple[int, int], tuple[Any, int]] = OrderedDict()
         self._schemas: list[pa.Schema] = []
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
-        return Footers, (self.fs, self.paths, self.names, self._split)
+        return Footers, (self.fs, self.paths, self.names, self._split, self.versions)
 
     def open_raw(self, file: int, cache: str = "readahead") -> Any:
-        """What the library opens: a local path, or an fsspec file."""
+        """What the library opens: a local path, or an fsspec file, in the version that is known."""
         if self.fs is None:
+            self.versions.compare(file, local_version(self.paths[file]))
             return self.paths[file]
         with as_os_errors():
+            self.fs.invalidate_cache(self.paths[file])
             opened = self.fs.open(self.paths[file], "rb", block_size=READ_AHEAD, cache_type=cache)
-        return RemoteFile(opened)
+        raw = RemoteFile(opened)
+        try:
+            self.versions.compare(file, info_version(raw.info(self.fs, self.paths[file])))
+        except BaseException:
+            raw.close()
+            raise
+        return raw
 
     def block(self, file: int, group: int) -> tuple[int, int]:
         """(block, row group in it) of a row group of the file."""
@@ -97,7 +112,7 @@ class Footers:
             if (file, block) in self._parsed:
                 self._parsed.move_to_end((file, block))
                 return self._parsed[file, block][0]
-        with self._naming(file), self._open_bytes(file) as stream:
+        with self._reading(file) as stream:
             footer = pq.read_metadata(pa.BufferReader(self._footer(stream, file, block)))
         size = footer.num_row_groups * footer.num_columns * _BYTES_PER_CHUNK
         with self._lock:
@@ -108,7 +123,7 @@ class Footers:
 
     def facts(self, file: int) -> FileFacts:
         """What its footer says, read once; large ones are split into blocks for later."""
-        with self._naming(file), self._open_bytes(file) as stream:
+        with self._reading(file) as stream:
             start, content = _whole_footer(stream, self.names[file])
             blocks = _blocks_of(content)
             if blocks is not None:
@@ -152,13 +167,18 @@ class Footers:
         head, groups, tail = (_read_at(stream, split.start + int(i), int(j - i)) for i, j in parts)
         return _as_file(head + list_head(b - a) + groups + tail)
 
-    def _open_bytes(self, file: int) -> Any:
-        return open(self.paths[file], "rb") if self.fs is None else self.open_raw(file)
-
     @contextmanager
-    def _naming(self, file: int) -> Iterator[None]:
+    def _reading(self, file: int) -> Iterator[Any]:
+        """The file's bytes, of one version; errors name it."""
         try:
-            yield
+            if self.fs is not None:
+                with self.open_raw(file) as stream:
+                    yield stream
+                return
+            with open(self.paths[file], "rb") as stream:
+                self.versions.note(file, stream.fileno())
+                yield stream
+                self.versions.compare(file, local_version(stream.fileno()))
         except (OSError, pa.ArrowException) as error:
             raise SourceError(
                 f"{self.names[file]} is not a whole parquet file ({error}); it is cut off or still "

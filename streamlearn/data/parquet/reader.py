@@ -99,13 +99,15 @@ class ParquetReader:
         return chunk if keep is None else chunk.where(keep, in_place=True)
 
     def close(self) -> None:
-        self._group = None
+        opened, self._group, self._opened = self._opened, None, None
         if self._file is not None:
             self._file.close()
             pa.default_memory_pool().release_unused()  # it would keep a row group's worth
         if self._pages is not None:
             self._pages.close()
-        self._file = self._opened = self._pages = None
+        self._file = self._pages = None
+        if opened is not None:
+            self._store.footers.versions.check(opened[0])
 
     def _fill(
         self,
@@ -228,10 +230,11 @@ class ParquetReader:
         if self._opened != (file, block, streamed):
             self.close()
             # Streamed columns take turns at the file: a shared read-ahead would be thrown away.
+            footer = store.footers.parsed(file, block)
             raw = store.footers.open_raw(file, "none" if streamed else "readahead")
             self._file = pq.ParquetFile(
                 raw,
-                metadata=store.footers.parsed(file, block),
+                metadata=footer,
                 read_dictionary=[self._target] if self._target in self._read else None,
                 buffer_size=PAGE_BUFFER
                 if streamed and store.fs is None

@@ -85,6 +85,9 @@ class ParquetStore(ParquetFiles):
             "filter": None if self.row_filter is None else str(self.row_filter),
         }
 
+    def versions(self) -> Mapping[str, str]:
+        return self.footers.versions.listed()
+
 
 def _listed(said: list[str]) -> list[str] | dict[str, Any]:
     """A list short enough to be written with every commit of a checkpoint, or its hash."""

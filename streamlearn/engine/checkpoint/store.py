@@ -26,15 +26,19 @@ from typing import Any
 
 import numpy as np
 
+from ...config import get_config
 from ...data.files.archive import atomic_file, read_archive, write_archive
 from ...data.files.regular import refuse_unless_file
 from ...data.files.remote import as_os_errors, filesystem, is_url
+from ...data.files.versions import all_changes
 from ...errors import ArchiveError, CheckpointError
 from ..processes import this_process
 from .folder_lock import folder_lock
 from .lease import lease
 
 FORMAT = 1
+VERSIONS = "versions"
+"""Key of an identity under which the versions of the data's files are, name -> version."""
 MANIFEST = "manifest.json"
 _KINDS = ("read", "state", "node", "segment", "rows", "finished")
 _NAME = rf"(?:{'|'.join(_KINDS)})-[0-9a-f]{{16}}\.(?:slm|bin)"
@@ -194,12 +198,27 @@ class Checkpoint:
             if stored.get(key) != self.manifest[key]:
                 found.append(f"{key} {stored.get(key)!r} then, {self.manifest[key]!r} now")
         if not found:
-            found = list(differences(stored["identity"], self.manifest["identity"]))
+            then, now = ({**of["identity"]} for of in (stored, self.manifest))
+            old, new = then.pop(VERSIONS, None), now.pop(VERSIONS, {})
+            found = list(differences(then, now))
+            if not found and old is not None:  # older checkpoints do not say it
+                self._refuse_changed(old, new)
+                stored["identity"] = self.manifest["identity"]
         if found:
-            listed = "; ".join(found[:8]) + (f"; and {len(found) - 8} more" if found[8:] else "")
             raise CheckpointError(
-                f"checkpoint {self.place} belongs to another fit: {listed}; use another folder, or "
-                "remove this one to start anew"
+                f"checkpoint {self.place} belongs to another fit: {_listed(found)}; use another "
+                "folder, or remove this one to start anew"
+            )
+
+    def _refuse_changed(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """The data's files must be those that the fit began with."""
+        found = all_changes(then, now, trust_copies=get_config().trust_copies)
+        if found:
+            raise CheckpointError(
+                f"the data have changed since checkpoint {self.place} was begun: "
+                f"{_listed(found)}; go on with the files as they were, or remove the checkpoint to "
+                "start anew. If these are copies of the same content, say so with "
+                "config_context(trust_copies=True)"
             )
 
     def _remove_leftovers(self) -> None:
@@ -234,6 +253,8 @@ def check_manifest(manifest: Any) -> None:
     """Raise ValueError, KeyError or TypeError unless a manifest has the form that a fit writes."""
     if not isinstance(manifest["identity"], dict) or not isinstance(manifest["history"], list):
         raise ValueError("identity or history of another type")
+    if not isinstance(manifest["identity"].get(VERSIONS, {}), dict):
+        raise ValueError("versions of files of another type")
     if not isinstance(manifest["counters"], dict | None):
         raise ValueError("counters of another type")
     for entry in manifest["log"]:
@@ -303,11 +324,23 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
                 yield f"{name}: {_short(old[key])} then, absent now"
             else:
                 yield from differences(old[key], new[key], name)
+    elif _are_names(old) and _are_names(new) and {*old} != {*new}:
+        yield from (f"{path}: {_short(name)} then, absent now" for name in old if name not in new)
+        yield from (f"{path}: absent then, {_short(name)} now" for name in new if name not in old)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for i, (a, b) in enumerate(zip(old, new, strict=True)):
             yield from differences(a, b, f"{path}[{i}]")
     elif old != new or type(old) is not type(new):
         yield f"{path}: {_short(old)} then, {_short(new)} now"
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _listed(found: list[str]) -> str:
+    """The first few of what differs."""
+    return "; ".join(found[:8]) + (f"; and {len(found) - 8} more" if found[8:] else "")
 
 
 def _short(value: Any) -> str:

@@ -302,10 +302,10 @@ def plain_body(name):
 def test_a_broken_page_is_the_librarys_to_name(tmp_path):
     path = write(tmp_path / "a.parquet", {"x": np.repeat(np.arange(50.0), 100)})
     column = pq.ParquetFile(path).metadata.row_group(0).column(0)
-    data = open_dataset(path)
     with open(path, "r+b") as file:
         file.seek(column.dictionary_page_offset)
         file.write(b"\xff" * 16)
+    data = open_dataset(path)
     assert read(path) == {}
     with pytest.raises(SourceError, match="row group 0"), data.reader() as reader:
         reader.read(data.refs()[0])

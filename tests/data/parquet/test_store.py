@@ -453,11 +453,11 @@ def test_damage_found_while_reading_is_placed(tmp_path, table, chunk_rows):
     file = tmp_path / "hurt.parquet"
     pq.write_table(table.select(["f32", "f64"]), file, row_group_size=250, use_dictionary=False)
     column = pq.read_metadata(file).row_group(2).column(1)
-    data = open_dataset(file, chunk_rows=chunk_rows or 250)
     content = bytearray(file.read_bytes())
     at = column.data_page_offset
     content[at : at + column.total_compressed_size] = b"\xff" * column.total_compressed_size
     file.write_bytes(content)
+    data = open_dataset(file, chunk_rows=chunk_rows or 250)
     reader, refs = data.reader(), data.refs()
     good = [ref for ref in refs if ref.stop <= 500]
     for ref in good:
