@@ -15,7 +15,8 @@ NAMES = {
     "scaling": "1, 2 and 4 processes, the cost of a lane, a model of 1 TB on many workers",
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
     "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
-    "speed": "seconds of ours, from disk, as ratios of the rivals', in memory",
+    "speed": "seconds of ours, from disk, as ratios of the rivals', in memory; "
+    "--only shapes: wide, hard and small tables in memory",
     "additive-tables": "the tables of the additive-spline paper, its numbers beside ours",
 }
 

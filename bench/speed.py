@@ -4,7 +4,7 @@ theirs from arrays in memory, the same number of threads each.
 
 import subprocess
 
-from . import data, pixels
+from . import data, pixels, shapes
 
 RIVALS = (
     "rustystats_bs",
@@ -24,6 +24,8 @@ def run(session):
     for section in (covtype, million, gradient_pass, sparse_hinge, dense_epoch, start):
         if session.wants(section.__name__):
             section(session)
+    if session.options.only.startswith("shapes"):  # alone: an hour, and a table of its own
+        shapes.run(session)
 
 
 def covtype(session):

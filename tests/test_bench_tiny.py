@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import data
+from bench import data, shapes
 from bench.additive import phog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,6 +48,19 @@ def test_speed(tmp_path):
     assert not record["failed"]
     assert len(record["rows"]) == 18
     assert "| ratio |" in printed
+
+
+@pytest.mark.slow
+def test_shapes(tmp_path):
+    record, printed = bench(tmp_path, "speed", "--only", "shapes")
+    assert not record["failed"]
+    assert [row["cell"] for row in record["rows"]] == list(shapes.TINY)
+    for row in record["rows"]:
+        assert row["reads"] >= 1, row
+        assert 0 <= row["time in reads, %"] <= 100, row
+        assert row["ratio"] > 0, row
+    assert {"newton, s", "lbfgs, s", "dual-cd, s"} <= record["rows"][0].keys()
+    assert "geometric mean" in printed
 
 
 @pytest.mark.slow

@@ -68,22 +68,29 @@ def run(report, *, task, budget, threads, cluster=0, scratch=None, **model_optio
 
 
 def time_reads():
-    """A list that gets kind, name, seconds and CPU seconds of every read of data from now on."""
+    """A list that gets kind, name, seconds and CPU seconds of every read of data from now on.
+
+    `inside`: the read is a part of another one, which has its seconds too.
+    """
     from functools import wraps
 
     from streamlearn.engine.run import Run
 
-    reads = []
+    reads, open_reads = [], []
 
     def timed(kind):
         method = getattr(Run, kind)
 
         @wraps(method)
         def read(*args, name, **options):
+            open_reads.append(name)
             start, cpu = time.perf_counter(), time.process_time()
-            result = method(*args, name=name, **options)
+            try:
+                result = method(*args, name=name, **options)
+            finally:
+                open_reads.pop()
             took = {"s": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
-            reads.append({"kind": kind, "name": name, **took})
+            reads.append({"kind": kind, "name": name, "inside": bool(open_reads), **took})
             return result
 
         setattr(Run, kind, read)
