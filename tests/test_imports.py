@@ -36,6 +36,7 @@ ONLY_IN = {
         "data/parquet/",
         "data/column_types.py",
         "data/memory/arrow.py",
+        "data/memory/arrow_values.py",
         "data/write/sink.py",
     ),
     "zarr": ("data/zarr/", "data/write/sink.py"),

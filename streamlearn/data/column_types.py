@@ -20,12 +20,14 @@ NUMBERS = (*SINGLE, "int32", "uint32", "int64", "uint64", "float64")
 """Number types, by their numpy names."""
 CATEGORIES = ("string", "dictionary")
 """Types whose values are words."""
+TIMES = ("timestamp", "date", "time", "duration")
+"""Types read as float64 seconds: since 1970 in UTC, since midnight, or as long as they last."""
+MEASURED = (*TIMES, "decimal")
+"""Types of columns, not of arrays, that are read as float64 numbers."""
+UNITS_OF_A_SECOND = {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+DAY = 86400.0
+"""Seconds of a day."""
 REMEDIES = {
-    "timestamp": "seconds since a date, the hour, the weekday",
-    "date": "days since a date, the month, the weekday",
-    "time": "seconds since midnight",
-    "duration": "its seconds",
-    "decimal": "cast it to float64",
     "binary": "decode it to text",
     "null": "leave it out",
     "nested": "one column for each of its values",
@@ -46,7 +48,9 @@ def column_type(dtype: np.dtype, place: str) -> str:
         return dtype.newbyteorder("=").name if dtype.itemsize <= 8 else "float64"
     if dtype.kind in "USOT":
         return "string"
-    return {"M": "timestamp", "m": "duration"}.get(dtype.kind, "nested")
+    if dtype.kind == "M":
+        return "date" if np.datetime_data(dtype)[0] in ("Y", "M", "W", "D") else "timestamp"
+    return "duration" if dtype.kind == "m" else "nested"
 
 
 def arrow_type(dtype: pa.DataType) -> str:
@@ -67,7 +71,7 @@ def arrow_type(dtype: pa.DataType) -> str:
         ("timestamp", t.is_timestamp),
         ("date", t.is_date),
         ("time", t.is_time),
-        ("duration", t.is_temporal),  # durations and intervals are what is left of the temporal
+        ("duration", t.is_duration),
         ("decimal", t.is_decimal),
         ("null", t.is_null),
     ):
@@ -76,14 +80,26 @@ def arrow_type(dtype: pa.DataType) -> str:
     return "binary" if "binary" in str(dtype) else "nested"
 
 
-def is_number(dtype: str) -> bool:
-    """Whether a column type is a plain number."""
+def is_plain(dtype: str) -> bool:
+    """Whether a type's values are numbers as they are stored: what an array of features holds."""
     return dtype in NUMBERS
+
+
+def is_number(dtype: str) -> bool:
+    """Whether a column of this type is read as numbers: plain ones, times or decimals."""
+    return dtype in (*NUMBERS, *MEASURED)
 
 
 def is_readable(dtype: str) -> bool:
     """Whether values of a column type can be read: numbers or words."""
-    return dtype in (*NUMBERS, *CATEGORIES)
+    return is_number(dtype) or dtype in CATEGORIES
+
+
+def seconds_of(values: np.ndarray) -> np.ndarray:
+    """numpy's dates or durations as float64 seconds; NaT is NaN."""
+    kind = values.dtype.kind
+    whole = values.astype(f"{kind}8[us]").astype(np.int64)
+    return np.where(np.isnat(values), np.nan, whole / UNITS_OF_A_SECOND["us"])
 
 
 def remedy(dtypes: list[str]) -> str:

@@ -186,10 +186,15 @@ class Dataset(Source):
         return self.store.place(ref.start, ref.stop)
 
     def __repr__(self) -> str:
+        names = ", ".join(self.feature_names[:6]) + (", ..." if self.n_features > 6 else "")
+        if self.n_physical_rows is None:  # of a stream, known once it has been read
+            return (
+                f"Dataset of a stream of rows x {self.n_features} features\n"
+                f"  features: {names}\n  target: {self.target}, weight: {self.weight}"
+            )
         rows = "filtered rows of " if self.n_rows is None else f"{self.n_rows:,} rows of "
         if self.n_rows == self.n_physical_rows:
             rows = ""
-        names = ", ".join(self.feature_names[:6]) + (", ..." if self.n_features > 6 else "")
         lines = [
             f"Dataset of {rows}{self.n_physical_rows:,} rows x {self.n_features} features "
             f"({self.kind}{', sparse' if self.sparse else ''}, {self.dtype})",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from .dataset import Dataset
 from .files.remote import CHECK_KEYS, as_os_errors, filesystem, is_url
 from .store import Store
 
+_INDEX = re.compile(r"__index_level_\d+__")
 _ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")
 
 
@@ -107,7 +109,8 @@ def open_dataset(
     source : path, URL, glob, list, collection or Store
         Parquet files, or a folder of them, also hive-partitioned (``year=2024/``).  A zarr
         array, or group (``X``, `target`, `weight`; AnnData's too).  A dask array or dataframe,
-        numpy array or memory map, scipy.sparse, pandas, polars, pyarrow table or Arrow stream.
+        numpy array or memory map, scipy.sparse, dict of arrays, pandas, polars, pyarrow table or
+        dataset, Arrow stream.
         An instance of your own `Store`, or what `register_store` made known.
     target, weight : str, optional
         The columns (arrays, in zarr) of targets and sample weights.
@@ -157,12 +160,16 @@ def dataset_of(
     features: Sequence[str] | None = None,
     chunk_rows: int | None = None,
 ) -> Dataset:
-    """The dataset of a store; without `features`, of all columns but the target and the weight."""
+    """The dataset of a store; without `features`, of all columns but the target and the weight.
+
+    Nor of the numbers of rows that pandas writes into files where its index has no name.
+    """
     if isinstance(features, str):
         raise SourceError(f"features={features!r} is one string; pass a list of column names")
     if features is None:
         names = [column.name for column in store.columns]
-        features = [name for name in names if name not in (target, weight)]
+        left_out = {target, weight, *filter(_INDEX.fullmatch, names)}
+        features = [name for name in names if name not in left_out]
     return Dataset(store, tuple(features), target, weight, chunk_rows)
 
 

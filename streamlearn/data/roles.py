@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import SourceError
-from .column_types import CATEGORIES, NUMBERS, is_number, is_readable, remedy
+from .column_types import CATEGORIES, MEASURED, NUMBERS, TIMES, is_number, is_readable, remedy
 from .store import Store
 
 
@@ -27,21 +27,21 @@ def check_columns(
             raise SourceError(f"no {role} column {name!r}; the columns are {some(list(types))}")
         if name is not None and name in columns:
             raise SourceError(f"the {role} {name!r} is among the features; leave it out of them")
-    allowed = (*NUMBERS, *CATEGORIES) if store.takes_levels else NUMBERS
+    allowed = (*NUMBERS, *MEASURED, *(CATEGORIES if store.takes_levels else ()))
     bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in allowed]
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise SourceError(
-            "features must be numbers or categories (strings, dictionaries), but these columns "
+            "features must be numbers, times or categories (strings), but these columns "
             f"are not: {', '.join(bad[:10])}{more}; leave them out with features=[...], or make "
             f"numbers of them first{remedy([types[name] for name in columns])}"
         )
-    if target is not None and not is_readable(types[target]):
+    if target is not None and (types[target] in TIMES or not is_readable(types[target])):
         raise SourceError(
             f"the target {target!r} is {types[target]}; a target is numbers or strings"
             f"{remedy([types[target]])}"
         )
-    if weight is not None and not is_number(types[weight]):
+    if weight is not None and (types[weight] in TIMES or not is_number(types[weight])):
         raise SourceError(f"the weight {weight!r} is {types[weight]}; weights are numbers")
     store.check([*columns, *filter(None, (target, weight))])
 

@@ -254,12 +254,12 @@ def test_repr_can_be_read():
 
 
 def test_bad_roles_are_named():
-    store = Table(dtypes=("float32", "string", "nested", "timestamp"))
-    with pytest.raises(SourceError, match=r"not: 'x2' \(nested\), 'x3' \(timestamp\)"):
+    store = Table(dtypes=("float32", "string", "nested", "binary"))
+    with pytest.raises(SourceError, match=r"not: 'x2' \(nested\), 'x3' \(binary\)"):
         dataset_of(store, "y", "w")
     good = dataset_of(store, "x1", "w", features=["x0"])
     assert good.target == "x1"
-    with pytest.raises(SourceError, match="target 'x3' is timestamp"):
+    with pytest.raises(SourceError, match="target 'x3' is binary"):
         dataset_of(store, "x3", "w", features=["x0"])
     with pytest.raises(SourceError, match="weight 'x1' is string"):
         dataset_of(store, "y", "x1", features=["x0"])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import column_type, is_number
+from ..column_types import column_type, is_plain
 from ..columns import check_shape
 from ..memory.opening import as_store, as_vector
 from ..store import Column, Reader, Store
@@ -145,7 +145,7 @@ def open_collection(
                 f"dask array: Expected 2D array with a known number of columns, got shape "
                 f"{source.shape} instead; Reshape your data: rows are samples, columns are features"
             )
-        if not is_number(column_type(source.dtype, "dask array")):
+        if not is_plain(column_type(source.dtype, "dask array")):
             raise SourceError(f"dask array: expected numbers, got {source.dtype}")
         if len(source.chunks[1]) > 1:
             source = source.rechunk({1: -1})

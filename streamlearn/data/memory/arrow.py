@@ -11,41 +11,11 @@ from ...errors import SourceError
 from ..column_types import arrow_type, is_number
 from ..columns import copy_numbers
 from ..store import Column
+from .arrow_values import encode_arrow, numbers_of
 from .vectors import Vector
 
 BATCH_ROWS = 16384
 """Rows a polars LazyFrame is asked for at a time."""
-
-
-def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """An Arrow array's values without a copy (bits become bool), and where they are valid."""
-    bits, values = array.buffers()
-    n, first = len(array), array.offset
-
-    def unpack(buffer: Any) -> np.ndarray:
-        begin, end = first // 8, (first + n + 7) // 8
-        run = np.frombuffer(buffer, np.uint8, end - begin, begin)
-        return np.unpackbits(run, bitorder="little")[first % 8 : first % 8 + n].view(bool)
-
-    valid = None if bits is None or not array.null_count else unpack(bits)
-    if n == 0 or values is None:
-        return np.zeros(n, dtype), valid
-    if dtype == "bool":
-        return unpack(values), valid
-    return np.frombuffer(values, dtype)[first : first + n], valid
-
-
-def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
-    """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
-    import pyarrow.types as t
-
-    if not t.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    indices, valid = numbers_of(array.indices, str(array.indices.type))
-    indices = indices.astype(np.intp)
-    if valid is not None:
-        indices[~valid] = -1
-    return indices, array.dictionary.to_pylist()
 
 
 class ArrowVector(Vector):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import column_type, is_number
+from ..column_types import column_type, is_plain
 from ..columns import copy_numbers, is_all
 from ..store import Column
 from .parts import Part
@@ -52,7 +52,7 @@ class MapPart(Part):
 
     def __init__(self, path: str, offset: int, X: np.ndarray) -> None:
         dtype = column_type(X.dtype, Path(path).name)
-        if not is_number(dtype):
+        if not is_plain(dtype):
             raise SourceError(f"{path}: expected numbers, got {X.dtype}")
         self.path, self.offset, self.dtype = path, offset, X.dtype
         self.n_rows, self.width = X.shape

@@ -6,6 +6,7 @@ A container that is not known yet is one more `Part` and a line in `as_part`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..column_types import is_readable
 from ..columns import check_shape
 from ..store import Store
 from .arrays import ArrayStore
+from .arrow import BATCH_ROWS
 from .memory_map import MapPart, mapped_files
 from .parts import DensePart, Part, SparsePart, VectorsPart
 from .vectors import ArrayVector, Vector, series_vector
@@ -27,8 +29,9 @@ def open_arrays(source: Any, y: Any = None, sample_weight: Any = None) -> Store:
     ----------
     source : array-like (n, p)
         numpy array or memory map, scipy.sparse matrix, pandas or polars frame, pyarrow Table,
-        xarray DataArray, list of lists; or a one-shot stream of Arrow batches (RecordBatchReader,
-        anything with ``__arrow_c_stream__``, polars LazyFrame), which gives a `StreamStore`.
+        xarray DataArray, list of lists, dict of 1-D arrays; or a one-shot stream of Arrow batches
+        (RecordBatchReader, pyarrow.dataset.Dataset, anything with ``__arrow_c_stream__``, polars
+        LazyFrame), which gives a `StreamStore`.
     y, sample_weight : array-like (n,), optional
         Become columns named ``y`` and ``sample_weight`` (with ``_`` before the name if `source` has
         such a column); the store's `default_target` and `default_weight` name them.
@@ -47,8 +50,10 @@ def open_arrays(source: Any, y: Any = None, sample_weight: Any = None) -> Store:
 def as_store(source: Any, y: Any = None, sample_weight: Any = None) -> Any:
     """`open_arrays` that lets a table of no rows pass, as dask's partitions may be."""
     module = type(source).__module__.split(".")[0]
-    if module == "xarray":
+    if module == "xarray" and not isinstance(source, Mapping):
         source = source.data
+    if is_arrow_dataset(source):
+        source = source.scanner(batch_size=BATCH_ROWS).to_reader()
     if module == "polars" and type(source).__name__ == "LazyFrame" or is_stream(source):
         from .stream import open_stream
 
@@ -98,8 +103,22 @@ def is_stream(source: Any) -> bool:
     return type(source).__module__.split(".")[0] not in ("pandas", "polars") and not table
 
 
+def is_arrow_dataset(source: Any) -> bool:
+    """Whether `source` is a pyarrow.dataset.Dataset, of whatever files."""
+    return any(
+        kind.__module__ == "pyarrow._dataset" and kind.__name__ == "Dataset"
+        for kind in type(source).__mro__
+    )
+
+
 def as_part(source: Any, module: str) -> tuple[Part, str]:
     """The feature columns of `source`, and its kind's name."""
+    if isinstance(source, Mapping):
+        vectors = [as_vector(str(name), values) for name, values in source.items()]
+        lengths = {vector.column.name: len(vector) for vector in vectors}
+        if len(set(lengths.values())) > 1:
+            raise SourceError(f"X: the columns of a dict differ in length: {lengths}")
+        return VectorsPart(vectors, next(iter(lengths.values()), 0)), "dict"
     if module == "pandas":
         if source.ndim != 2:
             raise not_a_table(source.shape)

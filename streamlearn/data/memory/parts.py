@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import column_type, is_number, is_readable
+from ..column_types import column_type, is_plain, is_readable
 from ..columns import Buffer, as_selector, copy_numbers, is_all, select_csr
 from ..levels import Coder
 from ..source import Csr
@@ -65,7 +65,7 @@ class DensePart(Part):
 
     def __init__(self, X: np.ndarray, what: str) -> None:
         dtype = column_type(X.dtype, what)
-        if not is_number(dtype):
+        if not is_plain(dtype):
             raise SourceError(f"{what}: expected numbers, got {X.dtype}; encode strings first")
         self.X = X
         self.n_rows = len(X)
@@ -105,7 +105,7 @@ class SparsePart(Part):
         if X.ndim != 2:
             raise SourceError(f"{what}: expected 2 dimensions, got shape {X.shape}")
         dtype = column_type(X.dtype, what)
-        if not is_number(dtype):
+        if not is_plain(dtype):
             raise SourceError(f"{what}: expected numbers, got {X.dtype}")
         csr = X.tocsr()
         if not csr.has_canonical_format:

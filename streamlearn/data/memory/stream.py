@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import is_number, is_readable
+from ..column_types import MEASURED, is_number, is_readable
 from ..levels import Coder
 from ..store import Column, Reader, Store
 from .arrays import ArrayStore
@@ -154,7 +154,7 @@ class WrittenPart(Part):
             names = np.array([*self.categories[j], None], dtype=object)
             return names[values.astype(np.intp)]
         missing = j in self.with_nulls and np.isnan(values).any()
-        return values if missing else values.astype(dtype)
+        return values if missing or dtype in MEASURED else values.astype(dtype)
 
     def overhead(self, which: Sequence[int], rows: int) -> int:
         return 8 * min(rows, self.block_rows)

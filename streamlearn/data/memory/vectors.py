@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ..column_types import arrow_type, column_type, is_number
+from ..column_types import MEASURED, arrow_type, column_type, is_number, seconds_of
 from ..columns import as_target, copy_numbers
 from ..levels import Coder
 from ..store import Column
@@ -46,6 +48,8 @@ class ArrayVector(Vector):
         dtype = column_type(array.dtype, f"column {name!r}")
         if array.dtype.kind == "O":
             array, dtype = plain_objects(name, array)
+        if array.dtype.kind in "Mm":
+            array = seconds_of(array)
         self.array, self.column = array, Column(name, dtype)
 
     def __len__(self) -> int:
@@ -77,6 +81,10 @@ def plain_objects(name: str, array: np.ndarray) -> tuple[np.ndarray, str]:
         plain = np.array(rest.tolist())
     except ValueError:  # lists of unequal length
         return array, "nested"
+    if any(isinstance(v, datetime.date) for v in rest):  # a datetime is a date as well
+        return plain_dates(array, missing)
+    if any(isinstance(v, decimal.Decimal) for v in rest):
+        plain = np.array([float(v) for v in rest.tolist()])
     if any(isinstance(v, str) for v in rest) or plain.ndim != 1 or plain.dtype.kind not in "biuf":
         return array, "nested"
     if not missing.any():
@@ -85,6 +93,20 @@ def plain_objects(name: str, array: np.ndarray) -> tuple[np.ndarray, str]:
     copy_numbers(out := np.empty(len(rest)), plain, f"column {name!r}")
     numbers[~missing] = out
     return numbers, "float64"
+
+
+def plain_dates(array: np.ndarray, missing: np.ndarray) -> tuple[np.ndarray, str]:
+    """Python's dates, and dates with a time (in UTC), as numpy's; anything else is ``nested``."""
+    found = np.full(len(array), "NaT", "M8[us]")
+    for i in np.flatnonzero(~missing).tolist():
+        value = array[i]
+        if not isinstance(value, datetime.date):
+            return array, "nested"
+        if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        found[i] = value
+    whole = all(not isinstance(v, datetime.datetime) for v in array[~missing])
+    return found, "date" if whole else "timestamp"
 
 
 class SeriesVector(Vector):
@@ -110,12 +132,25 @@ class SeriesVector(Vector):
 
     def fill(self, start: int, stop: int, out: np.ndarray) -> None:
         run = self.series.iloc[start:stop]
-        if np.dtype(self.column.dtype).kind in "iu":
+        if self.column.dtype in MEASURED:
+            out[...] = self._measured(run)
+        elif np.dtype(self.column.dtype).kind in "iu":
             place = f"column {self.column.name!r}, rows {start} to {stop}"
             copy_numbers(out, run.to_numpy(dtype=self.column.dtype, na_value=0), place)
             out[run.isna().to_numpy()] = np.nan
         else:
             out[...] = run.to_numpy(dtype=out.dtype, na_value=np.nan)
+
+    def _measured(self, run: Any) -> np.ndarray:
+        """Times in seconds, decimals as float64."""
+        if run.dtype.kind in "Mm" and type(run.dtype).__name__ != "ArrowDtype":
+            if type(run.dtype).__name__ == "DatetimeTZDtype":
+                run = run.dt.tz_convert("UTC").dt.tz_localize(None)
+            return seconds_of(run.to_numpy())
+        from .arrow_values import measured
+
+        values, valid = measured(run.array.__arrow_array__().combine_chunks())
+        return values if valid is None else np.where(valid, values, np.nan)
 
     def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
         """The rows' categories as (indices, words)."""
@@ -130,6 +165,8 @@ class SeriesVector(Vector):
     def values(self, start: int, stop: int) -> np.ndarray:
         run = self.series.iloc[start:stop]
         missing = run.isna().to_numpy()
+        if self.column.dtype in MEASURED:
+            return self._measured(run)
         if is_number(self.column.dtype):
             if not missing.any():
                 return run.to_numpy(dtype=self.column.dtype)

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import SourceError
-from ..memory.arrow import encode_arrow
+from ..column_types import MEASURED, arrow_type
+from ..memory.arrow_values import encode_arrow, measured
 from .files import ParquetFiles
 
 _EXACT = 2**53
@@ -59,6 +60,8 @@ def ready_numbers(
 def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     """(values, validity or None) of a primitive array, as views of its buffers."""
     n, offset = len(array), array.offset
+    if arrow_type(array.type) in MEASURED:
+        return measured(array)
     bitmap, data = array.buffers()[:2]
     valid = None
     if array.null_count:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import NUMBERS, arrow_type
+from ..column_types import MEASURED, NUMBERS, arrow_type
 from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
 from ..store import Column, Store
 from .footer import FileFacts, Footers, kept_nbytes, page_nbytes
@@ -166,7 +166,10 @@ class ParquetFiles(Store):
         rows = np.diff(self._starts)
         largest = max((self._largest[name] for name in stored), default=0)
         held = 0
-        wide = 8 if any("64" in c.dtype for c in self.columns if c.name in stored) else 4
+        kinds = [c.dtype for c in self.columns if c.name in stored]
+        wide = 8 if any("64" in kind for kind in kinds) else 4
+        if not set(kinds).isdisjoint(MEASURED):
+            wide = 16  # the values as stored, and as seconds
         whole = int(rows[rows <= slice_rows].max(initial=0))
         if whole:
             step = columns_at_once(whole)

@@ -41,7 +41,8 @@ def _extra(
     extra = []
     if dataset.target is not None:
         kind = dataset.column_types[dataset.target]
-        extra.append((target or dataset.target, "string" if kind == "dictionary" else kind))
+        kind = {"dictionary": "string", "decimal": "float64"}.get(kind, kind)
+        extra.append((target or dataset.target, kind))
     if dataset.weight is not None:
         extra.append((weight or dataset.weight, "float64"))
     return extra

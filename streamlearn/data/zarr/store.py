@@ -12,7 +12,7 @@ import zarr
 from zarr.storage import LocalStore
 
 from ...errors import SourceError
-from ..column_types import column_type, is_number
+from ..column_types import column_type, is_plain
 from ..columns import check_shape, find_columns, is_all, select_csr
 from ..memory.vectors import Vector
 from ..source import Chunk, Csr
@@ -54,7 +54,7 @@ class ZarrStore(Store):
             self.X, self.shape, dtype = X, X.shape, np.dtype(X.dtype)
         self.n_rows = int(self.shape[0])
         column = column_type(dtype, self.place_of("X"))
-        if not is_number(column):
+        if not is_plain(column):
             raise SourceError(
                 f"{self.place_of('X')} holds {dtype} values; features must be numbers"
             )

@@ -1,0 +1,60 @@
+"""What lies in Arrow arrays, as numpy without pandas: numbers, times, codes of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..column_types import DAY, MEASURED, UNITS_OF_A_SECOND
+
+
+def measured(array: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Times in seconds, or decimals, of an Arrow array as float64, and where they are valid."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    kind = array.type
+    if t.is_decimal(kind):
+        return numbers_of(array.cast(pa.float64()), "float64")
+    days = t.is_date32(kind)
+    unit = "ms" if t.is_date(kind) else kind.unit
+    name = "int32" if days or t.is_time32(kind) else "int64"
+    values, valid = numbers_of(array.view(name), name)
+    return values * DAY if days else values / UNITS_OF_A_SECOND[unit], valid
+
+
+def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """An Arrow array's values (without a copy if plain), and where they are valid.
+
+    Bits become bool, times and decimals float64.
+    """
+    if dtype in MEASURED:
+        return measured(array)
+    bits, values = array.buffers()
+    n, first = len(array), array.offset
+
+    def unpack(buffer: Any) -> np.ndarray:
+        begin, end = first // 8, (first + n + 7) // 8
+        run = np.frombuffer(buffer, np.uint8, end - begin, begin)
+        return np.unpackbits(run, bitorder="little")[first % 8 : first % 8 + n].view(bool)
+
+    valid = None if bits is None or not array.null_count else unpack(bits)
+    if n == 0 or values is None:
+        return np.zeros(n, dtype), valid
+    if dtype == "bool":
+        return unpack(values), valid
+    return np.frombuffer(values, dtype)[first : first + n], valid
+
+
+def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
+    """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
+    import pyarrow.types as t
+
+    if not t.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    indices, valid = numbers_of(array.indices, str(array.indices.type))
+    indices = indices.astype(np.intp)
+    if valid is not None:
+        indices[~valid] = -1
+    return indices, array.dictionary.to_pylist()
