@@ -5,6 +5,7 @@ import numpy as np
 from streamlearn.additive.basis.column_bases import Shape, fit_bases, reference_vector
 from streamlearn.additive.objective import Problem
 from streamlearn.estimator.inputs import open_pair
+from streamlearn.numeric.bases.registry import BASES
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness
 from streamlearn.numeric.losses import make_loss
 
@@ -29,7 +30,7 @@ def make_problem(
 ):
     """A `Problem` and its summary."""
     summary = dataset.summary()
-    bases = fit_bases(summary, Shape(n_bases, degree, "quantile", basis), dataset.dtype)
+    bases = fit_bases(summary, Shape(n_bases, degree, "quantile", BASES[basis]), dataset.dtype)
     roughness = make_roughness(bases, order)
     c = reference_vector(summary, bases, dataset.sparse)
     reference = make_reference(roughness, c)

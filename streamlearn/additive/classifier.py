@@ -37,11 +37,12 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Weight of the losses against the penalty.
     n_bases : int, default=20
         Splines per column; columns with no more distinct values than this get one per value.
-    basis : {"bspline", "cosine", "trigonometric", "hermite"}, default="bspline"
+    basis : {"bspline", "cosine", "trigonometric", "hermite"} or Basis, default="bspline"
         Of columns with more values than that.  The others (Maji 2012, Table 1) meet every row with
         every function, at `n_bases` products a value, and smooth where splines follow: "cosine" is
         half-range, "trigonometric" has a period, "hermite" takes the standardised column (with
-        knots="quantile" its normal scores).  They need ``penalty_order`` 1 or 2.
+        knots="quantile" its normal scores).  They need ``penalty_order`` 1 or 2.  Or an instance of
+        your own subclass of ``streamlearn.numeric.bases.basis.Basis``.
     degree : {1, 2, 3}, default=1
         Of the splines: 1 gives broken lines.
     penalty_order : {0, 1, 2}, default=1

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config import format_bytes, get_config
 from ..engine.plan import Needs
+from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
 from ..numeric.simd.gather import CLASSES, LANES
 from ..passes.fold import nbytes_of
@@ -264,8 +265,9 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 
 def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
     """The phases with what bases other than splines, and missing values, take beside."""
-    tile = 0 if model.basis == "bspline" and not size.sparse else tile_nbytes(size.dim)
-    cold = 0 if model.basis == "bspline" else COLD_NBYTES
+    local = make_basis(model.basis).local
+    tile = 0 if local and not size.sparse else tile_nbytes(size.dim)
+    cold = 0 if local else COLD_NBYTES
     copied = 0.0
     if summary is not None and any(column.missing for column in summary.columns):
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike

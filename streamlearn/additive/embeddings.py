@@ -24,7 +24,9 @@ from ..estimator.inputs import (
     open_pair,
 )
 from ..estimator.predicting import check_finite
+from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases
+from ..numeric.bases.registry import BASES, make_basis
 from ..numeric.bases.roughness import Reference, make_reference, make_roughness
 from ..numeric.checks import check_array
 from ..passes.summary.summary import collect_summary, state_nbytes
@@ -40,7 +42,6 @@ class _Embedding(TransformerMixin, BaseEstimator):
         "output": [StrOptions({"psi", "phi"})],
     }
     _accepts_sparse = True
-    _suffix = "_sp_"
 
     @property
     def _accepts_missing(self) -> bool:
@@ -131,13 +132,9 @@ class _Embedding(TransformerMixin, BaseEstimator):
         """``<column>_sp_<number>``, as scikit-learn's splines are called; ``_fn_`` for others."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        width = np.diff(self.bases_.first)
+        width, suffix = np.diff(self.bases_.first), make_basis(self.basis).suffix
         return np.array(
-            [
-                f"{name}{self._suffix}{j}"
-                for name, n in zip(names, width, strict=True)
-                for j in range(n)
-            ],
+            [f"{name}{suffix}{j}" for name, n in zip(names, width, strict=True) for j in range(n)],
             dtype=object,
         )
 
@@ -186,7 +183,7 @@ class SplineEmbedding(_Embedding):
     (5, 6)
     """
 
-    basis, _suffix = "bspline", "_sp_"
+    basis = "bspline"
 
     def __init__(
         self,
@@ -219,10 +216,11 @@ class FourierEmbedding(_Embedding):
     ----------
     n_bases : int, default=20
         Functions per column.
-    basis : {"cosine", "trigonometric", "hermite"}, default="cosine"
+    basis : {"cosine", "trigonometric", "hermite"} or Basis, default="cosine"
         "cosine": half-range, forces no period on the curve; "trigonometric": as many sines as
         cosines, of curves that end where they begin; "hermite": polynomials of the standardised
-        column, or, with knots="quantile", of its normal scores.
+        column, or, with knots="quantile", of its normal scores.  Or a basis of your own, an
+        instance of a subclass of ``streamlearn.numeric.bases.basis.Basis``.
     penalty_order : {1, 2}, default=1
     penalty_scale : {"integral", "paper"}, default="integral"
         "paper": features cos(k pi z) / k^order.
@@ -250,7 +248,11 @@ class FourierEmbedding(_Embedding):
            [-1. ,  1. ]])
     """
 
-    degree, _suffix = 1, "_fn_"
+    _parameter_constraints: dict[str, list[Any]] = {
+        **_Embedding._parameter_constraints,
+        "basis": [StrOptions({name for name, basis in BASES.items() if not basis.local}), Basis],
+    }
+    degree = 1
 
     def __init__(
         self,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from ..numeric.bases import fourier
-from ..numeric.bases.bsplines import SPLINE, Bases, evaluate, make_bases
+from ..numeric.bases.basis import Basis
+from ..numeric.bases.bsplines import Bases, evaluate, make_bases
+from ..numeric.bases.registry import OWN, kind_of, make_basis
 from ..numeric.bases.roughness import make_roughness
 from .basis.column_bases import check_basis
 
@@ -18,7 +19,7 @@ def additive_kernel(
     Y: Any = None,
     *,
     n_bases: int = 20,
-    basis: str = "bspline",
+    basis: str | Basis = "bspline",
     degree: int = 1,
     penalty_order: int = 1,
     penalty_scale: str = "paper",
@@ -61,12 +62,13 @@ def additive_kernel(
            [1., 2., 2.],
            [1., 2., 3.]])
     """
-    check_basis(n_bases, degree, basis, penalty_order)
+    made = make_basis(basis)
+    check_basis(made, n_bases, degree, penalty_order)
     X = check_array(X, dtype=np.float64)
     Y = X if Y is None else check_array(Y, dtype=np.float64)
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns, Y has {Y.shape[1]}; they must agree")
-    bases = _even_bases(X.shape[1], n_bases, basis, degree, low, high)
+    bases = _even_bases(X.shape[1], n_bases, made, degree, low, high)
     roughness = make_roughness(bases, penalty_order, penalty_scale)
     K = np.zeros((len(X), len(Y)))
     for d, n in enumerate(np.diff(bases.first)):
@@ -76,10 +78,10 @@ def additive_kernel(
     return K
 
 
-def _even_bases(p: int, n_bases: int, basis: str, degree: int, low: Any, high: Any) -> Bases:
+def _even_bases(p: int, n_bases: int, basis: Basis, degree: int, low: Any, high: Any) -> Bases:
     """The basis of every column on equal intervals of its range."""
-    kind = fourier.BASES.get(basis, SPLINE)
-    steps = np.linspace(0, 1, n_bases - degree + 1 if kind == SPLINE else 2)
+    kind = kind_of(basis)
+    steps = np.linspace(0, 1, basis.n_intervals(n_bases, degree) + 1)
     low, high = (np.broadcast_to(np.asarray(end, np.float64), p) for end in (low, high))
     if not (low < high).all():
         d = int(np.argmin(low < high))
@@ -87,4 +89,4 @@ def _even_bases(p: int, n_bases: int, basis: str, degree: int, low: Any, high: A
             f"column {d} has the empty range [{low[d]}, {high[d]}]; low must be < high"
         )
     knots = [a + (z - a) * steps for a, z in zip(low, high, strict=True)]
-    return make_bases(knots, [degree] * p, [kind] * p, n_bases)
+    return make_bases(knots, [degree] * p, [kind] * p, n_bases, basis if kind == OWN else None)

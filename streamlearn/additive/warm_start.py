@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..numeric.bases.bsplines import COSINE, LEVELS, Bases
+from ..numeric.bases.bsplines import Bases
+from ..numeric.bases.registry import LEVELS
 from ..numeric.bases.roughness import times
 from .objective import Problem
 
@@ -42,9 +43,9 @@ def warm_point(problem: Problem, before: dict[str, Any] | None) -> np.ndarray | 
     W = coef.copy()
     # the constant of each column that costs least; Phi - c does not see it
     flat = times(problem.roughness.P, problem.roughness, np.ones((1, problem.dim)))[0]
-    first, kind = problem.bases.first, problem.bases.kind
-    for a, z, one in zip(first[:-1], first[1:], kind, strict=True):
-        if z > a and one < COSINE:  # others have no constant
+    first, local = problem.bases.first, problem.bases.local
+    for a, z, has_constant in zip(first[:-1], first[1:], local, strict=True):
+        if z > a and has_constant:
             W[:, a:z] -= (W[:, a:z] @ flat[a:z] / flat[a:z].sum())[:, None]
     b = np.asarray(before["intercept"]) - np.asarray(before["shifts"]).sum(axis=1)
     b += coef @ problem.reference.c - problem.target_mean

@@ -17,7 +17,7 @@ from ..engine.plan import make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..errors import SourceError
-from ..numeric.losses import Loss
+from ..numeric.parametric import Parametric, class_name
 from ..passes.sample import SampledRead
 from ..passes.summary.summary import Summary, collect_summary
 from ..solvers import splits
@@ -249,21 +249,9 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
     model._restore(tree["state"])
 
 
-def class_name(cls: type) -> str:
-    """The public name of an estimator, or ``module:name`` of one defined elsewhere."""
-    package, name = __name__.partition(".")[0], cls.__qualname__
-    return name if cls.__module__.partition(".")[0] == package else f"{cls.__module__}:{name}"
-
-
-LOSS = "loss class"
-"""Key of the name of a parameter's class, in place of a `Loss` that no archive holds."""
-
-
 def plain_parameters(model: Any) -> dict[str, Any]:
-    """The constructor parameters as a plain tree: a loss by its class's name and its numbers."""
+    """The constructor parameters as JSON takes them: a loss or basis by its class and numbers."""
     return {
-        name: {LOSS: class_name(type(value)), "numbers": list(value)}
-        if isinstance(value, Loss)
-        else value
+        name: [class_name(type(value)), *value] if isinstance(value, Parametric) else value
         for name, value in model.get_params(deep=False).items()
     }

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.files.archive import MALFORMED, read_archive, write_archive
 from ..errors import ArchiveError
-from ..numeric.losses import Loss
+from ..numeric.parametric import class_name, subclasses
 from .base import StreamEstimator
-from .fitting import LOSS, class_name, fitted_tree, plain_parameters, restore_fitted
+from .fitting import fitted_tree, restore_fitted
 
 FORMAT = 1
 KIND = "streamlearn model"
@@ -42,7 +42,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "kind": KIND,
         "format": FORMAT,
         "class": class_name(type(model)),
-        "parameters": plain_parameters(model),
+        "parameters": model.get_params(deep=False),
         "fitted": fitted_tree(model),
     }
     try:
@@ -105,8 +105,7 @@ def _model_of(tree: Any, path: Any) -> Any:
             f"{path} holds a {tree['class']} with parameters this version of streamlearn does not "
             f"know: {', '.join(unknown)}; load it with the version that wrote it, or train again"
         )
-    given = {name: _parameter(value, path) for name, value in tree["parameters"].items()}
-    model = cls(**given)
+    model = cls(**tree["parameters"])
     if hasattr(model, "_validate_params"):
         model._validate_params()
     restore_fitted(model, tree["fitted"])
@@ -117,7 +116,7 @@ def find_class(name: str, path: Any) -> type:
     """The public estimator of that name, or one defined elsewhere that is already imported."""
     package = importlib.import_module(__name__.partition(".")[0])
     if ":" in name:
-        for cls in _subclasses(StreamEstimator):
+        for cls in subclasses(StreamEstimator):
             if class_name(cls) == name:
                 return cls
     elif name in package.__all__:
@@ -126,23 +125,3 @@ def find_class(name: str, path: Any) -> type:
             return found
     hint = f"import {name.partition(':')[0]} first" if ":" in name else "upgrade streamlearn"
     raise ArchiveError(f"{path} holds a {name}, which is no estimator that is known here; {hint}")
-
-
-def _parameter(value: Any, path: Any) -> Any:
-    """The parameter that `plain_parameters` wrote; nothing is imported for it."""
-    if not isinstance(value, dict) or LOSS not in value:
-        return value
-    for cls in _subclasses(Loss):
-        if class_name(cls) == value[LOSS]:
-            return cls(*value["numbers"])
-    raise ArchiveError(
-        f"{path} has the loss {value[LOSS]}, which is not known here; import "
-        f"{value[LOSS].partition(':')[0]} first"
-    )
-
-
-def _subclasses(cls: type) -> list[type]:
-    found = []
-    for child in cls.__subclasses__():
-        found += [child, *_subclasses(child)]
-    return found

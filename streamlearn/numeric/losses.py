@@ -26,15 +26,14 @@ row of target y / e with its weight (Poisson: times e).
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable
-from inspect import get_annotations
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from numba.extending import overload, register_jitable
 
 from .elementary import decay, exponential, log1p_unit, log_of
 from .links import IDENTITY, LOG, LOGIT, Link
+from .parametric import Parametric
 
 
 class Target(NamedTuple):
@@ -89,11 +88,7 @@ class DualRule(NamedTuple):
         return 2 if self.logistic else 1
 
 
-PARTS = ("__new__", "_fields", "_field_defaults", "_make", "_asdict", "_replace", "__getnewargs__")
-
-
-@dataclass_transform(frozen_default=True)
-class Loss(tuple[float, ...]):
+class Loss(Parametric):
     """A loss: subclass it, annotate its parameters (each a number), write ``value`` and ``slope``.
 
     Examples
@@ -110,8 +105,6 @@ class Loss(tuple[float, ...]):
     (0.9, False)
     """
 
-    name: ClassVar[str] = ""
-    """The word that estimators take for it; without one an instance is given."""
     target: ClassVar[Target] = NUMBER
     link: ClassVar[Link | None] = IDENTITY
     """From the target's mean (a class: the probability of +1) to f; None: f does not tell it."""
@@ -120,7 +113,6 @@ class Loss(tuple[float, ...]):
     over all rows is then exact."""
     multinomial: ClassVar[bool] = False
     """Whether K classes may be one problem, the multinomial loss of their softmax."""
-    _fields: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:  # the methods that a loss may have; `has` tells which it has
 
@@ -129,34 +121,6 @@ class Loss(tuple[float, ...]):
         def curvature(self, y: float, f: float) -> float: ...
         def slope_bound(self) -> float: ...
         def dual_rule(self) -> DualRule: ...
-        def _asdict(self) -> dict[str, float]: ...
-
-    def __init_subclass__(cls) -> None:
-        fields = [n for n, kind in get_annotations(cls).items() if "ClassVar" not in str(kind)]
-        defaults = [vars(cls)[name] for name in fields if name in vars(cls)]
-        if fields or not cls._fields:
-            made: Any = namedtuple(cls.__name__, fields, defaults=defaults)  # type: ignore[misc]
-            for part in (*PARTS, *fields):
-                setattr(cls, part, vars(made)[part])
-        if "name" not in vars(cls):
-            cls.name = cls.__name__
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and tuple.__eq__(self, other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self))
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{n}={v!r}" for n, v in zip(self._fields, self, strict=True))
-        return f"{type(self).__name__}({given})"
-
-    def has(self, *methods: str) -> bool:
-        """Whether the loss has all of these methods."""
-        return all(callable(getattr(self, method, None)) for method in methods)
 
 
 class LogLoss(Loss):

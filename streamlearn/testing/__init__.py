@@ -1,1 +1,1 @@
-"""The laws of losses, stores and folds, for tests: functions that raise AssertionError."""
+"""The laws of losses, bases, stores and folds, for tests: functions that raise AssertionError."""

@@ -10,7 +10,7 @@ from oracles import liblinear, linear_problem
 
 import streamlearn as sl
 from streamlearn.errors import SourceError
-from streamlearn.numeric.bases.bsplines import LEVELS
+from streamlearn.numeric.bases.registry import LEVELS
 
 WORDS = ["red", "green", "blue", "x,y"]
 

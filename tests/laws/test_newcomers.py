@@ -1,14 +1,18 @@
-"""A loss, a store and a fold that the package has never seen, held to the laws and used.
+"""A loss, a basis, a store and a fold that the package has never seen, held to the laws and used.
 
 All are defined here and nowhere else: what follows needs no other file.
 """
 
 import hashlib
 import os
+import pickle
+import re
 from functools import partial
 
 import numpy as np
 import pytest
+from oracles import liblinear, linear_problem
+from scipy import sparse
 from sklearn.base import clone
 
 import streamlearn as sl
@@ -16,10 +20,13 @@ from streamlearn.data.open import FORMATS, register_store
 from streamlearn.data.source import Chunk
 from streamlearn.data.store import Column, Store
 from streamlearn.errors import ArchiveError
+from streamlearn.numeric.bases.basis import Basis
+from streamlearn.numeric.bases.registry import BASES, KINDS
 from streamlearn.numeric.links import LOGIT
 from streamlearn.numeric.losses import CLASS, Loss
 from streamlearn.passes.fold import Fold
 from streamlearn.passes.sums import add_sums
+from streamlearn.testing import bases as basis_laws
 from streamlearn.testing import losses as loss_laws
 from streamlearn.testing import stores as store_laws
 from streamlearn.testing.folds import check_fold
@@ -59,6 +66,32 @@ class Arctangent(Loss):
 
     def slope_bound(self):
         return 1.0
+
+
+class Bumps(Basis):
+    """Gaussian bumps on a grid, their overlaps charged: its penalty is not diagonal."""
+
+    width: float = 1.5
+    orders = (1,)
+
+    def fill(self, t, out):
+        centres = np.linspace(0, 1, len(out))
+        z = (t - centres[:, None]) * (len(out) - 1) / self.width
+        np.exp(-0.5 * z * z, out=out)
+
+    def penalty(self, n, order, scale):
+        k = np.arange(n)
+        return np.exp(-0.25 * ((k - k[:, None]) / self.width) ** 2) + 0.1 * np.eye(n)
+
+
+class Powers(Basis):
+    """Legendre polynomials of degree 1 to n."""
+
+    def fill(self, t, out):
+        out[:] = np.polynomial.legendre.legvander(2 * t - 1, len(out)).T[1:]
+
+    def penalty(self, n, order, scale):
+        return np.arange(1.0, n + 1) ** (2 * order)
 
 
 class TextStore(Store):
@@ -172,7 +205,7 @@ def test_a_saved_loss_of_another_program_is_refused_by_name(tmp_path, monkeypatc
         elsewhere.setattr(Expectile, "__module__", "someones.losses")
         sl.save(sl.AdditiveRegressor(Expectile(), n_bases=4).fit(X, y), tmp_path / "model.slm")
     with pytest.raises(
-        ArchiveError, match="loss someones.losses:Expectile.*import someones.losses"
+        ArchiveError, match="basis someones.losses:Expectile.*import someones.losses"
     ):
         sl.load(tmp_path / "model.slm")
 
@@ -200,6 +233,116 @@ def test_a_solver_that_a_loss_has_no_method_for_names_the_method():
         sl.AdditiveRegressor(Expectile(), solver="dual-cd").fit(X, y)
     with pytest.raises(ValueError, match=r"Arctangent\(\) is a loss of a class target, Additive"):
         sl.AdditiveRegressor(Arctangent()).fit(X, y)
+
+
+@pytest.mark.parametrize("basis", [*KINDS, Bumps(), Bumps(0.8), Powers()], ids=repr)
+def test_bases_obey_the_laws(basis):
+    basis_laws.check_basis(basis)
+
+
+def test_a_basis_that_breaks_a_law_is_found(monkeypatch):
+    monkeypatch.setattr(Powers, "penalty", lambda self, n, order, scale: np.arange(1.0 * n))
+    with pytest.raises(AssertionError, match="penalty of Powers.. .* is not positive definite"):
+        basis_laws.check_basis(Powers())
+    monkeypatch.undo()
+    monkeypatch.setattr(Powers, "fill", lambda self, t, out: np.copyto(out, t.mean()))
+    with pytest.raises(AssertionError, match="depend on which values are with them"):
+        basis_laws.check_basis(Powers())
+
+
+SOLVERS = {"log_loss": ("newton", "lbfgs", "dual-cd"), "hinge": ("dual-cd", "pegasos")}
+
+
+@pytest.mark.parametrize("form", ["dense", "csr", "missing"])
+@pytest.mark.parametrize("basis", [Bumps(), Powers()], ids=repr)
+def test_a_new_basis_is_served_by_every_solver(basis, form):
+    """Each finds the optimum that liblinear finds on the explicit features."""
+    X, z = rows()
+    if form == "csr":
+        X = sparse.csr_array(np.where(X < 0.4, 0.0, X))
+    if form == "missing":
+        X[::5, 0] = np.nan
+    y = (z > np.median(z)).astype(int)
+    shape = {"n_bases": 5, "basis": basis}
+    embedding = sl.FourierEmbedding(**shape).fit(X)
+    for loss, solvers in SOLVERS.items():
+        best = liblinear(linear_problem(embedding, X, 2 * y - 1, loss, C=0.05))[1]
+        for solver in solvers:
+            tol = 0.05 if solver == "pegasos" else 1e-6
+            model = sl.AdditiveClassifier(loss, solver=solver, C=0.05, tol=tol, **shape)
+            primal = model.set_params(max_passes=3000).fit(X, y).certificate_.primal
+            np.testing.assert_allclose(primal, best, rtol=2 * tol, err_msg=solver)
+
+
+def test_a_new_basis_is_a_parameter_like_any_other(tmp_path):
+    X, y = rows()
+    y -= 2 * X[:, 2]
+    model = sl.AdditiveRegressor(basis=Bumps(1.2), n_bases=6, knots="uniform").fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert "basis=Bumps(width=1.2)" in repr(model)
+    assert clone(model).get_params() == model.get_params()
+    assert sl.cross_validate(model, X, cv=3, y=y).scores.min() > 0.8
+    np.testing.assert_allclose(
+        model.explain(X).sum(axis=1) + model.intercept_, model.predict(X), rtol=1e-9
+    )
+    for form in (pickle.dumps, None):
+        if form is None:
+            sl.save(model, tmp_path / "model.slm")
+            copy = sl.load(tmp_path / "model.slm")
+        else:
+            copy = pickle.loads(form(model))
+        np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+        assert copy.basis == copy.bases_.own == Bumps(1.2)
+    more = copy.set_params(warm_start=True, solver="lbfgs").fit(X, y)
+    np.testing.assert_allclose(more.predict(X), model.predict(X), atol=1e-2)
+
+
+def test_cross_validation_chooses_the_number_of_new_functions():
+    X, y = rows()
+    model = sl.AdditiveRegressorCV(basis=Powers(), n_bases=[2, 7], Cs=[0.1, 10.0]).fit(X, y)
+    assert model.n_bases_ == 7
+    K = sl.additive_kernel(X[:20], basis=Powers(), n_bases=4)
+    assert np.linalg.matrix_rank(K) == 12
+
+
+def test_what_a_new_basis_does_not_have_is_refused():
+    X, y = rows()
+    with pytest.raises(ValueError, match="penalty_order=2 is not one of basis='Bumps', which has"):
+        sl.AdditiveRegressor(basis=Bumps(), penalty_order=2).fit(X, y)
+    with pytest.raises(ValueError, match="degree=2 is the degree of splines, basis='Powers' has"):
+        sl.AdditiveRegressor(basis=Powers(), degree=2).fit(X, y)
+
+
+def test_a_saved_basis_of_another_program_is_refused_by_name(tmp_path, monkeypatch):
+    X, y = rows()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(Bumps, "__module__", "someones.bases")
+        sl.save(sl.AdditiveRegressor(basis=Bumps(), n_bases=4).fit(X, y), tmp_path / "model.slm")
+    with pytest.raises(ArchiveError, match="basis someones.bases:Bumps.*import someones.bases"):
+        sl.load(tmp_path / "model.slm")
+
+
+def test_every_basis_is_offered_and_documented():
+    """The words of `basis=` are the names of the classes, and the docstrings list them."""
+    for cls, names in (
+        (sl.AdditiveClassifier, set(BASES)),
+        (sl.FourierEmbedding, {name for name, basis in BASES.items() if not basis.local}),
+    ):
+        assert cls._parameter_constraints["basis"][0].options == names
+        listed = re.search(r"basis : \{([^}]*)\} or Basis", cls.__doc__).group(1)
+        assert set(re.findall(r'"(\w+)"', listed)) == names
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_basis_of_this_package_is_its_name(name, tmp_path):
+    """The same model by name and by instance, and in a file."""
+    X, y = rows()
+    named, given = (
+        sl.AdditiveRegressor(basis=basis, n_bases=5).fit(X, y) for basis in (name, BASES[name])
+    )
+    np.testing.assert_array_equal(named.coef_, given.coef_)
+    sl.save(given, tmp_path / "model.slm")
+    assert sl.load(tmp_path / "model.slm").basis == BASES[name]
 
 
 def test_a_new_store_obeys_the_laws(text, tmp_path):

@@ -6,44 +6,42 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import erf
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ...numeric.bases import fourier
+from ...numeric.bases.basis import Basis
 from ...numeric.bases.breakpoints import quantile_breakpoints, uniform_of_columns, value_breakpoints
-from ...numeric.bases.bsplines import LEVELS, SPLINE, Bases, make_bases, with_missing
+from ...numeric.bases.bsplines import Bases, make_bases, with_missing
 from ...numeric.bases.means import Pieces, mean_functions, spread_points
-from ...numeric.bases.roughness import reference_at_zero
+from ...numeric.bases.registry import BASES, LEVELS, OWN, SPLINE, kind_of, make_basis
+from ...numeric.bases.roughness import reference_at_zero, require_order
 from ...passes.summary.summary import ColumnSummary, Summary
 
+LARGEST_DEGREE = max(max(basis.degrees) for basis in BASES.values())
+ORDERS = sorted({order for basis in BASES.values() for order in basis.orders})
+
 BASIS_CONSTRAINTS: dict[str, list[Any]] = {
-    "basis": [StrOptions({"bspline", *fourier.BASES})],
+    "basis": [StrOptions(set(BASES)), Basis],
     "n_bases": [Interval(Integral, 2, 256, closed="both")],
-    "degree": [Interval(Integral, 1, 3, closed="both")],
-    "penalty_order": [Interval(Integral, 0, 2, closed="both")],
+    "degree": [Interval(Integral, 1, LARGEST_DEGREE, closed="both")],
+    "penalty_order": [Interval(Integral, ORDERS[0], ORDERS[-1], closed="both")],
     "penalty_scale": [StrOptions({"integral", "paper"})],
     "knots": [StrOptions({"quantile", "uniform"})],
     "missing": [StrOptions({"level", "error"})],
 }
 
 
-def check_basis(n_bases: int, degree: int, basis: str = "bspline", penalty_order: int = 1) -> None:
-    """Refuse fewer splines than one interval has, and what other bases do not have."""
-    if basis == "bspline":
-        if n_bases <= degree:
-            raise ValueError(
-                f"n_bases={n_bases} splines of degree {degree} leave no interval; "
-                f"raise n_bases to at least {degree + 1}"
-            )
-    elif degree != 1:
+def check_basis(basis: Basis, n_bases: int, degree: int, penalty_order: int = 1) -> None:
+    """Refuse fewer splines than one interval has, and what the basis does not have."""
+    if degree not in basis.degrees:
         raise ValueError(
-            f"degree={degree} is the degree of splines, basis={basis!r} has none; leave it at 1, "
-            "or use basis='bspline'"
+            f"degree={degree} is the degree of splines, basis={basis.name!r} has none; leave it at "
+            "1, or use basis='bspline'"
         )
-    elif penalty_order == 0:
+    require_order(basis, penalty_order)
+    if basis.local and n_bases <= degree:
         raise ValueError(
-            f"penalty_order=0 is for splines; basis={basis!r} needs 1 or 2, without which its "
-            "curves are not smooth"
+            f"n_bases={n_bases} splines of degree {degree} leave no interval; "
+            f"raise n_bases to at least {degree + 1}"
         )
 
 
@@ -53,13 +51,14 @@ class Shape(NamedTuple):
     n_bases: int
     degree: int
     knots: str
-    basis: str = "bspline"
+    basis: Basis = BASES["bspline"]
 
     @classmethod
     def of(cls, model: Any) -> Shape:
         """Those of `model`, checked."""
-        check_basis(model.n_bases, model.degree, model.basis, model.penalty_order)
-        return cls(model.n_bases, model.degree, model.knots, model.basis)
+        basis = make_basis(model.basis)
+        check_basis(basis, model.n_bases, model.degree, model.penalty_order)
+        return cls(model.n_bases, model.degree, model.knots, basis)
 
 
 def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
@@ -69,48 +68,45 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
     known, is on it.
     """
     breakpoints, degrees, kinds = [], [], []
-    uniform = _uniform(summary, shape, dtype)
+    uniform, many = _uniform(summary, shape, dtype), kind_of(shape.basis)
     for d, column in enumerate(summary.columns):
         values = _present(column)
         few = values is not None and len(values) <= shape.n_bases
         if column.levels is not None:
-            points, kind = np.arange(len(column.levels)) * 1.0, LEVELS
+            points, kind, degree = np.arange(len(column.levels)) * 1.0, LEVELS, 1
         elif few:
-            points, kind = value_breakpoints(values, dtype), SPLINE
+            points, kind, degree = value_breakpoints(values, dtype), SPLINE, 1
         else:
             points = uniform[d] if uniform else _breakpoints(column, shape, dtype)
-            kind = fourier.BASES.get(shape.basis, SPLINE)
-        degree = shape.degree if kind == SPLINE and not few else 1
+            kind, degree = many, shape.degree
         has_level = column.missing > 0 or (kind == LEVELS and len(points) > 1)
         if has_level and len(points):
             points = with_missing(points, degree)
         breakpoints.append(points if len(points) > 1 else np.empty(0))
         degrees.append(degree)
         kinds.append(kind)
-    return make_bases(breakpoints, degrees, kinds, shape.n_bases)
+    own = shape.basis if many == OWN else None
+    return make_bases(breakpoints, degrees, kinds, shape.n_bases, own)
 
 
 def _uniform(summary: Summary, shape: Shape, dtype: np.dtype) -> list[np.ndarray]:
     """Equally spaced breakpoints of every column, were it one of many values; none if not asked."""
     if shape.knots != "uniform":
         return []
-    low, high = (np.array([getattr(c, of) for c in summary.columns]) for of in ("min", "max"))
-    if shape.basis == "hermite":  # standardised
-        mean = np.array([column.mean for column in summary.columns])
-        reach = fourier.CLIP * np.sqrt([column.variance for column in summary.columns])
-        low, high = mean - reach, mean + reach
-    n_intervals = shape.n_bases - shape.degree if shape.basis == "bspline" else 1
-    return uniform_of_columns(low, high, n_intervals, dtype)
+    low, high, mean, variance = (
+        np.array([getattr(column, of) for column in summary.columns])
+        for of in ("min", "max", "mean", "variance")
+    )
+    low, high = shape.basis.ends(low, high, mean, np.sqrt(variance))
+    return uniform_of_columns(
+        low, high, shape.basis.n_intervals(shape.n_bases, shape.degree), dtype
+    )
 
 
 def _breakpoints(column: ColumnSummary, shape: Shape, dtype: np.dtype) -> np.ndarray:
     """Those of a column of many values, at quantiles."""
-    hermite = shape.basis == "hermite"
     n_intervals = shape.n_bases - shape.degree
-    levels = None
-    if hermite:  # normal scores
-        z = np.linspace(-fourier.CLIP, fourier.CLIP, n_intervals + 1)
-        levels = 0.5 * (1 + erf(z / np.sqrt(2)))
+    levels = shape.basis.levels(n_intervals)
     return quantile_breakpoints(*column.cdf(), n_intervals, dtype, levels=levels)
 
 

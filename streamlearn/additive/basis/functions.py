@@ -14,8 +14,7 @@ from scipy.linalg.blas import dger, dsyrk
 from scipy.sparse import csr_matrix
 
 from ...data.source import Csr
-from ...numeric.bases.bsplines import COSINE, Bases, Columns, as_columns
-from ...numeric.bases.fourier import fill_functions
+from ...numeric.bases.bsplines import Bases, Columns, as_columns
 from ...numeric.bases.roughness import reference_at_zero
 from ...numeric.rows.dense import flat_rows
 from ..dual.kernels_epoch import UNSEEN, visit_rows
@@ -50,17 +49,25 @@ def tiles(X: np.ndarray | Csr, bases: Bases) -> Iterator[Tile]:
     columns, kinds, rows = as_columns(bases, X.dtype), kinds_of(bases), flat_rows(X)
     step = max(LEAST_ROWS, min(MOST_ROWS, TILE_NBYTES // (8 * max(bases.dim, 1))))
     step = min(step, max(len(X), 1))
-    Phi = np.empty((bases.dim, step))
+    Phi, T = np.empty((bases.dim, step)), np.empty((rows.n_columns, step))
+    others, last = np.flatnonzero(~bases.local & (bases.n_intervals > 0)), bases.first[1:]
+    functions = bases.basis(others[0]) if len(others) else None
     for start in range(0, len(X), step):
         n = min(step, len(X) - start)
-        part = Phi if n == step else np.empty((bases.dim, n))
-        ker.fill_tile(rows, columns, kinds, start, n, part)
-        yield Tile(start, start + n, part.T, None)
+        if n < step:
+            Phi, T = np.empty((bases.dim, n)), np.empty((rows.n_columns, n))
+        ker.fill_tile(rows, columns, kinds, start, n, Phi, T)
+        for d in others:
+            a, z = bases.first[d], last[d] - kinds.missing[d]
+            functions.fill(T[d], Phi[a:z])
+            if z < last[d]:
+                Phi[a:z, Phi[z] > 0.0] = 0.0
+        yield Tile(start, start + n, Phi.T, None)
 
 
 def kinds_of(bases: Bases) -> ker.Kinds:
     """The kernels' view of what is not in `Columns`."""
-    return ker.Kinds(np.array(bases.kind, np.intp), bases.has_missing.astype(np.intp))
+    return ker.Kinds(bases.local, bases.has_missing.astype(np.intp))
 
 
 def _sparse_tiles(X: Csr, bases: Bases) -> Iterator[Tile]:
@@ -88,9 +95,9 @@ def _stored_tiles(
 ) -> Iterator[tuple[int, int, Stored]]:
     """Runs of rows, of `order` if given, whose functions fill a tile."""
     columns, kinds = as_columns(bases, X.data.dtype), kinds_of(bases)
-    dense = np.flatnonzero(bases.kind >= COSINE)
     width = np.diff(bases.first)
-    n = int((width - bases.has_missing)[dense].max(initial=0))
+    others = np.flatnonzero(~bases.local & (width > 0))
+    n = int((width - bases.has_missing)[others].max(initial=0))
     n_rows = len(X.indptr) - 1 if order is None else len(order)
     lengths = np.diff(X.indptr) if order is None else np.diff(X.indptr)[order]
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -112,8 +119,8 @@ def _stored_tiles(
         ker.stored_positions(data, indices, columns, kinds, u, t)
         T = np.empty((n, len(data)))
         if n and len(data):
-            kind = int(bases.kind[dense[0]])
-            fill_functions(t, len(data), kind, n, T, 0, np.empty((2, len(data))))
+            bases.basis(others[0]).fill(np.minimum(t, 1.0), T)
+            T[:, t > 1.0] = 0.0
         yield start, stop, Stored(indices, np.asarray(indptr, np.int64), columns, kinds, u, t, T)
         start = stop
 
@@ -199,6 +206,7 @@ def dual_epochs(
     """`DualEpochs.visit`: linear steps on the features of a tile of visits at a time."""
     roughness, reference = problem.roughness, problem.reference
     inverse = inverse_factors(bases, roughness)
+    diagonal = diagonal_factors(bases, roughness)
     V = factor_times(bases, roughness, state.W)
 
     def visit(rows: Any, visits: np.ndarray) -> None:
@@ -208,7 +216,7 @@ def dual_epochs(
     for order in orders:
         if isinstance(X, Csr):
             for start, stop, stored in _stored_tiles(X, bases, order):
-                tables = inverse, roughness.table
+                tables = inverse, roughness.table, diagonal
                 A = _compressed(stored, bases.dim, reference.c, ker.stored_features, *tables)
                 visit(ker.CompressedRows(A.data, A.indices, A.indptr, V), order[start:stop])
             continue
@@ -230,6 +238,13 @@ def inverse_factors(bases: Bases, roughness: Any) -> np.ndarray:
             out[block] = np.linalg.inv(roughness.R[block].reshape(n, n)).ravel()
             done.add(begin)
     return out
+
+
+def diagonal_factors(bases: Bases, roughness: Any) -> np.ndarray:
+    """(p,) bool: the columns whose R is diagonal."""
+    counts, parts = np.cumsum(np.append(0, roughness.R != 0.0)), np.diff(bases.first)
+    filled: np.ndarray = counts[roughness.table + parts**2] - counts[roughness.table]
+    return filled == parts
 
 
 def factor_times(bases: Bases, roughness: Any, W: np.ndarray) -> np.ndarray:
@@ -256,12 +271,11 @@ def features(
     """(n, dim) Psi = R^-T (Phi - c) in rows."""
     A = Phi - c
     out = np.empty((len(A), bases.dim))
-    first = bases.first.tolist()
+    first, diagonal = bases.first.tolist(), diagonal_factors(bases, roughness)
     for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
         n, begin = z - a, int(roughness.table[d])
         M = inverse[begin : begin + n * n].reshape(n, n)
-        diagonal = bases.kind[d] >= COSINE
-        out[:, a:z] = A[:, a:z] * M.diagonal() if diagonal else A[:, a:z] @ M
+        out[:, a:z] = A[:, a:z] * M.diagonal() if diagonal[d] else A[:, a:z] @ M
     return out
 
 
@@ -272,7 +286,7 @@ def embed(X: Any, bases: Bases, psi: Any) -> csr_matrix:
     if isinstance(X, Csr):
         roughness, reference = psi
         for _, _, stored in _stored_tiles(X, bases):
-            tables = inverse, roughness.table
+            tables = inverse, roughness.table, diagonal_factors(bases, roughness)
             parts.append(_compressed(stored, bases.dim, reference.c, ker.stored_features, *tables))
     else:
         for tile in tiles(X, bases):

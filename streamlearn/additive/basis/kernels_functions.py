@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...numeric.bases.bsplines import COSINE, basis_values, coordinate
-from ...numeric.bases.fourier import fill_functions
+from ...numeric.bases.bsplines import basis_values, coordinate
 from ...numeric.jit import inlined, kernel
 from ...numeric.rows.tiles import fill, load_column
 from .kernels_loss import load_targets, make_loss_buffers, tile_losses
@@ -22,7 +21,8 @@ from .kernels_loss import load_targets, make_loss_buffers, tile_losses
 class Kinds(NamedTuple):
     """What `Columns` does not say of each column."""
 
-    kind: np.ndarray
+    local: np.ndarray
+    """(p,) bool: splines, of which a value meets few."""
     missing: np.ndarray
     """(p,) intp: 1 if it has a level for missing values."""
 
@@ -34,17 +34,19 @@ def position(u, columns, kinds, d):
 
 
 @kernel
-def fill_tile(rows, columns, kinds, start, n, Phi):
-    """Write all functions of rows start.. into Phi[:, :n] (dim, >= n) float64 in place."""
-    x, u = np.empty(n, rows.flat.dtype), np.empty(n, np.float32)
-    t, scratch, phi = np.empty(n), np.empty((2, n)), np.empty(4)
+def fill_tile(rows, columns, kinds, start, n, Phi, T):
+    """Write the splines of rows start.. into `Phi` (dim, n) and other columns' t into `T` (p, n).
+
+    Functions of missing values are written too.
+    """
+    x, u, phi = np.empty(n, rows.flat.dtype), np.empty(n, np.float32), np.empty(4)
     for d in range(rows.n_columns):
         m, degree, first = columns.n_intervals[d], columns.degree[d], columns.first[d]
         width = columns.first[d + 1] - first
         if m == 0:
             continue
         load_column(rows, columns, d, start, n, x, u)
-        if kinds.kind[d] < COSINE:
+        if kinds.local[d]:
             for k in range(width):
                 fill(Phi[first + k], n, 0.0)
             for i in range(n):
@@ -53,12 +55,10 @@ def fill_tile(rows, columns, kinds, start, n, Phi):
                     Phi[j + q, i] = phi[q]
             continue
         for i in range(n):
-            t[i] = position(u[i], columns, kinds, d)
-        width -= kinds.missing[d]
-        fill_functions(t, n, kinds.kind[d], width, Phi, first, scratch)
-        if kinds.missing[d] > 0:
-            for i in range(n):
-                Phi[first + width, i] = 1.0 if t[i] > 1.0 else 0.0
+            t = position(u[i], columns, kinds, d)
+            T[d, i] = min(t, 1.0)
+            if kinds.missing[d] > 0:
+                Phi[first + width - 1, i] = 1.0 if t > 1.0 else 0.0
 
 
 @kernel
@@ -87,7 +87,7 @@ def stored_positions(data, indices, columns, kinds, u, t):
 def set_value(v, d, u, t, T, columns, kinds, phi, line):
     """Write all functions of stored value v into `line` in place; return how many."""
     width = columns.first[d + 1] - columns.first[d]
-    if kinds.kind[d] < COSINE:
+    if kinds.local[d]:
         fill(line, width, 0.0)
         j = basis_values(u[v], columns.n_intervals[d], columns.degree[d], phi)
         for q in range(columns.degree[d] + 1):
@@ -119,11 +119,11 @@ def stored_functions(indices, indptr, columns, kinds, u, t, T, c, values, places
 
 
 @kernel
-def stored_features(indices, indptr, columns, kinds, u, t, T, c, inverse, table, values, places,
-                    ends):  # fmt: skip
+def stored_features(indices, indptr, columns, kinds, u, t, T, c, inverse, table, diagonal, values,
+                    places, ends):  # fmt: skip
     """Write Psi = R^-T (Phi - c) of stored values as compressed rows in place.
 
-    `inverse` holds R^-1 of every column from ``table[d]`` on.
+    `inverse` holds R^-1 of every column from ``table[d]`` on; `diagonal` (p,) says of which it is.
     """
     most, at = longest_column(columns), 0
     phi, line, out = np.empty(4), np.empty(most), np.empty(most)
@@ -133,17 +133,17 @@ def stored_features(indices, indptr, columns, kinds, u, t, T, c, inverse, table,
             d = indices[v]
             if columns.n_intervals[d] > 0:
                 width, first = set_value(v, d, u, t, T, columns, kinds, phi, line), columns.first[d]
-                if kinds.kind[d] < COSINE:
+                if diagonal[d]:
+                    for k in range(width):
+                        a = line[k] - c[first + k]
+                        out[k] = a * inverse[table[d] + k * (width + 1)]
+                else:
                     fill(out, width, 0.0)
                     for j in range(width):
                         a = line[j] - c[first + j]
                         if a != 0.0:
                             for k in range(width):
                                 out[k] += a * inverse[table[d] + j * width + k]
-                else:
-                    for k in range(width):
-                        a = line[k] - c[first + k]
-                        out[k] = a * inverse[table[d] + k * (width + 1)]
                 for k in range(width):
                     values[at], places[at] = out[k], first + k
                     at += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numeric.bases.bsplines import POLYNOMIALS
+from ...numeric.bases.splines import POLYNOMIALS
 from ...numeric.jit import kernel, sum_kernel
 from ...numeric.rows.tiles import copy_values, fill, load_column
 from ...numeric.simd.add import add_quad

@@ -11,8 +11,9 @@ from ...data.levels import Coder
 from ...data.source import Chunk, Csr
 from ...estimator import predicting
 from ...estimator.restored import n_outputs
-from ...numeric.bases.bsplines import COSINE, LEVELS, Bases, evaluate, select_columns
+from ...numeric.bases.bsplines import Bases, evaluate, select_columns
 from ...numeric.bases.means import Pieces, Spread, mean_functions, mean_sizes, spread_points
+from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_records
 from ..basis.column_bases import pieces_of
 from ..basis.kernels import margins_rows, present
@@ -41,7 +42,7 @@ class Terms:
         self._shifts = np.zeros((len(W), len(first) - 1))
         for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
             shift = W[:, a:z] @ means[a:z]
-            if problem.bases.kind[d] < COSINE:
+            if problem.bases.local[d]:
                 W[:, a:z] -= shift[:, None]  # the splines of a column sum to 1
             else:  # others have no constant among them
                 self._shifts[:, d] = shift

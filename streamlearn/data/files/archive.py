@@ -1,7 +1,8 @@
 """A plain tree of values and arrays in one file, without pickle.
 
-The tree may hold dict, list, tuple, str, int, float, bool, None, numpy arrays and scalars, and the
-NamedTuples and dataclasses of `records`, under the names given there.  Layout: one line of magic
+The tree may hold dict, list, tuple, str, int, float, bool, None, numpy arrays and scalars, losses
+and bases (their class's name and numbers), and the NamedTuples and dataclasses of `records`, under
+the names given there.  Layout: one line of magic
 with the format version, the header's length and checksum (16 bytes), a JSON header, then the
 arrays' raw bytes, each at a multiple of 64.  What is read back has the same types and bits.
 """
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...errors import ArchiveError
+from ...numeric.parametric import Parametric, class_name, parametric_of
 from .records import record_class, record_name
 from .regular import refuse_unless_file
 from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
@@ -226,6 +228,8 @@ def _encode(value: Any, arrays: list[np.ndarray], path: str) -> Any:
         items = [_encode(item, arrays, f"{path}[{i}]") for i, item in enumerate(value)]
         return items if type(value) is list else {"$": "tuple", "items": items}
     kind = type(value)
+    if isinstance(value, Parametric):
+        return {"$": "parametric", "class": class_name(kind), "numbers": list(map(float, value))}
     name = record_name(kind)
     if name is not None:
         names = _field_names(kind)
@@ -266,6 +270,8 @@ def _decode(node: Any, arrays: list[np.ndarray], name: str) -> Any:
         return tuple(_decode(item, arrays, name) for item in node["items"])
     if kind == "dict":
         return {_decode(k, arrays, name): _decode(v, arrays, name) for k, v in node["items"]}
+    if kind == "parametric":
+        return _decode_parametric(node, name)
     if kind == "record":
         return _decode_record(node, arrays, name)
     if kind == "objects":
@@ -278,6 +284,20 @@ def _decode(node: Any, arrays: list[np.ndarray], name: str) -> Any:
         raise ArchiveError(f"{name}: an array of objects in the place of numbers")
     array = arrays[node["number"]].view(dtype).reshape(node["shape"], order=node["order"])
     return array[()] if kind == "scalar" else array
+
+
+def _decode_parametric(node: dict[str, Any], name: str) -> Parametric:
+    from ...numeric import losses  # noqa: F401  (the package's own classes are known)
+    from ...numeric.bases import registry  # noqa: F401
+
+    value = parametric_of(node["class"], [float(number) for number in node["numbers"]])
+    if value is None:
+        module = node["class"].rpartition(":")[0]
+        raise ArchiveError(
+            f"{name} has the loss or basis {node['class']}, which is not known here; "
+            + (f"import {module} first" if module else f"upgrade {_PACKAGE}")
+        )
+    return value
 
 
 def _decode_record(node: dict[str, Any], arrays: list[np.ndarray], name: str) -> Any:

@@ -15,7 +15,7 @@ is finite never gets beyond u = M, and a missing value, handed over as +inf, is 
 none of the splines there is met by any finite value, and they sum to 1 like the others, so every
 pass over splines serves missing values as it is.
 
-Columns of another `kind` map to the same u; `numeric.bases.fourier` makes their functions of it.
+Columns of another `kind` map to the same u; their `Basis` makes their functions of it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,8 @@ import numpy as np
 from ..checks import check_array, check_offsets
 from ..jit import kernel
 from ..simd.add import TABLE, search_column
-
-POLYNOMIALS = np.zeros((4, 4, 4))
-"""[p, a, q]: the coefficient of f^q in the a-th active spline of degree p."""
-POLYNOMIALS[1, :2, :2] = [[1, -1], [0, 1]]
-POLYNOMIALS[2, :3, :3] = np.array([[1, -2, 1], [1, 2, -2], [0, 0, 1]]) / 2
-POLYNOMIALS[3] = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
-
-
-ENDS = POLYNOMIALS.sum(2)
-"""[p, a]: the a-th active spline of degree p at f = 1."""
-
-
-SPLINE, LEVELS, COSINE, TRIGONOMETRIC, HERMITE = range(5)
-"""Kinds of columns.  LEVELS: categories, a breakpoint at each code, penalised one by one."""
+from .basis import Basis
+from .registry import KINDS, LEVELS, OWN
 
 
 class Bases(NamedTuple):
@@ -58,28 +46,30 @@ class Bases(NamedTuple):
     prepared: bool
     """True: X already holds the coordinates u (float32)."""
     kind: np.ndarray
-    """(p,) intp, `SPLINE` to `HERMITE`."""
+    """(p,) intp, the place of each column's basis in `KINDS`."""
+    own: Basis | None = None
+    """The basis of columns of the kind `OWN`."""
 
     def check(self) -> None:
         """Raise ValueError unless the kernels stay within the arrays: for bases from a file."""
         p = len(self.degree)
         check_array("bases.knots", self.knots, (None,), finite=False)
         check_array("bases.degree", self.degree, (p,), "intp", low=1, high=3)
-        check_array("bases.kind", self.kind, (p,), "intp", low=SPLINE, high=HERMITE)
+        check_array("bases.kind", self.kind, (p,), "intp", low=0, high=OWN)
         check_offsets("bases.first_knot", self.first_knot, p, len(self.knots))
         check_array("bases.first", self.first, (p + 1,), "intp", low=0, high=2**40)
         check_offsets("bases.first", self.first, p, self.dim)
         ends = self.first_knot
         columns = [self.knots[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
         made = make_bases(columns, self.degree, self.kind)
-        is_spline = self.kind < COSINE
         width = np.diff(self.first)
         n_infinite = np.array([np.isposinf(knots).sum() for knots in columns])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             gaps = [1.0 / np.diff(knots) for knots in columns]
         if (
             self.prepared is not False
-            or (width != np.diff(made.first))[is_spline].any()
+            or (width != np.diff(made.first))[self.local].any()
+            or ((self.kind == OWN).any() and not isinstance(self.own, Basis))
             or ((width > 0) != (np.diff(ends) > 1)).any()
             or not np.isin(n_infinite, [0, 1, 2, 3]).all()
             or (n_infinite[n_infinite > 0] != self.degree[n_infinite > 0]).any()
@@ -89,16 +79,25 @@ class Bases(NamedTuple):
         ):
             raise ValueError("the bases' breakpoints and numbers of functions do not agree")
 
+    def basis(self, d: int) -> Basis:
+        """The basis of column d."""
+        return KINDS[self.kind[d]] if self.own is None or self.kind[d] < OWN else self.own
+
+    @property
+    def local(self) -> np.ndarray:
+        """(p,) bool: the columns of splines and categories."""
+        return self.kind <= LEVELS
+
     @property
     def dense(self) -> bool:
         """Whether some columns have functions that are not splines."""
-        return bool((self.kind >= COSINE).any())
+        return not self.local.all()
 
     @property
     def nowhere_zero(self) -> np.ndarray:
         """(dim,) bool: coefficients of functions that every row meets."""
         width = np.diff(self.first)
-        dense = np.repeat(self.kind >= COSINE, width)
+        dense = np.repeat(~self.local, width)
         last = self.first[1:][self.has_missing & (width > 0)] - 1
         dense[last] = False
         return dense
@@ -141,10 +140,12 @@ def make_bases(
     degrees: np.ndarray | Sequence[int],
     kinds: np.ndarray | Sequence[int] | None = None,
     n_functions: int = 0,
+    own: Basis | None = None,
 ) -> Bases:
     """Bases from each column's strictly ascending breakpoints; fewer than two mean: constant.
 
-    `kinds` default to splines; columns of other bases have `n_functions` and a degree of 1.
+    `kinds` default to splines; columns of other bases have `n_functions` and a degree of 1.  `own`
+    is the basis of those of the kind `OWN`.
     Breakpoints that end in `with_missing`'s +inf give a level for missing values.
     """
     degree = np.asarray(degrees, dtype=np.intp)
@@ -162,9 +163,11 @@ def make_bases(
         raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {knots[d]}")
     if len(degree) != len(knots) or ((degree < 1) | (degree > 3)).any():
         raise ValueError(f"{len(knots)} columns need degrees between 1 and 3, got {degrees}")
+    if len(np.unique(kind[kind > LEVELS])) > 1:
+        raise ValueError(f"columns of several bases beside splines: {KINDS}, numbers {kind}")
     missing = np.zeros(len(size), bool)
     missing[size > 1] = np.isposinf(every[end[size > 1] - 1])
-    n_bases = np.where(kind >= COSINE, n_functions + missing, size - 1 + degree)
+    n_bases = np.where(kind > LEVELS, n_functions + missing, size - 1 + degree)
     n_bases = np.where(size > 1, n_bases, 0)
     return Bases(
         every,
@@ -173,6 +176,7 @@ def make_bases(
         np.concatenate([[0], np.cumsum(n_bases)]).astype(np.intp),
         False,
         kind,
+        own,
     )
 
 
@@ -310,20 +314,23 @@ def evaluate(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
     NaN is missing.  The reference the kernels are tested against; for plots and tables, not rows.
     """
     x = np.ascontiguousarray(x, np.float32 if np.asarray(x).dtype == np.float32 else np.float64)
-    n = int(bases.first[d + 1] - bases.first[d])
-    out = np.zeros((len(x), n))
-    if n == 0:
-        return out
-    u = coordinates_of(bases, d, x)
-    if bases.kind[d] >= COSINE:
-        from .fourier import functions_at
+    if bases.first[d + 1] == bases.first[d]:
+        return np.zeros((len(x), 0))
+    return functions_at(bases, d, coordinates_of(bases, d, x))
 
-        return functions_at(bases, d, u)
-    degree = int(bases.degree[d])
-    j = np.minimum(u.astype(np.intp), bases.n_intervals[d] - 1)
-    powers = (u.astype(np.float64) - j)[:, None] ** np.arange(degree + 1)
-    phi = powers @ POLYNOMIALS[degree, : degree + 1, : degree + 1].T
-    np.put_along_axis(out, j[:, None] + np.arange(degree + 1), phi, axis=1)
+
+def functions_at(bases: Bases, d: int, u: np.ndarray) -> np.ndarray:
+    """(len(u), n_d) float64: all functions of column d at its coordinates u."""
+    n, m = int(bases.first[d + 1] - bases.first[d]), int(bases.n_intervals[d])
+    basis, degree = bases.basis(d), int(bases.degree[d])
+    if basis.local:
+        return basis.functions(u, n, m, degree)
+    missing = int(bases.has_missing[d])
+    out, gone = np.zeros((len(u), n)), u > m - missing
+    out[:, : n - missing] = basis.functions(np.where(gone, 0, u), n - missing, m - missing, degree)
+    if missing:
+        out[gone] = 0.0
+        out[gone, -1] = 1.0
     return out
 
 
@@ -346,7 +353,8 @@ def select_columns(bases: Bases, chosen: Sequence[int]) -> Bases:
     n_functions = [
         int(bases.first[d + 1] - bases.first[d] - bases.has_missing[d])
         for d in chosen
-        if bases.kind[d] >= COSINE and bases.first[d + 1] > bases.first[d]
+        if bases.kind[d] > LEVELS and bases.first[d + 1] > bases.first[d]
     ]
-    made = make_bases(knots, bases.degree[chosen], bases.kind[chosen], max(n_functions, default=0))
+    most = max(n_functions, default=0)
+    made = make_bases(knots, bases.degree[chosen], bases.kind[chosen], most, bases.own)
     return made._replace(prepared=bases.prepared)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import kernel
-from .bsplines import COSINE, Bases, as_columns, basis_values, coordinate_column
-from .fourier import functions_at
+from .bsplines import Bases, as_columns, basis_values, coordinate_column, functions_at
 
 POINTS = 8
 """A bin's mass is spread over: the error is below that of the histogram itself."""
@@ -97,7 +96,7 @@ def coordinates_of_points(x, used, ends, columns, u):
 
 def mean_functions(bases: Bases, points: Spread) -> np.ndarray:
     """(dim,) mean of every function over its column's histogram; 0 where it has no mass."""
-    out, splines = np.zeros(bases.dim), bases.kind < COSINE
+    out, splines = np.zeros(bases.dim), bases.local
     columns = as_columns(bases, points.u.dtype)
     add_means(points.d, points.u, points.share, columns, splines, out)
     for own, a, b in _others(bases, points):
@@ -112,7 +111,7 @@ def mean_sizes(bases: Bases, points: Spread, W: np.ndarray, shifts: np.ndarray) 
 
     `shifts` (K, p).
     """
-    out, splines = np.zeros(len(bases.degree)), bases.kind < COSINE
+    out, splines = np.zeros(len(bases.degree)), bases.local
     columns, W = as_columns(bases, points.u.dtype), np.ascontiguousarray(W, np.float64)
     add_sizes(points.d, points.u, points.share, columns, splines, W, shifts, out)
     for own, a, b in _others(bases, points):
@@ -124,7 +123,7 @@ def mean_sizes(bases: Bases, points: Spread, W: np.ndarray, shifts: np.ndarray) 
 def _others(bases: Bases, points: Spread) -> list[tuple[int, int, int]]:
     """(column, its first point, its last) of the columns that have no splines."""
     ends = zip(points.used, points.ends[:-1], points.ends[1:], strict=True)
-    return [(d, a, b) for d, a, b in ends if bases.kind[d] >= COSINE]
+    return [(d, a, b) for d, a, b in ends if not bases.local[d]]
 
 
 @kernel

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bases.bsplines import ENDS, POLYNOMIALS, coordinate_column
+from ..bases.bsplines import coordinate_column
+from ..bases.splines import ENDS, POLYNOMIALS
 from ..jit import inlined, kernel, sum_kernel
 from ..simd.add import add_pair, add_quad, lookup_column
 

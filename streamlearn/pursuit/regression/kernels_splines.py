@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numeric.bases.bsplines import POLYNOMIALS
+from ...numeric.bases.splines import POLYNOMIALS
 from ...numeric.jit import inlined, kernel
 from ...numeric.simd.quads import add_multiple
 

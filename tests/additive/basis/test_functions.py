@@ -155,7 +155,9 @@ def test_kernels_compiled_and_as_python_agree():
     X, bases, c = next(iter(dataset.iter_chunks())).X, problem.bases, problem.reference.c
     (_, _, stored), *_ = explicit._stored_tiles(X, bases)
     inverse = explicit.inverse_factors(bases, problem.roughness)
-    tables = {"stored_functions": (), "stored_features": (inverse, problem.roughness.table)}
+    diagonal = explicit.diagonal_factors(bases, problem.roughness)
+    features = inverse, problem.roughness.table, diagonal
+    tables = {"stored_functions": (), "stored_features": features}
     for name, extra in tables.items():
         fill = getattr(kernels_fourier, name)
         plain = getattr(fill, "py_func", fill)

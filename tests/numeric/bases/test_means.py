@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from streamlearn.numeric.bases.bsplines import COSINE, SPLINE, evaluate, make_bases, with_missing
+from streamlearn.numeric.bases.bsplines import evaluate, make_bases, with_missing
+from streamlearn.numeric.bases.fourier import Cosine
 from streamlearn.numeric.bases.means import (
     POINTS,
     Pieces,
@@ -11,7 +12,10 @@ from streamlearn.numeric.bases.means import (
     mean_sizes,
     spread_points,
 )
+from streamlearn.numeric.bases.registry import SPLINE, kind_of
 from streamlearn.numeric.bases.roughness import reference_at_zero
+
+COSINE = kind_of(Cosine())
 
 
 @pytest.fixture(params=[(SPLINE, 1), (SPLINE, 2), (SPLINE, 3), (COSINE, 1)])

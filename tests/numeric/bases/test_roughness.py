@@ -7,16 +7,16 @@ from streamlearn.numeric.bases.bsplines import evaluate, make_bases
 from streamlearn.numeric.bases.roughness import (
     make_reference,
     make_roughness,
-    psi_factor,
     reference_at_zero,
     times,
 )
+from streamlearn.numeric.bases.splines import Spline
 
 RNG = np.random.default_rng(0)
 
 
 def table(n, order, scale):
-    R = psi_factor(n, n - 1, order, scale)
+    R = Spline().factor(n, n - 1, order, scale)
     return np.linalg.inv(R.T @ R)
 
 
@@ -24,12 +24,12 @@ def table(n, order, scale):
 def test_paper_tables_have_closed_forms(n):
     i, j = np.meshgrid(np.arange(1, n + 1), np.arange(1, n + 1))
     a, b = np.minimum(i, j), np.maximum(i, j)
-    L1 = np.linalg.inv(psi_factor(n, n - 1, 1, "paper"))
+    L1 = np.linalg.inv(Spline().factor(n, n - 1, 1, "paper"))
     np.testing.assert_allclose(L1 @ L1.T, a, rtol=1e-12)
-    L2 = np.linalg.inv(psi_factor(n, n - 1, 2, "paper"))
+    L2 = np.linalg.inv(Spline().factor(n, n - 1, 2, "paper"))
     closed = a * (a + 1) * (2 * a + 1) / 6 + (b - a) * a * (a + 1) / 2
     np.testing.assert_allclose(L2 @ L2.T, closed, rtol=1e-10)
-    np.testing.assert_array_equal(psi_factor(n, n - 1, 0, "paper"), np.eye(n))
+    np.testing.assert_array_equal(Spline().factor(n, n - 1, 0, "paper"), np.eye(n))
 
 
 def test_norm_of_a_hat_function_is_j_plus_f_squared():

@@ -1,0 +1,27 @@
+"""The bases of this package, by the names that estimators take."""
+
+from __future__ import annotations
+
+from .basis import Basis
+from .fourier import Cosine, Hermite, Trigonometric
+from .splines import Levels, Spline
+
+KINDS: tuple[Basis, ...] = (Spline(), Levels(), Cosine(), Trigonometric(), Hermite())
+"""Their places are the numbers by which kernels and saved models know them."""
+
+SPLINE, LEVELS = 0, 1
+"""Places of the two whose functions are looked up; those of the others are larger."""
+OWN = len(KINDS)
+"""The number of a basis defined elsewhere."""
+
+BASES: dict[str, Basis] = {basis.name: basis for basis in KINDS if basis.name}
+
+
+def make_basis(basis: str | Basis) -> Basis:
+    """The basis of that name, or the one given."""
+    return basis if isinstance(basis, Basis) else BASES[basis]
+
+
+def kind_of(basis: Basis) -> int:
+    """The basis's place in `KINDS`, or `OWN`."""
+    return KINDS.index(basis) if basis in KINDS else OWN
