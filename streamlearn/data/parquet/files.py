@@ -13,6 +13,8 @@ from ..column_types import MEASURED, NUMBERS, arrow_type
 from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
 from ..store import Column, Store
 from .footer import FileFacts, Footers, kept_nbytes, page_nbytes
+from .pages.excerpt import ColumnPages
+from .pages.reader import USABLE
 
 _HELD = 1 << 18
 """Decoded bytes a column up to which a sliced row group is held whole."""
@@ -158,9 +160,9 @@ class ParquetFiles(Store):
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
         """Pages and decoded columns in flight, the pool's slack; not the shared footers.
 
-        Row groups read whole hold a few columns at a time.  Those larger than `slice_rows` hold, of
-        every column, the current page, its dictionary and a batch of rows: the page size is read
-        from the first page of the largest row group, and may be exceeded by an odd writer's others.
+        Row groups read whole hold a few columns at a time.  Of those larger than `slice_rows` one
+        column's pages that hold a slice are in memory, or (remote and nested ones) of every column
+        the current page, its dictionary and a batch of rows.
         """
         stored = [name for name in {*names, *self.filter_names} if name in self._largest]
         rows = np.diff(self._starts)
@@ -183,15 +185,26 @@ class ParquetFiles(Store):
             held = max(held, kept + largest * (kept > 0))
         if len(sliced) and not self.held_nbytes(stored, int(sliced.max())):
             file, group = self.unit(int(np.argmax(rows)))
-            pages = page_nbytes(self.footers, file, group, stored)
-            batch = 2 * wide * min(BATCH_ROWS, slice_rows)
-            held = max(held, pages + len(stored) * (PAGE_BUFFER + batch))
+            pages = self.pages(file, group, stored)
+            if pages is not None:
+                each = max(column.held_nbytes(slice_rows, wide) for column in pages.values())
+                held = max(held, each)
+            else:
+                each = page_nbytes(self.footers, file, group, stored)
+                batch = 2 * wide * min(BATCH_ROWS, slice_rows)
+                held = max(held, each + len(stored) * (PAGE_BUFFER + batch))
         if any(name in self.levels for name in stored):
             held += CODING_NBYTES * min(int(rows.max(initial=0)), slice_rows)
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest
         return int(_SLACK * held) + _POOL + remote
+
+    def pages(self, file: int, group: int, names: Sequence[str]) -> dict[str, ColumnPages] | None:
+        """Where the pages of these columns lie, if slices are read by them; None: streamed."""
+        if not USABLE or self.fs is not None:
+            return None
+        return self.footers.pages(file, group, names)
 
     def held_nbytes(self, names: Sequence[str], n_rows: int) -> int:
         """Bytes of a row group decoded in its own types, if a sliced one is held so; else 0.

@@ -20,6 +20,7 @@ from ..files.listing import READ_AHEAD
 from ..files.remote import RemoteFile, as_os_errors
 from ..files.versions import Versions, info_version, local_version
 from .footer_blocks import Blocks, NotUnderstood, find_blocks, list_head
+from .pages.excerpt import ColumnPages, find_pages
 
 _MAGIC = b"PAR1"
 _BYTES_PER_CHUNK = 900
@@ -30,6 +31,8 @@ _WHOLE = 1 << 18
 _BLOCK = 1 << 17
 """Bytes of a block of row groups of a larger one."""
 _SAMPLED_GROUPS = 8
+_PAGED_GROUPS = 8
+"""Row groups whose pages a process remembers: those that its lanes are in."""
 _SCHEMAS = 8
 """Different schemas looked through for one like a file's."""
 
@@ -79,6 +82,7 @@ class Footers:
         self.versions = Versions(fs, paths, names) if versions is None else versions
         self._split: dict[int, Split] = split or {}
         self._parsed: OrderedDict[tuple[int, int], tuple[Any, int]] = OrderedDict()
+        self._pages: OrderedDict[tuple[int, int], dict[str, ColumnPages]] = OrderedDict()
         self._schemas: list[pa.Schema] = []
         self._lock = threading.Lock()
 
@@ -154,6 +158,29 @@ class Footers:
         """What the footer says of a row group."""
         block, index = self.block(file, group)
         return self.parsed(file, block).row_group(index)
+
+    def pages(self, file: int, group: int, names: Sequence[str]) -> dict[str, ColumnPages] | None:
+        """Where the pages of these columns lie in a row group of a local file.
+
+        Found once a process, by a look at each page's header; None if that is not understood.
+        """
+        with self._lock:
+            known = dict(self._pages.get((file, group), {}))
+        missing = [name for name in names if name not in known]
+        if missing:
+            block, index = self.block(file, group)
+            with self._naming(file), self._open_bytes(file) as stream:
+                footer = self._footer(stream, file, block)[len(_MAGIC) : -2 * len(_MAGIC)]
+                try:
+                    known |= find_pages(stream.fileno(), footer, index, missing)
+                except NotUnderstood:
+                    return None
+            with self._lock:
+                self._pages[file, group] = known
+                self._pages.move_to_end((file, group))
+                while len(self._pages) > _PAGED_GROUPS:
+                    self._pages.popitem(last=False)
+        return known
 
     def _footer(self, stream: Any, file: int, block: int) -> bytes:
         """A file of no rows with the footer of this block."""

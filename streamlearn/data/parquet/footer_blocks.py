@@ -37,17 +37,16 @@ class NotUnderstood(ValueError):
 def find_blocks(footer: bytes) -> Blocks:
     """Find the row groups of a footer (the bytes between the data and its length)."""
     try:
-        fields, _ = _read_struct(footer, 0)
+        fields, _ = read_struct(footer, 0)
         if fields.get(_ROW_GROUPS, (0, 0))[0] != 9:
             raise NotUnderstood("it has no list of row groups")
         list_at = fields[_ROW_GROUPS][1]
         n, _, at = _list_head(footer, list_at)
         starts, rows = [at], []
         for _ in range(n):
-            fields, at = _read_struct(footer, at)
-            zigzag, _ = _varint(footer, fields[_NUM_ROWS][1])
+            fields, at = read_struct(footer, at)
             starts.append(at)
-            rows.append(zigzag >> 1)
+            rows.append(read_number(footer, fields[_NUM_ROWS][1]))
     except (IndexError, KeyError, RecursionError) as error:
         raise NotUnderstood("it ends early, or lacks a field") from error
     return Blocks(list_at, np.array(starts, np.int64), rows)
@@ -64,7 +63,23 @@ def list_head(n: int) -> bytes:
     return bytes(head) + bytes([n])
 
 
-def _read_struct(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]:
+def read_number(data: bytes, at: int) -> int:
+    """The whole number at `at`; those below zero as -1."""
+    zigzag, _ = read_varint(data, at)
+    return -1 if zigzag & 1 else zigzag >> 1
+
+
+def list_items(data: bytes, at: int) -> list[int]:
+    """Where the elements of the list at `at` begin."""
+    n, kind, at = _list_head(data, at)
+    places = []
+    for _ in range(n):
+        places.append(at)
+        at = skip(data, at, kind)
+    return places
+
+
+def read_struct(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]:
     """Type and place of each field of the struct at `at`, and where the struct ends."""
     fields: dict[int, tuple[int, int]] = {}
     field = 0
@@ -74,14 +89,14 @@ def _read_struct(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]
         if head >> 4:
             field += head >> 4
         else:
-            zigzag, at = _varint(data, at)
+            zigzag, at = read_varint(data, at)
             field = zigzag >> 1
         fields[field] = head & 15, at
-        at = _skip(data, at, head & 15)
+        at = skip(data, at, head & 15)
     return fields, at + 1
 
 
-def _skip(data: bytes, at: int, kind: int) -> int:
+def skip(data: bytes, at: int, kind: int) -> int:
     """The position behind the value of this type that begins at `at`."""
     if kind in _NUMBERS:
         while data[at] > 127:
@@ -90,15 +105,15 @@ def _skip(data: bytes, at: int, kind: int) -> int:
     if kind in _NO_VALUE:
         return at
     if kind == _BINARY:
-        n, at = _varint(data, at)
+        n, at = read_varint(data, at)
         return at + n
     if kind == _STRUCT:
         while data[at]:
             head = data[at]
             at += 1
             if not head >> 4:
-                _, at = _varint(data, at)
-            at = _skip(data, at, head & 15)
+                _, at = read_varint(data, at)
+            at = skip(data, at, head & 15)
         return at + 1
     if kind in _LISTS:
         n, inner, at = _list_head(data, at)
@@ -107,7 +122,7 @@ def _skip(data: bytes, at: int, kind: int) -> int:
         if inner == _DOUBLE:
             return at + 8 * n
         for _ in range(n):
-            at = _skip(data, at, inner)
+            at = skip(data, at, inner)
         return at
     if kind == _BYTE:
         return at + 1
@@ -120,11 +135,12 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
     """(length, type of the elements, where they begin)."""
     n, kind, at = data[at] >> 4, data[at] & 15, at + 1
     if n == 15:
-        n, at = _varint(data, at)
+        n, at = read_varint(data, at)
     return n, kind, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, seven bits a byte, and where it ends."""
     value, shift = data[at] & 127, 7
     while data[at] > 127:
         at += 1

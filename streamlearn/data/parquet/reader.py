@@ -9,6 +9,7 @@ one 4 GB file on two threads: 54 MB in all, 26 of them chunks and 14 its footer.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..source import Chunk, Convert
 from .arrays import decode_numbers, join, ready_numbers, target_values
 from .files import BATCH_ROWS, PAGE_BUFFER, PAGES_TO_ARROW, ParquetFiles, columns_at_once
 from .filter import RowFilter
+from .pages.excerpt import MAGIC, ColumnPages, decode_run, read_run
 from .pages.reader import USABLE, PageReader
 
 Batch = list[tuple[str, list[pa.Array]]]
@@ -55,7 +57,7 @@ class ParquetReader:
         self._file: Any = None
         self._pages: PageReader | None = None
         self._opened: tuple[int, int, bool] | None = None
-        self._group: _Held | _Stream | None = None
+        self._group: _Held | _Excerpts | _Stream | None = None
 
     def read(self, start: int, stop: int) -> Chunk:
         n, p, store = stop - start, self._n_columns, self._store
@@ -99,6 +101,8 @@ class ParquetReader:
         return chunk if keep is None else chunk.where(keep, in_place=True)
 
     def close(self) -> None:
+        if isinstance(self._group, _Excerpts):
+            self._group.close()
         opened, self._group, self._opened = self._opened, None, None
         if self._file is not None:
             self._file.close()
@@ -188,10 +192,19 @@ class ParquetReader:
                 for batch in self._decode(opened, group, n_rows, None):
                     held += batch
                 self._group = _Held(unit, held)
+            elif (pages := self._excerpted(file, group)) is not None:
+                opened, index = self._open(file, group, streamed=False)
+                facts = opened.metadata.row_group(index)
+                self._group = _Excerpts(unit, store.paths[file], pages, self._pages, facts)
             else:
                 opened, group = self._open(file, group, streamed=True)
                 self._group = _Stream(opened, unit, group, self._read, stop - start)
         yield from self._group.take(start, stop)
+
+    def _excerpted(self, file: int, group: int) -> dict[str, ColumnPages] | None:
+        """The pages of the columns that are read, in their order; None if they are streamed."""
+        pages = self._store.pages(file, group, self._read)
+        return None if pages is None else {name: pages[name] for name in self._read}
 
     def _decode(
         self, opened: Any, group: int, n_rows: int, into: tuple[np.ndarray, int] | None
@@ -262,6 +275,39 @@ class _Held:
             (name, pa.chunked_array(pieces).slice(start, n).chunks)
             for name, pieces in self._columns
         ]
+
+
+class _Excerpts:
+    """A large row group: of one column at a time, the pages that hold the slice."""
+
+    at = 0
+
+    def __init__(
+        self, unit: int, path: str, pages: dict[str, ColumnPages], numbers: Any, facts: Any
+    ) -> None:
+        self.unit = unit
+        self._file = os.open(path, os.O_RDONLY)
+        self._pages, self._numbers, self._facts = pages, numbers, facts
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+    __del__ = close
+
+    def take(self, start: int, stop: int) -> Iterator[Batch]:
+        for name, pages in self._pages.items():
+            first, last = pages.run(start, stop)
+            base, end = int(pages.rows[first]), int(pages.rows[last])
+            raw = read_run(self._file, pages, first, last)
+            largest = max(int(pages.plain_nbytes[first:last].max()), pages.dictionary_nbytes)
+            array = self._numbers.run(self._facts, name, raw[len(MAGIC) :], largest, end - base)
+            pieces = decode_run(raw, pages, first, last) if array is None else [array]
+            del raw, array
+            some = pa.chunked_array(pieces).slice(start - base, stop - start).chunks
+            yield [(name, some)]
+            del pieces, some
 
 
 class _Stream:

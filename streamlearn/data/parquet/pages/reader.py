@@ -100,12 +100,34 @@ class PageReader:
                     self._values = zeros((used + size,), np.uint8)
                 out = self._values[used : used + size].view(dtype).reshape(shape)
                 used += size + -size % _ALIGNED
-            for chunk, values in zip(some, self._decode(some, out), strict=True):
+            decoded = self._decode(some, out, self._load(some))
+            for chunk, values in zip(some, decoded, strict=True):
                 if values is None:
                     self._kinds[chunk.name] = None  # its other row groups are like it
                 else:
                     found[chunk.name] = _array(kind, values)
         return found
+
+    def run(
+        self, group: Any, name: str, pages: np.ndarray, largest: int, n_rows: int
+    ) -> pa.Array | None:
+        """The `n_rows` values of some of a column's pages, its dictionary first; None: not known.
+
+        No page is more than `largest` bytes decompressed.
+        """
+        kind = self._kinds.get(name)
+        chunk = None if kind is None else self._chunk(group, name, *kind)
+        if kind is None or chunk is None:
+            return None
+        dtype = np.dtype(_BITS[_NUMBERS[kind[0]]])
+        out = np.frombuffer(pa.allocate_buffer(n_rows * dtype.itemsize), dtype)[None]
+        part = chunk._replace(plain_nbytes=largest)
+        loaded = self._rooms([part], pages, np.array([0, len(pages)]))
+        (values,) = self._decode([part], out, loaded)
+        if values is None:
+            self._kinds[name] = None  # its other pages are like these
+            return None
+        return _array(kind[0], values)
 
     def _chunk(self, group: Any, name: str, kind: Any, has_levels: bool) -> _Chunk | None:
         if group.num_columns != len(self._index):  # of nested columns each leaf is one
@@ -123,11 +145,12 @@ class PageReader:
             return None
         return _Chunk(name, start, nbytes, plain, packed, has_levels, has_dictionary)
 
-    def _decode(self, chunks: list[_Chunk], out: np.ndarray) -> list[np.ndarray | None]:
+    def _decode(
+        self, chunks: list[_Chunk], out: np.ndarray, loaded: Any
+    ) -> list[np.ndarray | None]:
         """The rows of `out` filled from the chunks; None for those that are not understood."""
         from .kernels import decode_chunks
 
-        loaded = self._load(chunks)
         if loaded is None:
             return [None] * len(chunks)
         size = max((c.plain_nbytes for c in chunks if c.has_dictionary), default=0)
@@ -207,6 +230,10 @@ class PageReader:
                     return None
             except OSError:  # the library reads it too, and says what is wrong
                 return None
+        return self._rooms(chunks, raw, at)
+
+    def _rooms(self, chunks: list[_Chunk], raw: np.ndarray, at: np.ndarray) -> Any:
+        """What the kernels take of chunks whose bytes are ``raw[at[i] : at[i + 1]]``."""
         largest = max(chunk.plain_nbytes for chunk in chunks)
         if len(self._page) < largest and any(chunk.packed for chunk in chunks):
             self._page = np.empty(largest, np.uint8)
