@@ -169,7 +169,7 @@ class Footers:
         missing = [name for name in names if name not in known]
         if missing:
             block, index = self.block(file, group)
-            with self._naming(file), self._open_bytes(file) as stream:
+            with self._reading(file) as stream:
                 footer = self._footer(stream, file, block)[len(_MAGIC) : -2 * len(_MAGIC)]
                 try:
                     known |= find_pages(stream.fileno(), footer, index, missing)
