@@ -4,6 +4,7 @@ The names below load when they are first used, so that `import streamlearn` cost
 """
 
 from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -53,7 +54,7 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     """Load a public name from its module when it is first used (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'streamlearn' has no attribute {name!r}")
@@ -61,5 +62,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME})

@@ -119,7 +119,9 @@ def predictors() -> dict[str, Any]:
     }
 
 
-def open_data(data: tuple[str, ...], target: str | None, weight: str | None, features: str | None):
+def open_data(
+    data: tuple[str, ...], target: str | None, weight: str | None, features: str | None
+) -> Any:
     """The dataset that the arguments of a command name."""
     names = None if features is None else [name.strip() for name in features.split(",")]
     source = data[0] if len(data) == 1 else list(data)
@@ -170,7 +172,14 @@ def main() -> None:
 @FEATURES
 @BUDGET
 @JSON
-def describe(data, target, weight, features, memory_budget, json_output) -> None:
+def describe(
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    features: str | None,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
     """Read DATA once and say what is in it."""
     dataset = open_data(data, target, weight, features)
     with settings_of(memory_budget):
@@ -187,7 +196,16 @@ def describe(data, target, weight, features, memory_budget, json_output) -> None
 @SET
 @BUDGET
 @JSON
-def plan(data, target, weight, features, model_name, settings, memory_budget, json_output) -> None:
+def plan(
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    features: str | None,
+    model_name: str,
+    settings: dict[str, object],
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
     """Say what a fit on DATA would cost, before anything is read."""
     dataset = open_data(data, target, weight, features)
     result = sl.plan(make_model(model_name, settings), dataset, memory_budget=memory_budget)
@@ -217,9 +235,20 @@ def plan(data, target, weight, features, model_name, settings, memory_budget, js
 @BUDGET
 @JSON
 def fit(
-    data, target, weight, features, model_name, settings, output, checkpoint, validation, progress,
-    max_seconds, memory_budget, json_output,
-) -> None:  # fmt: skip
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    features: str | None,
+    model_name: str,
+    settings: dict[str, object],
+    output: str,
+    checkpoint: str | None,
+    validation: float | None,
+    progress: bool,
+    max_seconds: str | None,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
     """Train on DATA and write the model to a file."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -250,7 +279,10 @@ def fit(
 @main.command()
 @click.argument("run")
 @JSON
-def status(run, json_output) -> None:
+def status(
+    run: str,
+    json_output: bool,
+) -> None:
     """Say how far the fit with checkpoint RUN (a folder or URL) is, from any shell."""
     from .engine.watch.status import read_status
 
@@ -267,7 +299,15 @@ def status(run, json_output) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace an existing output.")
 @BUDGET
 @JSON
-def predict(model_file, data, output, what, overwrite, memory_budget, json_output) -> None:
+def predict(
+    model_file: str,
+    data: tuple[str, ...],
+    output: str,
+    what: str,
+    overwrite: bool,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
     """Write a prediction of MODEL_FILE for each row of DATA, in row order."""
     model = sl.load(model_file)
     with settings_of(memory_budget):
@@ -283,7 +323,14 @@ def predict(model_file, data, output, what, overwrite, memory_budget, json_outpu
 @WEIGHT
 @BUDGET
 @JSON
-def evaluate(model_file, data, target, weight, memory_budget, json_output) -> None:
+def evaluate(
+    model_file: str,
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
     """Score MODEL_FILE on DATA, in one read."""
     from .estimator.scoring import evaluate, suitable_metrics
 
@@ -308,7 +355,15 @@ def evaluate(model_file, data, target, weight, memory_budget, json_output) -> No
 @TARGET
 @BUDGET
 @JSON
-def plot(model_file, output, features, data, target, memory_budget, json_output) -> None:
+def plot(
+    model_file: str,
+    output: str,
+    features: str | None,
+    data: str | None,
+    target: str | None,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
     """Draw MODEL_FILE: its terms, how its fit converged, and with --data its calibration."""
     from .plotting import draw_model
 
@@ -329,7 +384,13 @@ def plot(model_file, output, features, data, target, memory_budget, json_output)
 @click.option("--plots", default=".", show_default=True, help="Folder for the plots.")
 @click.option("--memory-budget", "-m", metavar="SIZE", default="64MiB", show_default=True)
 @JSON
-def demo(rows, folder, plots, memory_budget, json_output) -> None:
+def demo(
+    rows: int | None,
+    folder: str | None,
+    plots: str,
+    memory_budget: str,
+    json_output: bool,
+) -> None:
     """Train on a generated dataset several times larger than the memory budget."""
     from .demo import run_demo
 

@@ -30,8 +30,8 @@ def run_demo(
     folder: str | None,
     plots: str,
     memory_budget: str,
-    say: Callable[[str], Any],
-) -> dict[str, Any]:
+    say: Callable[[str], object],
+) -> dict[str, object]:
     """Write, describe, plan, train, evaluate and compare; what was found, as plain values."""
     with tempfile.TemporaryDirectory(prefix="streamlearn-demo-") as temporary:
         root = Path(folder or temporary)
@@ -149,7 +149,7 @@ def draw(model: Any, folder: Path) -> list[str]:
     return [str(path)]
 
 
-def in_fresh_process(job: dict[str, Any]) -> dict[str, Any]:
+def in_fresh_process(job: dict[str, object]) -> dict[str, float]:
     """Run a job of this module in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", __name__],
@@ -164,7 +164,7 @@ def in_fresh_process(job: dict[str, Any]) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def measure(job: dict[str, Any]) -> dict[str, Any]:
+def measure(job: dict[str, object]) -> dict[str, float]:
     """The job's peak memory over what is resident once a small job has loaded all it needs."""
     began = time.perf_counter()
     from .engine.memory import peak_resident_bytes, resident_bytes
@@ -183,19 +183,19 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_job(job: dict[str, Any]) -> None:
+def run_job(job: dict[str, object]) -> None:
     """Do what the job says on the training rows of its data, within its budget."""
     train, _ = sl.open_dataset(job["data"], target="y").split(0.9, seed=0)
     with sl.config_context(memory_budget=job["budget"]):
         (fit_job if job["job"] == "fit" else embed_job)(job, train)
 
 
-def fit_job(job: dict[str, Any], train: Any) -> None:
+def fit_job(job: dict[str, object], train: Any) -> None:
     """Fit within the budget and save the model."""
     sl.save(sl.AdditiveClassifier().fit(train), job["model"])
 
 
-def embed_job(job: dict[str, Any], train: Any) -> None:
+def embed_job(job: dict[str, object], train: Any) -> None:
     """What everyone else does first: the rows as an array, and their spline features beside it."""
     import numpy as np
 

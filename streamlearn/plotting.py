@@ -34,7 +34,7 @@ def draw_model(
         import matplotlib
     except ImportError as error:
         raise ValueError("pictures need matplotlib: pip install 'streamlearn[plot]'") from error
-    figures: dict[str, Any] = {}
+    figures: dict[str, object] = {}
     with matplotlib.rc_context({"backend": "agg"}):
         if hasattr(model, "shape_function"):
             figures["terms"] = sl.AdditiveDisplay.from_estimator(model, features=features).figure_

@@ -113,6 +113,7 @@ def _warm_additive() -> None:
             with dataset.reader() as reader:
                 (ref,) = dataset.refs()
                 rows = reader.read(ref)
+                assert fold.merge is not None
                 fold.merge(fold.step(fold.start(), rows), fold.step(fold.start(), rows))
                 for dtype in (np.float32, np.float64):
                     at = make_point(W.astype(dtype), model.intercept_)
@@ -129,7 +130,7 @@ def _warm_additive() -> None:
             column.flags.writeable = False
         Coordinates(model.bases_)(columns, range(3), np.empty((3, N_ROWS), np.float32), 0)
     # epochs take coordinates of one dtype, whatever the loss; codes' coefficients may be float32
-    for table, target, order, tol in (
+    for table, target, penalty_order, tol in (
         (single, y, 0, 1e-4),
         (csr(single), y, 2, 1e-4),
         (csr(single), y, 1, 1e-4),
@@ -137,7 +138,9 @@ def _warm_additive() -> None:
         (csr(single), three, 1, 1e-4),
         (csr(single), three, 1, 1e-2),
     ):
-        model = AdditiveClassifier("hinge", solver="dual-cd", n_bases=4, penalty_order=order)
+        model = AdditiveClassifier(
+            "hinge", solver="dual-cd", n_bases=4, penalty_order=penalty_order
+        )
         model.set_params(max_passes=3, tol=tol).fit(table, target)
 
 
@@ -166,11 +169,12 @@ def _warm_shareboost() -> None:
 
     X = np.random.default_rng(0).random((N_ROWS, 2))
     y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
-    options = {"n_anchors": 2, "n_radii": 2, "ridge": 1e-2, "tol": 1e-3}
     for table in (X.astype(np.float32), X):
         # Columns alone have no kernel; only stumps need more values than are counted in a table.
         for candidates, m in (("stumps", N_ROWS), ("pieces", FEW), ("soft-pieces", FEW)):
-            model = ShareBoostClassifier(1, candidates=candidates, **options)
+            model = ShareBoostClassifier(
+                1, candidates=candidates, n_anchors=2, n_radii=2, ridge=1e-2, tol=1e-3
+            )
             model.fit(table[:m], y[:m]).predict(table[:m])
 
 

@@ -1,6 +1,7 @@
 """Rules of style that no linter knows."""
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "streamlearn"
@@ -20,6 +21,12 @@ MANY_PARAMETERS = {
     "pursuit/regression/kernels_splines.py:least_gcv": "kernel: the symbols of one formula",
 }
 """File and function: why it takes more than `MOST_PARAMETERS`."""
+
+MOST_ANYS = 765
+"""Uses of `Any` that are left in the package.  The number may only fall."""
+
+FRAGMENT = re.compile(r"(Of|And|As|That|Than|Else) ")
+"""Beginning of a docstring that cannot be read alone."""
 
 KERNEL_ROOMS = ("additive/basis/", "additive/dual/", "numeric/")
 """Rooms of kernels that take the arrays of a row form one by one."""
@@ -51,3 +58,27 @@ def test_functions_take_few_parameters():
     assert not long, "\n".join(long)
     unused = sorted(set(MANY_PARAMETERS) - defended)
     assert not unused, f"no longer needed in MANY_PARAMETERS: {unused}"
+
+
+def test_any_becomes_rarer():
+    """Mypy checks nothing of what is `Any`: a protocol, a named state or `object` says more."""
+    count = sum(
+        isinstance(node, ast.Name) and node.id == "Any"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+    assert count <= MOST_ANYS, f"{count} uses of Any, there were {MOST_ANYS}; name the type"
+    assert count == MOST_ANYS, f"{count} uses of Any are left: lower MOST_ANYS to it"
+
+
+def test_docstrings_can_be_read_alone():
+    fragments = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value.value[:60]!r}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and FRAGMENT.match(node.value.value)
+    ]
+    assert not fragments, "begin with a noun or a verb:\n" + "\n".join(fragments)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import StrOptions
 
+from ..data.source import Source
 from ..estimator.base import StreamClassifier
 from ..numeric.links import rest_probabilities, softmax_probabilities
 from ..numeric.losses import CLASS, Loss
-from ..solvers.calibration import METHODS
+from ..passes.summary.summary import Summary
+from ..solvers.calibration import METHODS, Calibration
 from .model import AdditiveModel
 from .stochastic.partial_fit import go_on
 from .targets import Adjustment, names_of, weigh_classes
@@ -126,28 +129,28 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
     def __init__(
         self,
-        loss="log_loss",
+        loss: str | Loss = "log_loss",
         *,
-        C=1.0,
-        n_bases=20,
-        basis="bspline",
-        degree=1,
-        penalty_order=1,
-        penalty_scale="integral",
-        knots="quantile",
-        missing="level",
-        max_levels=255,
-        solver="auto",
-        multi_class="ovr",
-        class_weight=None,
-        intercept_scaling=1.0,
-        tol=1e-4,
-        max_passes=100,
-        early_stopping=False,
-        warm_start=False,
-        calibration=None,
-        random_state=0,
-    ):
+        C: float = 1.0,
+        n_bases: int = 20,
+        basis: str = "bspline",
+        degree: int = 1,
+        penalty_order: int = 1,
+        penalty_scale: str = "integral",
+        knots: str = "quantile",
+        missing: str = "level",
+        max_levels: int = 255,
+        solver: str = "auto",
+        multi_class: str = "ovr",
+        class_weight: object = None,
+        intercept_scaling: float = 1.0,
+        tol: float = 1e-4,
+        max_passes: int = 100,
+        early_stopping: bool = False,
+        warm_start: bool = False,
+        calibration: str | None = None,
+        random_state: int = 0,
+    ) -> None:
         self.loss = loss
         self.C = C
         self.n_bases = n_bases
@@ -182,14 +185,22 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
             )
         return True
 
-    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
-        counts = summary.labels.counts
+    def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
+        counts = summary.target.counts
         return Adjustment(self._loss, self._class_weights(counts[counts > 0]))
 
     def _class_weights(self, counts: np.ndarray) -> np.ndarray | None:
         return weigh_classes(self.class_weight, self.classes_, counts)
 
-    def partial_fit(self, X, y=None, sample_weight=None, *, classes=None, n_rows=None):
+    def partial_fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        classes: npt.ArrayLike | None = None,
+        n_rows: float | None = None,
+    ) -> Self:
         """Go on learning from rows that are looked at once: averaged mini-batch PEGASOS.
 
         Only for ``loss="hinge"`` or ``"log_loss"``.  The first call fixes knots and centres.
@@ -219,7 +230,10 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
         if hasattr(self, "calibration_"):
-            return self.calibration_.probability(decision)
+            calibration: Calibration = self.calibration_
+            return calibration.probability(decision)
         if self._is_joint and decision.ndim == 2:
             return softmax_probabilities(decision)
-        return rest_probabilities(decision, self._loss.link.mean)
+        link = self._loss.link
+        assert link is not None  # `_check_probability` refuses others
+        return rest_probabilities(decision, link.mean)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sklearn.utils._param_validation import StrOptions
 
 from ..numeric.losses import Loss
@@ -71,26 +73,26 @@ tol, max_passes, calibration
 
     def __init__(
         self,
-        loss="log_loss",
+        loss: str | Loss = "log_loss",
         *,
-        Cs=8,
-        n_bases=20,
-        cv=5,
-        scoring=None,
-        one_standard_error=False,
-        basis="bspline",
-        degree=1,
-        penalty_order=1,
-        penalty_scale="integral",
-        knots="quantile",
-        missing="level",
-        max_levels=255,
-        intercept_scaling=1.0,
-        tol=1e-4,
-        max_passes=100,
-        calibration=None,
-        random_state=0,
-    ):
+        Cs: int | Sequence[float] = 8,
+        n_bases: int | Sequence[int] = 20,
+        cv: int | str = 5,
+        scoring: str | None = None,
+        one_standard_error: bool = False,
+        basis: str = "bspline",
+        degree: int = 1,
+        penalty_order: int = 1,
+        penalty_scale: str = "integral",
+        knots: str = "quantile",
+        missing: str = "level",
+        max_levels: int = 255,
+        intercept_scaling: float = 1.0,
+        tol: float = 1e-4,
+        max_passes: int = 100,
+        calibration: str | None = None,
+        random_state: int = 0,
+    ) -> None:
         self.loss = loss
         self.Cs = Cs
         self.n_bases = n_bases
@@ -171,25 +173,25 @@ tol, max_passes, random_state
 
     def __init__(
         self,
-        loss="squared_error",
+        loss: str | Loss = "squared_error",
         *,
-        Cs=8,
-        n_bases=20,
-        cv=5,
-        scoring=None,
-        one_standard_error=False,
-        basis="bspline",
-        degree=1,
-        penalty_order=1,
-        penalty_scale="integral",
-        knots="quantile",
-        missing="level",
-        max_levels=255,
-        intercept_scaling=1.0,
-        tol=1e-4,
-        max_passes=100,
-        random_state=0,
-    ):
+        Cs: int | Sequence[float] = 8,
+        n_bases: int | Sequence[int] = 20,
+        cv: int | str = 5,
+        scoring: str | None = None,
+        one_standard_error: bool = False,
+        basis: str = "bspline",
+        degree: int = 1,
+        penalty_order: int = 1,
+        penalty_scale: str = "integral",
+        knots: str = "quantile",
+        missing: str = "level",
+        max_levels: int = 255,
+        intercept_scaling: float = 1.0,
+        tol: float = 1e-4,
+        max_passes: int = 100,
+        random_state: int = 0,
+    ) -> None:
         self.loss = loss
         self.Cs = Cs
         self.n_bases = n_bases

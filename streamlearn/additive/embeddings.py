@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -33,6 +34,9 @@ from ..passes.summary.summary import collect_summary, state_nbytes
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 from .basis.kernels import embed_rows
 
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
 
 class _Embedding(TransformerMixin, BaseEstimator):
     """What explicit features of every basis share: fit and transform."""
@@ -51,7 +55,7 @@ class _Embedding(TransformerMixin, BaseEstimator):
     def _has_level(self) -> np.ndarray:
         return self.bases_.has_missing
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn the knots and the reference from one read.
 
         Parameters
@@ -95,7 +99,7 @@ class _Embedding(TransformerMixin, BaseEstimator):
         check_array("zero", tree["zero"], (bases.dim,))
         self._keep(bases, tree["zero"], bool(tree["sparse"]))
 
-    def transform(self, X):
+    def transform(self, X: object) -> scipy.sparse.csr_matrix:
         """The features of the rows as a CSR matrix of float64."""
         check_is_fitted(self)
         psi = (self._roughness, self._reference) if self.output == "psi" else None
@@ -108,7 +112,7 @@ class _Embedding(TransformerMixin, BaseEstimator):
             return scipy.sparse.csr_matrix((0, self.n_features_out_))
         return parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
 
-    def _open(self, X: Any, sample_weight: Any) -> Dataset:
+    def _open(self, X: Any, sample_weight: object) -> Dataset:
         """The rows to learn from; sets ``n_features_in_`` and ``feature_names_in_``."""
         if isinstance(X, Dataset) or is_on_disk(X) or is_dask(X):
             if sample_weight is not None:
@@ -128,7 +132,7 @@ class _Embedding(TransformerMixin, BaseEstimator):
         self.n_features_in_ = dataset.n_features
         return dataset
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> np.ndarray:
         """``<column>_sp_<number>``, as scikit-learn's splines are called; ``_fn_`` for others."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
@@ -138,7 +142,7 @@ class _Embedding(TransformerMixin, BaseEstimator):
             dtype=object,
         )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "level"
@@ -187,15 +191,15 @@ class SplineEmbedding(_Embedding):
 
     def __init__(
         self,
-        n_bases=20,
+        n_bases: int = 20,
         *,
-        degree=1,
-        penalty_order=1,
-        penalty_scale="integral",
-        knots="quantile",
-        output="psi",
-        missing="level",
-    ):
+        degree: int = 1,
+        penalty_order: int = 1,
+        penalty_scale: str = "integral",
+        knots: str = "quantile",
+        output: str = "psi",
+        missing: str = "level",
+    ) -> None:
         self.n_bases = n_bases
         self.degree = degree
         self.penalty_order = penalty_order
@@ -256,15 +260,15 @@ class FourierEmbedding(_Embedding):
 
     def __init__(
         self,
-        n_bases=20,
+        n_bases: int = 20,
         *,
-        basis="cosine",
-        penalty_order=1,
-        penalty_scale="integral",
-        knots="quantile",
-        output="psi",
-        missing="level",
-    ):
+        basis: str = "cosine",
+        penalty_order: int = 1,
+        penalty_scale: str = "integral",
+        knots: str = "quantile",
+        output: str = "psi",
+        missing: str = "level",
+    ) -> None:
         self.n_bases = n_bases
         self.basis = basis
         self.penalty_order = penalty_order

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.source import Chunk, Source
 from ..engine.plan import Needs
+from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
 from ..numeric.bases.roughness import make_reference, make_roughness
 from ..numeric.losses import Loss, Target, make_loss
+from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
 from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
@@ -21,7 +26,7 @@ from .inspect.terms import Terms
 from .objective import Problem
 from .stochastic.pegasos import fit_pegasos
 from .targets import Adjustment, adjust, adjusted, names_of, without_column
-from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, plain
+from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton
 from .warm_start import warm_bases, warm_point
 
 WARM = ("newton", "lbfgs")
@@ -35,8 +40,22 @@ WARM_PARTS = ("bases", "coef", "intercept", "shifts")
 
 
 class AdditiveModel(Terms):
-    """A mixin; `objective` says what is minimised."""
+    """A mixin of the estimators; `objective` says what is minimised."""
 
+    loss: str | Loss
+    C: float
+    n_bases: int | Sequence[int]
+    penalty_order: int
+    penalty_scale: str
+    missing: str
+    solver: str
+    intercept_scaling: float
+    tol: float
+    max_passes: int
+    early_stopping: bool
+    warm_start: bool
+    random_state: int
+    classes_: np.ndarray
     _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
@@ -74,7 +93,7 @@ class AdditiveModel(Terms):
 
     # What it costs.
 
-    def _choice(self, dataset: Any) -> needs.Choice:
+    def _choice(self, dataset: Source) -> needs.Choice:
         """The solver, chosen from metadata: the plan that is shown is the one that is run."""
         size = needs.size_of(self, dataset)
         choice = needs.choose(self._loss, self.solver, size, self._is_joint)
@@ -86,64 +105,93 @@ class AdditiveModel(Terms):
             )
         return choice
 
-    def _needs(self, dataset: Any, summary: Any = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         size = needs.size_of(self, dataset, summary)
         phases = needs.needs_of(self._choice(dataset).solver, size, self.max_passes)
         return needs.with_temporaries(phases, self, size, summary)
 
-    def _sample_rows(self, dataset: Any) -> int:
+    def _sample_rows(self, dataset: Source) -> int:
         wanted = self._choice(dataset).solver in WARM
         return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
 
     # Fitting.
 
-    _is_joint = False
-    """Whether the multinomial loss was asked for; of two classes it is the one curve."""
+    @property
+    def _is_joint(self) -> bool:
+        """Whether the multinomial loss was requested; for two classes it is the one curve."""
+        return False
 
-    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
+    def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
         """What is done to targets and weights before a solver sees them."""
         return Adjustment(self._loss)
 
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+    def _fit(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        validation: Source | None = None,
+        sample: Chunk | None = None,
+    ) -> Certificate:
         self._stream = None  # what partial_fit has seen does not go into this fit
         choice = self._choice(dataset)
         adjustment = self._adjustment(dataset, summary)
-        dataset, validation = (adjusted(rows, adjustment) for rows in (dataset, validation))
+        dataset = adjusted(dataset, adjustment)
+        if validation is not None:
+            validation = adjusted(validation, adjustment)
         before = self._before(run)
         problem = self._problem(dataset, summary, adjustment, choice.solver, before)
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
-        reads = {"tol": self.tol, "max_reads": max(self.max_passes - 1, 1)}
+        tol, most, seed = self.tol, max(self.max_passes - 1, 1), self.random_state
         if choice.solver == "gram":
-            outcome = fit_gram(run, dataset, problem, watch, self.tol)
+            outcome = fit_gram(run, dataset, problem, watch, tol)
         elif choice.solver in ("newton", "lbfgs"):
+            assert sample is not None  # `_sample_rows` is at least 1
             outcome = fit_newton(
                 run,
                 dataset,
                 problem,
                 adjust(adjustment, sample),
                 watch,
-                **reads,
+                tol=tol,
+                max_reads=most,
                 start=warm_point(problem, before),
                 share=needs.sample_share(sample, summary.total_weight),
-                seed=self.random_state,
+                seed=seed,
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
                 matrix_free=choice.solver == "lbfgs",
             )
         elif choice.solver == "dual-cd" and needs.holds_rows(needs.size_of(self, dataset)):
-            seed = self.random_state
-            outcome = fit_held(run, dataset, problem, watch, **reads, seed=seed)
+            outcome = fit_held(run, dataset, problem, watch, tol=tol, max_reads=most, seed=seed)
         else:
             labels = needs.labels_of_refs(dataset, run.source, summary)
             if choice.solver == "pegasos":
-                reads["total_weight"] = self._total_weight(summary, adjustment)
-            train = fit_pegasos if choice.solver == "pegasos" else fit_dual
-            outcome = train(run, dataset, problem, labels, watch, **reads, seed=self.random_state)
+                outcome = fit_pegasos(
+                    run,
+                    dataset,
+                    problem,
+                    labels,
+                    watch,
+                    tol=tol,
+                    max_reads=most,
+                    total_weight=self._total_weight(summary, adjustment),
+                    seed=seed,
+                )
+            else:
+                outcome = fit_dual(
+                    run, dataset, problem, labels, watch, tol=tol, max_reads=most, seed=seed
+                )
         self._keep_fit(problem, outcome.theta, summary)
         return self._certificate(outcome, choice)
 
     def _problem(
-        self, dataset: Any, summary: Any, adjustment: Adjustment, solver: str, before: Any = None
+        self,
+        dataset: Source,
+        summary: Summary,
+        adjustment: Adjustment,
+        solver: str,
+        before: dict[str, Any] | None = None,
     ) -> Problem:
         regression = not hasattr(self, "classes_")
         summary = without_column(summary, adjustment.column)
@@ -172,21 +220,21 @@ class AdditiveModel(Terms):
             joint=self._is_joint and n_classes > 2,
         )
 
-    def _target_mean(self, summary: Any, adjustment: Adjustment) -> float:
+    def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
         return 0.0
 
-    def _total_weight(self, summary: Any, adjustment: Adjustment) -> float:
-        """Of all rows, as the losses count them."""
+    def _total_weight(self, summary: Summary, adjustment: Adjustment) -> float:
+        """The weight of all rows, as the losses count them."""
         if adjustment.class_weight is None:
             return float(summary.total_weight)
-        counts = summary.labels.counts
+        counts = summary.target.counts
         return float(counts[counts > 0] @ adjustment.class_weight)
 
-    def _before(self, run: Any) -> dict[str, Any] | None:
+    def _before(self, run: Run) -> dict[str, Any] | None:
         """The last fit, where a warm start begins; a checkpoint keeps it."""
         if not self.warm_start:
             return None
-        before = run.restore("warm-start")
+        before: dict[str, Any] | None = run.restore("warm-start")
         if before is None and hasattr(self, "coef_"):
             before = {name: part for name, part in self._state().items() if name in WARM_PARTS}
             before["levels"] = self.levels_
@@ -203,8 +251,8 @@ class AdditiveModel(Terms):
         as_array = len(gap) > 1
         return Certificate(
             converged=outcome.converged,
-            primal=outcome.primal if as_array else plain(outcome.primal),
-            dual=outcome.dual if as_array else plain(outcome.dual),
+            primal=outcome.primal if as_array else float(outcome.primal[0]),
+            dual=outcome.dual if as_array else float(outcome.dual[0]),
             relative_gap=float(gap.max()),
             criterion=outcome.criterion,
             tolerance=float(self.tol),

@@ -69,7 +69,7 @@ class Problem(NamedTuple):
 
     def targets(self, chunk: Chunk) -> np.ndarray:
         """The chunk's targets as the kernels take them: +1/-1, codes, or numbers."""
-        y: np.ndarray = chunk.y
+        y = chunk.target
         if self.loss.target is NUMBER:
             return y - self.target_mean
         if self.n_outputs > 1 or self.loss.target is not CLASS:
@@ -182,7 +182,7 @@ def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evalua
 
 
 def loss_fold(
-    problem: Problem, theta: np.ndarray, check: Any = None
+    problem: Problem, theta: np.ndarray, check: object = None
 ) -> Fold[tuple[np.ndarray, ...], float]:
     """Fold: mean loss of rows at `theta`, summed over the outputs; `check(chunk)` comes first."""
     return Fold(

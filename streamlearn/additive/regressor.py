@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.source import Chunk, Source
 from ..estimator.base import StreamRegressor
 from ..numeric.checks import check_integer
 from ..numeric.links import LOG
 from ..numeric.losses import AMOUNT, COUNT, NUMBER, Loss
+from ..passes.summary.summary import Summary
 from .model import AdditiveModel
 from .stochastic.partial_fit import go_on
 from .targets import (
@@ -87,28 +89,28 @@ early_stopping, warm_start, random_state
 
     def __init__(
         self,
-        loss="squared_error",
+        loss: str | Loss = "squared_error",
         *,
-        C=1.0,
-        n_bases=20,
-        basis="bspline",
-        degree=1,
-        penalty_order=1,
-        penalty_scale="integral",
-        knots="quantile",
-        missing="level",
-        max_levels=255,
-        epsilon=0.1,
-        solver="auto",
-        exposure=None,
-        offset=None,
-        intercept_scaling=1.0,
-        tol=1e-4,
-        max_passes=100,
-        early_stopping=False,
-        warm_start=False,
-        random_state=0,
-    ):
+        C: float = 1.0,
+        n_bases: int = 20,
+        basis: str = "bspline",
+        degree: int = 1,
+        penalty_order: int = 1,
+        penalty_scale: str = "integral",
+        knots: str = "quantile",
+        missing: str = "level",
+        max_levels: int = 255,
+        epsilon: float = 0.1,
+        solver: str = "auto",
+        exposure: str | int | None = None,
+        offset: str | int | None = None,
+        intercept_scaling: float = 1.0,
+        tol: float = 1e-4,
+        max_passes: int = 100,
+        early_stopping: bool = False,
+        warm_start: bool = False,
+        random_state: int = 0,
+    ) -> None:
         self.loss = loss
         self.C = C
         self.n_bases = n_bases
@@ -134,9 +136,9 @@ early_stopping, warm_start, random_state
     _column_of_mean = -1
     """Number of the column of exposures or offsets; -1: there is none."""
 
-    def _adjustment(self, dataset: Any, summary: Any) -> Adjustment:
+    def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
         loss, column = self._loss, -1
-        check_targets(loss, summary.labels)
+        check_targets(loss, summary.target)
         if self.exposure is not None:
             if loss.link is not LOG:
                 raise ValueError(
@@ -156,8 +158,8 @@ early_stopping, warm_start, random_state
         known = Adjustment(loss, None, column, self.exposure is not None)
         return known._replace(mean=float(known.link.mean(self._target_mean(summary, known))))
 
-    def _target_mean(self, summary: Any, adjustment: Adjustment) -> float:
-        mean, column = float(summary.labels.mean), adjustment.column
+    def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
+        mean, column = float(summary.target.mean), adjustment.column
         given = float(summary.columns[column].mean) if column >= 0 else 0.0
         link = adjustment.link
         if adjustment.exposure:
@@ -165,14 +167,15 @@ early_stopping, warm_start, random_state
         # under the log link log(mean e^-given), with one rounding
         return float(np.log(mean * np.exp(-given))) if link is LOG else mean - given
 
-    def _decision_chunk(self, chunk):
+    def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         f = super()._decision_chunk(chunk)
         known = Adjustment(self._loss, None, self._column_of_mean, self.exposure is not None)
         if known.link is LOG:
-            return known.link.mean(f) * exposures(known, chunk)
+            scaled: np.ndarray = known.link.mean(f) * exposures(known, chunk)
+            return scaled
         return f if known.column < 0 else f + column_of(chunk, known.column)
 
-    def _explain_chunk(self, chunk):
+    def _explain_chunk(self, chunk: Chunk) -> np.ndarray:
         terms = super()._explain_chunk(chunk)
         d = self._column_of_mean
         if d >= 0:
@@ -182,7 +185,14 @@ early_stopping, warm_start, random_state
                     terms[:, d] = np.log(terms[:, d])
         return terms
 
-    def partial_fit(self, X, y=None, sample_weight=None, *, n_rows=None):
+    def partial_fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        n_rows: float | None = None,
+    ) -> Self:
         """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
 
         Only for ``loss="epsilon_insensitive"`` or ``"huber"``.

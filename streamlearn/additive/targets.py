@@ -44,18 +44,18 @@ class Adjustment(NamedTuple):
         return self.loss.link or IDENTITY
 
 
-def adjusted(source: Source | None, adjustment: Adjustment) -> Source | None:
+def adjusted(source: Source, adjustment: Adjustment) -> Source:
     """The source with its rows adjusted; itself if there is nothing to do."""
     changes = adjustment.class_weight is not None or adjustment.column >= 0
-    if source is None or not (changes or adjustment.link is LOG):
+    if not (changes or adjustment.link is LOG):
         return source
     return MappedSource(source, partial(adjust, adjustment))
 
 
 def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:
     """The chunk with new targets and weights; its features are left alone."""
-    y, weight = chunk.y, chunk.weight
-    factor = None
+    y, weight = chunk.target, chunk.weight
+    factor: np.ndarray | float | None = None
     if adjustment.class_weight is not None:
         factor = adjustment.class_weight[y.astype(np.intp)]
     if adjustment.link is LOG:
@@ -138,7 +138,7 @@ def weigh_classes(class_weight: Any, classes: np.ndarray, counts: np.ndarray) ->
     return weights
 
 
-def check_exposures(name: str, summary: Any) -> None:
+def check_exposures(name: str | int, summary: Any) -> None:
     """Refuse exposures that are not above 0."""
     if not summary.min > 0:
         raise ValueError(

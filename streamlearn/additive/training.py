@@ -8,7 +8,7 @@ import numpy as np
 
 from ..config import get_config
 from ..data.order import Order, derive_seed
-from ..data.source import Chunk
+from ..data.source import Chunk, Source
 from ..engine.scratch.folder import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
@@ -51,7 +51,12 @@ class Watch:
     """Keeps one record per read of the solver, and the loss of held-out rows."""
 
     def __init__(
-        self, run: Any, problem: Problem, validation: Any, early_stopping: bool, check: Any = None
+        self,
+        run: Any,
+        problem: Problem,
+        validation: object,
+        early_stopping: bool,
+        check: object = None,
     ) -> None:
         """`check`: refuses held-out rows that the problem cannot take, a chunk at a time."""
         self._run, self._problem, self._validation = run, problem, validation
@@ -117,7 +122,7 @@ def plain(x: np.ndarray) -> float | list[float]:
     return float(x[0]) if len(x) == 1 else x.tolist()
 
 
-def fit_gram(run: Any, source: Any, problem: Problem, watch: Watch, tol: float) -> Outcome:
+def fit_gram(run: Any, source: object, problem: Problem, watch: Watch, tol: float) -> Outcome:
     """Squared error: one read; a Newton step from 0 with the curvature of all rows is exact."""
     zero = np.zeros((1, problem.dim + 1))
     fold = both(evaluation_fold(problem, zero), gram_fold(problem, zero))
@@ -129,7 +134,7 @@ def fit_gram(run: Any, source: Any, problem: Problem, watch: Watch, tol: float) 
 
 def fit_newton(
     run: Any,
-    source: Any,
+    source: Source,
     problem: Problem,
     sample: Chunk,
     watch: Watch,
@@ -147,16 +152,22 @@ def fit_newton(
     `matrix_free`: directions by conjugate gradients, and every step corrects the next (L-BFGS).
     """
     if share >= 1.0:  # the sample is all rows: to rounding, at no read but the one that proves it
-        problem, goal = problem._replace(single=False), {"tol": EXACT}
+        problem, own_tol, decrement = problem._replace(single=False), EXACT, 0.0
     else:
-        goal = {"tol": 0.0, "decrement": DECREMENT}
+        own_tol, decrement = 0.0, DECREMENT
     rows = SampleObjective(problem, sample, share, matrix_free=matrix_free, n_threads=run.n_threads)
     at = problem.by_problem(
         np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
     )
     if start is None or share >= 1.0:  # a last fit's optimum is nearer than the sample's
-        options = {"max_reads": SAMPLE_ITERATIONS, "always_corrects": matrix_free}
-        at = newton(rows, at, **options, **goal).at.theta
+        at = newton(
+            rows,
+            at,
+            tol=own_tol,
+            max_reads=SAMPLE_ITERATIONS,
+            decrement=decrement,
+            always_corrects=matrix_free,
+        ).at.theta
     streamed = StreamedObjective(
         run,
         source,
@@ -227,7 +238,7 @@ def fit_dual(
 
 
 def better(a: Evaluation | None, b: Evaluation) -> Evaluation:
-    """Of two certificates, each output's better point and better bound."""
+    """The better point and the better bound of each output, from two certificates."""
     if a is None:
         return b
     lower = b.value < a.value
@@ -244,6 +255,6 @@ def worth_caching(source: Any) -> bool:
     return scratch_allowed() and not source.in_memory
 
 
-def caches_in_scratch(source: Any) -> bool:
+def caches_in_scratch(source: Source) -> bool:
     """Whether Newton's few reads go to a copy too: only where the settings name a place for it."""
     return bool(get_config().scratch) and worth_caching(source)

@@ -30,7 +30,7 @@ def warm_bases(before: dict[str, Any], summary: Any) -> Bases:
     return bases
 
 
-def warm_point(problem: Problem, before: dict[str, Any] | None) -> np.ndarray | None:
+def warm_point(problem: Problem, before: dict[str, object] | None) -> np.ndarray | None:
     """The point (K, dim + 1) of the last fit's decisions; None: begin at 0."""
     if before is None:
         return None

@@ -62,7 +62,7 @@ class Dataset(Source):
     weight: str | None = None
     chunk_rows: int | None = None
     shares: tuple[HashShare, ...] = ()
-    maps: tuple[Callable[[Any], Any], ...] = ()
+    maps: tuple[Callable[[object], object], ...] = ()
     mapped_names: tuple[str, ...] | None = None
     convert: Convert | None = None
     bytes_kept: bool = False
@@ -75,7 +75,7 @@ class Dataset(Source):
         if self.chunk_rows is not None and self.chunk_rows < 1:
             raise ValueError(f"chunk_rows={self.chunk_rows}; a chunk holds at least one row")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         own = {f.name for f in fields(self)}
         return {
             name: value for name, value in vars(self).items() if name in own
@@ -165,7 +165,7 @@ class Dataset(Source):
     def shared_nbytes(self) -> int:
         return self.store.shared_nbytes
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """What identifies these rows and columns, without reading them (JSON values)."""
         return {
             **self.store.fingerprint(),

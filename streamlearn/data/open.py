@@ -25,8 +25,8 @@ class Request:
     target: str | None = None
     weight: str | None = None
     features: Sequence[str] | str | None = None
-    filters: Any = None
-    storage_options: Mapping[str, Any] | None = None
+    filters: object = None
+    storage_options: Mapping[str, object] | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ class Store(ABC):
         """Where these rows lie, for messages: ``data/a.parquet, row group 3``."""
 
     @abstractmethod
-    def fingerprint(self) -> Mapping[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         """What identifies the content without reading it: JSON, no times, no absolute paths."""
 
     def versions(self) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 ALIGNED_NBYTES = 16
-"""As malloc aligns."""
+"""Alignment in bytes of what malloc returns."""
 
 Value = TypeVar("Value")
 

@@ -30,7 +30,7 @@ class Engine(Protocol):
     stop: threading.Event | None
     """Set when a read is given up; tasks of this process look at it between two chunks."""
 
-    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any: ...
+    def submit(self, name: str, function: Callable[..., object], *args: Any) -> Any: ...
     def share(self, value: Any) -> Any: ...
     def share_widely(self, value: Any) -> Any: ...
     def compute(self, delayed: Any) -> Any: ...
@@ -45,7 +45,7 @@ class Engine(Protocol):
 class Lazy(NamedTuple):
     """A Delayed that the thread of the task computes itself, so that no second pool is at work."""
 
-    delayed: Any
+    delayed: object
 
 
 def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -68,11 +68,11 @@ class Threads:
         self.stop: threading.Event | None = threading.Event()
         self._pool = cf.ThreadPoolExecutor(n_threads, "streamlearn") if n_threads else None
 
-    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> cf.Future[Any]:
+    def submit(self, name: str, function: Callable[..., object], *args: Any) -> cf.Future[object]:
         args = tuple(arg.result() if isinstance(arg, cf.Future) else arg for arg in args)
         if self._pool is not None:
             return self._pool.submit(_call, function, args)
-        future: cf.Future[Any] = cf.Future()
+        future: cf.Future[object] = cf.Future()
         try:
             future.set_result(_call(function, args))
         except Exception as error:  # kept in the future, as a pool does; `result` raises it
@@ -87,16 +87,16 @@ class Threads:
     def compute(self, delayed: Any) -> Lazy:
         return Lazy(delayed)
 
-    def wait(self, futures: Sequence[cf.Future[Any]]) -> list[cf.Future[Any]]:
+    def wait(self, futures: Sequence[cf.Future[object]]) -> list[cf.Future[object]]:
         return list(cf.wait(futures, return_when=cf.FIRST_COMPLETED).done)
 
-    def failed(self, future: cf.Future[Any]) -> bool:
+    def failed(self, future: cf.Future[object]) -> bool:
         return future.exception() is not None
 
     def result(self, future: Any, place: str = "") -> Any:
         return future.result() if isinstance(future, cf.Future) else future
 
-    def cancel(self, futures: Iterable[cf.Future[Any]]) -> None:
+    def cancel(self, futures: Iterable[cf.Future[object]]) -> None:
         assert self.stop is not None
         self.stop.set()
         for future in futures:

@@ -75,7 +75,7 @@ class Job:
     durable: bool = False
     """Row state is synced to disk before a task reports success."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         fields = self.name, self.source, self.fold, self.rows, self.slots, self.durable
         return _received_job, (in_one_piece(fields),)
 

@@ -33,6 +33,7 @@ from .scratch.in_memory import InMemoryRows
 from .scratch.row_state import RowFile, RowStates
 from .watch.progress import Progress
 
+State = TypeVar("State")
 Result = TypeVar("Result")
 Visit = tuple[VisitOrder, int] | None
 
@@ -74,7 +75,7 @@ class Run:
         scheduler: Any = None,
         progress: bool | None = None,
         max_seconds: float | None = None,
-        on_record: Callable[[dict[str, Any]], None] | None = None,
+        on_record: Callable[[dict[str, object]], None] | None = None,
     ) -> None:
         config = get_config()
         self.name = name
@@ -139,7 +140,7 @@ class Run:
         return count_threads("threads") if self._engine.is_cluster else self._engine.n_slots
 
     @property
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[dict[str, object]]:
         """The records so far."""
         return self._log.history
 
@@ -186,7 +187,7 @@ class Run:
         if self._on_record is not None:
             self._on_record(fields)
 
-    def restore(self, key: str, default: Any = None) -> Any:
+    def restore(self, key: str, default: object = None) -> Any:
         """The loop state last committed under `key`, or `default`.  Call once, before the loop."""
         return self._log.restore(key, default)
 
@@ -198,14 +199,14 @@ class Run:
         """Where the current generation of a row state lies."""
         return self._rows.current(name)
 
-    def fold(self, fold: Fold[Any, Result], source: Source | None = None, *, name: str) -> Result:
+    def fold(self, fold: Fold[State, Result], source: Source | None = None, *, name: str) -> Result:
         """One read of all rows: in lanes if the fold can merge, else in row order."""
         result: Result = self._read(fold, source, name, None)
         return result
 
     def sweep(
         self,
-        fold: Fold[Any, Result],
+        fold: Fold[State, Result],
         source: Source | None = None,
         order: VisitOrder | None = None,
         *,
@@ -228,7 +229,7 @@ class Run:
         source: Source | None,
         form: RowForm | None = None,
         *,
-        also: Fold[Any, Result] | None = None,
+        also: Fold[State, Result] | None = None,
         in_memory: bool | None = None,
         name: str,
     ) -> tuple[InMemoryRows | ScratchSource, Result | None]:
@@ -266,7 +267,7 @@ class Run:
     # -- how a read is done
 
     def _cache_in_memory(
-        self, rows: InMemoryRows, also: Fold[Any, Result] | None, name: str
+        self, rows: InMemoryRows, also: Fold[State, Result] | None, name: str
     ) -> tuple[InMemoryRows, Result | None]:
         if also is not None:
             return rows, self.fold(also, rows, name=name)
@@ -277,7 +278,7 @@ class Run:
         return rows, None
 
     def _cache_in_scratch(
-        self, source: Source, form: RowForm, also: Fold[Any, Result] | None, name: str
+        self, source: Source, form: RowForm, also: Fold[State, Result] | None, name: str
     ) -> tuple[ScratchSource, Result | None]:
         entry = self._log.replay("read", name)
         folder = str(self._scratch.subfolder("cache"))
@@ -292,7 +293,9 @@ class Run:
             self._log_read(source, name, result)
         return ScratchSource(folder, source, state["blocks"], form), result
 
-    def _read(self, fold: Fold[Any, Any], source: Source | None, name: str, visit: Visit) -> Any:
+    def _read(
+        self, fold: Fold[State, Result], source: Source | None, name: str, visit: Visit
+    ) -> Result:
         entry = self._log.replay("read", name)
         if entry is not None:
             return self._log.stored(entry)
@@ -305,7 +308,7 @@ class Run:
         return result
 
     def _compute(
-        self, fold: Fold[Any, Any], source: Source, name: str, visit: Visit, *, keep: bool
+        self, fold: Fold[State, Result], source: Source, name: str, visit: Visit, *, keep: bool
     ) -> tuple[Any, tuple[RowFile, ...]]:
         """Run the tasks of one read: the merged state, and the row state they wrote."""
         self._time.check()

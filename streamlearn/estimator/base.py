@@ -47,11 +47,14 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints: dict[str, list[object]] = {}
     _accepts_sparse = False
-    """True in families whose kernels take Csr chunks."""
-    _accepts_missing = False
-    """True if NaN may be among the features; `_has_level` (p,) bool then says where it may be."""
+    """Whether chunks may be `Csr`."""
     _accepts_levels = False
-    """True in families that take columns of categories, as the numbers of their levels."""
+    """Whether columns of categories are taken, as the numbers of their levels."""
+
+    @property
+    def _accepts_missing(self) -> bool:
+        """Whether NaN may be among the features; `_has_level` (p,) bool then says where."""
+        return False
 
     def _sample_rows(self, dataset: Source) -> int:
         """Rows of a seeded sample that `_fit` wants as a fifth argument, a coded `Chunk`; 0 = none.

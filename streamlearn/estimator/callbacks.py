@@ -15,8 +15,11 @@ except ImportError:
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands where there are no callbacks."""
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
         return method
+
+
+__all__ = ["CallbackSupportMixin", "Tasks", "with_callbacks"]
 
 
 class Tasks:

@@ -29,7 +29,11 @@ class ConvergenceDisplay:
     """
 
     def __init__(
-        self, history: Sequence[dict[str, Any]], *, tolerance: float | None = None, name: str = ""
+        self,
+        history: Sequence[dict[str, object]],
+        *,
+        tolerance: float | None = None,
+        name: str = "",
     ) -> None:
         self.tolerance, self.name = tolerance, name
         self.reads = np.array([record.get("read", k + 1) for k, record in enumerate(history)])
@@ -39,7 +43,7 @@ class ConvergenceDisplay:
         self.validation_loss = _series(history, ("validation_loss",), np.sum)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: object = None) -> ConvergenceDisplay:
         """Draw the history of a fitted model.
 
         Parameters
@@ -54,7 +58,7 @@ class ConvergenceDisplay:
         display = cls(estimator.history_, tolerance=tolerance, name=type(estimator).__name__)
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> ConvergenceDisplay:
+    def plot(self, *, ax: object = None) -> ConvergenceDisplay:
         """Draw; `ax` as in `from_estimator`."""
         panels = [
             draw
@@ -112,7 +116,7 @@ def _floor(objective: np.ndarray) -> float:
     return float(low - max(high - low, 0.05 * abs(low)))
 
 
-def _series(history: Sequence[dict[str, Any]], keys: Sequence[str], reduce: Any) -> np.ndarray:
+def _series(history: Sequence[dict[str, object]], keys: Sequence[str], reduce: Any) -> np.ndarray:
     """The first of the keys that each record has; NaN without any."""
     out = np.full(len(history), np.nan)
     for k, record in enumerate(history):

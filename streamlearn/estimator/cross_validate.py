@@ -30,7 +30,7 @@ class AllBut(HashShare):
 class CrossValidation:
     """Scores of every candidate on every split."""
 
-    parameters: list[dict[str, Any]]
+    parameters: list[dict[str, object]]
     """One set of parameters per candidate."""
     scores: np.ndarray
     """(candidates, splits); greater is better."""
@@ -57,7 +57,7 @@ class CrossValidation:
         return int(self.mean.argmax())
 
     @property
-    def best_parameters(self) -> dict[str, Any]:
+    def best_parameters(self) -> dict[str, object]:
         """The parameters of the best candidate."""
         return self.parameters[self.best_index]
 

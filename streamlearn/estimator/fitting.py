@@ -19,6 +19,7 @@ from ..engine.scratch.materialise import materialised
 from ..errors import SourceError
 from ..numeric.parametric import Parametric, class_name
 from ..passes.sample import SampledRead
+from ..passes.summary.labels import Labels
 from ..passes.summary.summary import Summary, collect_summary
 from ..solvers import splits
 from ..solvers.calibration import calibrate, score_fold
@@ -84,8 +85,8 @@ def train(model: Any, run: Run, dataset: Any, held_out: Any, calibration_rows: A
     if model._moments_only():
         check_spread(summary)
     if is_classifier(model):
-        model.classes_ = find_classes(summary.labels)
-    elif summary.labels.kind == "string":
+        model.classes_ = find_classes(summary.target)
+    elif summary.target.kind == "string":
         raise ValueError(
             f"the target {dataset.target!r} holds strings, {type(model).__name__} needs numbers; "
             "choose a numeric column, or a classifier"
@@ -94,12 +95,12 @@ def train(model: Any, run: Run, dataset: Any, held_out: Any, calibration_rows: A
     replan(run, all_needs(model, dataset, summary))
     validation = None if held_out is None else coded(held_out, classes)
     source = coded(dataset, classes)
-    sample = (source.function(read.sample().chunk()),) if wanted else ()
+    sample = (source.function(read.sample().chunk()),) if isinstance(read, SampledRead) else ()
     outcome = model._fit(run, source, summary, validation, *sample)
-    if calibration_rows is not None:
+    if calibration_rows is not None and classes is not None:
         fold = score_fold(partial(decide, model), 1 if len(classes) == 2 else len(classes))
         histograms = run.fold(fold, coded(calibration_rows, classes), name="calibration")
-        model.calibration_ = calibrate(model.calibration, histograms)
+        model.calibration_ = calibrate(model.calibration, list(histograms))
     conclude(model, run, outcome)
 
 
@@ -154,18 +155,18 @@ def check_summary(dataset: Any, summary: Summary, *, missing: bool = False) -> N
         return dataset.store.place(row, row + 1)
 
     summary.require_finite(place, missing=missing)
-    labels = summary.labels
+    labels = summary.target
     if labels.first_bad is not None:
         row = labels.first_bad
-        missing = "missing" if labels.kind == "string" else "NaN (missing)"
+        what = "missing" if labels.kind == "string" else "NaN (missing)"
         raise SourceError(
-            f"the target {labels.name!r} holds {labels.missing:g} {missing} and "
+            f"the target {labels.name!r} holds {labels.missing:g} {what} and "
             f"{labels.infinite:g} inf (infinite) values, the first in row {row} ({place(row)}); "
             "leave these rows out with filters, or give them weight 0"
         )
 
 
-def find_classes(labels: Any) -> Any:
+def find_classes(labels: Labels) -> np.ndarray:
     """The sorted classes of a classifier's target."""
     if labels.classes is None or (
         labels.classes.dtype.kind == "f" and (labels.classes % 1 != 0).any()
@@ -174,7 +175,9 @@ def find_classes(labels: Any) -> Any:
             f"Unknown label type: continuous. The target {labels.name!r} holds numbers that are no "
             "class labels; use a regressor, or bin them first"
         )
-    classes = labels.classes[labels.counts > 0]  # a label whose rows all weigh 0 is absent
+    classes: np.ndarray = labels.classes[
+        labels.counts > 0
+    ]  # a label whose rows all weigh 0 is absent
     if len(classes) < 2:
         raise ValueError(
             f"the target {labels.name!r} holds 1 class ({classes.tolist()[0]!r}), a classifier "

@@ -33,7 +33,7 @@ def is_on_disk(X: Any) -> bool:
     return isinstance(X, str | os.PathLike)
 
 
-def open_training(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
+def open_training(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
     """The dataset to train on; sets ``n_features_in_`` and ``feature_names_in_``."""
     dataset = _open(model, X, y, sample_weight, reset=True)
     if dataset.target is None:
@@ -56,7 +56,7 @@ def open_data(X: Any) -> Dataset:
     return X if isinstance(X, Dataset) else open_dataset(X)
 
 
-def open_scored(model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
+def open_scored(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
     """The dataset to score a fitted model on: its features, a target, perhaps weights."""
     dataset = match_features(model, _open(model, X, y, sample_weight, reset=False))
     if dataset.target is None:
@@ -118,7 +118,7 @@ def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dat
     return dataset
 
 
-def open_pair(X: Any, y: Any, sample_weight: Any) -> Dataset:
+def open_pair(X: Any, y: Any, sample_weight: object) -> Dataset:
     """Rows with their targets and weights beside them, as one dataset."""
     if y is None and sample_weight is None:
         return open_dataset(X)
@@ -137,7 +137,7 @@ def open_pair(X: Any, y: Any, sample_weight: Any) -> Dataset:
     return dataset_of(store, *given)
 
 
-def check_weights(sample_weight: Any) -> Any:
+def check_weights(sample_weight: object) -> Any:
     """Weights given as an array: one a row, finite, >= 0, not all 0."""
     if sample_weight is None or is_dask(sample_weight):
         return sample_weight

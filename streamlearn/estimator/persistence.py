@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
-def _model_of(tree: Any, path: Any) -> Any:
+def _model_of(tree: object, path: Any) -> Any:
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise ArchiveError(f"{path} holds no model; expected a file written by streamlearn.save")
     if tree["format"] != FORMAT:

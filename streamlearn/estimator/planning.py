@@ -68,7 +68,8 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
     """
     own = all_needs(model, dataset)
     lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
-    limit, plan = MAX_STATE_BYTES, None
+    limit = MAX_STATE_BYTES
+    plan: Plan | None = None
     while plan is None or plan.lanes_in_flight < lanes:
         n_blocks = len(column_blocks(dataset, limit, model._moments_only()))
         summary = Needs(
@@ -87,6 +88,7 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
         if last:
             break
         limit = summary.state_bytes // 2
+    assert plan is not None  # the last block raises
     return plan
 
 

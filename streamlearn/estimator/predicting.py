@@ -100,7 +100,11 @@ def check_what(model: Any, what: str) -> None:
         raise AttributeError(f"{type(model).__name__} is no sum of terms that could be told apart")
 
 
-def answer(model: Any, X: Any, what: str) -> Any:
+Parts = list[np.ndarray]
+"""Answers of runs of rows, in row order."""
+
+
+def answer(model: Any, X: object, what: str) -> Any:
     """Answers for the rows of X: an array, or a lazy dask array for a dask collection."""
     check_is_fitted(model)
     check_what(model, what)
@@ -110,6 +114,7 @@ def answer(model: Any, X: Any, what: str) -> Any:
     like = empty_answer(model, what)
     limit = None if dataset.in_memory else get_config().memory_budget
     check_size(dataset.n_rows or 0, like, limit)
+    fold: Fold[Parts, Parts]
     fold = Fold(list, partial(_append_answer, model, what, limit), partial(_join, limit))
     size = {"driver_bytes_per_row": row_bytes(like), "row_width": prod(like.shape[1:])}
     parts = run(model, dataset, fold, name="predict", **size)
@@ -134,11 +139,11 @@ def check_size(n_rows: int, like: np.ndarray, limit: int | None) -> None:
         )
 
 
-def _append_answer(model: Any, what: str, limit: int | None, parts: list, chunk: Chunk) -> list:
+def _append_answer(model: Any, what: str, limit: int | None, parts: Parts, chunk: Chunk) -> Parts:
     return _join(limit, parts, [answer_chunk(model, chunk, what)] if chunk.n_rows else [])
 
 
-def _join(limit: int | None, a: list, b: list) -> list:
+def _join(limit: int | None, a: Parts, b: Parts) -> Parts:
     a.extend(b)
     if a:  # how many rows a filter leaves is known only now
         check_size(sum(map(len, a)), a[0], limit)
@@ -202,7 +207,7 @@ def model_bytes(model: Any) -> int:
     return sum(v.nbytes for v in items if isinstance(v, np.ndarray))
 
 
-def as_items(value: Any) -> tuple[Any, ...]:
+def as_items(value: Any) -> tuple[object, ...]:
     """The fields of a NamedTuple, or the value alone."""
     return tuple(value) if isinstance(value, tuple) else (value,)
 
@@ -230,6 +235,7 @@ def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) 
             if is_dask(X):
                 n_rows = write_blocks(model, X, what, sink, names)
             else:
+                fold: Fold[int, int]
                 fold = Fold(int, partial(_write_part, model, what, sink, names), add_sums)
                 width = prod(like.shape[1:])
                 n_rows = run(model, X, fold, name="predict_to", row_width=width)

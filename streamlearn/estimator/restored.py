@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from ..engine.plan import Plan
@@ -39,6 +40,8 @@ def check_fitted(model: Any, tree: dict[str, Any]) -> None:
     check_records("history", tree.get("history") or [], dict)
     classes = tree.get("classes")
     if is_classifier(model) or classes is not None:
+        if not isinstance(classes, np.ndarray):
+            raise ValueError(f"classes are a {type(classes).__name__}, expected an array")
         check_array("classes", classes, (None,), classes.dtype.str)
         if len(classes) < 2 or not (classes[:-1] < classes[1:]).all():
             raise ValueError(f"classes are not two or more, ascending: {classes[:5]}")

@@ -21,7 +21,7 @@ from .targets import encode, is_finite
 class Metric:
     """A score as sums over rows."""
 
-    sums: Callable[[Any, Chunk, np.ndarray, np.ndarray], np.ndarray]
+    sums: Callable[[object, Chunk, np.ndarray, np.ndarray], np.ndarray]
     """(model, chunk, decisions, weights) -> sums of this chunk."""
     finish: Callable[[np.ndarray], float]
     merge: Callable[[np.ndarray, np.ndarray], np.ndarray] = np.add
@@ -29,14 +29,14 @@ class Metric:
 
 
 def _correct(model: Any, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    right = encode(chunk.y, model.classes_) == model._top(decision)
+    right = encode(chunk.target, model.classes_) == model._top(decision)
     return np.array([weight[right].sum(), weight.sum()])
 
 
 def _log_loss(model: Any, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    codes = encode(chunk.y, model.classes_).astype(np.intp)
+    codes = encode(chunk.target, model.classes_).astype(np.intp)
     if (codes < 0).any():
-        label = chunk.y[codes < 0][0]
+        label = chunk.target[codes < 0][0]
         raise ValueError(
             f"log loss: label {label!r} was not in the training data, so it has no probability; "
             "leave its rows out or score accuracy"
@@ -48,15 +48,15 @@ def _log_loss(model: Any, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
 def _squared_error(
     model: Any, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    return np.array([weight @ (chunk.y - decision) ** 2, weight.sum()])
+    return np.array([weight @ (chunk.target - decision) ** 2, weight.sum()])
 
 
 def _explained(model: Any, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Weight, mean and scatter of y, and the squared error."""
     total = weight.sum()
-    mean = weight @ chunk.y / total if total else 0.0
-    scatter = weight @ (chunk.y - mean) ** 2
-    return np.array([total, mean, scatter, weight @ (chunk.y - decision) ** 2])
+    mean = weight @ chunk.target / total if total else 0.0
+    scatter = weight @ (chunk.target - mean) ** 2
+    return np.array([total, mean, scatter, weight @ (chunk.target - decision) ** 2])
 
 
 def _merge_explained(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -99,7 +99,7 @@ def evaluate(
     model: Any,
     X: Any,
     y: Any = None,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     *,
     scoring: Sequence[str],
 ) -> dict[str, float]:
@@ -115,7 +115,7 @@ def evaluate_models(
     for model in models:
         for name in scoring:
             check_metric(model, name)
-    fold = Fold(
+    fold: Fold[list[list[np.ndarray | None]], list[list[np.ndarray | None]]] = Fold(
         partial(_start, len(models), len(scoring)),
         partial(_step, tuple(models), tuple(METRICS[name] for name in scoring)),
         partial(_merge, tuple(METRICS[name] for name in scoring)),
@@ -152,15 +152,19 @@ def suitable_metrics(model: Any) -> list[str]:
 
 def check_labelled(chunk: Chunk) -> None:
     """Refuse rows whose target is missing or not finite."""
-    if chunk.y.dtype == object:
-        bad = np.array([label is None for label in chunk.y.tolist()])
+    if chunk.target.dtype == object:
+        bad = np.array([label is None for label in chunk.target.tolist()])
     else:
-        bad = ~np.isfinite(chunk.y) if chunk.y.dtype.kind == "f" else np.zeros(chunk.n_rows, bool)
+        bad = (
+            ~np.isfinite(chunk.target)
+            if chunk.target.dtype.kind == "f"
+            else np.zeros(chunk.n_rows, bool)
+        )
     if bad.any():
         at = int(bad.argmax())
         raise SourceError(
-            f"the target is {chunk.y[at]!r} in row {chunk.rows[at]}: such a row cannot be scored; "
-            "leave it out with filters, or give it weight 0"
+            f"the target is {chunk.target[at]!r} in row {chunk.rows[at]}: such a row cannot be "
+            "scored; leave it out with filters, or give it weight 0"
         )
 
 

@@ -69,7 +69,7 @@ def _checked(codes: np.ndarray, classes: np.ndarray, chunk: Chunk) -> np.ndarray
     if chunk.weight is not None:
         unknown &= chunk.weight > 0  # a row of weight 0 is absent, its label with it
     if unknown.any():
-        labels = sorted({repr(label) for label in chunk.y[unknown].tolist()})[:MAX_SHOWN]
+        labels = sorted({repr(label) for label in chunk.target[unknown].tolist()})[:MAX_SHOWN]
         raise SourceError(
             f"target holds {', '.join(labels)}, expected one of the {len(classes)} classes of the "
             f"training data ({', '.join(map(repr, classes[:MAX_SHOWN].tolist()))}...); "

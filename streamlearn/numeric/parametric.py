@@ -69,5 +69,5 @@ def parametric_of(name: str, numbers: list[float]) -> Parametric | None:
 
 def subclasses(cls: type) -> list[Any]:
     """All classes below `cls` that are loaded."""
-    below = cls.__subclasses__()
+    below: list[Any] = cls.__subclasses__()
     return below + [found for child in below for found in subclasses(child)]

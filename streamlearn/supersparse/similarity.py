@@ -27,7 +27,7 @@ LEAST_ROWS, MOST_ROWS = 16, 1024
 Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Similarities (n, m) of rows (n, p) and prototypes (m, p), both read-only float64."""
 Vjp = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""Of (X, Z, R (n, m)) the (m, p) sum over rows i of R_ij ds(x_i, z_j)/dz_j."""
+"""The (m, p) sum over rows i of R_ij ds(x_i, z_j)/dz_j, a function of X, Z and R (n, m)."""
 SimilarityParameter: TypeAlias = str | Function | tuple[Function, Vjp]
 Neighbours = Callable[[np.ndarray], np.ndarray]
 """Moves (k, p) of a structured prototype (p,)."""

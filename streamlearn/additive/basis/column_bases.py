@@ -19,7 +19,7 @@ from ...passes.summary.summary import ColumnSummary, Summary
 LARGEST_DEGREE = max(max(basis.degrees) for basis in BASES.values())
 ORDERS = sorted({order for basis in BASES.values() for order in basis.orders})
 
-BASIS_CONSTRAINTS: dict[str, list[Any]] = {
+BASIS_CONSTRAINTS: dict[str, list[object]] = {
     "basis": [StrOptions(set(BASES)), Basis],
     "n_bases": [Interval(Integral, 2, 256, closed="both")],
     "degree": [Interval(Integral, 1, LARGEST_DEGREE, closed="both")],
@@ -74,7 +74,7 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
         few = values is not None and len(values) <= shape.n_bases
         if column.levels is not None:
             points, kind, degree = np.arange(len(column.levels)) * 1.0, LEVELS, 1
-        elif few:
+        elif few and values is not None:
             points, kind, degree = value_breakpoints(values, dtype), SPLINE, 1
         else:
             points = uniform[d] if uniform else _breakpoints(column, shape, dtype)

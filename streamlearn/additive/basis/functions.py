@@ -58,6 +58,7 @@ def tiles(X: np.ndarray | Csr, bases: Bases) -> Iterator[Tile]:
             Phi, T = np.empty((bases.dim, n)), np.empty((rows.n_columns, n))
         ker.fill_tile(rows, columns, kinds, start, n, Phi, T)
         for d in others:
+            assert functions is not None  # there are others
             a, z = bases.first[d], last[d] - kinds.missing[d]
             functions.fill(T[d], Phi[a:z])
             if z < last[d]:
@@ -290,7 +291,9 @@ def embed(X: Any, bases: Bases, psi: Any) -> csr_matrix:
             parts.append(_compressed(stored, bases.dim, reference.c, ker.stored_features, *tables))
     else:
         for tile in tiles(X, bases):
-            dense = tile.A if psi is None else features(tile.A, bases, psi[0], inverse, psi[1].c)
+            dense = tile.A
+            if inverse is not None:
+                dense = features(tile.A, bases, psi[0], inverse, psi[1].c)
             parts.append(csr_matrix(dense))
     from scipy.sparse import vstack
 

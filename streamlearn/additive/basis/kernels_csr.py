@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numeric.bases.bsplines import as_columns, basis_values, coordinate, evaluate
+from ...data.source import Csr
+from ...numeric.bases.bsplines import Bases, as_columns, basis_values, coordinate, evaluate
 from ...numeric.jit import kernel
 from ...numeric.rows.tiles import add_splines, fill, interval_tables, sum_plain
 from .kernels_loss import load_targets, make_loss_buffers, tile_losses
@@ -169,7 +170,7 @@ def scatter_coordinates(data, indices, indptr, columns, U):
                 U[d, i] = coordinate(data[at], columns, d)
 
 
-def dense_coordinates(X, bases):
+def dense_coordinates(X: Csr, bases: Bases) -> np.ndarray:
     """The coordinates of all columns, (m, p) float32 column-major, absent values included."""
     U = np.empty(X.shape[::-1], np.float32)
     U[:] = coordinates_of_zero(bases, X.data.dtype)[:, None]

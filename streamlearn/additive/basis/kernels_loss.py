@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class LossCode(NamedTuple):
     """Its only parameter; 0 if it has none."""
 
 
-CODED: tuple[type[Any], ...] = (*LOSSES.values(), Force)
+CODED: tuple[type[object], ...] = (*LOSSES.values(), Force)
 
 
 def is_coded(loss: Loss) -> bool:

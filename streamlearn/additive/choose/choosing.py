@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ...config import format_bytes
+from ...data.source import Chunk, Source
 from ...engine.plan import Needs
+from ...engine.run import Run
 from ...estimator.certificate import Certificate
 from ...estimator.scoring import METRICS, check_metric
 from ...numeric.checks import check_integer
-from ...numeric.losses import LOSSES, make_loss
+from ...numeric.losses import LOSSES, Loss, make_loss
 from ...passes.summary.summary import Summary
-from ...solvers.newton import newton, relative_gap
+from ...solvers.newton import Evaluation, newton, relative_gap
 from .. import costs as needs
 from ..basis.column_bases import mean_splines
+from ..model import AdditiveModel
 from ..objective import Problem
 from ..targets import Adjustment, names_of
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
@@ -30,21 +34,31 @@ GRID = (-3, 4)
 """An integer `Cs` is so many powers of 10, evenly spaced between these."""
 
 
-class Choosing:
+class Choosing(AdditiveModel):
     """A mixin before an additive estimator; `_fit` chooses, then fits all rows."""
 
-    _choosing_constraints: dict[str, list[Any]] = {
+    Cs: int | Sequence[float]
+    cv: int | str
+    scoring: str | None
+    one_standard_error: bool
+    _may_choose: Callable[[Loss], bool]
+    """Whether candidates with this loss can be compared."""
+    _plain: Callable[[], Any]
+    """The estimator that fits one candidate, with its defaults."""
+    _default_scoring: Callable[[], str]
+    get_params: Callable[[], dict[str, Any]]
+    _choosing_constraints: dict[str, list[object]] = {
         "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
         "n_bases": ["array-like", Interval(Integral, 2, 256, closed="both")],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "scoring": [None, StrOptions(set(METRICS))],
         "one_standard_error": ["boolean"],
     }
-    # What the plain estimators choose among and these do not.
+    # the plain estimators have these as parameters
     solver, early_stopping, warm_start = "newton", False, False
 
     @property
-    def partial_fit(self) -> None:
+    def partial_fit(self) -> NoReturn:
         raise AttributeError(
             f"{type(self).__name__} reads the rows several times and has no partial_fit; choose "
             f"with fit, then go on with {type(self._plain()).__name__}"
@@ -65,7 +79,7 @@ class Choosing:
         model.n_features_in_ = getattr(self, "n_features_in_", None)
         return model
 
-    def _layout(self, dataset: Any, summary: Summary | None = None) -> tuple[str, needs.Size]:
+    def _layout(self, dataset: Source, summary: Summary | None = None) -> tuple[str, needs.Size]:
         """The way ("gram", "newton"), from metadata alone, and the largest candidate's size."""
         name = type(self).__name__
         if not self._may_choose(self._loss):
@@ -101,11 +115,11 @@ class Choosing:
     def _n_splits(self) -> int:
         return 1 if self.cv == "gcv" else int(self.cv)
 
-    def _sample_rows(self, dataset: Any) -> int:
+    def _sample_rows(self, dataset: Source) -> int:
         way, size = self._layout(dataset)
         return needs.sample_rows(size) if way == "newton" else 0
 
-    def _needs(self, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         way, size = self._layout(dataset, summary)
         n_models = len(self._candidates()) * self._n_splits
         if way == "gram":
@@ -118,7 +132,7 @@ class Choosing:
     def _groups(self, size: needs.Size, n_models: int) -> list[range]:
         return cost.groups_of_models(size, n_models)
 
-    def _counts_in_groups(self, dataset: Any) -> list[list[int]]:
+    def _counts_in_groups(self, dataset: Source) -> list[list[int]]:
         dims = {
             candidate.n_bases: needs.size_of(self._member(candidate), dataset).dim
             for candidate in self._candidates()
@@ -127,7 +141,14 @@ class Choosing:
 
     # Fitting.
 
-    def _fit(self, run, dataset, summary, validation=None, sample=None) -> Certificate:
+    def _fit(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        validation: Source | None = None,
+        sample: Chunk | None = None,
+    ) -> Certificate:
         if validation is not None:
             raise ValueError(
                 f"{type(self).__name__} judges on its splits; leave validation out, or fit the "
@@ -179,7 +200,16 @@ class Choosing:
             problems.append(made[candidate.n_bases]._replace(C=candidate.C))
         return problems
 
-    def _choose_by_gram(self, run, dataset, summary, sample, candidates, scoring, size):
+    def _choose_by_gram(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        sample: Chunk | None,
+        candidates: list[Candidate],
+        scoring: str,
+        size: needs.Size,
+    ) -> tuple[Outcome, Problem]:
         """Squared error: one read for each group of `n_bases`."""
         problems = self._problems(dataset, summary, candidates)
         splits = Splits(self._n_splits, self.random_state)
@@ -204,7 +234,9 @@ class Choosing:
         goal = max(self.tol, 1e-8)
         return Outcome(at.theta, at.value, at.bound, "squared error: exact", gap <= goal), problem
 
-    def _judge_gram(self, problem, moments, scoring):
+    def _judge_gram(
+        self, problem: Problem, moments: list[gram.Moments], scoring: str
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The scores and gaps of one candidate on every split."""
         scores, gaps = np.full(len(moments), np.nan), np.zeros(len(moments))
         for split in range(len(moments)):
@@ -226,9 +258,19 @@ class Choosing:
                 scores[split] = 1 - error / scatter
         return scores, gaps
 
-    def _choose_by_newton(self, run, dataset, summary, sample, candidates, scoring, size):
+    def _choose_by_newton(
+        self,
+        run: Run,
+        dataset: Source,
+        summary: Summary,
+        sample: Chunk | None,
+        candidates: list[Candidate],
+        scoring: str,
+        size: needs.Size,
+    ) -> tuple[Outcome, Problem]:
         """A few reads for each group of models, one that scores all, a few that refit the best."""
         problems = self._problems(dataset, summary, candidates)
+        assert sample is not None  # `_sample_rows` is at least 1
         splits = Splits(self._n_splits, self.random_state)
         share = needs.sample_share(sample, summary.total_weight)
         if share >= 1.0:
@@ -248,7 +290,7 @@ class Choosing:
                 gaps[k, f] = value
         counts = {c.n_bases: p.bases for c, p in zip(candidates, problems, strict=True)}
         means = {n: mean_splines(summary, bases) for n, bases in counts.items()}
-        judges: list[list[Any]] = [[] for _ in range(splits.cv)]
+        judges: list[list[object]] = [[] for _ in range(splits.cv)]
         for (k, f), theta in zip(places, thetas, strict=True):
             judge = self._member(candidates[k])
             if hasattr(self, "classes_"):  # the rows of a fit carry codes
@@ -269,11 +311,21 @@ class Choosing:
         reason = found.reason or f"relative gap {gap[0]:.2g} <= tol {self.tol:.2g}"
         return Outcome(at.theta, at.value, at.bound, reason, gap[0] <= self.tol), problem
 
-    def _solve(self, run, dataset, models, sample, splits, share, name, start):
+    def _solve(
+        self,
+        run: Run,
+        dataset: Source,
+        models: list[SplitModel],
+        sample: Chunk,
+        splits: Splits,
+        share: float,
+        name: str,
+        start: np.ndarray | None,
+    ) -> tuple[_Solved, np.ndarray]:
         """Optima of some models in the same reads, from `start` or the sample's own optima."""
         samples = samples_of(models, sample, splits, share, run.n_threads)
         objective = SplitObjective(run, dataset, models, samples, splits, name)
-        goal = {"tol": EXACT} if share >= 1.0 else {"tol": 0.0, "decrement": DECREMENT}
+        tol, decrement = (EXACT, 0.0) if share >= 1.0 else (0.0, DECREMENT)
         thetas: list[np.ndarray] = []
         for k, (model, own) in enumerate(zip(models, samples, strict=True)):
             shape = (model.problem.n_outputs, model.problem.dim + 1)
@@ -281,7 +333,10 @@ class Choosing:
             if k and models[k - 1].split == model.split and thetas[-1].shape == shape:
                 at = thetas[-1]
             if start is None or share >= 1.0:
-                at = newton(own, at, max_reads=SAMPLE_ITERATIONS, **goal).at.theta
+                found_own = newton(
+                    own, at, tol=tol, max_reads=SAMPLE_ITERATIONS, decrement=decrement
+                )
+                at = found_own.at.theta
             thetas.append(at)
         left = max(self.max_passes - run.n_passes - (1 if name == "refit" else 3), 1)
         solution = newton(objective, objective.stack(thetas), tol=self.tol, max_reads=left)
@@ -322,7 +377,7 @@ class Choosing:
 
 class _Solved(NamedTuple):
     thetas: list[np.ndarray]
-    at: Any
+    at: Evaluation
     reason: str
 
 

@@ -45,7 +45,7 @@ def groups_of_counts(dims: dict[int, int], n_splits: int) -> list[list[int]]:
 
 
 def gram_needs(size: needs.Size, n_splits: int, groups: list[list[int]]) -> list[Needs]:
-    """Of squared error: a read for each group of Grams; solutions are exact."""
+    """The phases for squared error: a read for each group of Grams; solutions are exact."""
     matrix = 8 * size.dim**2
     together = max(map(len, groups)) * n_splits * nbytes_of(empty_moments(size.dim))
     row, model = 32.0 + 8 + size.row_nbytes, 8 * (size.dim + 1)

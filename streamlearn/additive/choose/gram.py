@@ -92,7 +92,7 @@ class Optimum(NamedTuple):
 
     at: Evaluation
     mean: float
-    """Of these rows' targets, less that of all rows: to be added to the intercept."""
+    """The mean target of these rows minus that of all rows, to be added to the intercept."""
 
 
 def optimum(problem: Problem, rows: Moments) -> Optimum:

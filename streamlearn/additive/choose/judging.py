@@ -61,7 +61,7 @@ def _over_splits(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt(square.sum(axis=1) / n)
 
 
-def scores_fold(judges: list[list[Any]], splits: Splits, scoring: str) -> Fold[Any, np.ndarray]:
+def scores_fold(judges: list[list[object]], splits: Splits, scoring: str) -> Fold[Any, np.ndarray]:
     """Fold: the score of every judge on the rows of its split, (candidates, splits).
 
     `judges`: for each split, the models that left it out.
@@ -74,12 +74,12 @@ def scores_fold(judges: list[list[Any]], splits: Splits, scoring: str) -> Fold[A
     )
 
 
-def _start_scores(judges: list[list[Any]]) -> list[list[Any]]:
+def _start_scores(judges: list[list[object]]) -> list[list[object]]:
     return [[None] * len(of_split) for of_split in judges]
 
 
 def _add_scores(
-    judges: list[list[Any]],
+    judges: list[list[object]],
     splits: Splits,
     sums: Callable,
     merge: Callable,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data.source import Chunk
+from ...data.source import Chunk, Source
 from ...engine.run import Run
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
@@ -65,7 +65,7 @@ def evaluations_fold(
     )
 
 
-def _start(models: list[SplitModel]) -> list[Any]:
+def _start(models: list[SplitModel]) -> list[object]:
     return [empty_sums(model.problem.n_outputs, model.problem.dim) for model in models]
 
 
@@ -75,7 +75,7 @@ def _add(
     splits: Splits,
     state: list[Any],
     chunk: Chunk,
-) -> list[Any]:
+) -> list[object]:
     if not chunk.n_rows:
         return state
     weights = splits.weights(chunk)
@@ -108,7 +108,7 @@ class SplitObjective:
     def __init__(
         self,
         run: Run,
-        source: Any,
+        source: Source,
         models: list[SplitModel],
         samples: list[SampleObjective],
         splits: Splits,

@@ -22,6 +22,7 @@ from ...engine.scratch.blocks import RowForm
 from ...numeric.bases.bsplines import Columns, as_columns
 from ...numeric.bases.roughness import times
 from ...numeric.simd.gather import zeros_in_lines
+from ...passes.summary.kernels_bytes import BYTES
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import dual_sum_rows, loss_sum_rows
 from ..objective import Problem, weights
@@ -29,7 +30,6 @@ from ..training import better
 from .descent import Sweep, _finish_certificate, alpha_width, forces_of
 from .epochs import DualState
 from .kernels_codes import (
-    BYTES,
     ClassRows,
     CodeRows,
     Codes,
@@ -43,13 +43,13 @@ from .kernels_epoch import Descent, decisions, visit_rows
 from .places import Room, class_groups, find_known, make_places
 
 LOOKS = 16
-"""Of an epoch, at w, of which the mean is taken; fewer where w is long beside the rows."""
+"""Points of an epoch whose mean is taken; fewer where w is long beside the rows."""
 MEMORY = 3
 """Epochs that the mean remembers."""
 TRUST = 1.6
 """The gap that visits see is higher than that of the mean by about this factor."""
 PARTS = 4
-"""Of the rows, summed apart by the certificate, whatever the number of threads."""
+"""Parts of the rows that the certificate sums apart, whatever the number of threads."""
 SINGLE = 1e-3
 """Tolerances from here on are far above what float32 coefficients lose between certificates."""
 
@@ -256,7 +256,8 @@ class HeldCodes:
 
 def _encoded(room: Room, columns: Columns, known: Known, spans: Spans, chunk: Chunk) -> Chunk:
     """The chunk's codes go to `room`; where they lie there is its X."""
-    X: Csr = chunk.X
+    X = chunk.X
+    assert isinstance(X, Csr)  # as the source gives its coordinates
     place, norms = np.empty((chunk.n_rows, 2), np.int64), np.empty(chunk.n_rows)
     if chunk.n_rows:
         slot, f, start, offset = room.take(len(X.data))

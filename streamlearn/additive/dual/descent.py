@@ -101,7 +101,8 @@ def _sweep_group(
     model = DualState(alpha, state["W"], state["b"])
     place = (*key, int(chunk.rows[0]))
     orders = [shuffled(chunk.n_rows, (*place, epoch)) for epoch in range(1, n_epochs)]
-    orders = [chunk.order, *orders]
+    if chunk.order is not None:
+        orders = [chunk.order, *orders]
     DualEpochs(chunk.X, prepared.bases, problem.loss, dual, y, s, model).visit(orders)
     dual_sum_rows(problem.loss, problem.C, y, s, alpha, state["dual"])
     state["loss"] += losses(prepared, np.column_stack([model.W, model.b]), chunk)

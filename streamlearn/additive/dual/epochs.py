@@ -52,7 +52,8 @@ class DualEpochs:
         bias = problem.intercept_scaling**2
         self._descent = Descent(loss.dual_rule(), problem.C, bias, 0, len(state.b))
         if not bases.dense:
-            self._splines = self._rows = spline_rows(X, bases, problem, state.W)
+            self._splines = spline_rows(X, bases, problem, state.W)
+            self._rows: SplineRows | DenseRows = self._splines
             if self._splines.linear and not isinstance(X, Csr) and len(state.b) == 1:
                 self._rows = dense_rows(self._splines)
 
@@ -63,8 +64,8 @@ class DualEpochs:
         """
         state = self._state
         if self._bases.dense:
-            args = self._X, self._bases, self._descent, self._problem, *self._targets
-            explicit.dual_epochs(*args, orders, state)
+            common = self._X, self._bases, self._descent, self._problem, *self._targets
+            explicit.dual_epochs(*common, orders, state)
             return
         for order in orders:
             args = self._rows, self._descent, *self._targets, order
@@ -83,7 +84,7 @@ class DualEpochs:
 
 def spline_rows(X: Any, bases: Bases, problem: Any, W: np.ndarray) -> SplineRows:
     """Rows of coordinates with the coefficients `W` and every row's |Psi|^2."""
-    sparse, columns = isinstance(X, Csr), as_columns(bases, np.float32)
+    sparse, columns = isinstance(X, Csr), as_columns(bases, np.dtype(np.float32))
     used = np.flatnonzero(columns.n_intervals)
     n_rows, most = X.shape[0], len(used)
     if sparse:
@@ -94,8 +95,8 @@ def spline_rows(X: Any, bases: Bases, problem: Any, W: np.ndarray) -> SplineRows
     inverse = find_inverse(bases, problem, sparse)
     padded = pad_rows(columns, problem.roughness, problem.reference.c, not sparse, inverse.kind, W)
     last = (columns.n_intervals - 1).astype(np.int32)
-    index, linear = np.zeros((2, most), np.uintp), bool((columns.degree[used] == 1).all())
-    active = Active(np.zeros(1, np.uintp), *index, np.zeros(most), np.zeros(4 * most))
+    (which, place), linear = np.zeros((2, most), np.uintp), bool((columns.degree[used] == 1).all())
+    active = Active(np.zeros(1, np.uintp), which, place, np.zeros(most), np.zeros(4 * most))
     rows = SplineRows(
         u, indices, indptr, step, used.astype(np.uintp), last, columns.degree, linear,
         inverse, padded, np.empty((n_rows, 2)), float(inverse.s.sum()), active,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.source import Chunk
+from ...data.source import Chunk, Source
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from ..objective import Problem, losses, weights
@@ -37,7 +37,7 @@ MOST = 5
 
 def fit_held(
     run: Any,
-    source: Any,
+    source: Source,
     problem: Problem,
     watch: Watch,
     *,
@@ -89,7 +89,7 @@ def fit_held(
 class HeldRows:
     """The rows of `source` as coordinates, and the state of their dual variables."""
 
-    def __init__(self, run: Any, source: Any, problem: Problem) -> None:
+    def __init__(self, run: Any, source: object, problem: Problem) -> None:
         cached, _ = run.cache(source, coordinate_form(problem), in_memory=True, name="cache")
         self._rows = rows = joined(cached.give_up())
         self._problem = problem._replace(bases=problem.bases._replace(prepared=True))

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...numeric.bases.bsplines import Columns
 from ...numeric.simd.gather import CLASSES, LANES
+from ...passes.summary.kernels_bytes import BYTES
 from ..objective import Problem
 from .epochs import find_scales
-from .kernels_codes import BYTES, MOST_PLACES, Known, Places, Spans, byte_codes
+from .kernels_codes import MOST_PLACES, Known, Places, Spans, byte_codes
 from .kernels_tables import POINTS, RAMPS
 
 
@@ -50,7 +51,7 @@ def find_known(columns: Columns, spans: Spans, wanted: bool) -> Known:
     """The codes of bytes, if `wanted`; else none."""
     row = np.where(columns.n_intervals > 0, 0, -1)
     first: list[int] = []
-    seen: dict[Any, int] = {}
+    seen: dict[object, int] = {}
     for d in np.flatnonzero(row == 0) if wanted else ():
         knots = columns.knots[columns.at[d] : columns.at[d + 1]]
         row[d] = seen.setdefault((spans.scale[d], knots.tobytes()), len(first))

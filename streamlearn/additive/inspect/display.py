@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 MOST_PANELS = 12
 MOST_TICKS = 8
 MOST_LETTERS = 32
-"""Of all tick labels of a panel that are drawn level."""
+"""Largest number of characters, over all tick labels of a panel, that are drawn level."""
 MISSING, OTHER = "missing", "other"
 GRID_POINTS = 200
 _PANEL_INCHES = (3.2, 2.4)
@@ -45,10 +45,10 @@ class AdditiveDisplay:
         grids: Sequence[np.ndarray],
         curves: Sequence[np.ndarray],
         *,
-        densities: Sequence[Any],
+        densities: Sequence[object],
         by_value: Sequence[bool],
         levels: Sequence[Sequence[str] | None],
-        classes: Sequence[Any] | None = None,
+        classes: Sequence[object] | None = None,
     ) -> None:
         self.names, self.grids, self.curves = list(names), list(grids), list(curves)
         self.densities, self.by_value = list(densities), list(by_value)
@@ -56,7 +56,7 @@ class AdditiveDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, features: Sequence[int | str] | None = None, ax: Any = None
+        cls, estimator: Any, *, features: Sequence[int | str] | None = None, ax: object = None
     ) -> AdditiveDisplay:
         """Evaluate and draw the curves of a fitted model.
 
@@ -104,7 +104,7 @@ class AdditiveDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> AdditiveDisplay:
+    def plot(self, *, ax: object = None) -> AdditiveDisplay:
         """Draw; `ax` as in `from_estimator`."""
         if ax is None:
             ax = _new_axes(len(self.names))
@@ -131,7 +131,7 @@ class AdditiveDisplay:
         return self
 
 
-def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[Any]:
+def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[object]:
     there = np.isfinite(grid)
     handles = panel.plot(grid[there], curve[there], linewidth=1.5)
     if not there.all():
@@ -156,7 +156,7 @@ def _tick_labels(grid: np.ndarray, words: Sequence[str] | None) -> list[str]:
     return [*words, OTHER][: len(grid)]
 
 
-def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[Any]:
+def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[object]:
     """One bar a value, evenly spaced; side by side for several classes."""
     n = len(labels)
     columns = curve.reshape(n, -1)

@@ -15,6 +15,7 @@ from ...numeric.bases.bsplines import Bases, evaluate, select_columns
 from ...numeric.bases.means import Pieces, Spread, mean_functions, mean_sizes, spread_points
 from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_records
+from ...passes.summary.summary import Summary
 from ..basis.column_bases import pieces_of
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_bars import bars_of_columns
@@ -27,7 +28,11 @@ STEPS = np.arange(N_BARS + 1) / N_BARS
 
 
 class Terms:
-    """A mixin: f(x) = b + sum_d f_d(x_d) of whatever was trained."""
+    """A mixin: f(x) = b + sum_d f_d(x_d) of a trained model."""
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    levels_: dict[str, list[str]]
 
     @property
     def _has_level(self) -> np.ndarray:
@@ -51,14 +56,14 @@ class Terms:
         self.coef_ = W
         self.intercept_ = b + problem.target_mean
 
-    def _keep_fit(self, problem: Problem, theta: np.ndarray, summary: Any) -> None:
+    def _keep_fit(self, problem: Problem, theta: np.ndarray, summary: Summary) -> None:
         """`_keep` with the means of the summary's rows, and how they lie along each column."""
         pieces = pieces_of(summary)
         points = spread_points(problem.bases, pieces)
         self._keep(problem, theta, mean_functions(problem.bases, points))
         self._keep_distribution(summary, pieces, points)
 
-    def _keep_distribution(self, summary: Any, pieces: Pieces, points: Spread) -> None:
+    def _keep_distribution(self, summary: Summary, pieces: Pieces, points: Spread) -> None:
         """What pictures and importances need of the rows, which lie at `points`."""
         self.densities_ = densities(summary, self.knots_, pieces)
         self._importances = term_importances(self, points)
@@ -71,7 +76,7 @@ class Terms:
         F += self.intercept_ - self._shifts.sum(axis=1)
         return F[:, 0] if F.shape[1] == 1 else F
 
-    def explain(self, X):
+    def explain(self, X: object) -> np.ndarray:
         """What each term adds to the decision of each row.
 
         The terms and `intercept_` add up to `decision_function` (a regressor's `predict`; with
@@ -111,7 +116,7 @@ class Terms:
         """
         return self._importances
 
-    def shape_function(self, column: int | str, grid: Any) -> np.ndarray:
+    def shape_function(self, column: int | str, grid: object) -> np.ndarray:
         """The learned curve of a column at the values `grid`.
 
         Its mean over the training rows is 0; the terms and the intercept add up to the decision.
@@ -134,7 +139,7 @@ class Terms:
             grid = Coder(name, self.levels_[name]).of_values(np.asarray(grid, object))
         return self._curve(d, grid)
 
-    def _curve(self, d: int, grid: Any) -> np.ndarray:
+    def _curve(self, d: int, grid: object) -> np.ndarray:
         phi = evaluate(self.bases_, d, np.asarray(grid))
         f = phi @ self.coef_[:, slice(*self.bases_.first[d : d + 2])].T - self._shifts[:, d]
         return f[:, 0] if f.shape[1] == 1 else f
@@ -194,8 +199,8 @@ class Density(NamedTuple):
     """Share of the rows without a value."""
 
 
-def densities(summary: Any, knots: list[np.ndarray], pieces: Pieces) -> list[Density]:
-    """Of every column: at its values if each has a breakpoint of its own, else in 32 bars."""
+def densities(summary: Summary, knots: list[np.ndarray], pieces: Pieces) -> list[Density]:
+    """The density of every column: at its values if each has a breakpoint, otherwise in 32 bars."""
     ends = np.array([(k[0], k[-1]) if len(k) else (0.0, 0.0) for k in knots]).reshape(-1, 2)
     edges = ends[:, :1] + STEPS * (ends[:, 1:] - ends[:, :1])
     edges[:, -1] = ends[:, 1]

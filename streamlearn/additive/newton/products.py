@@ -27,9 +27,10 @@ class SampledCurvature:
         self.problem, self.rows = problem._replace(single=False), rows
         if problem.joint:
             F = decisions(self.problem, problem.by_output(theta), rows)
-            softmax_losses(F, rows.y)
+            softmax_losses(F, rows.target)
             weight = 1.0 if rows.weight is None else rows.weight[:, None]
-            self._p, self._h = F, problem.C * weight
+            self._p: np.ndarray | None = F
+            self._h = problem.C * weight
         else:
             h, _ = row_curvatures(problem, theta, k, rows)
             self._p, self._h = None, h[:, None]

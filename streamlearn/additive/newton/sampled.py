@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data.source import Chunk, Csr
+from ...data.source import Chunk, Csr, Source
 from ...engine.scratch.blocks import RowForm
 from ...numeric.bases.bsplines import Coordinates
 from ...passes.fold import both
@@ -29,7 +29,7 @@ from .products import SampledCurvature
 ROUNDING = {True: 1e-8, False: 1e-13}
 """Relative error of a value summed in float32 and in float64 arithmetic."""
 ROWS_PER_COEFFICIENT = 20
-"""Of the rows that the first directions of a sample's own fit take their curvature from."""
+"""Rows per coefficient from which the first directions of a sample's fit take their curvature."""
 GROWTH = 4
 STALE = 0.02
 """Share by which the sample's curvature may have changed since its matrix was factored.  The sample
@@ -62,7 +62,7 @@ class SampleObjective:
         self.rounding = ROUNDING[problem.single]
         self.rows, self.share = rows, share
         self._known_counts: dict[int, np.ndarray] = {}
-        few = len(rows.y) // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
+        few = rows.n_rows // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
         self._stride = 1 if isinstance(rows.X, Csr) else min(max(few, 1), GROWTH)
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
@@ -155,7 +155,7 @@ class StreamedObjective:
     def __init__(
         self,
         run: Any,
-        source: Any,
+        source: Source,
         problem: Problem,
         sample: SampleObjective,
         *,
@@ -247,4 +247,4 @@ def _every(rows: Chunk, stride: int) -> Chunk:
         return rows
     cut = slice(None, None, stride)
     weight = None if rows.weight is None else rows.weight[cut]
-    return Chunk(rows.X[cut], rows.y[cut], weight, rows.rows[cut])
+    return Chunk(rows.dense[cut], rows.target[cut], weight, rows.rows[cut])

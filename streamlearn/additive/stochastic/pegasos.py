@@ -95,7 +95,7 @@ def step_batches(
     order = np.arange(chunk.n_rows) if chunk.order is None else chunk.order
     for first in range(0, len(order), n_batch):
         rows = chunk.take(order[first : first + n_batch])
-        weight = float(len(rows.y) if rows.weight is None else rows.weight.sum())
+        weight = float(rows.n_rows if rows.weight is None else rows.weight.sum())
         if weight > 0:
             _step(problem, state, rows, weight, total_weight)
     return state

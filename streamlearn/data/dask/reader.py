@@ -21,7 +21,7 @@ class Block(NamedTuple):
     X: Any
     """numpy array, scipy CSR matrix or frame."""
     y: Any = None
-    sample_weight: Any = None
+    sample_weight: object = None
 
 
 class Known(NamedTuple):

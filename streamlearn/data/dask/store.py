@@ -77,7 +77,7 @@ class DaskStore(Store):
         which = f"partition {first}" if first == last else f"partitions {first} to {last}"
         return f"{self.kind}, {which}, rows {start} to {stop}"
 
-    def fingerprint(self) -> Mapping[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         return {
             "kind": self.kind,
             "n_partitions": len(self.partitions),
@@ -86,7 +86,7 @@ class DaskStore(Store):
         }
 
 
-def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStore:
+def open_dask(source: Any, y: Any = None, sample_weight: object = None) -> DaskStore:
     """A store over a dask collection; nothing is computed, but for the first block of a list.
 
     Parameters
@@ -108,7 +108,7 @@ def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStor
     kind, blocks, known, columns, sparse, identity = open_collection(source)
     check_shape(1 if known is None else sum(known), columns, kind)
     names = {column.name for column in columns}
-    apart: list[list[Any]] = []
+    apart: list[list[object]] = []
     extra: list[Column | None] = []
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         if values is None:
@@ -133,7 +133,7 @@ def open_dask(source: Any, y: Any = None, sample_weight: Any = None) -> DaskStor
 
 def open_collection(
     source: Any,
-) -> tuple[str, list[Any], tuple[int, ...] | None, tuple[Column, ...], bool, list[str]]:
+) -> tuple[str, list[object], tuple[int, ...] | None, tuple[Column, ...], bool, list[str]]:
     """Kind, delayed blocks, their lengths if known, columns, sparse, and names of a collection."""
     import dask.array as da
     from dask import bag
@@ -185,7 +185,7 @@ def is_frame(source: Any, *names: str) -> bool:
 
 def open_column(
     name: str, values: Any, n_blocks: int, known: tuple[int, ...] | None
-) -> tuple[list[Any], str, str]:
+) -> tuple[list[object], str, str]:
     """`y` or `sample_weight` cut like X: delayed blocks, `Column.dtype`, name."""
     import warnings
 

@@ -41,7 +41,7 @@ _PACKAGE = __name__.partition(".")[0]
 Target = str | os.PathLike[str] | BinaryIO
 
 
-def write_archive(target: Target, tree: Any) -> int:
+def write_archive(target: Target, tree: object) -> int:
     """Write `tree` to a path, an fsspec URL or an open binary file; returns the bytes written.
 
     A path is written under a new name, synced and renamed: it is whole or not there.
@@ -242,7 +242,7 @@ def _encode(value: Any, arrays: list[np.ndarray], path: str) -> Any:
     )
 
 
-def _encode_array(value: Any, arrays: list[np.ndarray], path: str) -> dict[str, Any]:
+def _encode_array(value: Any, arrays: list[np.ndarray], path: str) -> dict[str, object]:
     array = np.asarray(value)
     if array.dtype.hasobject:
         items = [_encode(item, arrays, f"{path}[{i}]") for i, item in enumerate(array.flat)]
@@ -258,7 +258,7 @@ def _encode_array(value: Any, arrays: list[np.ndarray], path: str) -> dict[str, 
     }
 
 
-def _decode(node: Any, arrays: list[np.ndarray], name: str) -> Any:
+def _decode(node: object, arrays: list[np.ndarray], name: str) -> Any:
     if isinstance(node, list):
         return [_decode(item, arrays, name) for item in node]
     if not isinstance(node, dict):
@@ -333,6 +333,6 @@ def _required_fields(kind: Any) -> set[str]:
     }
 
 
-def _field(entry: list[Any]) -> tuple[Any, ...]:
+def _field(entry: list[Any]) -> tuple[object, ...]:
     """One field of a structured dtype, back from JSON."""
     return (entry[0], entry[1]) if len(entry) == 2 else (entry[0], entry[1], tuple(entry[2]))

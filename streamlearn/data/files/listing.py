@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -15,6 +15,9 @@ import numpy as np
 from ...errors import SourceError
 from .regular import refuse_unless_file
 from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _SUFFIXES = (".parquet", ".parq", ".pq")
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -24,8 +27,8 @@ READ_AHEAD = 4 << 20
 
 def find_files(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    storage_options: Mapping[str, Any] | None = None,
-) -> tuple[Any, list[str], str]:
+    storage_options: Mapping[str, object] | None = None,
+) -> tuple[AbstractFileSystem, list[str], str]:
     """(file system or None if local, paths, root): files named by `source`, in a fixed order.
 
     Folders are searched for parquet files at any depth; names starting with ``_`` or ``.`` are left
@@ -84,7 +87,7 @@ def _expand(
     return None if local else fs, sorted(paths, key=_natural), root
 
 
-def _glob(fs: Any, pattern: str) -> list[str]:
+def _glob(fs: AbstractFileSystem, pattern: str) -> list[str]:
     """The files of a glob, with one listing: asking for each whether it is a folder takes long."""
     found = fs.glob(pattern, detail=True)
     return [p for p, info in found.items() if info["type"] != "directory" and not _hidden(p, "")]

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...config import get_config
 from ...errors import SourceError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+(://|::)")
 _OWN_ERRORS = {
@@ -28,13 +31,15 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _REMOTE.match(path) is not None
 
 
-def url_options(storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
+def url_options(storage_options: Mapping[str, object] | None) -> dict[str, object]:
     """The options a URL is opened with: those given, else the configured ones."""
     chosen = get_config().storage_options if storage_options is None else storage_options
     return dict(chosen or {})
 
 
-def filesystem(url: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
+def filesystem(
+    url: str, storage_options: Mapping[str, object] | None = None
+) -> tuple[AbstractFileSystem, str]:
     """(fsspec file system, path in it) of a URL."""
     from fsspec.core import url_to_fs
 
@@ -71,7 +76,7 @@ class RemoteFile:
     def __init__(self, file: Any) -> None:
         self._file = file
 
-    def info(self, fs: Any, path: str) -> Mapping[str, Any]:
+    def info(self, fs: AbstractFileSystem, path: str) -> Mapping[str, Any]:
         """What its file system said of it when it was opened."""
         from fsspec.spec import AbstractBufferedFile
 

@@ -23,11 +23,14 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...config import get_config
 from ...errors import SourceError
 from .remote import CHECK_KEYS, as_os_errors
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 TICK_S = 0.01
 """Longest tick of a system's clock for files (Linux: 1 to 10 ms)."""
@@ -51,7 +54,7 @@ _MARKS = (
 
 
 def local_version(file: int | str) -> str:
-    """Of a local file, by path or open handle."""
+    """The version of a local file, given by path or open handle."""
     return _text(os.stat(file))
 
 
@@ -89,15 +92,15 @@ def _text(facts: os.stat_result) -> str:
 
 
 def info_version(info: Mapping[str, Any]) -> str:
-    """Of a file of fsspec, from what its file system says of it."""
+    """The version of a file of fsspec, from its file system's information."""
     marks = {key: str(info[key]) for key in _MARKS if info.get(key) is not None}
     if not marks and info.get("created") is not None:  # of a local file that would be ctime
         marks["created"] = str(info["created"])
     return json.dumps({"size": info.get("size"), **marks})
 
 
-def url_version(fs: Any, path: str, name: str) -> str:
-    """Of a file of fsspec as it is now, whatever listings say."""
+def url_version(fs: AbstractFileSystem, path: str, name: str) -> str:
+    """The version of a file of fsspec as it is now, whatever listings say."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with as_os_errors():
@@ -163,7 +166,7 @@ def changed(name: str, found: str) -> SourceError:
 class Versions:
     """The versions of a store's files, as they were when it was opened.  Picklable."""
 
-    def __init__(self, fs: Any, paths: Sequence[str], names: Sequence[str]) -> None:
+    def __init__(self, fs: AbstractFileSystem, paths: Sequence[str], names: Sequence[str]) -> None:
         """`fs` is None for local files; `names` are for messages."""
         self.fs, self.paths, self.names = fs, paths, names
         self.known = [""] * len(paths)

@@ -71,7 +71,7 @@ class ArrayStore(Store):
     def place(self, start: int, stop: int) -> str:
         return f"{self.what}, rows {start} to {stop}"
 
-    def fingerprint(self) -> Mapping[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         digest = hashlib.blake2b(digest_size=16)
         starts = np.array([0])
         if self.n_rows > SAMPLED_RUNS * SAMPLED_ROWS:

@@ -22,7 +22,7 @@ from .parts import DensePart, Part, SparsePart, VectorsPart
 from .vectors import ArrayVector, Vector, series_vector
 
 
-def open_arrays(source: Any, y: Any = None, sample_weight: Any = None) -> Store:
+def open_arrays(source: Any, y: Any = None, sample_weight: object = None) -> Store:
     """A store over data in this process, or over a memory map's file.
 
     Parameters
@@ -47,7 +47,7 @@ def open_arrays(source: Any, y: Any = None, sample_weight: Any = None) -> Store:
     return store
 
 
-def as_store(source: Any, y: Any = None, sample_weight: Any = None) -> Any:
+def as_store(source: Any, y: Any = None, sample_weight: object = None) -> Any:
     """`open_arrays` that lets a table of no rows pass, as dask's partitions may be."""
     module = type(source).__module__.split(".")[0]
     if module == "xarray" and not isinstance(source, Mapping):

@@ -60,7 +60,7 @@ class StreamStore(Store):
     def place(self, start: int, stop: int) -> str:
         return f"stream, rows {start} to {stop}"
 
-    def fingerprint(self) -> Mapping[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         raise self._unread()
 
     @staticmethod

@@ -32,7 +32,7 @@ class Vector(ABC):
     def values(self, start: int, stop: int) -> np.ndarray:
         """The rows as a target: numbers as stored, or str objects and None."""
 
-    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[object]]]:
         """The rows' words, of strings or categories, as (indices, words), a run at a time.
 
         Index -1 is missing.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +16,15 @@ from .footer import FileFacts, Footers, kept_nbytes, page_nbytes
 from .pages.excerpt import ColumnPages
 from .pages.reader import USABLE
 
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
 _HELD = 1 << 18
 """Decoded bytes a column up to which a sliced row group is held whole."""
 _SLACK = 1.35
 """Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
 CODING_NBYTES = 40
-"""Of each row of a string column while it becomes codes: a short word, two indices, the code."""
+"""Bytes of a row of a string column while it becomes codes: a short word, two indices, the code."""
 _POOL = 8 << 20
 """What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""
 
@@ -49,7 +52,7 @@ class ParquetFiles(Store):
     kind = "parquet"
     converts = True
 
-    def __init__(self, fs: Any, paths: list[str], root: str) -> None:
+    def __init__(self, fs: AbstractFileSystem, paths: list[str], root: str) -> None:
         self.fs, self.paths, self.root = fs, paths, root
         self.names = [relative(path, root) for path in paths]
         self.footers = Footers(fs, paths, self.names)

@@ -26,7 +26,7 @@ class RowFilter:
         The store's columns.
     """
 
-    def __init__(self, filters: Any, types: Mapping[str, pa.DataType]) -> None:
+    def __init__(self, filters: object, types: Mapping[str, pa.DataType]) -> None:
         import pyarrow.compute as pc  # here alone: a megabyte that reads without filters spare
 
         try:
@@ -65,7 +65,7 @@ class RowFilter:
         return True
 
     def mask(
-        self, columns: Mapping[str, list[pa.Array]], constants: Mapping[str, Any], n_rows: int
+        self, columns: Mapping[str, list[pa.Array]], constants: Mapping[str, object], n_rows: int
     ) -> np.ndarray:
         """(n_rows,) bool: the rows for which the expression is true (null counts as false)."""
         arrays = {}

@@ -8,7 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from ..files.remote import RemoteFile, as_os_errors
 from ..files.versions import Versions, info_version, local_version
 from .footer_blocks import Blocks, NotUnderstood, find_blocks, list_head
 from .pages.excerpt import ColumnPages, find_pages
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _MAGIC = b"PAR1"
 _BYTES_PER_CHUNK = 900
@@ -72,7 +75,7 @@ class Footers:
 
     def __init__(
         self,
-        fs: Any,
+        fs: AbstractFileSystem,
         paths: list[str],
         names: list[str],
         split: dict[int, Split] | None = None,
@@ -231,7 +234,7 @@ def _whole_footer(stream: Any, name: str) -> tuple[int, bytes]:
 
 
 def _arrow_schema(footer: Any) -> pa.Schema:
-    """Of the file; not by `footer.schema`: it and the footer would keep each other alive."""
+    """The file's schema; `footer.schema` and the footer would keep each other alive."""
     return pq.ParquetFile(pa.BufferReader(b""), metadata=footer).schema_arrow
 
 

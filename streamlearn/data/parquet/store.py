@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from ..source import Convert
 from .files import ParquetFiles
 from .filter import RowFilter
 from .reader import ParquetReader
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _LISTED = 256
 """Files that a fingerprint names one by one, at most."""
@@ -38,13 +41,15 @@ def open_parquet(
 class ParquetStore(ParquetFiles):
     """Rows of parquet files, those that a filter leaves."""
 
-    def __init__(self, fs: Any, paths: list[str], root: str, filters: Any) -> None:
+    def __init__(
+        self, fs: AbstractFileSystem, paths: list[str], root: str, filters: object
+    ) -> None:
         super().__init__(fs, paths, root)
         self.row_filter: RowFilter | None = None
         if filters is not None:
             self._add_filter(filters)
 
-    def _add_filter(self, filters: Any) -> None:
+    def _add_filter(self, filters: object) -> None:
         types = {field.name: field.type for field in self._schema}
         for key, values in self.partitions.items():
             types[key] = (
@@ -75,7 +80,7 @@ class ParquetStore(ParquetFiles):
     ) -> ParquetReader:
         return ParquetReader(self, self.row_filter, names, target, weight, dtype, convert)
 
-    def fingerprint(self) -> Mapping[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         return {
             "kind": self.kind,
             "files": _listed(self.names),
@@ -89,7 +94,7 @@ class ParquetStore(ParquetFiles):
         return self.footers.versions.listed()
 
 
-def _listed(said: list[str]) -> list[str] | dict[str, Any]:
+def _listed(said: list[str]) -> list[str] | dict[str, object]:
     """A list short enough to be written with every commit of a checkpoint, or its hash."""
     if len(said) <= _LISTED:
         return said

@@ -14,12 +14,15 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import SourceError
 from ..files.remote import as_os_errors, filesystem, is_url
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _CHUNK_BYTES = 16 << 20
 FORMATS = ("parquet", "zarr")
@@ -101,13 +104,13 @@ def open_sink(
 class Sink:
     """The place to which tasks write their parts.  Picklable; made by `open_sink`."""
 
-    fs: Any
+    fs: AbstractFileSystem
     target: str
     staging: str
     columns: tuple[tuple[str, str], ...]
     format: str
     overwrite: bool
-    attributes: dict[str, Any]
+    attributes: dict[str, object]
 
     def write(self, lane_index: int, part_index: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write one part whole; parts are rows in the order of (lane_index, part_index)."""
@@ -317,7 +320,7 @@ def _parquet_bytes(columns: Sequence[tuple[str, str]], arrays: Mapping[str, np.n
     return content.getvalue()
 
 
-def _asynchronous(fs: Any) -> Any:
+def _asynchronous(fs: AbstractFileSystem) -> Any:
     """The file system as zarr's store wants it."""
     if fs.async_impl:
         return type(fs)(**{**fs.storage_options, "asynchronous": True})

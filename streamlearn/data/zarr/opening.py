@@ -28,11 +28,13 @@ PARENTS = 3
 """Groups looked through upwards from ``a.zarr/layers/counts`` for ``obs`` and ``var``."""
 
 
-def is_csr(node: Any) -> bool:
+def is_csr(node: object) -> bool:
     return isinstance(node, zarr.Group) and node.attrs.get("encoding-type") == "csr_matrix"
 
 
-def open_node(source: Any, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
+def open_node(
+    source: Any, storage_options: Mapping[str, object] | None
+) -> tuple[zarr.Array | zarr.Group, str]:
     """A zarr array or group, read-only, and its name in messages."""
     if isinstance(source, zarr.Array | zarr.Group):
         return source, str(source.store_path)
@@ -54,8 +56,8 @@ def open_node(source: Any, storage_options: Mapping[str, Any] | None) -> tuple[A
 
 
 def parent_group(
-    source: Any, node: Any, storage_options: Mapping[str, Any] | None
-) -> tuple[Any, str]:
+    source: Any, node: zarr.Array | zarr.Group, storage_options: Mapping[str, object] | None
+) -> tuple[zarr.Array | zarr.Group, str]:
     """The group that `obs`, `var` and targets of an array or CSR group are named in.
 
     The nearest AnnData above `node`, else its own parent; None if there is none.
@@ -83,7 +85,7 @@ def parent_group(
     return nearest, nearest_prefix
 
 
-def names_of(X: Any, root: Any) -> list[str] | None:
+def names_of(X: Any, root: zarr.Group) -> list[str] | None:
     """Column names: the attribute ``feature_names``, or AnnData's ``var``."""
     for node in (X, root):
         if node is not None and "feature_names" in node.attrs:
@@ -95,7 +97,7 @@ def names_of(X: Any, root: Any) -> list[str] | None:
     return [str(name) for name in var[index][:]] if index is not None and index in var else None
 
 
-def find_vector(root: Any, name: str, url: str) -> ZarrVector:
+def find_vector(root: zarr.Group, name: str, url: str) -> ZarrVector:
     """The array or categorical `name` below `root`."""
     if root is None or name not in root:
         there = [] if root is None else sorted(path for path, _ in root.members(max_depth=2))
@@ -119,14 +121,14 @@ def find_vector(root: Any, name: str, url: str) -> ZarrVector:
     return ZarrVector(name, node)
 
 
-def category_values(array: Any) -> np.ndarray:
+def category_values(array: zarr.Array) -> np.ndarray:
     values = np.asarray(array[:])
     return values if values.dtype.kind in "biuf" else values.astype(object)
 
 
 def open_zarr(
     source: Any,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     target: Any = None,
     weight: Any = None,
     features: Sequence[str] | str | None = None,
@@ -166,7 +168,7 @@ def open_zarr(
 
 
 def _store_of(
-    node: Any,
+    node: zarr.Array | zarr.Group,
     url: str,
     source: Any,
     storage_options: Mapping[str, Any] | None,

@@ -113,7 +113,7 @@ class Rows:
                 b = min(a + step, last)
                 self._call(a, b, source, dest, out[a - first : b - first])
 
-    def _call(self, a: int, b: int, source: Any, dest: Any, out: np.ndarray) -> None:
+    def _call(self, a: int, b: int, source: Any, dest: object, out: np.ndarray) -> None:
         try:
             with as_os_errors():
                 self._select(a, b, source, dest, out)

@@ -140,7 +140,7 @@ class ZarrStore(Store):
             f"{self.url}, X, chunk rows {start // c} to {-(-stop // c) - 1}, rows {start} to {stop}"
         )
 
-    def fingerprint(self) -> Mapping[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         return {
             "kind": self.kind,
             "shape": [int(n) for n in self.shape],
@@ -225,12 +225,14 @@ class ZarrReader:
         self.__dict__.clear()
 
 
-def index_dtype(array: Any) -> np.dtype:
+def index_dtype(array: zarr.Array) -> np.dtype:
     """int32 where the stored column numbers fit, else int64."""
     return np.dtype(np.int32 if np.can_cast(array.dtype, np.int32) else np.int64)
 
 
-def csr_parts(group: Any, place: str) -> tuple[tuple[int, int], tuple[Any, Any, Any]]:
+def csr_parts(
+    group: zarr.Group, place: str
+) -> tuple[tuple[int, int], tuple[zarr.Array, zarr.Array, zarr.Array]]:
     """Shape and the arrays data, indices, indptr of an AnnData CSR group, checked."""
     shape = tuple(int(n) for n in group.attrs.get("shape", ()))
     missing = [name for name in ("data", "indices", "indptr") if name not in group]
@@ -248,7 +250,7 @@ def csr_parts(group: Any, place: str) -> tuple[tuple[int, int], tuple[Any, Any, 
     return shape, (data, indices, indptr)
 
 
-def local_files(array: Any) -> list[tuple[str, int]] | None:
+def local_files(array: zarr.Array) -> list[tuple[str, int]] | None:
     """Names and sizes of an array's files, metadata aside; None if it lies elsewhere."""
     if not isinstance(array.store, LocalStore):
         return None
@@ -262,14 +264,14 @@ def local_files(array: Any) -> list[tuple[str, int]] | None:
     return sorted(found)
 
 
-def stored_bytes(array: Any) -> int:
+def stored_bytes(array: zarr.Array) -> int:
     files = local_files(array)
     if files is not None:
         return sum(size for _, size in files)
     return int(array.nbytes_stored())
 
 
-def describe(array: Any) -> dict[str, Any]:
+def describe(array: zarr.Array) -> dict[str, object]:
     """What identifies an array without reading it."""
     files = local_files(array)
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,19 @@ from ..memory.vectors import Vector
 from ..store import Column
 from .rows import Rows
 
+if TYPE_CHECKING:
+    import zarr
+
 
 class ZarrVector:
     """A column beside X: numbers, strings, or codes of categories; `mask` marks what is missing."""
 
     def __init__(
-        self, name: str, array: Any, categories: np.ndarray | None = None, mask: Any = None
+        self,
+        name: str,
+        array: Any,
+        categories: np.ndarray | None = None,
+        mask: zarr.Array | None = None,
     ) -> None:
         self.array, self.categories, self.mask = array, categories, mask
         place = f"zarr array {name!r}"
@@ -34,7 +41,7 @@ class ZarrVector:
         return int(self.array.shape[0])
 
     @property
-    def arrays(self) -> list[Any]:
+    def arrays(self) -> list[zarr.Array]:
         return [array for array in (self.array, self.mask) if array is not None]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 from ...errors import CheckpointError
 from ..processes import is_alive, this_process
@@ -15,7 +14,7 @@ def this_holder() -> bytes:
     return json.dumps({**this_process(), "since": time.time()}).encode()
 
 
-def holder_in(text: bytes) -> dict[str, Any]:
+def holder_in(text: bytes) -> dict[str, object]:
     """The holder that a lock names; empty if it names none."""
     try:
         holder = json.loads(text)
@@ -24,16 +23,16 @@ def holder_in(text: bytes) -> dict[str, Any]:
     return holder if isinstance(holder, dict) else {}
 
 
-def has_ended(holder: dict[str, Any]) -> bool:
+def has_ended(holder: dict[str, object]) -> bool:
     """Whether the holder's process is known to have ended."""
     return is_alive(holder) is False
 
 
-def is_this_process(holder: dict[str, Any]) -> bool:
+def is_this_process(holder: dict[str, object]) -> bool:
     return all(holder.get(key) == value for key, value in this_process().items())
 
 
-def refusal(place: str, holder: dict[str, Any]) -> CheckpointError:
+def refusal(place: str, holder: dict[str, object]) -> CheckpointError:
     """The error for a fit that comes second."""
     since = holder.get("since")
     when = "unknown"

@@ -46,7 +46,7 @@ class CompletedLanes:
         self._checkpoint, self._bar, self._result = checkpoint, bar, result
         self._tree = MergeTree(cut[-1])
         self._pace = Pace()
-        self._partial: dict[str, Any] = {"name": name, "cut": cut, "rows": written(files)}
+        self._partial: dict[str, object] = {"name": name, "cut": cut, "rows": written(files)}
         self._files: dict[Node, str] = {}
         self.finished: dict[Node, LaneState] = {}
         if checkpoint is not None and partial is not None:
@@ -97,7 +97,7 @@ class CompletedSegments:
         bar: Bar,
     ) -> None:
         self._checkpoint, self._bar = checkpoint, bar
-        self._partial: dict[str, Any] = {"name": name, "cut": cut, "rows": written(files)}
+        self._partial: dict[str, object] = {"name": name, "cut": cut, "rows": written(files)}
         self.n_done = 0
         self.state: LaneState | None = None
         if checkpoint is not None and partial is not None:
@@ -115,7 +115,7 @@ class CompletedSegments:
             self._checkpoint.commit()
 
 
-def written(files: tuple[RowFile, ...]) -> dict[str, Any]:
+def written(files: tuple[RowFile, ...]) -> dict[str, object]:
     """The row-state files of the generation being written, as the manifest names them."""
     return {
         file.name: {"file": os.path.basename(file.write_path)}

@@ -26,7 +26,7 @@ class Log:
 
     def __init__(self, checkpoint: Checkpoint | None, n_passes: int = 0) -> None:
         self.checkpoint = checkpoint
-        self.history: list[dict[str, Any]] = []
+        self.history: list[dict[str, object]] = []
         self._position = 0
         self._counters = Counters(n_passes)
         self._since = time.monotonic()
@@ -93,7 +93,7 @@ class Log:
         self.checkpoint.manifest["history"] = [plain(record) for record in self.history]
         self.checkpoint.manifest["counters"] = asdict(self.counters)
 
-    def restore(self, key: str, default: Any) -> Any:
+    def restore(self, key: str, default: object) -> Any:
         """The state last committed under `key`, or `default`."""
         entry = self.replay("state", key)
         if entry is not None and entry["file"] is not None:

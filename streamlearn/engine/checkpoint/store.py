@@ -172,7 +172,7 @@ class Checkpoint:
                 "it, so run the same line again once the store can be reached"
             ) from error
 
-    def _stored_manifest(self) -> dict[str, Any] | None:
+    def _stored_manifest(self) -> dict[str, object] | None:
         try:
             if self.is_url:
                 text = self._remote("cat_file", self.path(MANIFEST))
@@ -348,7 +348,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _files_in(node: Any) -> Iterator[str]:
+def _files_in(node: object) -> Iterator[str]:
     """Every file the manifest names."""
     if isinstance(node, dict):
         for key, value in node.items():

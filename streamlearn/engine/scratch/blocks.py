@@ -86,14 +86,14 @@ def cache_fold(folder: str, form: RowForm, also: Fold[Any, Any] | None) -> Fold[
     return Fold(partial(_start, also), partial(_step, folder, form, also), merge)
 
 
-def _start(also: Fold[Any, Any] | None) -> dict[str, Any]:
+def _start(also: Fold[Any, Any] | None) -> dict[str, object]:
     file = f"lane-{secrets.token_hex(8)}.bin"  # a lane that is run again writes another file
     return {"file": file, "blocks": [], "also": None if also is None else also.start()}
 
 
 def _step(
     folder: str, form: RowForm, also: Fold[Any, Any] | None, state: dict[str, Any], chunk: Chunk
-) -> dict[str, Any]:
+) -> dict[str, object]:
     chunk, path = form.of(chunk), Path(folder, state["file"])
     with scratch_write(path, chunk.X.nbytes), open(path, "ab", buffering=0) as file:
         state["blocks"].append(write_block(file, path.name, chunk, form.dtype, form.layout))
@@ -102,7 +102,7 @@ def _step(
     return state
 
 
-def _merge(also: Fold[Any, Any] | None, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+def _merge(also: Fold[Any, Any] | None, a: dict[str, Any], b: dict[str, Any]) -> dict[str, object]:
     a["blocks"] += b["blocks"]
     if also is not None and also.merge is not None:
         a["also"] = also.merge(a["also"], b["also"])

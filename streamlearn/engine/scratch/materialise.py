@@ -109,13 +109,13 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> S
     return written
 
 
-def _origin(store: Any) -> tuple[Any, ...]:
+def _origin(store: Any) -> tuple[object, ...]:
     """What a task must know of the collection: names, lengths and levels of its columns."""
     return [column.name for column in store.columns], store.known, store.levels
 
 
 def _partitions_in_flight(dataset: Any) -> int:
-    """As many partitions at once as the budget holds; those of unknown length are trusted."""
+    """The number of partitions that the budget holds; those of unknown length are trusted."""
     store = dataset.store
     if store.known is None:
         return 1 << 20

@@ -92,7 +92,7 @@ class ScratchStore(Store):
     def place(self, start: int, stop: int) -> str:
         return f"{self.kind}, rows {start} to {stop}"
 
-    def fingerprint(self) -> Mapping[str, Any]:
+    def fingerprint(self) -> Mapping[str, object]:
         return self._fingerprint
 
 
@@ -179,7 +179,7 @@ class ScratchStoreReader:
         shape = (block.n_rows, len(self._store.ask.names))
         return sp.csr_matrix((data, indices, indptr), shape=shape)[rows]
 
-    def _join(self, parts: list[Any]) -> Csr:
+    def _join(self, parts: list[object]) -> Csr:
         import scipy.sparse as sp
 
         rows = sp.vstack(parts, format="csr")

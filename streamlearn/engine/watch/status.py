@@ -40,7 +40,7 @@ class Status:
     """The read that is under way, if a part of it is kept."""
     reading_done: float
     """The share of its lanes, or segments, that is kept."""
-    history: list[dict[str, Any]]
+    history: list[dict[str, object]]
 
     def __str__(self) -> str:
         lines = [

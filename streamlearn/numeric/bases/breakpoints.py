@@ -19,7 +19,7 @@ def uniform_of_columns(
     x = lo[:, None] * (1 - t) + hi[:, None] * t
     with np.errstate(over="ignore", invalid="ignore"):
         near = x.astype(dtype).astype(np.float64)
-        plain = (np.diff(near) > 0).all(axis=1) & (np.abs(x) <= FLOAT32_MAX).all(axis=1)
+        plain = np.all(np.diff(near) > 0, axis=1) & np.all(np.abs(x) <= FLOAT32_MAX, axis=1)
     return [near[d] if plain[d] else distinct(x[d], dtype) for d in range(len(x))]
 
 

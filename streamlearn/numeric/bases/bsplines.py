@@ -201,7 +201,8 @@ def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
     inverse[place[np.flatnonzero(np.diff(column, append=-1))]] = 0
     # fresh arrays of one type, whatever a checkpoint or a worker made of them: one specialisation
     index = [np.array(a, dtype=np.intp) for a in (at, bases.n_intervals, bases.degree, bases.first)]
-    return Columns(knots, inverse, *index, bool(bases.prepared))
+    begin, n_intervals, degree, first = index
+    return Columns(knots, inverse, begin, n_intervals, degree, first, bool(bases.prepared))
 
 
 @kernel

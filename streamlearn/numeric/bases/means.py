@@ -27,7 +27,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def of(cls, parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Pieces:
-        """Of (lo, hi, mass) of every column."""
+        """The pieces (lo, hi, mass) of every column, joined."""
         none = np.empty(0)
         lo, hi, mass = (np.concatenate([none, *(part[i] for part in parts)]) for i in range(3))
         return cls(lo, hi, mass, np.cumsum([0, *(len(part[0]) for part in parts)]))
@@ -54,7 +54,8 @@ def spread_points(bases: Bases, pieces: Pieces) -> Spread:
     All columns at once: one by one they cost a thousand columns half a second.
     """
     used = np.flatnonzero(np.diff(bases.first))
-    pieces = Pieces(*(np.asarray(part, np.float64) for part in pieces[:3]), pieces.ends)
+    lo, hi, mass = (np.asarray(part, np.float64) for part in pieces[:3])
+    pieces = Pieces(lo, hi, mass, pieces.ends)
     most = len(pieces.lo) + (POINTS - 1) * np.count_nonzero(pieces.lo < pieces.hi)
     d, x, share = np.empty(most, np.intp), np.empty(most), np.empty(most)
     ends = np.zeros(len(used) + 1, np.intp)

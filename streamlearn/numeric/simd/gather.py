@@ -18,7 +18,7 @@ from .prefetch import LINE
 
 LANES = 16
 CLASSES = 8
-"""Of a place that holds several: as many float32 as the vectors of nearly all processors."""
+"""Numbers of a place that holds several: float32 in the vectors of nearly all processors."""
 PAIRS = 8
 """Values whose two coefficients are taken at once, each pair as one load."""
 

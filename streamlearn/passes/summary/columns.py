@@ -30,9 +30,9 @@ TABLE_NBYTES = 16 * SLOTS + 12 * 8
 COLUMN_NBYTES = 8 * N_BINS + TABLE_NBYTES
 """Most that one column's state takes: bins, table, a dozen numbers."""
 BYTES_NBYTES = 12 * BYTES
-"""And its counts of bytes, where rows are sparse, with those of the chunk in hand."""
+"""Bytes of a column's counts of bytes in sparse rows, with those of the chunk in hand."""
 MOMENTS_NBYTES = 12 * 8
-"""And without what tells the distribution."""
+"""Bytes of a column's state without what tells its distribution."""
 SLAB_VALUES = 1 << 16
 """Row-major chunks are turned to columns in slabs that stay in the second-level cache."""
 WIDE = 128

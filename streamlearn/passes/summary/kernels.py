@@ -10,7 +10,7 @@ never both, and few-valued columns hold no bins at all.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,68 +25,68 @@ TILE = 2048
 class Columns(NamedTuple):
     """Running facts of p columns; counts are float64 and exact up to 2^53 rows."""
 
-    weight: Any
+    weight: np.ndarray
     """(p,) weight of the finite values; with `mean` and `scatter` as in `kernels_moments`."""
-    mean: Any
-    scatter: Any
-    low: Any
-    high: Any
-    missing: Any
-    infinite: Any
-    zeros: Any
-    bad: Any
+    mean: np.ndarray
+    scatter: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    missing: np.ndarray
+    infinite: np.ndarray
+    zeros: np.ndarray
+    bad: np.ndarray
     """(p,) int64, position in the chunk of the first NaN or infinity; -1 = none."""
-    distinct: Any
+    distinct: np.ndarray
     """(p,) int64, values in the table, or `MANY`."""
-    keys: Any
+    keys: np.ndarray
     """(p, SLOTS) float64, NaN where a slot is free."""
-    key_counts: Any
+    key_counts: np.ndarray
     """(p, SLOTS) int64; the same memory as `key_weights`, which of the two the data decide."""
-    key_weights: Any
+    key_weights: np.ndarray
     """(p, SLOTS) float64."""
-    bin_of: Any
+    bin_of: np.ndarray
     """(p,) intp, the row of `bins` of a column that has left its table."""
-    bins: Any
+    bins: np.ndarray
     """(q, N_BINS) int64, shares its memory with `bin_weights` likewise.  Zeros are not in it: they
     are counted apart, and pass through the bins from `SPILL` on, which no number has."""
-    bin_weights: Any
+    bin_weights: np.ndarray
     """(q, N_BINS) float64."""
 
 
 class Stack(NamedTuple):
     """Columns of values one after the other; dense ones share one weight vector."""
 
-    values: Any
-    bits: Any
+    values: np.ndarray
+    bits: np.ndarray
     """The same memory as integers."""
-    offsets: Any
+    offsets: np.ndarray
     """(p + 1,) column j holds values[offsets[j]:offsets[j+1]]."""
-    weight: Any
+    weight: np.ndarray
     """float64, empty = all 1; those of column j begin at weight_offsets[j]."""
-    weight_offsets: Any
+    weight_offsets: np.ndarray
 
 
 class Limits(NamedTuple):
     """Bit patterns that bound a float type, as integers of its size."""
 
-    magnitude: Any
+    magnitude: np.integer
     """All bits but the sign."""
-    shift: Any
+    shift: np.integer
     """Moves the sign to the lowest place."""
-    infinity: Any
+    infinity: np.integer
 
 
 class Scratch(NamedTuple):
     """Work space of one tile; arrays that share memory are views of one another."""
 
-    values: Any
-    bits: Any
-    weight: Any
-    narrow: Any
-    narrow_bits: Any
-    where: Any
-    cell: Any
-    cell_bits: Any
+    values: np.ndarray
+    bits: np.ndarray
+    weight: np.ndarray
+    narrow: np.ndarray
+    narrow_bits: np.ndarray
+    where: np.ndarray
+    cell: np.ndarray
+    cell_bits: np.ndarray
 
 
 def make_limits(dtype: np.dtype) -> Limits:

@@ -19,7 +19,7 @@ HASH_SHIFT = np.uint64(64 - 9)
 
 N_BINS = 1 << 14
 ZERO_BIN = N_BINS // 2
-"""Of the positive numbers next to zero."""
+"""Number of the bin of the positive numbers next to zero."""
 BIN_SHIFT = np.int32(32 - 14)
 MAGNITUDE = np.int32(0x7FFFFFFF)
 TINIEST = np.float32(1e-45)

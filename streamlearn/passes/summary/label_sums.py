@@ -117,7 +117,7 @@ def _facts(
 
 
 def _string_facts(
-    labels: list[Any], weight: np.ndarray | None, rows: Any, ref: int, name: str
+    labels: list[object], weight: np.ndarray | None, rows: Any, ref: int, name: str
 ) -> State:
     if weight is None:
         found: dict[Any, float] = dict(Counter(labels))
@@ -158,7 +158,7 @@ def _string_facts(
 
 
 def _class_facts(y: np.ndarray, low: int, ref: int) -> State:
-    """Of whole numbers that lie close together: from how often each is met."""
+    """The sums of whole numbers that lie close together, from how often each occurs."""
     met = np.bincount(y.astype(np.intp) - low)
     steps = np.flatnonzero(met)
     counts, classes = met[steps].astype(np.float64), (low + steps).astype(np.float64)

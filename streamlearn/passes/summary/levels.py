@@ -23,7 +23,7 @@ CAPACITY = 4096
 MOST_LEVELS = 255
 """Levels of a column at most; with the one for all others they fit a table of 256 values."""
 STATE_NBYTES = 2 * CAPACITY * 160
-"""Of one state: words of a few dozen characters and their counts."""
+"""Bytes of one state: words of a few dozen characters and their counts."""
 STEP_NBYTES_PER_ROW = 120.0
 """Strings of a chunk as Python objects."""
 

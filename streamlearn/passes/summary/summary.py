@@ -52,7 +52,7 @@ class ColumnSummary:
     infinite: float
     zeros: float
     min: float
-    """Of the finite values, as mean and variance (divided by `count`); NaN if there are none."""
+    """Least finite value; as mean and variance (divided by `count`) NaN if there is none."""
     max: float
     mean: float
     variance: float
@@ -66,7 +66,7 @@ class ColumnSummary:
     first_bad: int | None
     """First physical row with NaN or infinity."""
     levels: tuple[str, ...] | None = None
-    """Of categories: their names; `values` are their numbers, rare and unknown ones are missing."""
+    """Names of categories; `values` are their numbers, and rare and unknown ones are missing."""
 
     def cdf(self) -> Cdf:
         """The distribution in pieces (lo, hi, mass), as `numeric.bases.breakpoints` takes it.

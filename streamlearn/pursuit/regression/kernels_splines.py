@@ -18,7 +18,7 @@ TILE = 128
 CUBIC = POLYNOMIALS[3].copy()
 """[a, q]: the coefficient of f^q in the a-th active spline."""
 SURE = 1e-12
-"""Of its diagonal that a pivot must keep: rounding then is 1e-4 of it."""
+"""Share of its diagonal that a pivot must keep, so that rounding is 1e-4 of it."""
 
 
 @inlined

@@ -103,7 +103,7 @@ def find_pages(
 
 
 def _leaves(footer: bytes, at: int) -> dict[str, tuple[int, bytes]]:
-    """Of each flat column its number among the leaves, and the schema of it alone."""
+    """The number of each flat column among the leaves, and the schema of it alone."""
     items = list_items(footer, at)
     root, _ = read_struct(footer, items[0])
     parent = [(i, k, footer[p : skip(footer, p, k)]) for i, (k, p) in root.items() if i != 5]

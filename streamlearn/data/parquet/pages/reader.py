@@ -28,7 +28,7 @@ _NUMBERS = {
 }
 """How numbers of Arrow's types are stored."""
 _BITS = {"FLOAT": np.uint32, "INT32": np.uint32, "DOUBLE": np.uint64, "INT64": np.uint64}
-"""As what they are decoded, whatever they stand for."""
+"""Types as which values are decoded, whatever they stand for."""
 _PACKED = {"SNAPPY": True, "UNCOMPRESSED": False}
 _TOO_LARGE = 1 << 30
 _DICTIONARY = 1 << 20
@@ -36,7 +36,8 @@ _DICTIONARY = 1 << 20
 _ALIGNED = 64
 """Bytes between the beginnings of columns of different types."""
 _ROWS_PER_PLACE = 16
-"""Of a dictionary whose values are mapped: tables of them take little beside the rows."""
+"""Rows for each value of a dictionary from which on the values are mapped: tables of them then take
+little beside the rows."""
 
 
 class _Chunk(NamedTuple):
@@ -65,11 +66,11 @@ class PageReader:
         """
         self._file = os.open(path, os.O_RDONLY)
         self._index = {name: i for i, name in enumerate(schema.names)}
-        self._kinds: dict[str, tuple[Any, bool] | None] = {
+        self._kinds: dict[str, tuple[pa.DataType, bool] | None] = {
             field.name: (field.type, field.nullable) for field in schema if field.type in _NUMBERS
         }
         self._bytes, self._values, self._page = (np.empty(0, np.uint8) for _ in range(3))
-        self._tables: dict[Any, np.ndarray] = {}
+        self._tables: dict[object, np.ndarray] = {}
         self._places: dict[str, np.ndarray] = {}
         self._unmapped: set[str] = set()
 
