@@ -58,7 +58,8 @@ class _Lease:
     def begin(self) -> None:
         _mine.add(self._name)
         with as_os_errors():
-            self._fs.makedirs(self._folder, exist_ok=True)
+            if self._folder.startswith("/"):  # else of a bucket, which it would make too
+                self._fs.makedirs(self._folder, exist_ok=True)
             self._fs.pipe_file(self._path(_LOCK), this_holder())
             self._beat()
         self._beating.start()
