@@ -122,6 +122,11 @@ class Dataset(Source):
         return self.store.in_memory
 
     @property
+    def n_missing_chunks(self) -> int:
+        """Chunks that are not stored, whose cells are read as a fill value (zarr)."""
+        return self.store.n_missing_chunks
+
+    @property
     def passes_before(self) -> int:
         return self.store.passes_before
 
@@ -203,6 +208,8 @@ class Dataset(Source):
             f"  {_human(self.decoded_nbytes)} decoded in {len(self.refs()):,} chunks"
             + (f", {_human(self.stored_nbytes)} stored" if self.stored_nbytes else ""),
         ]
+        if self.n_missing_chunks:
+            lines.append(f"  missing: {self.n_missing_chunks:,} chunks, read as the fill value")
         return "\n".join(lines)
 
     # Reading.
@@ -237,7 +244,7 @@ class Dataset(Source):
         from ..passes.summary.levels import learn_levels
         from ..passes.summary.summary import summarise
 
-        summary = summarise(learn_levels(self))
+        summary = replace(summarise(learn_levels(self)), n_missing_chunks=self.n_missing_chunks)
         self._counted[:] = [summary.n_rows]
         return summary
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import SourceError
 from .dataset import Dataset
@@ -27,6 +27,7 @@ class Request:
     features: Sequence[str] | str | None = None
     filters: object = None
     storage_options: Mapping[str, object] | None = None
+    missing_chunks: str | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -101,6 +102,7 @@ def open_dataset(
     filters: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     chunk_rows: int | None = None,
+    missing_chunks: Literal["fill", "error"] | None = None,
 ) -> Dataset:
     """A lazy dataset of rows that may not fit in memory; reads metadata only.
 
@@ -122,6 +124,12 @@ def open_dataset(
         Given to fsspec with a URL.
     chunk_rows : int, optional
         Rows read at a time; by default as many as decode to at most 16 MiB.
+    missing_chunks : {"fill", "error"}, optional
+        Zarr only: chunks (of a sharded array, shards) that are not stored are read as the fill
+        value, as zarr does, or refused.  Default: refused if the store is still being written, for
+        then they are not empty but to come.  That is so if all chunks of the last rows of features
+        are missing, or one is and a half-written file of zarr's (``.partial``) lies there; else
+        "fill".  `Dataset.n_missing_chunks` and the summary tell how many there are.
 
     Returns
     -------
@@ -142,7 +150,9 @@ def open_dataset(
     """
     if isinstance(source, Dataset):
         raise SourceError("already a Dataset: choose rows and columns by its methods")
-    request = Request(source, target, weight, features, filters, storage_options)
+    if missing_chunks not in (None, "fill", "error"):
+        raise ValueError(f"missing_chunks={missing_chunks!r}; it is 'fill', 'error' or None")
+    request = Request(source, target, weight, features, filters, storage_options, missing_chunks)
     store = source if isinstance(source, Store) else _open_store(request)
     if store.n_rows == 0:
         raise SourceError(f"no rows in {_say(source)}; check the path and how it was written")
@@ -178,6 +188,8 @@ def _open_store(request: Request) -> Store:
     found = next(one for one in FORMATS if one.opens(request))
     if request.filters is not None and not found.filters:
         raise SourceError(f"filters are for parquet files, not for {_say(request.source)}")
+    if request.missing_chunks is not None and found.name != "zarr":
+        raise SourceError(f"missing_chunks is for zarr stores, not for {_say(request.source)}")
     return found.open(request)
 
 
@@ -226,7 +238,7 @@ def _open_parquet(request: Request) -> Store:
 def _open_zarr(request: Request) -> Store:
     from .zarr.opening import open_zarr
 
-    named = request.target, request.weight, request.features
+    named = request.target, request.weight, request.features, request.missing_chunks
     return open_zarr(request.source, request.storage_options, *named)
 
 

@@ -60,6 +60,8 @@ class Store(ABC):
     """True if readers leave rows out: how many stay is known only after a pass."""
     shared_nbytes: int = 0
     """Bytes of metadata (file footers) that a process holds once for all its readers."""
+    n_missing_chunks: int = 0
+    """Chunks that are not stored, whose cells are read as a fill value (zarr)."""
     passes_before: int = 0
     """Reads of the rows that making this store took."""
     takes_levels: bool = True

@@ -45,6 +45,8 @@ LISTED = 256
 
 _RIGHTS, _CTIME, _SUMMED = "rights", "ctime", "names, sizes and times"
 _LOCAL = ("size", "modified", "inode", _CTIME, _RIGHTS)
+_MANY = (_SUMMED, _CTIME, _RIGHTS)
+"""What the parts of a version are: of one local file, and of many."""
 _MARKS = (
     *("ETag", "etag", "Content-MD5", "content_md5", "md5Hash", "checksum", "VersionId"),
     *("version_id", "generation", "LastModified", "Last-Modified", "last_modified", "updated"),
@@ -55,7 +57,7 @@ _MARKS = (
 
 def local_version(file: int | str) -> str:
     """The version of a local file, given by path or open handle."""
-    return _text(os.stat(file))
+    return stat_version(os.stat(file))
 
 
 def rested_version(file: int | str, name: str) -> str:
@@ -65,7 +67,7 @@ def rested_version(file: int | str, name: str) -> str:
         if time.monotonic() > patience:
             raise being_written(name)
         time.sleep(wait)
-    return _text(facts)
+    return stat_version(facts)
 
 
 def unrested_s(facts: os.stat_result) -> float:
@@ -85,7 +87,8 @@ def being_written(name: str) -> SourceError:
     )
 
 
-def _text(facts: os.stat_result) -> str:
+def stat_version(facts: os.stat_result) -> str:
+    """Of a local file, from what the system says of it."""
     rights = f"{facts.st_mode:o}.{facts.st_uid}.{facts.st_gid}.{facts.st_nlink}"
     times = facts.st_size, facts.st_mtime_ns, facts.st_ino, facts.st_ctime_ns
     return ":".join([*map(str, times), rights])
@@ -138,9 +141,10 @@ def changes(then: str, now: str, *, trust_copies: bool = False) -> str:
 
 
 def _fields(version: str) -> dict[str, Any]:
-    parts = version.split(":")
-    if len(parts) == len(_LOCAL):
-        return dict(zip(_LOCAL, parts, strict=True))
+    for names, mark in ((_LOCAL, ":"), (_MANY, ";")):
+        parts = version.split(mark)
+        if len(parts) == len(names):
+            return dict(zip(names, parts, strict=True))
     try:
         fields = json.loads(version)
     except (ValueError, RecursionError):
@@ -220,17 +224,17 @@ class Digest:
     """The version of many files in a few bytes: what they are, added one after the other."""
 
     def __init__(self) -> None:
-        self._hashes = {key: hashlib.blake2b(digest_size=8) for key in (_SUMMED, _CTIME, _RIGHTS)}
+        self._hashes = [hashlib.blake2b(digest_size=size) for size in (8, 4, 4)]
 
     def add(self, version: str) -> None:
         parts = version.split(":")
         is_local = len(parts) == len(_LOCAL)
         sums = (":".join(parts[:3]), *parts[3:]) if is_local else (version,)
-        for hash, text in zip(self._hashes.values(), sums, strict=False):
+        for hash, text in zip(self._hashes, sums, strict=False):
             hash.update(f"{text}\n".encode())
 
     def version(self) -> str:
-        return json.dumps({key: hash.hexdigest() for key, hash in self._hashes.items()})
+        return ";".join(hash.hexdigest() for hash in self._hashes)
 
 
 def listed(names: Sequence[str], versions: Sequence[str]) -> dict[str, str]:

@@ -132,8 +132,9 @@ def open_zarr(
     target: Any = None,
     weight: Any = None,
     features: Sequence[str] | str | None = None,
+    missing_chunks: str | None = None,
 ) -> ZarrStore:
-    """A store over a zarr array or group; only metadata is read.
+    """A store over a zarr array or group; only metadata is read, and the chunks are listed.
 
     Parameters
     ----------
@@ -147,6 +148,8 @@ def open_zarr(
         ``y`` and ``weight`` where the group has them; see `default_target` and `default_weight`.
     features : str, optional
         The array or CSR group to use in place of ``X``; a list of names is the caller's business.
+    missing_chunks : {"fill", "error"}, optional
+        See `open_dataset`.
 
     Raises
     ------
@@ -157,7 +160,9 @@ def open_zarr(
     node, url = open_node(source, storage_options)
     try:
         with as_os_errors():
-            return _store_of(node, url, source, storage_options, target, weight, features)
+            store = _store_of(node, url, source, storage_options, target, weight, features)
+            store.refuse_missing(missing_chunks)
+            return store
     except SourceError:
         raise
     except READ_ERRORS as error:

@@ -13,6 +13,7 @@ from ...errors import SourceError
 from ...numeric.malloc import return_freed_blocks
 from ..columns import as_selector, copy_numbers
 from ..files.remote import as_os_errors
+from .chunks import Chunks
 
 READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
@@ -43,11 +44,19 @@ class Rows:
         Of the rows handed out; chunks are converted as they are copied.
     place : str
         The store's name in messages.
+    chunks : Chunks, optional
+        The array's, as they were when it was opened: `check` compares those that were read.
     """
 
     def __init__(
-        self, array: Any, columns: Sequence[int] | None, dtype: np.dtype, place: str
+        self,
+        array: Any,
+        columns: Sequence[int] | None,
+        dtype: np.dtype,
+        place: str,
+        chunks: Chunks | None = None,
     ) -> None:
+        self._chunks_known, self._runs_read = chunks, set[int]()
         return_freed_blocks()
         self.array, self.dtype = array, dtype
         self.place = f"{place}, array {'/' + array.path if array.path else 'X'}"
@@ -86,6 +95,11 @@ class Rows:
         self.lo = stop
         return self.buffer[start - self.base : stop - self.base]
 
+    def check(self) -> None:
+        """Raise SourceError if a chunk that was read has changed since the array was opened."""
+        if self._chunks_known is not None:
+            self._chunks_known.check(self._runs_read)
+
     def overhead(self, rows: int, aligned: bool = False) -> int:
         """Bytes beside the rows handed out: rest of the run, and what zarr holds in a call.
 
@@ -107,6 +121,8 @@ class Rows:
 
     def _decode(self, first: int, last: int, out: np.ndarray) -> None:
         """Rows [first, last), beginning and ending with a chunk, into `out`, in place."""
+        if self._chunks_known is not None:
+            self._runs_read.update(self._chunks_known.runs_of(first, last))
         for source, dest, nbytes in self.groups:
             step = self.chunk_rows * max(1, CALL_BYTES // max(nbytes, 1))
             for a in range(first, last, step):

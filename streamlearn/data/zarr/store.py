@@ -17,6 +17,7 @@ from ..columns import check_shape, find_columns, is_all, select_csr
 from ..memory.vectors import Vector
 from ..source import Chunk, Csr
 from ..store import Column, Reader, Store
+from .chunks import Chunks
 from .rows import Rows
 from .vector import ZarrVector, ZarrVectorReader, target_dtype
 
@@ -72,7 +73,8 @@ class ZarrStore(Store):
         self.columns = self.features + tuple(vector.column for vector in self.vectors)
         stores = [array.store for array in self._arrays()]
         self.in_memory = any(type(store).__name__ == "MemoryStore" for store in stores)
-        self._stored: int | None = None
+        self.chunks = {array.path: Chunks(array, url) for array in self._arrays()}
+        self.n_missing_chunks = sum(chunks.n_missing for chunks in self.chunks.values())
 
     def place_of(self, name: str) -> str:
         return f"{self.url}, {name}"
@@ -117,15 +119,14 @@ class ZarrStore(Store):
         return total
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
-        if self._stored is None:
-            X = [self.data, self.indices, self.indptr] if self.sparse else [self.X]
-            self._stored = sum(stored_bytes(array) for array in X)
+        arrays = [self.data, self.indices, self.indptr] if self.sparse else [self.X]
+        stored = sum(self.chunks[array.path].nbytes for array in arrays)
         if self.sparse:
-            return self._stored
+            return stored
         width = self.X.chunks[1]
         inside = {column.name: j // width for j, column in enumerate(self.features)}
         touched = {inside[name] for name in names if name in inside}
-        return self._stored * len(touched) // -(-self.shape[1] // width)
+        return stored * len(touched) // -(-self.shape[1] // width)
 
     def open(
         self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
@@ -146,11 +147,33 @@ class ZarrStore(Store):
             "shape": [int(n) for n in self.shape],
             "columns": [[column.name, column.dtype] for column in self.columns],
             "arrays": [describe(array) for array in self._arrays()],
+            "categories": [
+                hash_of(repr(vector.categories.tolist()))
+                for vector in self.vectors
+                if isinstance(vector, ZarrVector) and vector.categories is not None
+            ],
         }
+
+    def versions(self) -> Mapping[str, str]:
+        return {k: v for chunks in self.chunks.values() for k, v in chunks.versions().items()}
+
+    def refuse_missing(self, missing_chunks: str | None) -> None:
+        """Raise SourceError for missing chunks that are not to be read as the fill value.
+
+        With None those of an array of features whose writer has not come to the end.
+        """
+        apart = {a.path for v in self.vectors if isinstance(v, ZarrVector) for a in v.arrays}
+        for path, chunks in self.chunks.items():
+            if missing_chunks == "error" and chunks.n_missing:
+                chunks.refuse_missing("")
+            if missing_chunks is None and path not in apart and chunks.is_being_written():
+                chunks.refuse_missing(", and its writer has not come to the end")
 
 
 class ZarrReader:
     """Open arrays of one task."""
+
+    open: list[Rows | ZarrVectorReader]
 
     def __init__(
         self,
@@ -162,14 +185,19 @@ class ZarrReader:
     ) -> None:
         self.store = store
         self.which = find_columns(store.features, names, store.url)
-        place = store.url
         if store.sparse:
-            self.data = Rows(store.data, None, dtype, place)
-            self.indices = Rows(store.indices, None, index_dtype(store.indices), place)
-            self.indptr = Rows(store.indptr, None, np.dtype(np.int64), place)
+            self.data = self._rows(store.data, None, dtype)
+            self.indices = self._rows(store.indices, None, index_dtype(store.indices))
+            self.indptr = self._rows(store.indptr, None, np.dtype(np.int64))
+            self.open = [self.data, self.indices, self.indptr]
         else:
-            self.X = Rows(store.X, self.which, dtype, place)
+            self.X = self._rows(store.X, self.which, dtype)
+            self.open = [self.X]
         self.target, self.weight = (self._column(name) for name in (target, weight))
+        self.open += [column for column in (self.target, self.weight) if column is not None]
+
+    def _rows(self, array: Any, columns: Sequence[int] | None, dtype: np.dtype) -> Rows:
+        return Rows(array, columns, dtype, self.store.url, self.store.chunks[array.path])
 
     def _column(self, name: str | None) -> Any:
         if name is None:
@@ -177,14 +205,14 @@ class ZarrReader:
         store = self.store
         for vector in store.vectors:
             if vector.column.name == name:
-                return ZarrVectorReader(vector, store.url)
+                return ZarrVectorReader(vector, store.url, store.chunks)
         j = find_columns(store.features, [name], store.url)[0]
         if store.sparse:
             raise SourceError(
                 f"{store.url}: column {name!r} of a sparse X cannot be the target; "
                 "name an array beside X, such as obs/cell_type"
             )
-        return Rows(store.X, [j], target_dtype(store.X), store.url)
+        return self._rows(store.X, [j], target_dtype(store.X))
 
     def read(self, start: int, stop: int) -> Chunk:
         X = self._csr(start, stop) if self.store.sparse else self.X.read(start, stop)
@@ -222,7 +250,10 @@ class ZarrReader:
         return Csr(matrix.data, matrix.indices, indptr, csr.n_columns)
 
     def close(self) -> None:
+        opened = self.open
         self.__dict__.clear()
+        for rows in opened:
+            rows.check()
 
 
 def index_dtype(array: zarr.Array) -> np.dtype:
@@ -264,11 +295,8 @@ def local_files(array: zarr.Array) -> list[tuple[str, int]] | None:
     return sorted(found)
 
 
-def stored_bytes(array: zarr.Array) -> int:
-    files = local_files(array)
-    if files is not None:
-        return sum(size for _, size in files)
-    return int(array.nbytes_stored())
+def hash_of(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def describe(array: zarr.Array) -> dict[str, object]:
@@ -282,7 +310,5 @@ def describe(array: zarr.Array) -> dict[str, object]:
         "shards": None if array.shards is None else list(array.shards),
         "fill_value": repr(array.fill_value),
         "format": array.metadata.zarr_format,
-        "sizes_hash": None
-        if files is None
-        else hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest(),
+        "sizes_hash": None if files is None else hash_of(repr(files)),
     }

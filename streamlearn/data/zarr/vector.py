@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ...errors import SourceError
 from ..column_types import column_type, is_readable
 from ..memory.vectors import Vector
 from ..store import Column
+from .chunks import Chunks
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -48,13 +50,25 @@ class ZarrVector:
 class ZarrVectorReader:
     """Values of a `ZarrVector`, or of a vector in memory, run by run."""
 
-    def __init__(self, vector: ZarrVector | Vector, place: str) -> None:
+    def __init__(
+        self, vector: ZarrVector | Vector, place: str, chunks: Mapping[str, Chunks]
+    ) -> None:
         self.vector = vector
         arrays = vector.arrays if isinstance(vector, ZarrVector) else []
         self.rows = [
-            Rows(array, [0] if array.ndim == 2 else None, target_dtype(array), place)
+            Rows(
+                array,
+                [0] if array.ndim == 2 else None,
+                target_dtype(array),
+                place,
+                chunks[array.path],
+            )
             for array in arrays
         ]
+
+    def check(self) -> None:
+        for rows in self.rows:
+            rows.check()
 
     def read(self, start: int, stop: int) -> np.ndarray:
         vector = self.vector

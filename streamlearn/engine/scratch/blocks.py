@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,6 +42,8 @@ class Block(NamedTuple):
     first_row: int
     """Number of the first row, if the rows are contiguous; -1 where piece ``rows`` numbers them."""
     pieces: dict[str, Piece]
+    checksum: int = 0
+    """Of the rows (`rows_checksum`), where they are what a checkpoint's data is known by."""
 
 
 class RowForm(NamedTuple):
@@ -126,6 +129,17 @@ def write_block(file: BinaryIO, name: str, chunk: Chunk, dtype: str, layout: str
     pieces = {key: _write_piece(file, array) for key, array in arrays.items()}
     first = chunk.rows.start if isinstance(chunk.rows, range) else -1
     return Block(name, chunk.n_rows, first, pieces)
+
+
+def rows_checksum(chunk: Chunk) -> int:
+    """CRC of a chunk's values, target and weight."""
+    X, checksum = chunk.X, 0
+    for array in (*(X[:3] if isinstance(X, Csr) else (X.T,)), chunk.y, chunk.weight):
+        if array is not None and array.dtype.hasobject:
+            checksum = zlib.crc32(json.dumps(array.tolist()).encode(), checksum)
+        elif array is not None:
+            checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    return checksum
 
 
 def _write_piece(file: BinaryIO, array: np.ndarray) -> Piece:

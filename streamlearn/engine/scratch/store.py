@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from ...data.source import Chunk, Csr
 from ...data.store import Column, Reader, Store
 from ...numeric.huge_pages import zeros
-from .blocks import Block, block_nbytes, read_piece, write_block
+from .blocks import Block, block_nbytes, read_piece, rows_checksum, write_block
 from .folder import scratch_write
 
 
@@ -39,7 +40,8 @@ def write_rows(store: Store, start: int, stop: int, ask: Ask, folder: str) -> li
         with scratch_write(path, n_bytes), open(path, "xb", buffering=0) as file:
             for first in range(start, stop, ask.slice_rows):
                 chunk = reader.read(first, min(first + ask.slice_rows, stop))
-                blocks.append(write_block(file, name, chunk, ask.dtype, "columns"))
+                block = write_block(file, name, chunk, ask.dtype, "columns")
+                blocks.append(block._replace(checksum=rows_checksum(chunk)))
     finally:
         reader.close()
     return blocks
@@ -59,7 +61,11 @@ class ScratchStore(Store):
         self.starts = np.cumsum([0, *(block.n_rows for block in self.blocks)], dtype=np.int64)
         self.n_rows = int(self.starts[-1])
         self._units = np.cumsum([0, *(sum(b.n_rows for b in part) for part in parts)])
-        self._fingerprint = dict(origin.fingerprint())
+        # What is computed anew for a resume, by a graph whose files may have changed, is known by
+        # its rows alone; a table in memory has a hash of its own, with or without scratch.
+        checksums = repr([block.checksum for block in self.blocks]).encode()
+        computed = {"rows_hash": hashlib.blake2b(checksums, digest_size=16).hexdigest()}
+        self._fingerprint = {**computed, **origin.fingerprint()}
         self.passes_before = 1 + origin.passes_before
         self.levels = dict(origin.levels)
 

@@ -99,6 +99,8 @@ class Summary:
     columns: tuple[ColumnSummary, ...]
     labels: Labels | None
     n_reads: int = 1
+    n_missing_chunks: int = 0
+    """Chunks of a zarr store that are not there: their cells are its fill value."""
 
     def __str__(self) -> str:
         return format_summary(self)

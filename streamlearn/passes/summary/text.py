@@ -25,6 +25,10 @@ def format_summary(summary: Any) -> str:
     lines += _column_table(summary.columns)
     lines += _missing_lines(summary)
     lines += [_levels_line(column) for column in summary.columns if column.levels is not None]
+    if summary.n_missing_chunks:
+        lines.append(
+            f"{summary.n_missing_chunks:,} chunks are not stored: their cells are the fill value."
+        )
     if any(column.values is None for column in summary.columns):
         lines.append("Quantiles are within 1/32 of the value; min and max are exact.")
     if summary.labels is not None:
