@@ -88,13 +88,13 @@ def being_written(name: str) -> SourceError:
 
 
 def stat_version(facts: os.stat_result) -> str:
-    """Of a local file, from what the system says of it."""
+    """The version of a local file, from what the system says of it."""
     rights = f"{facts.st_mode:o}.{facts.st_uid}.{facts.st_gid}.{facts.st_nlink}"
     times = facts.st_size, facts.st_mtime_ns, facts.st_ino, facts.st_ctime_ns
     return ":".join([*map(str, times), rights])
 
 
-def info_version(info: Mapping[str, Any]) -> str:
+def info_version(info: Mapping[str, object]) -> str:
     """The version of a file of fsspec, from its file system's information."""
     marks = {key: str(info[key]) for key in _MARKS if info.get(key) is not None}
     if not marks and info.get("created") is not None:  # of a local file that would be ctime
@@ -152,7 +152,7 @@ def _fields(version: str) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {"version": version}
 
 
-def _said(fields: Mapping[str, Any], key: str) -> str:
+def _said(fields: Mapping[str, object], key: str) -> str:
     value = str(fields.get(key, "unknown"))
     if key in ("modified", _CTIME) and value.isdigit() and len(value) < 20:
         return datetime.fromtimestamp(int(value) / 1e9, UTC).isoformat(" ", "microseconds")[:26]
@@ -253,7 +253,7 @@ def listed(names: Sequence[str], versions: Sequence[str]) -> dict[str, str]:
 
 
 def all_changes(
-    then: Mapping[str, Any], now: Mapping[str, Any], *, trust_copies: bool
+    then: Mapping[str, object], now: Mapping[str, object], *, trust_copies: bool
 ) -> list[str]:
     """What is different between two results of `listed`, a short sentence for each file."""
     found = []

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from zarr.core.sync import sync
@@ -30,6 +30,9 @@ from ..files.versions import (
     stat_version,
     unrested_s,
 )
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
 
 RUNS = 256
 """Runs of rows of chunks whose versions are summed up, at most: 10 kB an array."""
@@ -110,7 +113,7 @@ class Chunks:
                 if info is None:
                     yield key, _ABSENT, 0, 0.0
                 elif isinstance(store, FsspecStore):
-                    yield key, info_version(info), int(info.get("size") or 0), 0.0
+                    yield key, info_version(info), int(str(info.get("size") or 0)), 0.0
                 else:
                     yield key, whole, 0, 0.0
 
@@ -161,18 +164,19 @@ class Chunks:
         )
 
 
-async def _ask(store: Any, keys: list[str]) -> list[Any]:
+async def _ask(store: Store, keys: list[str]) -> list[dict[str, object] | None]:
     """What a store says of each object; None for those that are not there."""
     if isinstance(store, FsspecStore):
         store.fs.invalidate_cache()
         return list(await asyncio.gather(*(_info(store, key) for key in keys)))
     there = await asyncio.gather(*(store.exists(key) for key in keys))
-    return [True if is_there else None for is_there in there]
+    return [{} if is_there else None for is_there in there]
 
 
-async def _info(store: Any, key: str) -> Any:
+async def _info(store: FsspecStore, key: str) -> dict[str, object] | None:
     path = f"{store.path}/{key}" if store.path else key
     try:
-        return await store.fs._info(path)
+        found: dict[str, object] = await store.fs._info(path)
     except FileNotFoundError:
         return None
+    return found

@@ -138,7 +138,7 @@ class Checkpoint:
         if self.is_url:
             self._remote("pipe_file", self.path(MANIFEST), text)  # one PUT
         else:
-            with atomic_file(self.path(MANIFEST)) as manifest:
+            with self._reaching(), atomic_file(self.path(MANIFEST)) as manifest:
                 manifest.write(text)
         self.is_new = False
         named = set(_files_in(self.manifest))
@@ -160,16 +160,20 @@ class Checkpoint:
 
     @contextmanager
     def _reaching(self, *, may_be_absent: bool = False) -> Iterator[None]:
-        """Errors of an object store say that the checkpoint is as its last commit left it."""
+        """Errors of a disk or object store say that the checkpoint is as its last commit left it.
+
+        A full disk, a folder without rights or removed in mid-fit, a file in the folder's place.
+        """
         try:
             with as_os_errors():
                 yield
         except OSError as error:
-            if not self.is_url or (may_be_absent and isinstance(error, FileNotFoundError)):
+            if may_be_absent and isinstance(error, FileNotFoundError):
                 raise
+            again = "the store can be reached" if self.is_url else "its folder can be written"
             raise CheckpointError(
                 f"checkpoint {self.place} cannot be used: {error}; it is as its last commit left "
-                "it, so run the same line again once the store can be reached"
+                f"it, so run the same line again once {again}, or with another checkpoint"
             ) from error
 
     def _stored_manifest(self) -> dict[str, object] | None:
@@ -177,8 +181,9 @@ class Checkpoint:
             if self.is_url:
                 text = self._remote("cat_file", self.path(MANIFEST))
             else:
-                refuse_unless_file(self.path(MANIFEST), CheckpointError)
-                text = Path(self.path(MANIFEST)).read_bytes()
+                with self._reaching(may_be_absent=True):
+                    refuse_unless_file(self.path(MANIFEST), CheckpointError)
+                    text = Path(self.path(MANIFEST)).read_bytes()
         except FileNotFoundError:
             return None
         try:
@@ -224,7 +229,8 @@ class Checkpoint:
     def _remove_leftovers(self) -> None:
         """Remove our own files that the manifest does not name."""
         if not self.is_url:
-            present = os.listdir(self.place)
+            with self._reaching():
+                present = os.listdir(self.place)
         elif self._remote("exists", self.place):
             self._remote("invalidate_cache")
             paths = self._remote("ls", self.place, False)
@@ -241,7 +247,8 @@ class Checkpoint:
         if self.is_url:
             self._remote("rm_file", self.path(file))
         else:
-            Path(self.path(file)).unlink(missing_ok=True)
+            with self._reaching():
+                Path(self.path(file)).unlink(missing_ok=True)
 
 
 def is_own(file: Any) -> bool:

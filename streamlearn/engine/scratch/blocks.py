@@ -43,7 +43,7 @@ class Block(NamedTuple):
     """Number of the first row, if the rows are contiguous; -1 where piece ``rows`` numbers them."""
     pieces: dict[str, Piece]
     checksum: int = 0
-    """Of the rows (`rows_checksum`), where they are what a checkpoint's data is known by."""
+    """CRC of the rows (`rows_checksum`), where they are what a checkpoint's data is known by."""
 
 
 class RowForm(NamedTuple):

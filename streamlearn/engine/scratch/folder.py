@@ -28,7 +28,7 @@ _NAME = re.compile(r"streamlearn-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}")
 _OWNER = "owner.json"
 _UNUSABLE = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS),
-    *(errno.EEXIST, errno.ENOTDIR),
+    *(errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.EIO, errno.EFBIG),
 }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...data.row_ranges import Ref
 from ...data.source import Chunk
+from ...errors import ScratchError
 from ...passes.fold import RowState
 from ..checkpoint.store import Checkpoint
 from .folder import ScratchFolder, scratch_write
@@ -135,7 +136,8 @@ class RowAccess:
             if self._durable and error is None:
                 for file in self._files:
                     if file.write_path is not None and file.write_path in self._handles:
-                        os.fsync(self._handles[file.write_path])
+                        with scratch_write(file.write_path, file.row_nbytes):
+                            os.fsync(self._handles[file.write_path])
         finally:
             for handle in self._handles.values():
                 os.close(handle)
@@ -203,7 +205,13 @@ class RowAccess:
 
     def _open(self, path: str, flags: int) -> int:
         if path not in self._handles:
-            self._handles[path] = os.open(path, flags, 0o666)
+            try:
+                self._handles[path] = os.open(path, flags, 0o666)
+            except FileNotFoundError as error:
+                raise ScratchError(
+                    f"{path} is gone: its folder was removed while the fit went on; leave it there "
+                    "until the fit ends, and run the same line again"
+                ) from error
         return self._handles[path]
 
 
