@@ -113,7 +113,7 @@ def is_arrow_dataset(source: Any) -> bool:
 
 def as_part(source: Any, module: str) -> tuple[Part, str]:
     """The feature columns of `source`, and its kind's name."""
-    if isinstance(source, Mapping):
+    if isinstance(source, Mapping) and module != "scipy":  # scipy.sparse.dok_array is one
         vectors = [as_vector(str(name), values) for name, values in source.items()]
         lengths = {vector.column.name: len(vector) for vector in vectors}
         if len(set(lengths.values())) > 1:
