@@ -79,3 +79,13 @@ def test_names_of_the_features():
 def test_too_few_splines_for_the_degree():
     with pytest.raises(ValueError, match="n_bases=3 splines of degree 3"):
         SplineEmbedding(3, degree=3).fit(table(20)[0])
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_features_of_a_row_have_the_same_bits_in_any_batch(degree):
+    """Products are of blocks of one size: the BLAS takes other paths for few rows than for many."""
+    X = np.random.default_rng(0).random((300, 2))
+    embedding = SplineEmbedding(20, degree=degree).fit(X)
+    whole = embedding.transform(X).toarray()
+    for rows in (slice(0, 1), slice(5, 69), slice(63, 300)):
+        np.testing.assert_array_equal(embedding.transform(X[rows]).toarray(), whole[rows])

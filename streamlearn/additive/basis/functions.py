@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dger, dsyrk
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, Columns, as_columns
-from ...numeric.bases.roughness import reference_at_zero
+from ...numeric.bases.roughness import Roughness, reference_at_zero
 from ...numeric.rows.dense import flat_rows
 from ..dual.kernels_epoch import UNSEEN, visit_rows
 from . import kernels_functions as ker
@@ -224,12 +224,12 @@ def dual_epochs(
         for start in range(0, len(order), step):
             visits = order[start : start + step]
             for tile in tiles(np.ascontiguousarray(X[visits]), bases):
-                Psi = features(tile.A, bases, roughness, inverse, reference.c)
+                Psi = features(tile.A, bases, roughness, inverse, diagonal, reference.c)
                 visit(ker.FeatureRows(Psi, V), visits[tile.start : tile.stop])
     state.W[:] = _blocks_times(bases, roughness, inverse, V, transposed=False)
 
 
-def inverse_factors(bases: Bases, roughness: Any) -> np.ndarray:
+def inverse_factors(bases: Bases, roughness: Roughness) -> np.ndarray:
     """R^-1 of every column, where `roughness` holds R."""
     out, done = np.zeros_like(roughness.R), set()
     for d, n in enumerate(np.diff(bases.first)):
@@ -241,20 +241,20 @@ def inverse_factors(bases: Bases, roughness: Any) -> np.ndarray:
     return out
 
 
-def diagonal_factors(bases: Bases, roughness: Any) -> np.ndarray:
+def diagonal_factors(bases: Bases, roughness: Roughness) -> np.ndarray:
     """(p,) bool: the columns whose R is diagonal."""
     counts, parts = np.cumsum(np.append(0, roughness.R != 0.0)), np.diff(bases.first)
     filled: np.ndarray = counts[roughness.table + parts**2] - counts[roughness.table]
     return filled == parts
 
 
-def factor_times(bases: Bases, roughness: Any, W: np.ndarray) -> np.ndarray:
+def factor_times(bases: Bases, roughness: Roughness, W: np.ndarray) -> np.ndarray:
     """(K, dim) R w of every column."""
     return _blocks_times(bases, roughness, roughness.R, W, transposed=False)
 
 
 def _blocks_times(
-    bases: Bases, roughness: Any, stack: np.ndarray, V: np.ndarray, *, transposed: bool
+    bases: Bases, roughness: Roughness, stack: np.ndarray, V: np.ndarray, *, transposed: bool
 ) -> np.ndarray:
     """Each column's matrix of `stack`, or its transpose, times its part of each row of V."""
     out = np.zeros_like(V)
@@ -267,12 +267,17 @@ def _blocks_times(
 
 
 def features(
-    Phi: np.ndarray, bases: Bases, roughness: Any, inverse: np.ndarray, c: np.ndarray
+    Phi: np.ndarray,
+    bases: Bases,
+    roughness: Roughness,
+    inverse: np.ndarray,
+    diagonal: np.ndarray,
+    c: np.ndarray,
 ) -> np.ndarray:
     """(n, dim) Psi = R^-T (Phi - c) in rows."""
     A = Phi - c
     out = np.empty((len(A), bases.dim))
-    first, diagonal = bases.first.tolist(), diagonal_factors(bases, roughness)
+    first = bases.first.tolist()
     for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
         n, begin = z - a, int(roughness.table[d])
         M = inverse[begin : begin + n * n].reshape(n, n)
@@ -280,21 +285,31 @@ def features(
     return out
 
 
-def embed(X: Any, bases: Bases, psi: Any) -> csr_matrix:
-    """Phi or Psi of the rows; of sparse ones Psi alone, with c = Phi(0)."""
-    inverse = None if psi is None else inverse_factors(bases, psi[0])
-    parts = []
+def embed(X: Any, bases: Bases, psi: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """`kernels.embed_rows`: Phi or Psi of the rows; of sparse ones Psi alone, with c = Phi(0)."""
+    dim, inverse, diagonal = bases.dim, np.empty(0), np.empty(0, bool)
+    if psi is not None:
+        inverse, diagonal = inverse_factors(bases, psi[0]), diagonal_factors(bases, psi[0])
     if isinstance(X, Csr):
         roughness, reference = psi
-        for _, _, stored in _stored_tiles(X, bases):
-            tables = inverse, roughness.table, diagonal_factors(bases, roughness)
-            parts.append(_compressed(stored, bases.dim, reference.c, ker.stored_features, *tables))
-    else:
-        for tile in tiles(X, bases):
-            dense = tile.A
-            if inverse is not None:
-                dense = features(tile.A, bases, psi[0], inverse, psi[1].c)
-            parts.append(csr_matrix(dense))
-    from scipy.sparse import vstack
-
-    return vstack(parts, format="csr") if parts else csr_matrix((0, bases.dim))
+        tables = inverse, roughness.table, diagonal
+        parts = [
+            _compressed(stored, dim, reference.c, ker.stored_features, *tables)
+            for _, _, stored in _stored_tiles(X, bases)
+        ]
+        A = vstack(parts, format="csr") if parts else csr_matrix((0, dim))
+        return A.data, A.indices, A.indptr, dim
+    m = len(X)
+    data, block = np.empty((m, dim)), np.zeros((LEAST_ROWS, dim))
+    for tile in tiles(X, bases):
+        if psi is None:
+            data[tile.start : tile.stop] = tile.A
+            continue
+        # blocks of one size: BLAS takes one path, and a row's bits do not depend on its batch
+        for start in range(tile.start, tile.stop, LEAST_ROWS):
+            stop = min(start + LEAST_ROWS, tile.stop)
+            block[: stop - start] = tile.A[start - tile.start : stop - tile.start]
+            Psi = features(block, bases, psi[0], inverse, diagonal, psi[1].c)
+            data[start:stop] = Psi[: stop - start]
+    indices = np.broadcast_to(np.arange(dim, dtype=np.int32), (m, dim)).ravel()
+    return data.ravel(), indices, np.arange(m + 1, dtype=np.int64) * dim, dim

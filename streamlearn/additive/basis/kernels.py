@@ -214,16 +214,11 @@ def embed_rows(
     which the penalty is 1/2 |w|^2; for Csr rows c must be Phi(0), then absent values stay absent.
     """
     X = present(X, bases)
-    if bases.dense:
-        if psi is None and isinstance(X, Csr):
-            X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
-        A = explicit.embed(X, bases, psi)
-        return A.data, A.indices, A.indptr, bases.dim
-    if isinstance(X, Csr):
-        if psi is not None:
-            return kernels_csr.embed_stored(X, bases, *psi)
+    if psi is None and isinstance(X, Csr):  # absent values have functions too
         X, bases = kernels_csr.dense_coordinates(X, bases), bases._replace(prepared=True)
-    return kernels_dense.embed(X, bases, psi)
+    if psi is None and not bases.dense:
+        return kernels_dense.embed(X, bases)
+    return explicit.embed(X, bases, psi)
 
 
 def _csr(X: Csr) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...data.source import Csr
-from ...numeric.bases.bsplines import Bases, as_columns, basis_values, coordinate, evaluate
+from ...numeric.bases.bsplines import Bases, as_columns, basis_values, coordinate
 from ...numeric.jit import kernel
 from ...numeric.rows.tiles import add_splines, fill, interval_tables, sum_plain
 from .kernels_loss import load_targets, make_loss_buffers, tile_losses
@@ -176,22 +176,3 @@ def dense_coordinates(X: Csr, bases: Bases) -> np.ndarray:
     U[:] = coordinates_of_zero(bases, X.data.dtype)[:, None]
     scatter_coordinates(*X[:3], as_columns(bases, X.data.dtype), U)
     return U.T
-
-
-def embed_stored(X, bases, roughness, reference):
-    """Psi of the stored values, c = Phi(0), as (data, indices, indptr, n_columns)."""
-    u = np.empty(len(X.data), np.float32)
-    coordinates(X.data, X.indices, as_columns(bases, X.data.dtype), u)
-    n_bases = np.diff(bases.first)
-    ends = np.concatenate([[0], np.cumsum(n_bases[X.indices])])
-    data, indices = np.empty(ends[-1]), np.empty(ends[-1], np.int32)
-    prepared = bases._replace(prepared=True)
-    for d in np.flatnonzero(n_bases):
-        n, first = n_bases[d], bases.first[d]
-        stored = np.flatnonzero(X.indices == d)
-        R = roughness.R[roughness.table[d] : roughness.table[d] + n * n].reshape(n, n)
-        A = evaluate(prepared, d, u[stored]) - reference.c[first : first + n]
-        to = ends[stored][:, None] + np.arange(n)
-        data[to] = np.linalg.solve(R.T, A.T).T
-        indices[to] = first + np.arange(n)
-    return data, indices, ends[X.indptr].astype(np.int64), int(bases.first[-1])

@@ -170,22 +170,13 @@ def embed_tile(rows, columns, data, indices):
         at += degree + 1
 
 
-def embed(X, bases, psi):
-    """Phi or Psi of dense rows as (data, indices, indptr, n_columns)."""
-    n_bases = np.diff(bases.first)
-    width = int(((bases.degree + 1) * (n_bases > 0)).sum())
-    m, dim = len(X), int(bases.first[-1])
+def embed(X, bases):
+    """Phi of dense rows, degree + 1 splines a column, as (data, indices, indptr, n_columns).
+
+    Written apart from `functions.embed`, which would write and read all dim functions of a row.
+    """
+    width = int(((bases.degree + 1) * (bases.n_intervals > 0)).sum())
+    m = len(X)
     data, indices = np.empty((m, width)), np.empty((m, width), np.int32)
     embed_tile(flat_rows(X), as_columns(bases, X.dtype), data, indices)
-    if psi is None:
-        return data.ravel(), indices.ravel(), np.arange(m + 1, dtype=np.int64) * width, dim
-    roughness, reference = psi
-    out = np.zeros((m, dim))
-    np.put_along_axis(out, indices.astype(np.intp), data, axis=1)
-    out -= reference.c
-    for d, n in enumerate(n_bases):
-        block = slice(*bases.first[d : d + 2])
-        R = roughness.R[roughness.table[d] : roughness.table[d] + n * n].reshape(n, n)
-        out[:, block] = np.linalg.solve(R.T, out[:, block].T).T if n else 0
-    indices = np.broadcast_to(np.arange(dim, dtype=np.int32), (m, dim)).ravel()
-    return out.ravel(), indices, np.arange(m + 1, dtype=np.int64) * dim, dim
+    return data.ravel(), indices.ravel(), np.arange(m + 1, dtype=np.int64) * width, bases.dim
