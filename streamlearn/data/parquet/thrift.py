@@ -91,7 +91,7 @@ def skip(data: bytes, at: int, kind: int) -> int:
 
 
 def list_start(data: bytes, at: int) -> tuple[int, int, int]:
-    """Of the list at `at` (length, type of the elements, where they begin)."""
+    """The length of the list at `at`, the type of its elements, and where they begin."""
     n, kind, at = data[at] >> 4, data[at] & 15, at + 1
     if n == 15:
         n, at = read_varint(data, at)
