@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..data.source import Source
 from ..estimator.base import StreamClassifier
+from ..numeric.bases.basis import Basis
 from ..numeric.links import rest_probabilities, softmax_probabilities
 from ..numeric.losses import CLASS, Loss
 from ..passes.summary.summary import Summary
@@ -133,7 +134,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         *,
         C: float = 1.0,
         n_bases: int = 20,
-        basis: str = "bspline",
+        basis: str | Basis = "bspline",
         degree: int = 1,
         penalty_order: int = 1,
         penalty_scale: str = "integral",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sklearn.utils._param_validation import StrOptions
 
+from ..numeric.bases.basis import Basis
 from ..numeric.losses import Loss
 from .choose.choosing import Choosing
 from .classifier import AdditiveClassifier
@@ -80,7 +81,7 @@ tol, max_passes, calibration
         cv: int | str = 5,
         scoring: str | None = None,
         one_standard_error: bool = False,
-        basis: str = "bspline",
+        basis: str | Basis = "bspline",
         degree: int = 1,
         penalty_order: int = 1,
         penalty_scale: str = "integral",
@@ -180,7 +181,7 @@ tol, max_passes, random_state
         cv: int | str = 5,
         scoring: str | None = None,
         one_standard_error: bool = False,
-        basis: str = "bspline",
+        basis: str | Basis = "bspline",
         degree: int = 1,
         penalty_order: int = 1,
         penalty_scale: str = "integral",

@@ -320,7 +320,7 @@ class FourierEmbedding(_Embedding):
         self,
         n_bases: int = 20,
         *,
-        basis: str = "cosine",
+        basis: str | Basis = "cosine",
         penalty_order: int = 1,
         penalty_scale: str = "integral",
         knots: str = "quantile",

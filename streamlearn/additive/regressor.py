@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.source import Chunk, Source
 from ..estimator.base import StreamRegressor
+from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
 from ..numeric.links import LOG
 from ..numeric.losses import AMOUNT, COUNT, NUMBER, Loss
@@ -93,7 +94,7 @@ early_stopping, warm_start, random_state
         *,
         C: float = 1.0,
         n_bases: int = 20,
-        basis: str = "bspline",
+        basis: str | Basis = "bspline",
         degree: int = 1,
         penalty_order: int = 1,
         penalty_scale: str = "integral",
