@@ -108,7 +108,7 @@ def test_columns_that_have_changed_since_the_training(tmp_path, later, said):
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"basis": "cosine", "penalty_order": 0}, "penalty_order=0 is for splines.*needs 1 or 2"),
+        ({"basis": "cosine", "penalty_order": 0}, "penalty_order=0 is not one of.*has 1 or 2"),
         ({"basis": "hermite", "degree": 2}, "degree=2 is the degree of splines.*bspline"),
     ],
 )
