@@ -14,9 +14,9 @@ import streamlearn as sl
 from streamlearn.mixture import needs, training
 
 
-# A fit ends where its objective, about -1,200 here, no longer rises by more than rounding: up to 5e-8
-# of a probability before the optimum, as the last step happens to fall.  With copies in the place of
-# weights it falls otherwise, and scikit-learn allows 1e-7; at this C both ends agree to 1e-13.
+# A fit ends where its objective, about -1,200 here, no longer rises by more than rounding: up to
+# 5e-8 of a probability before the optimum, as the last step happens to fall.  With copies in the
+# place of weights it falls otherwise, and scikit-learn allows 1e-7; at this C both agree to 1e-13.
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks([sl.SVMMixtureClassifier(3, C=0.3, max_passes=500, tol=1e-13)])
 def test_scikit_learn_contract(estimator, check):
