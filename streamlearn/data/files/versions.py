@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -175,6 +176,15 @@ class Versions:
         self.fs, self.paths, self.names = fs, paths, names
         self.known = [""] * len(paths)
         self.trust_copies = get_config().trust_copies
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Versions are much alike: compressed, they add little to what travels with each read."""
+        return {**vars(self), "known": zlib.compress("\n".join(self.known).encode(), 1)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        known = zlib.decompress(state["known"]).decode()
+        self.known = known.split("\n") if self.paths else []
 
     def note(self, file: int, handle: int) -> None:
         """Note the version of an open local file, or compare it with the one noted before."""

@@ -18,8 +18,10 @@ from zarr.storage import FsspecStore, LocalStore, ZipStore
 
 from ...config import get_config
 from ...errors import SourceError
-from ..files.remote import as_os_errors
+from ..files.remote import CHECK_KEYS, as_os_errors
 from ..files.versions import (
+    ATTEMPTS,
+    FIRST_WAIT_S,
     REST_WAIT_S,
     Digest,
     being_written,
@@ -125,12 +127,26 @@ class Chunks:
     def check(self, runs: set[int]) -> None:
         """Raise SourceError if a chunk of these runs is not what it was when it was listed."""
         for run in sorted(runs):
-            digest = Digest()
-            for _, version, _, _ in self._look(run):
-                digest.add(version)
-            what = changes(self._known[run], digest.version(), trust_copies=self._trust_copies)
+            what = changes(self._known[run], self._now(run), trust_copies=self._trust_copies)
             if what:
                 raise changed(self._place_of(run), what)
+
+    def _now(self, run: int) -> str:
+        """The version of a run as it is; a line that fails is tried again."""
+        for attempt in range(1, ATTEMPTS + 1):
+            digest = Digest()
+            try:
+                for _, version, _, _ in self._look(run):
+                    digest.add(version)
+                return digest.version()
+            except OSError as error:
+                if attempt == ATTEMPTS:
+                    raise SourceError(
+                        f"cannot tell whether {self._place_of(run)} has changed: {error}; "
+                        f"{CHECK_KEYS}"
+                    ) from None
+                time.sleep(FIRST_WAIT_S * 4 ** (attempt - 1))
+        raise AssertionError("unreachable")
 
     def _place_of(self, run: int) -> str:
         last = min((run + 1) * self._step, self._grid[0]) - 1
