@@ -5,6 +5,7 @@ With ``kill_at``, the process kills itself with SIGKILL before that read of a ch
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -133,6 +134,8 @@ def digest(model):
         part = parts.pop(0)
         if isinstance(part, dict | list | tuple):
             parts[:0] = list(part.values()) if isinstance(part, dict) else list(part)
+        elif dataclasses.is_dataclass(part):
+            parts[:0] = list(vars(part).values())
         elif not isinstance(part, str) and part is not None:
             h.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
     return h.hexdigest()
