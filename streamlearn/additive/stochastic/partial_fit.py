@@ -16,11 +16,10 @@ from ...estimator.fitting import check_summary
 from ...estimator.inputs import open_training
 from ...estimator.predicting import check_finite
 from ...estimator.targets import coded
-from ...numeric.bases.means import spread_points
 from ...passes.fold import read_all
 from ...passes.summary.summary import collect_summary
 from .. import costs as needs
-from ..basis.column_bases import mean_splines, pieces_of
+from ..basis.column_bases import mean_splines
 from ..dual.descent import shuffled
 from ..targets import Adjustment, adjusted
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
@@ -51,8 +50,7 @@ def go_on(
             step_batches(problem, state, chunk, batch_rows(int(total)), total)
             stream["n_chunks"] += 1
     model._keep(problem, mean_point(problem, state, total), stream["means"])
-    pieces = pieces_of(stream["summary"])
-    model._keep_distribution(stream["summary"], pieces, spread_points(problem.bases, pieces))
+    model._keep_distribution(stream["summary"])
     model.history_, model.plan_ = [], stream["plan"]
     model.n_passes_ = stream["n_reads"] = stream["n_reads"] + 1
     model.certificate_ = Certificate(
