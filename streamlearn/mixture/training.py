@@ -11,7 +11,7 @@ from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr, Source
 from ..engine.plan import Plan
 from ..engine.run import Run
-from ..estimator import fitting, inputs
+from ..estimator import encoding, fitting, inputs
 from ..estimator.certificate import Certificate
 from ..estimator.spread import check_spread
 from ..estimator.targets import coded
@@ -324,6 +324,8 @@ def partial_fit(
     new = not hasattr(model, "certificate_")
     opens = inputs.open_training if new else inputs.open_scored
     dataset = opens(model, X, y, sample_weight)
+    if new:
+        encoding.refuse_encoding(model, dataset)
     summary = dataset.summary()
     fitting.check_summary(dataset, summary)
     if new:

@@ -18,7 +18,7 @@ from streamlearn.data.column_types import (
     is_readable,
 )
 from streamlearn.data.open import open_dataset
-from streamlearn.engine.scratch.materialise import settled
+from streamlearn.engine.scratch.materialise import materialised
 from streamlearn.errors import SourceError
 
 ARROW = {
@@ -68,7 +68,7 @@ def contain(table, kind, folder):
 
 
 def read(source):
-    with settled(open_dataset(source)) as dataset:
+    with materialised(open_dataset(source)) as dataset:
         return np.concatenate([np.array(chunk.X) for chunk in dataset.iter_chunks()])
 
 
