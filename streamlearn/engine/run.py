@@ -122,7 +122,7 @@ class Run:
     @property
     def source(self) -> Source:
         """The source, read in slices no larger than planned."""
-        return self._planned(self._source)
+        return self.planned(self._source)
 
     def replan(self, plan: Plan) -> None:
         """Go by another plan from the next read on: the data told more of what the fit needs.
@@ -264,6 +264,13 @@ class Run:
             return self._cache_in_memory(InMemoryRows(source, form), also, name)
         return self._cache_in_scratch(source, form, also, name)
 
+    def planned(self, source: Source) -> Source:
+        """The source in slices no larger than the plan's."""
+        rows, most = source.slice_rows, self.plan.slice_rows
+        if rows is None or most is None or rows <= most:
+            return source
+        return source.with_slice_rows(most)
+
     # -- how a read is done
 
     def _cache_in_memory(
@@ -342,7 +349,7 @@ class Run:
             if visit is None and fold.merge is not None:
                 completed = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
             else:
-                completed = CompletedSegments(keeper, partial, name, cut, files, bar)
+                completed = CompletedSegments(keeper, partial, name, cut, files, bar, fold.stored)
             last = run_read(engine, job, segments, completed, self._time.check)
         trim_heaps()  # 5 MiB after the footers of 600 row groups
         if engine.is_cluster:
@@ -353,13 +360,6 @@ class Run:
         n_rows = int(Refs.of(source.refs()).sizes.sum())
         self._log.add_read(name, result, n_rows, source.drain_nbytes())
 
-    def _planned(self, source: Source) -> Source:
-        """The source in slices no larger than the plan's."""
-        rows, most = source.slice_rows, self.plan.slice_rows
-        if rows is None or most is None or rows <= most:
-            return source
-        return source.with_slice_rows(most)
-
     def _reachable(self, source: Source | None) -> Source:
         """The source as the tasks can read it."""
-        return self._planned(self._source if source is None else source)
+        return self.planned(self._source if source is None else source)
