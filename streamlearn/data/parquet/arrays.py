@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import SourceError
-from ..memory.arrow import encode_arrow
+from ..memory.arrow import dictionary_indices, encode_arrow
 from .files import ParquetFiles
 
 _EXACT = 2**53
@@ -84,8 +84,7 @@ def target_values(pieces: list[pa.Array]) -> np.ndarray:
             words = target_values([array.dictionary])
             if words.dtype == object or array.null_count:
                 words = np.concatenate([words.astype(object), np.array([None])])
-            codes, valid = _buffers(array.indices)
-            parts.append(words[codes if valid is None else np.where(valid, codes, -1)])
+            parts.append(words[dictionary_indices(array)])
         elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
             words = np.empty(len(array), object)
             words[:] = array.to_pylist()

@@ -6,7 +6,7 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -18,7 +18,8 @@ from ...errors import SourceError
 from ...numeric.malloc import trim_heaps
 from ..files.listing import READ_AHEAD
 from ..files.remote import RemoteFile, as_os_errors
-from .footer_blocks import Blocks, NotUnderstood, find_blocks, list_head
+from .footer_layout import DamagedFooter, Layout, list_head, read_layout
+from .kernels_footer import DATA_AT, DICTIONARY_AT, NBYTES, PLAIN_NBYTES
 
 _MAGIC = b"PAR1"
 _BYTES_PER_CHUNK = 900
@@ -28,7 +29,6 @@ _WHOLE = 1 << 18
 """Bytes of a footer that is parsed as a whole."""
 _BLOCK = 1 << 17
 """Bytes of a block of row groups of a larger one."""
-_SAMPLED_GROUPS = 8
 _SCHEMAS = 8
 """Different schemas looked through for one like a file's."""
 
@@ -53,8 +53,20 @@ class Split(NamedTuple):
     start: int
     """Position of the footer in the file, in bytes."""
     nbytes: int
-    blocks: Blocks
+    list_at: int
+    """Position of the list of row groups in it."""
+    starts: np.ndarray
+    """(g + 1,) int64: positions in it of each row group, and of the end of the last."""
     per_block: int
+
+
+class Parsed(NamedTuple):
+    """A footer, or a block of its row groups."""
+
+    library: Any
+    """pyarrow's, for reading.  None of its row groups is looked at: `layout` knows them."""
+    layout: Layout
+    schema: pa.Schema
 
 
 def kept_nbytes(files: Sequence[FileFacts]) -> int:
@@ -91,15 +103,23 @@ class Footers:
         split = self._split.get(file)
         return (0, group) if split is None else divmod(group, split.per_block)
 
-    def parsed(self, file: int, block: int = 0) -> Any:
-        """The footer with the row groups of this block alone, for the library."""
+    def parsed(self, file: int, block: int = 0) -> Parsed:
+        """The footer with the row groups of this block alone."""
         with self._lock:
             if (file, block) in self._parsed:
                 self._parsed.move_to_end((file, block))
                 return self._parsed[file, block][0]
         with self._naming(file), self._open_bytes(file) as stream:
-            footer = pq.read_metadata(pa.BufferReader(self._footer(stream, file, block)))
-        size = footer.num_row_groups * footer.num_columns * _BYTES_PER_CHUNK
+            content = self._footer(stream, file, block)
+            layout = read_layout(content)
+            library = pq.read_metadata(pa.BufferReader(_as_file(content)))
+            schema = self._shared(_arrow_schema(library).remove_metadata())
+            if (library.num_row_groups, library.num_columns) != layout.facts.shape[:2]:
+                raise DamagedFooter("its footer can be read in two ways")
+            if layout.column_of.max(initial=-1) >= len(schema):
+                raise DamagedFooter("its schema can be read in two ways")
+        footer = Parsed(library, layout, schema)
+        size = layout.facts.shape[0] * layout.facts.shape[1] * _BYTES_PER_CHUNK
         with self._lock:
             self._parsed[file, block] = footer, size
             while len(self._parsed) > 1 and sum(n for _, n in self._parsed.values()) > _KEPT:
@@ -110,20 +130,18 @@ class Footers:
         """What its footer says, read once; large ones are split into blocks for later."""
         with self._naming(file), self._open_bytes(file) as stream:
             start, content = _whole_footer(stream, self.names[file])
-            blocks = _blocks_of(content)
-            if blocks is not None:
-                n = len(blocks.rows)
-                per_block = max(1, n * _BLOCK // len(content))
-                self._split[file] = Split(start, len(content), blocks, per_block)
-                trim_heaps()  # 3 MiB after 600 row groups of 50 columns
-            footer = self.parsed(file)
-            rows = blocks.rows if blocks else _group_rows(footer)
-            schema = self._shared(_arrow_schema(footer).remove_metadata())
-        stored, largest = _column_sizes(lambda g: self.row_group(file, g), rows)
-        size = _BYTES_PER_CHUNK * footer.num_columns
-        parsed = size * footer.num_row_groups, size * len(rows)
+            layout = read_layout(content)
+        n, leaves, _ = layout.facts.shape
+        if len(content) > _WHOLE and n > 1:
+            per_block = max(1, n * _BLOCK // len(content))
+            self._split[file] = Split(start, len(content), layout.list_at, layout.starts, per_block)
+            trim_heaps()  # 3 MiB after 600 row groups of 50 columns
+        block = self.parsed(file)
+        stored, largest = _column_sizes(layout, block.schema.names)
+        chunk = _BYTES_PER_CHUNK * leaves
+        parsed = chunk * len(block.layout.rows), chunk * n
         digest = hashlib.sha256(content).hexdigest()[:32]
-        return FileFacts(schema, rows, parsed, stored, largest, digest)
+        return FileFacts(block.schema, layout.rows.tolist(), parsed, stored, largest, digest)
 
     def _shared(self, schema: pa.Schema) -> pa.Schema:
         """One copy of the schema of all files that are written alike."""
@@ -135,22 +153,17 @@ class Footers:
                 self._schemas.append(schema)
         return schema
 
-    def row_group(self, file: int, group: int) -> Any:
-        """What the footer says of a row group."""
-        block, index = self.block(file, group)
-        return self.parsed(file, block).row_group(index)
-
     def _footer(self, stream: Any, file: int, block: int) -> bytes:
-        """A file of no rows with the footer of this block."""
+        """The footer, with the row groups of this block alone."""
         split = self._split.get(file)
         if split is None:
-            return _as_file(_whole_footer(stream, self.names[file])[1])
+            return _whole_footer(stream, self.names[file])[1]
         a = block * split.per_block
-        b = min(a + split.per_block, len(split.blocks.rows))
-        starts = split.blocks.starts
-        parts = [(0, split.blocks.list_at), (starts[a], starts[b]), (starts[-1], split.nbytes)]
+        b = min(a + split.per_block, len(split.starts) - 1)
+        starts = split.starts
+        parts = [(0, split.list_at), (starts[a], starts[b]), (starts[-1], split.nbytes)]
         head, groups, tail = (_read_at(stream, split.start + int(i), int(j - i)) for i, j in parts)
-        return _as_file(head + list_head(b - a) + groups + tail)
+        return head + list_head(b - a) + groups + tail
 
     def _open_bytes(self, file: int) -> Any:
         return open(self.paths[file], "rb") if self.fs is None else self.open_raw(file)
@@ -159,10 +172,10 @@ class Footers:
     def _naming(self, file: int) -> Iterator[None]:
         try:
             yield
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, DamagedFooter, UnicodeDecodeError) as error:
             raise SourceError(
-                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off or still "
-                "being written: write it again or leave it out"
+                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off, damaged "
+                "or still being written: write it again or leave it out"
             ) from error
 
 
@@ -188,21 +201,6 @@ def _arrow_schema(footer: Any) -> pa.Schema:
     return pq.ParquetFile(pa.BufferReader(b""), metadata=footer).schema_arrow
 
 
-def _group_rows(footer: Any) -> list[int]:
-    return [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
-
-
-def _blocks_of(footer: bytes) -> Blocks | None:
-    """Positions of the row groups in a footer; None for a footer that is parsed as a whole."""
-    if len(footer) <= _WHOLE:
-        return None
-    try:
-        blocks = find_blocks(footer)
-    except NotUnderstood:
-        return None
-    return blocks if len(blocks.rows) > 1 else None
-
-
 def _as_file(footer: bytes) -> bytes:
     """A file of no rows: what the library reads a footer from."""
     return b"".join([_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC])
@@ -216,29 +214,16 @@ def _read_at(stream: Any, start: int, nbytes: int) -> bytes:
     return content
 
 
-def _column_sizes(
-    row_group: Callable[[int], Any], rows: list[int]
-) -> tuple[dict[str, float], dict[str, int]]:
-    """Compressed bytes per column, and its largest chunk: from at most eight row groups.
-
-    (A footer can hold millions of column chunks; each costs a microsecond to look at.)
-    """
-    stored: dict[str, float] = {}
-    largest: dict[str, int] = {}
-    sampled = (
-        {*np.linspace(0, len(rows) - 1, _SAMPLED_GROUPS).astype(int), int(np.argmax(rows))}
-        if rows
-        else ()
-    )
-    seen = sum(rows[g] for g in sampled)
-    for g in sorted(sampled):
-        group = row_group(int(g))
-        for j in range(group.num_columns):
-            chunk = group.column(j)
-            name = chunk.path_in_schema
-            packed = chunk.total_compressed_size
-            stored[name] = stored.get(name, 0.0) + packed * sum(rows) / max(seen, 1)
-            largest[name] = max(largest.get(name, 0), packed + chunk.total_uncompressed_size)
+def _column_sizes(layout: Layout, names: list[str]) -> tuple[dict[str, float], dict[str, int]]:
+    """Compressed bytes per column, and those of its largest chunk, also decompressed."""
+    stored: dict[str, float] = dict.fromkeys(names, 0.0)
+    largest: dict[str, int] = dict.fromkeys(names, 0)
+    packed = layout.facts[:, :, NBYTES]
+    both = packed + layout.facts[:, :, PLAIN_NBYTES]
+    for leaf, column in enumerate(layout.column_of.tolist()):
+        name = names[column]
+        stored[name] += float(packed[:, leaf].sum())
+        largest[name] = max(largest[name], int(both[:, leaf].max(initial=0)))
     return stored, largest
 
 
@@ -247,18 +232,19 @@ def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -
 
     Decompressed, the dictionary also decoded; at most the whole column chunks.
     """
-    footer, raw = footers.row_group(file, group), footers.open_raw(file, "none")
+    block, index = footers.block(file, group)
+    footer, raw = footers.parsed(file, block), footers.open_raw(file, "none")
     total = 0
-    wanted = set(names)
+    wanted = {column for column, name in enumerate(footer.schema.names) if name in names}
     with open(raw, "rb") if footers.fs is None else raw as stream:
-        for j in range(footer.num_columns):
-            chunk = footer.column(j)
-            if chunk.path_in_schema not in wanted:
+        for leaf, column in enumerate(footer.layout.column_of.tolist()):
+            if column not in wanted:
                 continue
-            page = _page_size(stream, chunk.data_page_offset)
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                page += 2 * _page_size(stream, chunk.dictionary_page_offset)
-            whole = chunk.total_uncompressed_size + chunk.total_compressed_size
+            facts = footer.layout.facts[index, leaf].tolist()
+            page = _page_size(stream, facts[DATA_AT])
+            if facts[DICTIONARY_AT]:
+                page += 2 * _page_size(stream, facts[DICTIONARY_AT])
+            whole = facts[PLAIN_NBYTES] + facts[NBYTES]
             total += min(page, whole) if page else whole
     return total
 

@@ -16,7 +16,7 @@ from ..files.remote import as_os_errors
 
 READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
-    EOFError, ArithmeticError, MemoryError, zlib.error, lzma.LZMAError,
+    EOFError, ArithmeticError, MemoryError, SystemError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 """What zarr's stores, metadata and codecs raise over damaged bytes."""
 

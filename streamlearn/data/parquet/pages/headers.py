@@ -1,0 +1,59 @@
+"""Headers of pages checked against the footer before the library reads what they say.
+
+The library allocates what a header names, before it looks at the bytes.  A read of some 256 bytes
+a page tells whether a column chunk keeps to the sizes of the footer, with which the plan counts.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from ..kernels_footer import DATA_AT, DICTIONARY_AT, N_VALUES, NBYTES, PLAIN_NBYTES
+from .kernels import DATA, DATA_2, DICTIONARY, HEADER, read_header
+
+_WINDOWS = 256, 1 << 16
+"""Bytes read of a header: what most take, and the most that any may take (statistics of words)."""
+_SLACK = 100
+"""Bytes that old writers left out of a chunk's size: those of a dictionary page's header."""
+_SMALL = 1 << 20
+"""Decompressed bytes that a page may take whatever the footer says."""
+
+
+def check_pages(file: int, facts: np.ndarray) -> None:
+    """Raise ValueError unless the pages of a column chunk keep to its size and number of values.
+
+    Parameters
+    ----------
+    file : int
+        Handle of the file.
+    facts : array (`N_FACTS`,) int64
+        What the footer says of the chunk.
+    """
+    start = int(facts[DATA_AT])
+    if facts[DICTIONARY_AT]:
+        start = min(start, int(facts[DICTIONARY_AT]))
+    at, stop, n_left = start, start + int(facts[NBYTES]), int(facts[N_VALUES])
+    header = np.empty(HEADER, np.int64)
+    while at < stop and n_left > 0:
+        for window in _WINDOWS:
+            raw = np.frombuffer(bytearray(os.pread(file, window, at)), np.uint8)
+            nbytes = read_header(raw, 0, header)
+            if nbytes >= 0:
+                break
+        kind, plain, packed, n = header[:4].tolist()
+        if nbytes < 0 or min(plain, packed) < 0:
+            raise ValueError(f"the bytes from {at} on are no page's header")
+        if at + nbytes + packed > stop + _SLACK or plain > max(facts[PLAIN_NBYTES], _SMALL):
+            raise ValueError(
+                f"the page at byte {at} has {packed} bytes, {plain} decompressed; by the footer "
+                f"all pages of this column have {facts[NBYTES]} and {facts[PLAIN_NBYTES]}"
+            )
+        most = {DATA: n_left, DATA_2: n_left, DICTIONARY: plain}.get(kind, n)
+        if kind in (DATA, DATA_2, DICTIONARY) and not 0 <= n <= most:
+            raise ValueError(
+                f"the page at byte {at} has {n} values; there is room for {most} in {plain} bytes"
+            )
+        n_left -= n if kind in (DATA, DATA_2) else 0
+        at += nbytes + packed
