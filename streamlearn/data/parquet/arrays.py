@@ -83,20 +83,31 @@ def target_values(pieces: list[pa.Array]) -> np.ndarray:
     """Targets as stored: numbers (float64 with NaN for nulls), or str objects and None."""
     parts = []
     for array in pieces:
+        if _is_text(array.type):  # an object for every word, not for every row
+            array = array.dictionary_encode()
         if pa.types.is_dictionary(array.type):
-            words = target_values([array.dictionary])
+            words = _words(array.dictionary)
             if words.dtype == object or array.null_count:
                 words = np.concatenate([words.astype(object), np.array([None])])
             codes, valid = _buffers(array.indices)
             parts.append(words[codes if valid is None else np.where(valid, codes, -1)])
-        elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-            words = np.empty(len(array), object)
-            words[:] = array.to_pylist()
-            parts.append(words)
         else:
             values, valid = _buffers(array)
             parts.append(values.copy() if valid is None else np.where(valid, values, np.nan))
     return join(parts)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _words(dictionary: pa.Array) -> np.ndarray:
+    """The values of a dictionary: str objects, or numbers."""
+    if not _is_text(dictionary.type):
+        return target_values([dictionary])
+    words = np.empty(len(dictionary), object)
+    words[:] = dictionary.to_pylist()
+    return words
 
 
 def join(parts: list[np.ndarray]) -> np.ndarray:

@@ -19,8 +19,9 @@ from ...numeric.malloc import trim_heaps
 from ..files.listing import READ_AHEAD
 from ..files.remote import RemoteFile, as_os_errors
 from ..files.versions import Versions, info_version, local_version
-from .footer_blocks import Blocks, NotUnderstood, find_blocks, list_head
+from .footer_blocks import Blocks, find_blocks
 from .pages.excerpt import ColumnPages, find_pages
+from .thrift import NotUnderstood, list_head
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

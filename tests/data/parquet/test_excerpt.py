@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamlearn as sl
-from streamlearn.data.parquet.footer_blocks import NotUnderstood
 from streamlearn.data.parquet.pages.excerpt import decode_run, find_pages, read_run
+from streamlearn.data.parquet.thrift import NotUnderstood
 
 ROWS = 30_000
 WRITINGS = {

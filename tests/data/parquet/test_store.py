@@ -22,7 +22,8 @@ from streamlearn.data.open import open_dataset
 from streamlearn.data.parquet import files as parquet_files
 from streamlearn.data.parquet import footer as parquet_footer
 from streamlearn.data.parquet.footer import page_nbytes
-from streamlearn.data.parquet.footer_blocks import NotUnderstood, find_blocks
+from streamlearn.data.parquet.footer_blocks import find_blocks
+from streamlearn.data.parquet.thrift import NotUnderstood
 from streamlearn.errors import SourceError
 from streamlearn.numeric.bases.bsplines import Coordinates, make_bases
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..footer_blocks import (
+from ..thrift import (
     NotUnderstood,
     list_head,
     list_items,
