@@ -204,6 +204,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         """Go on learning from rows that are looked at once: averaged mini-batch PEGASOS.
 
         Only for ``loss="hinge"`` or ``"log_loss"``.  The first call fixes knots and centres.
+        Each call is planned within the memory budget; a saved model goes on where it was.
 
         Parameters
         ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,8 +14,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from ..data.dataset import Dataset
+from ..data.row_ranges import largest_slice
+from ..data.source import Chunk, Csr
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
+from ..errors import SourceError
 from ..estimator.inputs import (
     check_weights,
     is_dask,
@@ -24,18 +28,20 @@ from ..estimator.inputs import (
     open_features,
     open_pair,
 )
-from ..estimator.predicting import check_finite
+from ..estimator.predicting import check_finite, matched
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.registry import BASES, make_basis
 from ..numeric.bases.roughness import Reference, make_reference, make_roughness
 from ..numeric.checks import check_array
-from ..passes.summary.summary import collect_summary, state_nbytes
+from ..passes.summary.summary import collect_summary, state_nbytes, step_nbytes_per_row
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 from .basis.kernels import embed_rows
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
+_ARRAYS = 4
+"""Arrays of float64 that a chunk's features take while they are made: sparse, dense, a copy."""
 
 
 class _Embedding(TransformerMixin, BaseEstimator):
@@ -69,7 +75,7 @@ class _Embedding(TransformerMixin, BaseEstimator):
         self._validate_params()
         shape = Shape.of(self)
         dataset = self._open(X, sample_weight)
-        needs = Needs("summary", state_bytes=state_nbytes(dataset))
+        needs = Needs("summary", state_nbytes(dataset), step_nbytes_per_row(dataset))
         with Run(
             dataset, make_plan(dataset, [needs]), name=type(self).__name__, identity={}
         ) as run:
@@ -99,18 +105,52 @@ class _Embedding(TransformerMixin, BaseEstimator):
         check_array("zero", tree["zero"], (bases.dim,))
         self._keep(bases, tree["zero"], bool(tree["sparse"]))
 
-    def transform(self, X: object) -> scipy.sparse.csr_matrix:
-        """The features of the rows as a CSR matrix of float64."""
+    def transform(self, X: object) -> object:
+        """The features of the rows, in memory only if the rows are.
+
+        Parameters
+        ----------
+        X : anything `fit` takes
+
+        Returns
+        -------
+        csr_matrix of float64, Dataset or dask array
+            A matrix of arrays, frames and sparse matrices.  A path or Dataset gives a lazy
+            `Dataset` of the same rows, target and weights, in its dtype, whose features are made
+            chunk by chunk when it is read: `fit` takes it, ``to_zarr`` and ``to_parquet`` write it.
+            A dask collection gives a lazy dask array of float64.
+        """
         check_is_fitted(self)
-        psi = (self._roughness, self._reference) if self.output == "psi" else None
-        parts = []
-        for chunk in open_features(self, X).iter_chunks():
-            check_finite(self, chunk)
-            data, indices, indptr, dim = embed_rows(chunk.X, self.bases_, psi)
-            parts.append(scipy.sparse.csr_matrix((data, indices, indptr), (chunk.n_rows, dim)))
+        if is_dask(X):
+            from ..data.dask.map import map_rows  # loads dask
+
+            like = np.empty((0, self.n_features_out_))
+            return map_rows(matched(self, X), _embed_block, self, like)
+        dataset = open_features(self, X)
+        if isinstance(X, Dataset) or is_on_disk(X):
+            return self._lazy(X, dataset)
+        return self._in_memory(dataset)
+
+    def _in_memory(self, dataset: Dataset) -> scipy.sparse.csr_matrix:
+        parts = [self._embed(chunk) for chunk in dataset.iter_chunks()]
         if not parts:
             return scipy.sparse.csr_matrix((0, self.n_features_out_))
         return parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
+
+    def _embed(self, chunk: Chunk) -> scipy.sparse.csr_matrix:
+        check_finite(self, chunk)
+        psi = (self._roughness, self._reference) if self.output == "psi" else None
+        data, indices, indptr, dim = embed_rows(chunk.X, self.bases_, psi)
+        return scipy.sparse.csr_matrix((data, indices, indptr), (chunk.n_rows, dim))
+
+    def _lazy(self, given: object, dataset: Dataset) -> Dataset:
+        """The features of a dataset, made as it is read, in slices that hold them too."""
+        if isinstance(given, Dataset):
+            dataset = replace(dataset, target=given.target, weight=given.weight)
+        rows = largest_slice(_ARRAYS * 8 * self.n_features_out_)
+        dataset = dataset.with_slice_rows(min(rows, dataset.slice_rows))
+        names = tuple(self.get_feature_names_out(dataset.feature_names))
+        return dataset.map(partial(_features, self, dataset.dtype), names)
 
     def _open(self, X: Any, sample_weight: object) -> Dataset:
         """The rows to learn from; sets ``n_features_in_`` and ``feature_names_in_``."""
@@ -149,12 +189,30 @@ class _Embedding(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _features(model: _Embedding, dtype: np.dtype, X: np.ndarray | Csr) -> np.ndarray | Csr:
+    """The features of a chunk's rows: an array of an array, `Csr` of `Csr`."""
+    try:
+        psi = model._embed(Chunk(X, rows=range(X.shape[0])))
+    except SourceError as error:
+        raise SourceError(f"{error} (rows are counted from the first of their chunk)") from error
+    if isinstance(X, Csr):
+        return Csr(psi.data, psi.indices, psi.indptr.astype(np.int64), psi.shape[1])
+    return psi.astype(dtype).toarray()
+
+
+def _embed_block(block: object, model: _Embedding) -> np.ndarray:
+    """The features of a partition of a dask collection, (m, n_features_out_)."""
+    X = np.vstack(block) if isinstance(block, list) and block else block
+    features: np.ndarray = model._in_memory(open_features(model, X)).toarray()
+    return features
+
+
 def _place(dataset: Dataset, row: int) -> str:
     return dataset.store.place(row, row + 1)
 
 
 class SplineEmbedding(_Embedding):
-    """The features in which an additive model is a linear one, as a sparse matrix.
+    """The features in which an additive model is a linear one, for any linear solver.
 
     Psi = R^-T (Phi - c) with P = R'R: the penalty of the additive models is 1/2 |w|^2 in it, so any
     linear solver with that penalty reaches their optimum.  Reads 1 pass to fit.

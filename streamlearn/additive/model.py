@@ -24,6 +24,7 @@ from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_v
 from .dual.in_memory import fit_held
 from .inspect.terms import Terms
 from .objective import Problem
+from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
 from .targets import Adjustment, adjust, adjusted, names_of, without_column
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton
@@ -113,6 +114,17 @@ class AdditiveModel(Terms):
     def _sample_rows(self, dataset: Source) -> int:
         wanted = self._choice(dataset).solver in WARM
         return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
+
+    # Saving.
+
+    def _state(self) -> dict[str, object]:
+        return super()._state() | {"stream": getattr(self, "_stream", None)}
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        super()._restore(tree)
+        self._stream = tree.get("stream")
+        if self._stream is not None:
+            check_stream(self, self._stream)
 
     # Fitting.
 

@@ -196,6 +196,7 @@ early_stopping, warm_start, random_state
         """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
 
         Only for ``loss="epsilon_insensitive"`` or ``"huber"``.
+        Each call is planned within the memory budget; a saved model goes on where it was.
 
         Parameters
         ----------

@@ -122,7 +122,7 @@ class Run:
     @property
     def source(self) -> Source:
         """The source, read in slices no larger than planned."""
-        return self._planned(self._source)
+        return self.planned(self._source)
 
     def replan(self, plan: Plan) -> None:
         """Go by another plan from the next read on: the data told more of what the fit needs.
@@ -353,7 +353,7 @@ class Run:
         n_rows = int(Refs.of(source.refs()).sizes.sum())
         self._log.add_read(name, result, n_rows, source.drain_nbytes())
 
-    def _planned(self, source: Source) -> Source:
+    def planned(self, source: Source) -> Source:
         """The source in slices no larger than the plan's."""
         rows, most = source.slice_rows, self.plan.slice_rows
         if rows is None or most is None or rows <= most:
@@ -362,4 +362,4 @@ class Run:
 
     def _reachable(self, source: Source | None) -> Source:
         """The source as the tasks can read it."""
-        return self._planned(self._source if source is None else source)
+        return self.planned(self._source if source is None else source)

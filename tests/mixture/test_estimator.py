@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
-from streamlearn.mixture import needs
+from streamlearn.mixture import needs, training
 
 
 @pytest.mark.filterwarnings("default")
@@ -222,3 +222,32 @@ def test_a_fit_that_stops_short_says_so(monkeypatch):
     model = sl.SVMMixtureClassifier(3, gate="linear", max_passes=4)
     with pytest.warns(ConvergenceWarning, match="rise of the penalised log-likelihood"):
         model.fit(X, y)
+
+
+def test_a_stream_that_is_saved_and_loaded_goes_on_as_if_it_had_not_been(tmp_path):
+    X, y, _ = table(1_500)
+    model = sl.SVMMixtureClassifier(3, gate="linear", algorithm="online-em")
+    model.partial_fit(X[:500], y[:500])
+    sl.save(model, tmp_path / "model")
+    loaded = sl.load(tmp_path / "model")
+    for part in (slice(500, 1000), slice(1000, 1500)):
+        for each in (model, loaded):
+            each.partial_fit(X[part], y[part])
+    np.testing.assert_array_equal(model.coef_, loaded.coef_)
+    assert model.plan_.passes[0] >= 2
+    with (
+        sl.config_context(memory_budget="2MiB"),
+        pytest.raises(sl.MemoryBudgetError, match="Plan needs .* but the budget is 2.0 MiB"),
+    ):
+        model.partial_fit(X, y)
+
+
+def test_a_stream_prunes_components_that_hold_no_more_than_nu(monkeypatch):
+    X, y, _ = table(2_000)
+    model = sl.SVMMixtureClassifier(20, gate="rbf", algorithm="online-em", nu=150.0)
+    assert model.partial_fit(X, y).n_components_ == 20  # too few rows for 20 to hold 300 each
+    monkeypatch.setattr(training, "PRUNED_FROM", 0.0)
+    model.partial_fit(X, y)
+    assert 1 < model.n_components_ < 20
+    assert model.online_.shares.min() * model.online_.n_rows > 150.0
+    assert model.weights_.shape == (model.n_components_,)

@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import is_classifier
 
+from ...data.dataset import Dataset
 from ...data.order import derive_seed
-from ...engine.plan import make_plan
+from ...data.source import Chunk
+from ...engine.plan import Needs, make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import materialised
 from ...estimator.certificate import Certificate
 from ...estimator.fitting import check_summary
 from ...estimator.inputs import open_training
 from ...estimator.predicting import check_finite
+from ...estimator.restored import n_outputs
 from ...estimator.targets import coded
 from ...numeric.bases.means import spread_points
-from ...passes.fold import read_all
-from ...passes.summary.summary import collect_summary
+from ...numeric.checks import check_array, check_integer, check_number, check_records
+from ...passes.fold import Fold
+from ...passes.summary.summary import (
+    ColumnSummary,
+    Summary,
+    collect_summary,
+    state_nbytes,
+    step_nbytes_per_row,
+)
 from .. import costs as needs
 from ..basis.column_bases import mean_splines, pieces_of
 from ..dual.descent import shuffled
+from ..objective import Problem
 from ..targets import Adjustment, adjusted
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
 
 
 def go_on(
-    model: Any, X: Any, y: Any, sample_weight: Any, classes: Any, n_rows: float | None
+    model: Any,
+    X: object,
+    y: object,
+    sample_weight: object,
+    classes: npt.ArrayLike | None,
+    n_rows: float | None,
 ) -> None:
-    """Train `model` in place on rows that are looked at once, in the order of a seeded shuffle."""
+    """Train `model` in place on rows that are looked at once, in the order of a seeded shuffle.
+
+    Each call is planned, and is one order-sensitive read where the data are.
+    """
     model._validate_params()
     check_offered(model)
     with materialised(open_training(model, X, y, sample_weight)) as dataset:
@@ -39,22 +62,35 @@ def go_on(
                 "know from the first rows; use fit, or make numbers of them"
             )
         stream = getattr(model, "_stream", None)
-        if stream is None:
-            stream = model._stream = begin(model, dataset, classes, n_rows)
-        require_same_columns(model, stream["problem"], dataset)
-        problem, state, total = stream["problem"], Averaged(*stream["state"]), stream["total"]
-        source = adjusted(coded(dataset, getattr(model, "classes_", None)), stream["adjustment"])
-        for chunk in read_all(source):
-            check_finite(model, chunk)
-            key = (derive_seed(model.random_state, stream["n_chunks"]),)
-            chunk.order = shuffled(chunk.n_rows, key)
-            step_batches(problem, state, chunk, batch_rows(int(total)), total)
-            stream["n_chunks"] += 1
-    model._keep(problem, mean_point(problem, state, total), stream["means"])
+        if stream is not None:
+            require_same_columns(model, len(stream["summary"].columns), dataset)
+        plan = make_plan(dataset, _phases(model, dataset, first=stream is None))
+        with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
+            if stream is None:
+                stream = begin(model, run, dataset, classes, n_rows)
+            adjustment = _adjustment(model, dataset, stream["summary"])
+            kind = _Kind(np.dtype(stream["dtype"]), stream["sparse"])
+            problem = model._problem(kind, stream["summary"], adjustment, "pegasos")
+            require_same_parameters(model, stream, problem)
+            model.bases_ = problem.bases
+            checked = copy(model)
+            vars(checked).pop("_stream", None)  # tasks do not need it
+            fold: Fold[Steps, Steps] = Fold(
+                partial(_start, stream),
+                partial(_step, checked, problem, stream["total"], model.random_state),
+                None,
+            )
+            source = adjusted(coded(dataset, getattr(model, "classes_", None)), adjustment)
+            after = run.fold(fold, source, name="partial-fit")
+    state = Averaged(*after["state"])
+    n_reads = stream["n_reads"] + 1
+    model._stream = {**stream, "state": state, "n_chunks": after["n_chunks"], "n_reads": n_reads}
+    means = mean_splines(stream["summary"], problem.bases)
+    model._keep(problem, mean_point(problem, state, stream["total"]), means)
     pieces = pieces_of(stream["summary"])
     model._keep_distribution(stream["summary"], pieces, spread_points(problem.bases, pieces))
-    model.history_, model.plan_ = [], stream["plan"]
-    model.n_passes_ = stream["n_reads"] = stream["n_reads"] + 1
+    model.history_, model.plan_, model.levels_ = [], plan, {}
+    model.n_passes_ = n_reads
     model.certificate_ = Certificate(
         converged=False,
         criterion="nothing: rows are looked at once",
@@ -63,14 +99,107 @@ def go_on(
     )
 
 
-def require_same_columns(model: Any, problem: Any, dataset: Any) -> None:
+def _phases(model: Any, dataset: Dataset, *, first: bool) -> list[Needs]:
+    """What a call takes: one read that learns, before it in the first call the summary's."""
+    learning, *_ = needs.needs_of("pegasos", needs.size_of(model, dataset), 2)
+    phases = [replace(learning, group=1, passes=(1, 1))]
+    if first:
+        step = step_nbytes_per_row(dataset)
+        phases.insert(0, Needs("summary", state_nbytes(dataset), step))
+    return phases
+
+
+class Stream(TypedDict):
+    """What a model knows of the rows that `partial_fit` has seen; a plain tree, saved with it."""
+
+    state: Averaged
+    total: float
+    """Weight of the whole stream, which C counts on."""
+    summary: Summary
+    """Summary of the first call's rows."""
+    dtype: str
+    sparse: bool
+    n_reads: int
+    n_chunks: int
+
+
+class Steps(TypedDict):
+    """State of the fold."""
+
+    state: list[np.ndarray]
+    n_chunks: int
+
+
+class _Kind(NamedTuple):
+    """What a problem asks of the first call's rows."""
+
+    dtype: np.dtype
+    sparse: bool
+
+
+def _start(stream: Stream) -> Steps:
+    return {"state": [part.copy() for part in stream["state"]], "n_chunks": stream["n_chunks"]}
+
+
+def _step(
+    model: Any, problem: Problem, total: float, seed: int, state: Steps, chunk: Chunk
+) -> Steps:
+    if not chunk.n_rows:
+        return state
+    check_finite(model, chunk)
+    chunk.order = shuffled(chunk.n_rows, (derive_seed(seed, state["n_chunks"]),))
+    step_batches(problem, Averaged(*state["state"]), chunk, batch_rows(int(total)), total)
+    return {"state": state["state"], "n_chunks": state["n_chunks"] + 1}
+
+
+def _adjustment(model: Any, dataset: Dataset, summary: Summary) -> Adjustment:
+    if is_classifier(model):
+        return Adjustment(model._loss, model._class_weights(np.ones(len(model.classes_))))
+    adjustment: Adjustment = model._adjustment(dataset, summary)
+    return adjustment
+
+
+def check_stream(model: Any, stream: Stream) -> None:
+    """Raise ValueError unless what a file says of a stream is of this model."""
+    summary, state = stream["summary"], stream["state"]
+    if not isinstance(summary, Summary) or len(summary.columns) != model.n_features_in_:
+        raise ValueError(f"the stream's summary is not one of {model.n_features_in_} columns")
+    check_records("the stream's columns", summary.columns, ColumnSummary)
+    k, dim = n_outputs(model), model.bases_.dim
+    if not isinstance(state, Averaged):
+        raise ValueError(f"the state of the stream is a {type(state).__name__}")
+    for name, shape in {
+        "V": (k, dim + 1),
+        "U": (k, dim + 1),
+        "conjugate": (k,),
+        "seen": (2,),
+    }.items():
+        check_array(f"the stream's {name}", getattr(state, name), shape)
+    check_number("the stream's total", stream["total"])
+    check_integer("the stream's n_chunks", stream["n_chunks"], 0, 2**62)
+    check_integer("the stream's n_reads", stream["n_reads"], 0, 2**62)
+    if stream["dtype"] not in ("float32", "float64"):
+        raise ValueError(f"the stream's dtype is {stream['dtype']!r}")
+
+
+def require_same_columns(model: Any, p: int, dataset: Dataset) -> None:
     """Refuse rows of another width than the first ones."""
-    p = len(problem.bases.degree)
     if dataset.n_features != p:
         model.n_features_in_ = p
         raise ValueError(
             f"X has {dataset.n_features} features, but {type(model).__name__} is expecting {p} "
             "features as input"
+        )
+
+
+def require_same_parameters(model: object, stream: Stream, problem: Problem) -> None:
+    """Refuse basis functions of another number than the stream began with."""
+    shape = problem.n_outputs, problem.dim + 1
+    if stream["state"].V.shape != shape:
+        raise ValueError(
+            f"{type(model).__name__} has {shape[1] - 1} basis functions, but its stream began with "
+            f"{stream['state'].V.shape[1] - 1}; partial_fit goes on with the parameters it began "
+            "with: set them back, or begin anew with a clone"
         )
 
 
@@ -93,11 +222,15 @@ def check_offered(model: Any) -> None:
     needs.require_offered(model._loss, "pegasos", model._is_joint)
 
 
-def begin(model: Any, dataset: Any, classes: Any, n_rows: float | None) -> dict[str, Any]:
-    """The state before the first step; knots and centres come from the first rows."""
-    plan = make_plan(dataset, needs.needs_of("pegasos", needs.size_of(model, dataset), 2))
-    with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
-        summary = collect_summary(run.fold, dataset)
+def begin(
+    model: Any,
+    run: Run,
+    dataset: Dataset,
+    classes: npt.ArrayLike | None,
+    n_rows: float | None,
+) -> Stream:
+    """The stream before the first step; knots and centres come from the first rows."""
+    summary = collect_summary(run.fold, dataset)
     check_summary(dataset, summary, missing=model._accepts_missing)
     if is_classifier(model):
         if classes is None:
@@ -105,22 +238,13 @@ def begin(model: Any, dataset: Any, classes: Any, n_rows: float | None) -> dict[
         model.classes_ = np.unique(np.asarray(classes))
         if len(model.classes_) < 2:
             raise ValueError(f"classes holds 1 class ({classes}); a classifier needs 2 at least")
-        weights = model._class_weights(np.ones(len(model.classes_)))
-        adjustment = Adjustment(model._loss, weights)
-    else:
-        adjustment = model._adjustment(dataset, summary)
-    problem = model._problem(dataset, summary, adjustment, "pegasos")
-    total = float(summary.total_weight if n_rows is None else n_rows)
-    state = start_averaged(problem)
-    model.bases_, model.levels_ = problem.bases, {}
+    adjustment = _adjustment(model, dataset, summary)
     return {
-        "problem": problem,
-        "state": state,
-        "total": total,
-        "adjustment": adjustment,
-        "means": mean_splines(summary, problem.bases),
+        "state": start_averaged(model._problem(dataset, summary, adjustment, "pegasos")),
+        "total": float(summary.total_weight if n_rows is None else n_rows),
         "summary": summary,
-        "plan": plan,
+        "dtype": dataset.dtype.name,
+        "sparse": bool(dataset.sparse),
         "n_reads": 1,
         "n_chunks": 0,
     }

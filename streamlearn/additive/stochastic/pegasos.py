@@ -64,13 +64,22 @@ def batch_rows(n_rows: int) -> int:
 
 def last_point(problem: Problem, state: Averaged, total_weight: float) -> np.ndarray:
     """(K, dim + 1) w_T and its intercept; 0 before the first step."""
-    return _point(problem, state.V, total_weight / max(state.seen[0], 1e-300))
+    return _point(problem, state.V, _times(total_weight, state.seen[0]))
 
 
 def mean_point(problem: Problem, state: Averaged, total_weight: float) -> np.ndarray:
     """(K, dim + 1) the average of all w_t, weighted by a_t tau_t."""
     tau, whole = state.seen
-    return _point(problem, tau * state.V - state.U, total_weight / max(whole, 1e-300))
+    return _point(problem, tau * state.V - state.U, _times(total_weight, whole))
+
+
+def _times(total_weight: float, seen: float) -> float:
+    """How often what was seen goes into the whole; 0 before the first step, where sums are 0 too.
+
+    (Divided by a tiny number instead, C and the weight of all rows made it infinite, and 0 times
+    that is no number: from C W = 1.8e8 on every model was NaN.)
+    """
+    return total_weight / seen if seen > 0 else 0.0
 
 
 def _point(problem: Problem, V: np.ndarray, scale: float) -> np.ndarray:
@@ -82,7 +91,7 @@ def _point(problem: Problem, V: np.ndarray, scale: float) -> np.ndarray:
 
 def lower_bound(problem: Problem, state: Averaged, total_weight: float) -> np.ndarray:
     """(K,) the dual value proved; `state` holds whole epochs."""
-    scale = problem.C * total_weight / max(state.seen[0], 1e-300)
+    scale = problem.C * _times(total_weight, state.seen[0])
     force = scale * (state.V[:, :-1] - state.V[:, -1:] * problem.reference.c)
     return scale * state.conjugate - problem.half_norm(force, scale * state.V[:, -1])
 

@@ -153,3 +153,59 @@ def test_a_new_fit_forgets_the_stream():
     again = sl.AdditiveClassifier(**BASES).partial_fit(X, y, classes=[0, 1])
     model.partial_fit(X, y, classes=[0, 1])
     np.testing.assert_array_equal(model.coef_, again.coef_)
+
+
+STREAMED = [
+    (sl.AdditiveClassifier, {"loss": "log_loss"}),
+    (sl.AdditiveClassifier, {"loss": "hinge", "class_weight": {0: 2.0}}),
+    (sl.AdditiveRegressor, {"loss": "epsilon_insensitive"}),
+]
+
+
+@pytest.mark.parametrize("kind, parameters", STREAMED)
+def test_a_stream_that_is_saved_and_loaded_goes_on_as_if_it_had_not_been(
+    kind, parameters, tmp_path
+):
+    X, y = table(900)
+    model = kind(**BASES, **parameters)
+    model.partial_fit(X[:300], y[:300], **({"classes": [0, 1]} if "Cl" in kind.__name__ else {}))
+    sl.save(model, tmp_path / "model")
+    loaded = sl.load(tmp_path / "model")
+    for part in (slice(300, 600), slice(600, 900)):
+        for each in (model, loaded):
+            each.partial_fit(X[part], y[part])
+    np.testing.assert_array_equal(model.coef_, loaded.coef_)
+    assert model.n_passes_ == loaded.n_passes_ == 4
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+@pytest.mark.parametrize("C", [1e5, 1e20, 1e290])
+def test_any_weight_of_the_losses_gives_a_finite_model(loss, C):
+    X, y = table(2_000)
+    with np.errstate(all="raise", under="ignore"):
+        model = sl.AdditiveClassifier(loss, C=C, **BASES).partial_fit(X, y, classes=[0, 1])
+    assert np.isfinite(model.coef_).all()
+    assert model.score(X, y) > 0.5
+
+
+def test_every_call_is_planned():
+    X, y = table(500)
+    data = as_dataset(X, y)
+    model = sl.AdditiveClassifier(**BASES).partial_fit(data, classes=[0, 1])
+    with (
+        sl.config_context(memory_budget="2MiB"),
+        pytest.raises(sl.MemoryBudgetError, match="Plan needs .* but the budget is 2.0 MiB"),
+    ):
+        model.partial_fit(data)
+    assert model.n_passes_ == 2
+    model.partial_fit(data)
+    assert model.plan_.passes == (1, 1)
+    assert model.plan_.peak_bytes <= model.plan_.budget
+
+
+def test_a_stream_refuses_other_basis_functions_than_it_began_with():
+    X, y = table(300)
+    model = sl.AdditiveClassifier(**BASES).partial_fit(X, y, classes=[0, 1])
+    model.set_params(n_bases=BASES["n_bases"] + 1)
+    with pytest.raises(ValueError, match="goes on with the parameters it began with"):
+        model.partial_fit(X, y)
