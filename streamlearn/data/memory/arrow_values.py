@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import SourceError
 from ..column_types import DAY, MEASURED, UNITS_OF_A_SECOND
 
 
@@ -53,8 +54,25 @@ def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
 
     if not t.is_dictionary(array.type):
         array = array.dictionary_encode()
-    indices, valid = numbers_of(array.indices, str(array.indices.type))
-    indices = indices.astype(np.intp)
+    return dictionary_indices(array), array.dictionary.to_pylist()
+
+
+def dictionary_indices(array: Any) -> np.ndarray:
+    """(n,) intp places in the dictionary of an Arrow dictionary array; -1 is missing.
+
+    Arrow's readers do not compare them with the dictionary, which lies elsewhere in a file.
+    """
+    stored, valid = numbers_of(array.indices, str(array.indices.type))
+    indices = stored.astype(np.intp)
     if valid is not None:
         indices[~valid] = -1
-    return indices, array.dictionary.to_pylist()
+    n = len(array.dictionary)
+    bad = indices >= n
+    bad |= (indices < 0) if valid is None else (indices < 0) & valid
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise SourceError(
+            f"value {row} of {len(array)} is word {stored[row]} of a dictionary of {n} words; the "
+            "indices or the dictionary are damaged: write the column again"
+        )
+    return indices

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ...errors import SourceError
 from ..column_types import MEASURED, arrow_type
-from ..memory.arrow_values import encode_arrow, measured
+from ..memory.arrow_values import dictionary_indices, encode_arrow, measured
 from .files import ParquetFiles
 
 _EXACT = 2**53
@@ -89,8 +89,7 @@ def target_values(pieces: list[pa.Array]) -> np.ndarray:
             words = _words(array.dictionary)
             if words.dtype == object or array.null_count:
                 words = np.concatenate([words.astype(object), np.array([None])])
-            codes, valid = _buffers(array.indices)
-            parts.append(words[codes if valid is None else np.where(valid, codes, -1)])
+            parts.append(words[dictionary_indices(array)])
         else:
             values, valid = _buffers(array)
             parts.append(values.copy() if valid is None else np.where(valid, values, np.nan))

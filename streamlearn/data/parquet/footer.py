@@ -6,7 +6,7 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,22 +19,22 @@ from ...numeric.malloc import trim_heaps
 from ..files.listing import READ_AHEAD
 from ..files.remote import RemoteFile, as_os_errors
 from ..files.versions import Versions, info_version, local_version
-from .footer_blocks import Blocks, find_blocks
+from .footer_layout import DamagedFooter, Layout, read_layout
+from .kernels_footer import DATA_AT, DICTIONARY_AT, NBYTES, PLAIN_NBYTES
 from .pages.excerpt import ColumnPages, find_pages
-from .thrift import NotUnderstood, list_head
+from .thrift import list_head
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _MAGIC = b"PAR1"
-_BYTES_PER_CHUNK = 900
-"""Resident bytes per column chunk of a parsed footer (measured: 850)."""
+_BYTES_PER_CHUNK = 960
+"""Resident bytes per column chunk of a parsed footer (measured: 850), and of its layout (64)."""
 _KEPT = 3 << 19
 _WHOLE = 1 << 18
 """Bytes of a footer that is parsed as a whole."""
 _BLOCK = 1 << 17
 """Bytes of a block of row groups of a larger one."""
-_SAMPLED_GROUPS = 8
 _PAGED_GROUPS = 8
 """Row groups whose pages a process remembers: those that its lanes are in."""
 _SCHEMAS = 8
@@ -61,8 +61,20 @@ class Split(NamedTuple):
     start: int
     """Position of the footer in the file, in bytes."""
     nbytes: int
-    blocks: Blocks
+    list_at: int
+    """Position of the list of row groups in it."""
+    starts: np.ndarray
+    """(g + 1,) int64: positions in it of each row group, and of the end of the last."""
     per_block: int
+
+
+class Parsed(NamedTuple):
+    """A footer, or a block of its row groups."""
+
+    library: Any
+    """pyarrow's, for reading.  None of its row groups is looked at: `layout` knows them."""
+    layout: Layout
+    schema: pa.Schema
 
 
 def kept_nbytes(files: Sequence[FileFacts]) -> int:
@@ -85,7 +97,7 @@ class Footers:
         self.fs, self.paths, self.names = fs, paths, names
         self.versions = Versions(fs, paths, names) if versions is None else versions
         self._split: dict[int, Split] = split or {}
-        self._parsed: OrderedDict[tuple[int, int], tuple[Any, int]] = OrderedDict()
+        self._parsed: OrderedDict[tuple[int, int], tuple[Parsed, int]] = OrderedDict()
         self._pages: OrderedDict[tuple[int, int], dict[str, ColumnPages]] = OrderedDict()
         self._schemas: list[pa.Schema] = []
         self._lock = threading.Lock()
@@ -114,15 +126,23 @@ class Footers:
         split = self._split.get(file)
         return (0, group) if split is None else divmod(group, split.per_block)
 
-    def parsed(self, file: int, block: int = 0) -> Any:
-        """The footer with the row groups of this block alone, for the library."""
+    def parsed(self, file: int, block: int = 0) -> Parsed:
+        """The footer with the row groups of this block alone."""
         with self._lock:
             if (file, block) in self._parsed:
                 self._parsed.move_to_end((file, block))
                 return self._parsed[file, block][0]
         with self._reading(file) as stream:
-            footer = pq.read_metadata(pa.BufferReader(self._footer(stream, file, block)))
-        size = footer.num_row_groups * footer.num_columns * _BYTES_PER_CHUNK
+            content = self._footer(stream, file, block)
+            layout = read_layout(content)
+            library = pq.read_metadata(pa.BufferReader(_as_file(content)))
+            schema = self._shared(_arrow_schema(library).remove_metadata())
+            if (library.num_row_groups, library.num_columns) != layout.facts.shape[:2]:
+                raise DamagedFooter("its footer can be read in two ways")
+            if layout.column_of.max(initial=-1) >= len(schema):
+                raise DamagedFooter("its schema can be read in two ways")
+        footer = Parsed(library, layout, schema)
+        size = layout.facts.shape[0] * layout.facts.shape[1] * _BYTES_PER_CHUNK
         with self._lock:
             self._parsed[file, block] = footer, size
             while len(self._parsed) > 1 and sum(n for _, n in self._parsed.values()) > _KEPT:
@@ -133,20 +153,18 @@ class Footers:
         """What its footer says, read once; large ones are split into blocks for later."""
         with self._reading(file) as stream:
             start, content = _whole_footer(stream, self.names[file])
-            blocks = _blocks_of(content)
-            if blocks is not None:
-                n = len(blocks.rows)
-                per_block = max(1, n * _BLOCK // len(content))
-                self._split[file] = Split(start, len(content), blocks, per_block)
-                trim_heaps()  # 3 MiB after 600 row groups of 50 columns
-            footer = self.parsed(file)
-            rows = blocks.rows if blocks else _group_rows(footer)
-            schema = self._shared(_arrow_schema(footer).remove_metadata())
-        stored, largest = _column_sizes(lambda g: self.row_group(file, g), rows)
-        size = _BYTES_PER_CHUNK * footer.num_columns
-        parsed = size * footer.num_row_groups, size * len(rows)
+            layout = read_layout(content)
+        n, leaves, _ = layout.facts.shape
+        if len(content) > _WHOLE and n > 1:
+            per_block = max(1, n * _BLOCK // len(content))
+            self._split[file] = Split(start, len(content), layout.list_at, layout.starts, per_block)
+            trim_heaps()  # 3 MiB after 600 row groups of 50 columns
+        block = self.parsed(file)
+        stored, largest = _column_sizes(layout, block.schema.names)
+        chunk = _BYTES_PER_CHUNK * leaves
+        parsed = chunk * len(block.layout.rows), chunk * n
         digest = hashlib.sha256(content).hexdigest()[:32]
-        return FileFacts(schema, rows, parsed, stored, largest, digest)
+        return FileFacts(block.schema, layout.rows.tolist(), parsed, stored, largest, digest)
 
     def _shared(self, schema: pa.Schema) -> pa.Schema:
         """One copy of the schema of all files that are written alike."""
@@ -158,11 +176,6 @@ class Footers:
                 self._schemas.append(schema)
         return schema
 
-    def row_group(self, file: int, group: int) -> Any:
-        """What the footer says of a row group."""
-        block, index = self.block(file, group)
-        return self.parsed(file, block).row_group(index)
-
     def pages(self, file: int, group: int, names: Sequence[str]) -> dict[str, ColumnPages] | None:
         """Where the pages of these columns lie in a row group of a local file.
 
@@ -173,12 +186,17 @@ class Footers:
         missing = [name for name in names if name not in known]
         if missing:
             block, index = self.block(file, group)
+            footer = self.parsed(file, block)
+            columns = {name: column for column, name in enumerate(footer.schema.names)}
             with self._reading(file) as stream:
-                footer = self._footer(stream, file, block)[len(_MAGIC) : -2 * len(_MAGIC)]
-                try:
-                    known |= find_pages(stream.fileno(), footer, index, missing)
-                except NotUnderstood:
-                    return None
+                for name in missing:
+                    leaf = footer.layout.leaf_of(columns[name])
+                    if leaf is None:
+                        return None
+                    try:
+                        known[name] = find_pages(stream.fileno(), footer.layout, index, name, leaf)
+                    except ValueError:  # the library reads them, or a read refuses them
+                        return None
             with self._lock:
                 self._pages[file, group] = known
                 self._pages.move_to_end((file, group))
@@ -187,16 +205,16 @@ class Footers:
         return known
 
     def _footer(self, stream: Any, file: int, block: int) -> bytes:
-        """A file of no rows with the footer of this block."""
+        """The footer, with the row groups of this block alone."""
         split = self._split.get(file)
         if split is None:
-            return _as_file(_whole_footer(stream, self.names[file])[1])
+            return _whole_footer(stream, self.names[file])[1]
         a = block * split.per_block
-        b = min(a + split.per_block, len(split.blocks.rows))
-        starts = split.blocks.starts
-        parts = [(0, split.blocks.list_at), (starts[a], starts[b]), (starts[-1], split.nbytes)]
+        b = min(a + split.per_block, len(split.starts) - 1)
+        starts = split.starts
+        parts = [(0, split.list_at), (starts[a], starts[b]), (starts[-1], split.nbytes)]
         head, groups, tail = (_read_at(stream, split.start + int(i), int(j - i)) for i, j in parts)
-        return _as_file(head + list_head(b - a) + groups + tail)
+        return head + list_head(b - a) + groups + tail
 
     @contextmanager
     def _reading(self, file: int) -> Iterator[Any]:
@@ -210,10 +228,10 @@ class Footers:
                 self.versions.note(file, stream.fileno())
                 yield stream
                 self.versions.compare(file, local_version(stream.fileno()))
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, DamagedFooter, UnicodeDecodeError) as error:
             raise SourceError(
-                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off or still "
-                "being written: write it again or leave it out"
+                f"{self.names[file]} is not a whole parquet file ({error}); it is cut off, damaged "
+                "or still being written: write it again or leave it out"
             ) from error
 
 
@@ -239,21 +257,6 @@ def _arrow_schema(footer: Any) -> pa.Schema:
     return pq.ParquetFile(pa.BufferReader(b""), metadata=footer).schema_arrow
 
 
-def _group_rows(footer: Any) -> list[int]:
-    return [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
-
-
-def _blocks_of(footer: bytes) -> Blocks | None:
-    """Positions of the row groups in a footer; None for a footer that is parsed as a whole."""
-    if len(footer) <= _WHOLE:
-        return None
-    try:
-        blocks = find_blocks(footer)
-    except NotUnderstood:
-        return None
-    return blocks if len(blocks.rows) > 1 else None
-
-
 def _as_file(footer: bytes) -> bytes:
     """A file of no rows: what the library reads a footer from."""
     return b"".join([_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC])
@@ -267,29 +270,16 @@ def _read_at(stream: Any, start: int, nbytes: int) -> bytes:
     return content
 
 
-def _column_sizes(
-    row_group: Callable[[int], Any], rows: list[int]
-) -> tuple[dict[str, float], dict[str, int]]:
-    """Compressed bytes per column, and its largest chunk: from at most eight row groups.
-
-    (A footer can hold millions of column chunks; each costs a microsecond to look at.)
-    """
-    stored: dict[str, float] = {}
-    largest: dict[str, int] = {}
-    sampled = (
-        {*np.linspace(0, len(rows) - 1, _SAMPLED_GROUPS).astype(int), int(np.argmax(rows))}
-        if rows
-        else ()
-    )
-    seen = sum(rows[g] for g in sampled)
-    for g in sorted(sampled):
-        group = row_group(int(g))
-        for j in range(group.num_columns):
-            chunk = group.column(j)
-            name = chunk.path_in_schema
-            packed = chunk.total_compressed_size
-            stored[name] = stored.get(name, 0.0) + packed * sum(rows) / max(seen, 1)
-            largest[name] = max(largest.get(name, 0), packed + chunk.total_uncompressed_size)
+def _column_sizes(layout: Layout, names: list[str]) -> tuple[dict[str, float], dict[str, int]]:
+    """Compressed bytes per column, and those of its largest chunk, also decompressed."""
+    stored: dict[str, float] = dict.fromkeys(names, 0.0)
+    largest: dict[str, int] = dict.fromkeys(names, 0)
+    packed = layout.facts[:, :, NBYTES]
+    both = packed + layout.facts[:, :, PLAIN_NBYTES]
+    for leaf, column in enumerate(layout.column_of.tolist()):
+        name = names[column]
+        stored[name] += float(packed[:, leaf].sum())
+        largest[name] = max(largest[name], int(both[:, leaf].max(initial=0)))
     return stored, largest
 
 
@@ -298,18 +288,19 @@ def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -
 
     Decompressed, the dictionary also decoded; at most the whole column chunks.
     """
-    footer, raw = footers.row_group(file, group), footers.open_raw(file, "none")
+    block, index = footers.block(file, group)
+    footer, raw = footers.parsed(file, block), footers.open_raw(file, "none")
     total = 0
-    wanted = set(names)
+    wanted = {column for column, name in enumerate(footer.schema.names) if name in names}
     with open(raw, "rb") if footers.fs is None else raw as stream:
-        for j in range(footer.num_columns):
-            chunk = footer.column(j)
-            if chunk.path_in_schema not in wanted:
+        for leaf, column in enumerate(footer.layout.column_of.tolist()):
+            if column not in wanted:
                 continue
-            page = _page_size(stream, chunk.data_page_offset)
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                page += 2 * _page_size(stream, chunk.dictionary_page_offset)
-            whole = chunk.total_uncompressed_size + chunk.total_compressed_size
+            facts = footer.layout.facts[index, leaf].tolist()
+            page = _page_size(stream, facts[DATA_AT])
+            if facts[DICTIONARY_AT]:
+                page += 2 * _page_size(stream, facts[DICTIONARY_AT])
+            whole = facts[PLAIN_NBYTES] + facts[NBYTES]
             total += min(page, whole) if page else whole
     return total
 

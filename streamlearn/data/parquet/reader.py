@@ -23,8 +23,15 @@ from ..source import Chunk, Convert
 from .arrays import decode_numbers, join, ready_numbers, target_values
 from .files import BATCH_ROWS, PAGE_BUFFER, PAGES_TO_ARROW, ParquetFiles, columns_at_once
 from .filter import RowFilter
+from .footer import Parsed
+from .kernels_footer import ENCODINGS
 from .pages.excerpt import MAGIC, ColumnPages, decode_run, read_run
+from .pages.headers import check_pages
+from .pages.kernels import BIT_PACKED, INDICES, OLD_INDICES, PLAIN, RLE
 from .pages.reader import USABLE, PageReader
+
+_BY_WORDS = sum(1 << encoding for encoding in (PLAIN, OLD_INDICES, RLE, BIT_PACKED, INDICES))
+"""Encodings of pages, and of their levels, that the library reads into dictionaries of words."""
 
 Batch = list[tuple[str, list[pa.Array]]]
 """Columns and their Arrow arrays."""
@@ -56,6 +63,7 @@ class ParquetReader:
         self._weights = np.empty(0)
         self._file: Any = None
         self._pages: PageReader | None = None
+        self._footer: Parsed | None = None
         self._opened: tuple[int, int, bool] | None = None
         self._group: _Held | _Excerpts | _Stream | None = None
 
@@ -85,7 +93,7 @@ class ParquetReader:
                 self._fill(unit, a, b, X, targets, here, keep)
             except SourceError:
                 raise
-            except (OSError, ValueError, EOFError, pa.ArrowException) as error:
+            except (OSError, ValueError, EOFError, SystemError, pa.ArrowException) as error:
                 self.close()
                 said = " ".join(str(error).split())
                 raise SourceError(
@@ -194,10 +202,11 @@ class ParquetReader:
                 self._group = _Held(unit, held)
             elif (pages := self._excerpted(file, group)) is not None:
                 opened, index = self._open(file, group, streamed=False)
-                facts = opened.metadata.row_group(index)
+                facts = self._footer.layout, index  # type: ignore[union-attr]
                 self._group = _Excerpts(unit, store.paths[file], pages, self._pages, facts)
             else:
                 opened, group = self._open(file, group, streamed=True)
+                self._check_pages(group, self._read)
                 self._group = _Stream(opened, unit, group, self._read, stop - start)
         yield from self._group.take(start, stop)
 
@@ -214,22 +223,34 @@ class ParquetReader:
         for i in range(0, len(self._read), PAGES_TO_ARROW * step):
             names = self._read[i : i + PAGES_TO_ARROW * step]
             if self._pages is not None:
-                facts = opened.metadata.row_group(group)
+                facts = self._footer.layout, group  # type: ignore[union-attr]
                 if into is not None and self._convert is not None:
                     wanted = {n: self._row_of[n] for n in names if self._feature_alone(n)}
-                    done = self._pages.map(facts, wanted, self._convert, self._dtype, *into)
+                    done = self._pages.map(*facts, wanted, self._convert, self._dtype, *into)
                     names = [name for name in names if name not in done]
                 kept = into is None or not self._filtering.isdisjoint(names)
-                known = self._pages.read(facts, names, lasting=kept)
+                known = self._pages.read(*facts, names, lasting=kept)
                 names = [name for name in names if name not in known]
                 if known:
                     yield [(name, [array]) for name, array in known.items()]
                 del known
             for j in range(0, len(names), step):
                 some = names[j : j + step]
+                self._check_pages(group, some)
                 table = opened.read_row_group(group, columns=some, use_threads=False)
                 yield [(name, table.column(name).chunks) for name in some]
                 del table  # these columns are let go before the next ones are decoded
+
+    def _check_pages(self, group: int, names: Sequence[str]) -> None:
+        """Refuse columns that do not keep to their sizes; remote files are not looked at."""
+        if not USABLE or self._store.fs is not None:
+            return
+        file, _, _ = self._opened  # type: ignore[misc]
+        layout, schema = self._footer.layout, self._footer.schema  # type: ignore[union-attr]
+        columns = {schema.names.index(name) for name in names}
+        with open(self._store.paths[file], "rb", buffering=0) as raw:
+            for leaf in np.flatnonzero(np.isin(layout.column_of, list(columns))):
+                check_pages(raw.fileno(), layout.facts[group, leaf])
 
     def _feature_alone(self, name: str) -> bool:
         """Whether a column's values are wanted as a feature, and for nothing else."""
@@ -243,21 +264,31 @@ class ParquetReader:
         if self._opened != (file, block, streamed):
             self.close()
             # Streamed columns take turns at the file: a shared read-ahead would be thrown away.
-            footer = store.footers.parsed(file, block)
             raw = store.footers.open_raw(file, "none" if streamed else "readahead")
+            footer = store.footers.parsed(file, block)
+            target = self._target if self._target in self._read else None
+            by_words = target is not None and _has_dictionaries(footer, target)
             self._file = pq.ParquetFile(
                 raw,
-                metadata=footer,
-                read_dictionary=[self._target] if self._target in self._read else None,
+                metadata=footer.library,
+                read_dictionary=[target] if by_words else None,
                 buffer_size=PAGE_BUFFER
                 if streamed and store.fs is None
                 else 16 * PAGE_BUFFER * streamed,
                 pre_buffer=False,
             )
             if USABLE and store.fs is None and not streamed:
-                self._pages = PageReader(raw, self._file.schema_arrow)
+                self._pages = PageReader(raw, footer.schema)
+            self._footer = footer
             self._opened = file, block, streamed
         return self._file, index
+
+
+def _has_dictionaries(footer: Parsed, name: str) -> bool:
+    """Whether the library can give a column's words by dictionaries: other encodings it cannot."""
+    column = footer.schema.names.index(name)
+    used = footer.layout.facts[:, footer.layout.column_of == column, ENCODINGS]
+    return not (used & ~_BY_WORDS).any()
 
 
 class _Held:

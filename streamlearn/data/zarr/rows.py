@@ -17,7 +17,7 @@ from .chunks import Chunks
 
 READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
-    EOFError, ArithmeticError, MemoryError, zlib.error, lzma.LZMAError,
+    EOFError, ArithmeticError, MemoryError, SystemError, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 """What zarr's stores, metadata and codecs raise over damaged bytes."""
 

@@ -71,6 +71,12 @@ class ZarrStore(Store):
                     f"{len(vector)}; they must be of equal length"
                 )
         self.columns = self.features + tuple(vector.column for vector in self.vectors)
+        for array in self._arrays():
+            if min(array.chunks) < 1:
+                raise SourceError(
+                    f"{url}: the array {array.path!r} has chunks of {array.chunks}; a chunk holds "
+                    "at least one value: its metadata is damaged, restore it from a copy"
+                )
         stores = [array.store for array in self._arrays()]
         self.in_memory = any(type(store).__name__ == "MemoryStore" for store in stores)
         self.chunks = {array.path: Chunks(array, url) for array in self._arrays()}

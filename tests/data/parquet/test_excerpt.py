@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamlearn as sl
-from streamlearn.data.parquet.pages.excerpt import decode_run, find_pages, read_run
-from streamlearn.data.parquet.thrift import NotUnderstood
+from streamlearn.data.parquet.footer import Footers
+from streamlearn.data.parquet.pages.excerpt import NotUnderstood, decode_run, find_pages, read_run
 
 ROWS = 30_000
 WRITINGS = {
@@ -54,11 +54,14 @@ def write(path, table, **how):
 @pytest.mark.parametrize("how", WRITINGS)
 def test_the_pages_of_a_run_hold_the_values_that_the_library_reads(tmp_path, table, how):
     path = tmp_path / "a.parquet"
-    footer = write(path, table, **WRITINGS[how])
+    write(path, table, **WRITINGS[how])
+    layout = Footers(None, [str(path)], ["a"]).parsed(0).layout
     flat = [name for name in table.column_names if name not in ("list", "pair")]
     file = os.open(path, os.O_RDONLY)
     try:
-        for name, pages in find_pages(file, footer, 0, flat).items():
+        for name in flat:
+            leaf = layout.leaf_of(table.column_names.index(name))
+            pages = find_pages(file, layout, 0, name, leaf)
             assert pages.rows[-1] == ROWS
             for start, stop in ((0, ROWS), (10_001, 15_005), (ROWS - 3, ROWS)):
                 first, last = pages.run(start, stop)
@@ -72,14 +75,17 @@ def test_the_pages_of_a_run_hold_the_values_that_the_library_reads(tmp_path, tab
         os.close(file)
 
 
-def test_nested_columns_and_footers_that_are_cut_are_left_to_the_library(tmp_path, table):
+def test_nested_columns_and_pages_that_are_short_of_rows_are_left_to_the_library(tmp_path, table):
     path = tmp_path / "a.parquet"
-    footer = write(path, table)
-    with open(path, "rb") as file:
-        with pytest.raises(NotUnderstood, match="'list' is nested"):
-            find_pages(file.fileno(), footer, 0, ["list"])
-        with pytest.raises(NotUnderstood, match="ends early, or lacks a field"):
-            find_pages(file.fileno(), footer[: len(footer) // 2], 0, ["float"])
+    write(path, table)
+    footers = Footers(None, [str(path)], ["a"])
+    assert list(footers.pages(0, 0, ["float", "words"])) == ["float", "words"]
+    assert footers.pages(0, 0, ["float", "list"]) is None
+    assert footers.pages(0, 0, ["pair"]) is None
+    layout = footers.parsed(0).layout
+    longer = layout._replace(rows=layout.rows + 1)
+    with open(path, "rb") as file, pytest.raises(NotUnderstood, match="30000 of .* 30001 rows"):
+        find_pages(file.fileno(), longer, 0, "float", 0)
 
 
 @pytest.mark.parametrize("how", WRITINGS)

@@ -21,9 +21,9 @@ from streamlearn.data.files.listing import find_files
 from streamlearn.data.open import open_dataset
 from streamlearn.data.parquet import files as parquet_files
 from streamlearn.data.parquet import footer as parquet_footer
+from streamlearn.data.parquet import kernels_footer
 from streamlearn.data.parquet.footer import page_nbytes
-from streamlearn.data.parquet.footer_blocks import find_blocks
-from streamlearn.data.parquet.thrift import NotUnderstood
+from streamlearn.data.parquet.footer_layout import DamagedFooter, read_layout
 from streamlearn.errors import SourceError
 from streamlearn.numeric.bases.bsplines import Coordinates, make_bases
 
@@ -522,26 +522,78 @@ def test_a_large_footer_is_parsed_in_blocks(tmp_path, monkeypatch, n_groups, opt
     assert footers.block(0, n_groups - 1)[0] >= n_groups // 60
     known = pq.read_metadata(tmp_path / "a.parquet")
     for g in range(n_groups):
-        assert footers.row_group(0, g).to_dict() == known.row_group(g).to_dict()
+        block, index = footers.block(0, g)
+        assert_facts(footers.parsed(0, block).layout, index, known.row_group(g))
     X, _, _ = read(pickle.loads(pickle.dumps(data)))
     np.testing.assert_array_equal(X, as_floats(table, table.column_names))
     assert data.shared_nbytes <= whole.shared_nbytes
 
 
-@given(st.integers(0, 60), st.binary(min_size=1, max_size=9))
-def test_a_damaged_footer_is_not_understood_or_named(tmp_path_factory, at, junk):
-    """The layout is found, or it is not understood: no loop, no other error."""
+def assert_facts(layout, index, known):
+    """The library says the same of a row group."""
+    assert layout.rows[index] == known.num_rows
+    for j in range(known.num_columns):
+        column = known.column(j)
+        physical = ["BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY"]
+        codecs = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
+        encodings = {"PLAIN": 0, "PLAIN_DICTIONARY": 2, "RLE": 3, "RLE_DICTIONARY": 8}
+        assert layout.facts[index, j].tolist() == [
+            physical.index(column.physical_type),
+            codecs[column.compression],
+            column.num_values,
+            column.total_uncompressed_size,
+            column.total_compressed_size,
+            column.data_page_offset,
+            column.dictionary_page_offset or 0,
+            sum({1 << encodings[name] for name in column.encodings}),
+        ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "brotli", "zstd"])
+def test_a_footer_says_what_the_library_says_of_nested_columns_too(tmp_path, codec):
+    table = pa.table(
+        {
+            "a": pa.array([1, 2, 3, None]),
+            "pair": pa.array([{"x": 1.0, "y": "p"}] * 4),
+            "list": pa.array([[1, 2], [], None, [3]]),
+            "words": pa.array(["a", "b", "a", None]).dictionary_encode(),
+            "deep": pa.array([[{"k": [1.5]}]] * 4),
+            "b": pa.array([True, False, True, True]),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", compression=codec, row_group_size=3)
+    footers = open_dataset(tmp_path / "a.parquet", features=["a", "b"]).store.footers
+    known, layout = pq.read_metadata(tmp_path / "a.parquet"), footers.parsed(0).layout
+    assert layout.column_of.tolist() == [0, 1, 1, 2, 3, 4, 5]
+    assert [layout.leaf_of(j) for j in range(6)] == [0, None, None, 4, None, 6]
+    for g in range(2):
+        assert_facts(layout, g, known.row_group(g))
+
+
+@given(st.integers(0, 90), st.binary(min_size=1, max_size=9))
+def test_a_damaged_footer_is_refused_or_read_alike(tmp_path_factory, at, junk):
+    """A layout, or an error: compiled and as Python, without an access out of bounds."""
     path = tmp_path_factory.mktemp("data") / "a.parquet"
     write_groups(path, 3)
     content = path.read_bytes()
     nbytes = int.from_bytes(content[-8:-4], "little")
     footer = bytearray(content[-8 - nbytes : -8])
     footer[at * 7 : at * 7 + len(junk)] = junk
-    try:
-        blocks = find_blocks(bytes(footer))
-    except NotUnderstood:
-        return
-    assert blocks.starts[-1] <= len(footer) + 1
+    answers = []
+    for as_python in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            if as_python:
+                for name, function in vars(kernels_footer).items():
+                    if hasattr(function, "py_func"):
+                        patch.setattr(kernels_footer, name, function.py_func)
+            try:
+                layout = read_layout(bytes(footer))
+            except DamagedFooter as error:
+                answers.append(str(error))
+            else:
+                assert layout.starts[-1] <= len(footer)
+                answers.append([np.asarray(part).tolist() for part in layout])
+    assert answers[0] == answers[1]
 
 
 # Memory.

@@ -9,35 +9,35 @@ begins, and hands them on with a footer for them alone: whatever the library dec
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..thrift import (
-    NotUnderstood,
-    list_head,
-    list_items,
-    read_number,
-    read_struct,
-    read_varint,
-    skip,
+from ..footer_layout import Layout
+from ..kernels_footer import (
+    BINARY,
+    CODEC,
+    ENCODINGS,
+    INT32,
+    INT64,
+    LIST,
+    N_ENCODINGS,
+    NBYTES,
+    STRUCT,
+    TYPE,
 )
+from ..thrift import binary, list_head, number, struct
+from .headers import Page, walk_pages
+from .kernels import DATA, DATA_2, DICTIONARY
 
 MAGIC = b"PAR1"
 """What a file begins and ends with."""
-_HEADER_BYTES = 512
-"""Read at first of a page's header; statistics of long strings can make it longer."""
-_LONGEST_HEADER = 1 << 20
-_DATA, _INDEX, _DICTIONARY, _DATA_2 = range(4)
-"""Types of pages."""
-_ABOUT = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}
-"""Field of a page's header that tells of a page of this type."""
-_INT32, _INT64, _LIST, _STRUCT = 5, 6, 9, 12
-"""Types of Thrift's compact protocol."""
-_REPEATED = 2
+
+
+class NotUnderstood(ValueError):
+    """The pages of a column do not lie as slices of it can be read from."""
 
 
 class ColumnPages(NamedTuple):
@@ -76,112 +76,38 @@ class ColumnPages(NamedTuple):
         return int((packed + decoded).max() + self.plain_nbytes.max() + dictionary)
 
 
-def find_pages(
-    stream: int, footer: bytes, group: int, names: Iterable[str]
-) -> dict[str, ColumnPages]:
-    """The pages of these columns in a row group of the footer.
+def find_pages(stream: int, layout: Layout, group: int, name: str, leaf: int) -> ColumnPages:
+    """The pages of a column in a row group of the footer; a read of a few hundred bytes each.
 
-    Raises `NotUnderstood` unless all are flat columns of the file itself whose pages follow one
-    another and hold as many rows as the row group.
+    Raises `NotUnderstood`, or what `walk_pages` raises, unless they follow one another and hold as
+    many rows as the row group.
     """
-    try:
-        fields, _ = read_struct(footer, 0)
-        leaves = _leaves(footer, fields[2][1])
-        groups = list_items(footer, fields[4][1])
-        facts, _ = read_struct(footer, groups[group])
-        chunks = list_items(footer, facts[1][1])
-        n_rows = read_number(footer, facts[3][1])
-        found = {}
-        for name in names:
-            if name not in leaves:
-                raise NotUnderstood(f"column {name!r} is nested")
-            index, schema = leaves[name]
-            found[name] = _pages_of(stream, footer, chunks[index], n_rows, schema)
-        return found
-    except (IndexError, KeyError, RecursionError, UnicodeDecodeError) as error:
-        raise NotUnderstood("it ends early, or lacks a field") from error
-
-
-def _leaves(footer: bytes, at: int) -> dict[str, tuple[int, bytes]]:
-    """The number of each flat column among the leaves, and the schema of it alone."""
-    items = list_items(footer, at)
-    root, _ = read_struct(footer, items[0])
-    parent = [(i, k, footer[p : skip(footer, p, k)]) for i, (k, p) in root.items() if i != 5]
-    alone = _struct([*parent, (5, _INT32, _number(1))])
-    found: dict[str, tuple[int, bytes]] = {}
-    n_leaves, inside = 0, 0
-    for item in items[1:]:
-        fields, end = read_struct(footer, item)
-        children = read_number(footer, fields[5][1]) if 5 in fields else 0
-        repeated = 3 in fields and read_number(footer, fields[3][1]) == _REPEATED
-        if not inside and not children and not repeated:
-            length, begin = read_varint(footer, fields[4][1])
-            name = footer[begin : begin + length].decode()
-            found[name] = n_leaves, list_head(2) + alone + footer[item:end]
-        inside = max(inside - 1, 0) + children
-        n_leaves += not children
-    return found
-
-
-def _pages_of(stream: int, footer: bytes, at: int, n_rows: int, schema: bytes) -> ColumnPages:
-    """Walk the headers of a column chunk's pages; a read of a few hundred bytes each."""
-    chunk, _ = read_struct(footer, at)
-    if 1 in chunk or 8 in chunk or 9 in chunk:
-        raise NotUnderstood("it lies in another file, or is encrypted")
-    fields, _ = read_struct(footer, chunk[3][1])
-    kind = [(i, k, footer[p : skip(footer, p, k)]) for i, (k, p) in fields.items() if i <= 4]
-    place = read_number(footer, fields[9][1])
-    if 11 in fields:
-        place = min(place, read_number(footer, fields[11][1]) or place)
-    end = place + read_number(footer, fields[7][1])
-    starts: list[int] = []
-    rows, plain = [0], []
+    facts, n_rows = layout.facts[group, leaf], int(layout.rows[group])
+    data: list[Page] = []
     dictionary, dictionary_nbytes = (0, 0), 0
-    while place < end and rows[-1] < n_rows:
-        head = _header(stream, place)
-        following = place + head.nbytes + head.packed
-        if head.kind == _DICTIONARY and not starts:
-            dictionary, dictionary_nbytes = (place, following), head.plain
-        elif head.kind in (_DATA, _DATA_2):
-            starts.append(place)
-            rows.append(rows[-1] + head.n_values)
-            plain.append(head.plain)
+    for page in walk_pages(stream, facts):
+        if page.kind == DICTIONARY and not data and not dictionary[1]:
+            dictionary, dictionary_nbytes = (page.start, page.stop), page.plain_nbytes
+        elif page.kind in (DATA, DATA_2) and page.n_values > 0:
+            data.append(page)
         else:
-            raise NotUnderstood(f"a page of type {head.kind}")
-        place = following
-    if rows[-1] != n_rows or place > end:
-        raise NotUnderstood("its pages do not hold the row group's rows")
-    ends = np.array([*starts, place], np.int64)
-    numbers = np.array(rows, np.int64), np.array(plain, np.int64)
-    return ColumnPages(ends, *numbers, dictionary, dictionary_nbytes, schema, kind)
-
-
-class _Header(NamedTuple):
-    kind: int
-    plain: int
-    packed: int
-    n_values: int
-    nbytes: int
-    """Bytes of the header itself."""
-
-
-def _header(stream: int, place: int) -> _Header:
-    size = _HEADER_BYTES
-    while True:
-        data = os.pread(stream, size, place)
-        try:
-            fields, end = read_struct(data, 0)
-            kind, plain, packed = (read_number(data, fields[i][1]) for i in (1, 2, 3))
-            about, _ = read_struct(data, fields[_ABOUT[kind]][1])
-            n_values = read_number(data, about[1][1])
-        except (IndexError, KeyError) as error:
-            if len(data) < size or size >= _LONGEST_HEADER:
-                raise NotUnderstood("a page has no header") from error
-            size *= 16
-            continue
-        if min(plain, packed) < 0 or n_values <= 0:
-            raise NotUnderstood("a page of no values")
-        return _Header(kind, plain, packed, n_values, end)
+            raise NotUnderstood(f"a page of type {page.kind} with {page.n_values} values")
+    rows = np.cumsum([0, *(page.n_values for page in data)])
+    begins = dictionary[0] if dictionary[1] else data[0].start if data else 0
+    if rows[-1] != n_rows or not data or data[-1].stop > begins + facts[NBYTES]:
+        raise NotUnderstood(f"its pages hold {rows[-1]} of the row group's {n_rows} rows")
+    starts = np.array([*(page.start for page in data), data[-1].stop], np.int64)
+    plain = np.array([page.plain_nbytes for page in data], np.int64)
+    root = struct([(4, BINARY, binary(b"schema")), (5, INT32, number(1))])
+    schema = list_head(2) + root + layout.elements[leaf]
+    used = [e for e in range(N_ENCODINGS) if facts[ENCODINGS] >> e & 1]
+    kind = [
+        (1, INT32, number(int(facts[TYPE]))),
+        (2, LIST, list_head(len(used), INT32) + b"".join(map(number, used))),
+        (3, LIST, list_head(1, BINARY) + binary(name.encode())),
+        (4, INT32, number(int(facts[CODEC]))),
+    ]
+    return ColumnPages(starts, rows, plain, dictionary, dictionary_nbytes, schema, kind)
 
 
 def read_run(stream: int, pages: ColumnPages, first: int, last: int) -> np.ndarray:
@@ -205,27 +131,27 @@ def decode_run(raw: np.ndarray, pages: ColumnPages, first: int, last: int) -> li
     plain = pages.dictionary_nbytes + int(pages.plain_nbytes[first:last].sum())
     meta = [
         *pages.kind,
-        (5, _INT64, _number(n_rows)),
-        (6, _INT64, _number(plain)),
-        (7, _INT64, _number(packed)),
-        (9, _INT64, _number(begin + b - a)),
+        (5, INT64, number(n_rows)),
+        (6, INT64, number(plain)),
+        (7, INT64, number(packed)),
+        (9, INT64, number(begin + b - a)),
     ]
     if b > a:
-        meta.append((11, _INT64, _number(begin)))
-    chunk = _struct([(2, _INT64, _number(begin)), (3, _STRUCT, _struct(meta))])
-    group = _struct(
+        meta.append((11, INT64, number(begin)))
+    chunk = struct([(2, INT64, number(begin)), (3, STRUCT, struct(meta))])
+    group = struct(
         [
-            (1, _LIST, list_head(1) + chunk),
-            (2, _INT64, _number(packed)),
-            (3, _INT64, _number(n_rows)),
+            (1, LIST, list_head(1) + chunk),
+            (2, INT64, number(packed)),
+            (3, INT64, number(n_rows)),
         ]
     )
-    footer = _struct(
+    footer = struct(
         [
-            (1, _INT32, _number(2)),
-            (2, _LIST, pages.schema),
-            (3, _INT64, _number(n_rows)),
-            (4, _LIST, list_head(1) + group),
+            (1, INT32, number(2)),
+            (2, LIST, pages.schema),
+            (3, INT64, number(n_rows)),
+            (4, LIST, list_head(1) + group),
         ]
     )
     metadata = pq.read_metadata(
@@ -237,23 +163,3 @@ def decode_run(raw: np.ndarray, pages: ColumnPages, first: int, last: int) -> li
     if table.num_rows != n_rows:
         raise ValueError(f"pages of {n_rows} rows hold {table.num_rows}")
     return table.column(0).chunks
-
-
-def _number(value: int) -> bytes:
-    """A whole number from 0 on, as the protocol writes it: doubled, seven bits a byte."""
-    value *= 2
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _struct(fields: Sequence[tuple[int, int, bytes]]) -> bytes:
-    """A struct of (number, type, value) fields, whose numbers ascend."""
-    out, before = bytearray(), 0
-    for number, kind, value in sorted(fields):
-        out.append((number - before) << 4 | kind)
-        out += value
-        before = number
-    return bytes(out) + b"\0"

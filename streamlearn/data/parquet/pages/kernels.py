@@ -11,12 +11,12 @@ import numpy as np
 from ....numeric.jit import kernel
 from .kernels_bytes import WORD, copy_bytes, inflate, load_word, read_varint
 
-HEADER = 6
+HEADER = 7
 """Numbers that `read_header` tells of a page: type, decompressed and compressed bytes, values,
-encoding, encoding of the levels."""
-DATA, DICTIONARY = 0, 2
+encoding, encodings of the definition and of the repetition levels."""
+DATA, DICTIONARY, DATA_2 = 0, 2, 3
 """Types of pages."""
-PLAIN, OLD_INDICES, RLE, INDICES = 0, 2, 3, 8
+PLAIN, OLD_INDICES, RLE, BIT_PACKED, INDICES = 0, 2, 3, 4, 8
 """Encodings; dictionary pages of old writers say `OLD_INDICES` for `PLAIN`."""
 _DEEPEST = 8
 _NARROW = 15
@@ -104,7 +104,7 @@ def decode_chunk(raw, snappy, has_levels, room, table, n_given, out):
             if not copy_numbers(page, 0, table[:n]):
                 return False
             n_known = n
-        elif kind == DATA and n <= len(out) - done:
+        elif kind == DATA and n <= len(out) - done and min(header[5], header[6]) >= 0:
             start = 0
             if has_levels:
                 start = skip_levels(page, n) if header[5] == RLE else -1
@@ -138,7 +138,8 @@ def read_header(data, at, header):
     """Write the `HEADER` of the page that begins at `at`; return where it ends, -1 if unknown.
 
     It is a struct in Thrift's compact protocol: 1 the type, 2 and 3 its bytes, 5 or 7 a
-    struct of 1 the number of values, 2 the encoding, 3 that of the levels; the rest is skipped.
+    struct of 1 the number of values, 2 the encoding, 3 and 4 those of the levels; of version 2,
+    the struct 8, only the number of values is told; the rest is skipped.
     """
     for i in range(HEADER):
         header[i] = -1
@@ -160,10 +161,14 @@ def read_header(data, at, header):
         if 4 <= kind <= 6:
             value, at = read_varint(data, at)
             number = -1 if value & 1 else value >> 1  # an odd one stands for a number below zero
+            if kind != 5:  # of another width: every reader skips it
+                continue
             if depth == 0 and 1 <= fields[0] <= 3:
                 header[fields[0] - 1] = number
-            elif depth == 1 and (fields[0] == 5 or fields[0] == 7) and 1 <= fields[1] <= 3:
+            elif depth == 1 and (fields[0] == 5 or fields[0] == 7) and 1 <= fields[1] <= 4:
                 header[2 + fields[1]] = number
+            elif depth == 1 and fields[0] == 8 and fields[1] == 1:
+                header[3] = number
         elif kind == 8:
             n, at = read_varint(data, at)
             at = at + n if at >= 0 else at
@@ -220,7 +225,7 @@ def decode_indices(page, at, dictionary, n_known, out):
             return False
         if run & 1:
             n = min(8 * (run >> 1), len(out) - done)
-            if (n * width + 7) // 8 > len(page) - at:
+            if (run >> 1) * width > len(page) - at:
                 return False
             if not unpack(page, at, width, dictionary, n_known, out[done : done + n]):
                 return False

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ....numeric.huge_pages import zeros
 from ...source import Convert
+from ..footer_layout import Layout
 
 _FLOATS = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}
 _SHORT = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
@@ -29,7 +30,9 @@ _NUMBERS = {
 """How numbers of Arrow's types are stored."""
 _BITS = {"FLOAT": np.uint32, "INT32": np.uint32, "DOUBLE": np.uint64, "INT64": np.uint64}
 """Types as which values are decoded, whatever they stand for."""
-_PACKED = {"SNAPPY": True, "UNCOMPRESSED": False}
+_PHYSICAL = {"INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5}
+_PACKED = {0: False, 1: True}
+"""Codecs by their numbers in a footer: none, and snappy."""
 _TOO_LARGE = 1 << 30
 _DICTIONARY = 1 << 20
 """Values of a dictionary."""
@@ -52,6 +55,8 @@ class _Chunk(NamedTuple):
     has_dictionary: bool
 
 
+_EMPTY_FOOTER = bytes.fromhex("29 1c 48 01 72 15 00 00 29 0c 00")
+"""A footer whose schema is a root without columns, and whose list of row groups is empty."""
 USABLE = sys.byteorder == "little" and "preadv" in vars(os)
 
 
@@ -79,20 +84,22 @@ class PageReader:
             os.close(self._file)
         self._file = -1
 
-    def read(self, group: Any, names: Sequence[str], *, lasting: bool) -> dict[str, pa.Array]:
-        """Those of the columns that are known here; `group` is what the footer says of it.
+    def read(
+        self, layout: Layout, group: int, names: Sequence[str], *, lasting: bool
+    ) -> dict[str, pa.Array]:
+        """Those of the columns that are known here, of a row group of a footer.
 
         They last until the next call, or (`lasting`) as long as they are kept.
         """
         chunks: dict[Any, list[_Chunk]] = {}
         for name in names:
             kind = self._kinds.get(name)
-            chunk = None if kind is None else self._chunk(group, name, *kind)
+            chunk = None if kind is None else self._chunk(layout, group, name, *kind)
             if kind is not None and chunk is not None:
                 chunks.setdefault(kind[0], []).append(chunk)
         found, used = {}, 0  # doubles after floats begin at a whole one too
         for kind, some in chunks.items():
-            shape, dtype = (len(some), group.num_rows), np.dtype(_BITS[_NUMBERS[kind]])
+            shape, dtype = (len(some), int(layout.rows[group])), np.dtype(_BITS[_NUMBERS[kind]])
             size = shape[0] * shape[1] * dtype.itemsize
             if lasting:  # from the library's pool: the heap's would lie scattered when let go
                 out = np.frombuffer(pa.allocate_buffer(size), dtype).reshape(shape)
@@ -110,14 +117,14 @@ class PageReader:
         return found
 
     def run(
-        self, group: Any, name: str, pages: np.ndarray, largest: int, n_rows: int
+        self, facts: tuple[Layout, int], name: str, pages: np.ndarray, largest: int, n_rows: int
     ) -> pa.Array | None:
         """The `n_rows` values of some of a column's pages, its dictionary first; None: not known.
 
         No page is more than `largest` bytes decompressed.
         """
         kind = self._kinds.get(name)
-        chunk = None if kind is None else self._chunk(group, name, *kind)
+        chunk = None if kind is None else self._chunk(*facts, name, *kind)
         if kind is None or chunk is None:
             return None
         dtype = np.dtype(_BITS[_NUMBERS[kind[0]]])
@@ -130,21 +137,22 @@ class PageReader:
             return None
         return _array(kind[0], values)
 
-    def _chunk(self, group: Any, name: str, kind: Any, has_levels: bool) -> _Chunk | None:
-        if group.num_columns != len(self._index):  # of nested columns each leaf is one
+    def _chunk(
+        self, layout: Layout, group: int, name: str, kind: Any, has_levels: bool
+    ) -> _Chunk | None:
+        leaf = layout.leaf_of(self._index[name])
+        if leaf is None:
             return None
-        chunk = group.column(self._index[name])
-        packed = _PACKED.get(chunk.compression)
-        start, nbytes = chunk.data_page_offset, chunk.total_compressed_size
-        has_dictionary = bool(chunk.has_dictionary_page and chunk.dictionary_page_offset)
-        if has_dictionary:
-            start = min(start, chunk.dictionary_page_offset)
-        plain = chunk.total_uncompressed_size
-        alike = chunk.num_values == group.num_rows and chunk.path_in_schema == name
-        alike = alike and chunk.physical_type == _NUMBERS[kind]
-        if packed is None or not alike or not 0 < max(nbytes, plain) < _TOO_LARGE or start < 0:
+        physical, codec, n_values, plain, nbytes, start, dictionary, _ = layout.facts[
+            group, leaf
+        ].tolist()
+        if dictionary:
+            start = min(start, dictionary)
+        packed, n_rows = _PACKED.get(codec), int(layout.rows[group])
+        alike = n_values == n_rows and physical == _PHYSICAL[_NUMBERS[kind]]
+        if packed is None or not alike or not 0 < max(nbytes, plain) < _TOO_LARGE:
             return None
-        return _Chunk(name, start, nbytes, plain, packed, has_levels, has_dictionary)
+        return _Chunk(name, start, nbytes, plain, packed, has_levels, dictionary > 0)
 
     def _decode(
         self, chunks: list[_Chunk], out: np.ndarray, loaded: Any
@@ -165,7 +173,8 @@ class PageReader:
 
     def map(
         self,
-        group: Any,
+        layout: Layout,
+        group: int,
         wanted: Mapping[str, int],
         convert: Convert,
         dtype: np.dtype,
@@ -178,7 +187,8 @@ class PageReader:
         """
         from .kernels import decode_mapped, read_dictionaries
 
-        places = 1 << max(group.num_rows // _ROWS_PER_PLACE, 1).bit_length() - 1
+        n = int(layout.rows[group])
+        places = 1 << max(n // _ROWS_PER_PLACE, 1).bit_length() - 1
         chunks = []
         for name in wanted:
             kind = self._kinds.get(name)
@@ -186,7 +196,7 @@ class PageReader:
                 continue
             if kind[0].to_pandas_dtype() != dtype:
                 continue
-            chunk = self._chunk(group, name, *kind)
+            chunk = self._chunk(layout, group, name, *kind)
             if chunk is not None and chunk.has_dictionary:
                 chunks.append(chunk)
         loaded = self._load(chunks) if chunks else None
@@ -210,7 +220,6 @@ class PageReader:
             for column in columns:
                 column.flags.writeable = False
             convert(columns, which[some].tolist(), mapped, 0)
-            n = group.num_rows
             decode_mapped(
                 raw, at, packed, levels, page, mapped, counts, which, start, n, out, known
             )
@@ -244,8 +253,11 @@ class PageReader:
 
 
 def load_kernels() -> None:
-    """Compile or load what decodes pages, for both dtypes."""
+    """Compile or load what reads footers and decodes pages, for both dtypes."""
+    from ..footer_layout import read_layout
     from .kernels import decode_chunks, decode_mapped, read_dictionaries
+
+    read_layout(_EMPTY_FOOTER)
 
     raw, none, at = np.empty(0, np.uint8), np.zeros(0, bool), np.zeros(1, np.int64)
     for dtype in (np.uint32, np.uint64):
