@@ -49,8 +49,12 @@ ONLY_IN = {
 """Library: the files, or folders with a slash at the end, that may import it."""
 
 UPWARD = {
-    # A method of the public noun whose work is a pass: imported when it is called, never before.
-    ("data/dataset.py", "passes"): "Dataset.summary() runs the summary pass",
+    # Methods of the public noun whose work is a planned read: imported when they are called.
+    (
+        "data/dataset.py",
+        "engine",
+    ): "summary(), to_parquet(), to_zarr() are planned reads",
+    ("data/dataset.py", "passes"): "the type of what summary() returns",
 }
 """(file, room it may import from above, inside a function or for its types only): why."""
 

@@ -240,11 +240,10 @@ class Dataset(Source):
 
     def summary(self) -> Summary:
         """Ranges, missing values, quantiles, class counts of the columns; reads one pass."""
-        # The pass rooms are above this one: the method is a door to them, no more.
-        from ..passes.summary.levels import learn_levels
-        from ..passes.summary.summary import summarise
+        # The engine is above this room: the method is a door to it, no more.
+        from ..engine.summary import summarise
 
-        summary = replace(summarise(learn_levels(self)), n_missing_chunks=self.n_missing_chunks)
+        summary = replace(summarise(self), n_missing_chunks=self.n_missing_chunks)
         self._counted[:] = [summary.n_rows]
         return summary
 
@@ -359,13 +358,13 @@ class Dataset(Source):
 
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the rows as a folder of parquet parts, a part a chunk; reads one pass."""
-        from .write.export import write_parquet
+        from ..engine.export import write_parquet
 
         write_parquet(self, path, overwrite=overwrite)
 
     def to_zarr(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the rows as a zarr v3 group of ``X``, ``y``, ``weight``; reads one pass."""
-        from .write.export import write_zarr
+        from ..engine.export import write_zarr
 
         write_zarr(self, path, overwrite=overwrite)
 

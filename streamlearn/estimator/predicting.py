@@ -13,15 +13,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..config import format_bytes, get_config
-from ..data.memory.stream import StreamStore
-from ..data.source import Chunk, Csr
+from ..data.source import Chunk, Csr, Source
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.executor import count_threads, open_engine
-from ..engine.plan import Needs, make_plan
-from ..engine.run import Run
-from ..engine.scratch.materialise import map_partitions, materialised
+from ..engine.plan import Needs
+from ..engine.reads import planned_reads
+from ..engine.scratch.materialise import map_partitions
 from ..errors import MemoryBudgetError, SourceError
-from ..passes.fold import Fold, run_fold
+from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .inputs import check_count, is_dask, match_names, open_features
 
@@ -182,23 +181,22 @@ def run(
     row_width: int = 1,
 ) -> Any:
     """One read of a dataset: here if its rows are in memory, else by the engine."""
-    if dataset.in_memory and not isinstance(dataset.store, StreamStore):
-        return run_fold(fold, dataset.iter_chunks())
-    width = len(getattr(model, "classes_", (0, 0)))
-    label = f"{type(model).__name__}-{name}"
-    width = max(width, row_width)
-    with materialised(dataset) as dataset:
-        n_rows = dataset.n_rows if dataset.n_rows is not None else 0
-        needs = Needs(
-            name,
-            state_bytes=64 * n_models,
-            # decision, what is made of it, and the family's own temporaries of about the same size
-            step_bytes_per_row=4 * 8 * width,
-            driver_bytes=driver_bytes_per_row * n_rows,
-            model_bytes=n_models * model_bytes(model),
-        )
-        with Run(dataset, make_plan(dataset, [needs]), name=label, identity={}) as reading:
-            return reading.fold(fold, name=name)
+    width = max(len(getattr(model, "classes_", (0, 0))), row_width)
+
+    def needs(rows: Source) -> list[Needs]:
+        return [
+            Needs(
+                name,
+                state_bytes=64 * n_models,
+                # decision, what is made of it, and the family's own temporaries, about as large
+                step_bytes_per_row=4 * 8 * width,
+                driver_bytes=driver_bytes_per_row * (rows.n_rows or 0),
+                model_bytes=n_models * model_bytes(model),
+            )
+        ]
+
+    with planned_reads(dataset, needs, f"{type(model).__name__}-{name}") as (_, reads):
+        return reads.fold(fold, name=name)
 
 
 def model_bytes(model: Any) -> int:

@@ -24,7 +24,10 @@ from ..files.remote import as_os_errors, filesystem, is_url
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-_CHUNK_BYTES = 16 << 20
+_CHUNK_BYTES = 8 << 20
+"""Bytes of a zarr chunk at most, and half of them at least."""
+ASSEMBLY_NBYTES = 4 * _CHUNK_BYTES
+"""What `Sink.commit` holds of a zarr group: a chunk, zarr's copy, its encoded bytes, a part."""
 FORMATS = ("parquet", "zarr")
 _NOT_WRITTEN = (
     *(".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".ipc", ".orc"),
@@ -263,19 +266,24 @@ class Sink:
 
     def _load(self, i: int) -> Iterator[np.ndarray]:
         for part in self._parts(f".{i}.npy"):
-            with self.fs.open(part, "rb") as file:
-                yield np.load(io.BytesIO(file.read()), allow_pickle=False)
+            shape, dtype, start = self._header(part)
+            yield np.frombuffer(self.fs.cat_file(part), dtype, offset=start).reshape(shape)
 
     def _shape_of(self, i: int) -> tuple[tuple[int, ...], np.dtype]:
         """Rows of all parts and the other axes, from the headers of the parts."""
         rows = 0
         rest: tuple[int, ...] = ()
         for part in self._parts(f".{i}.npy"):
-            with self.fs.open(part, "rb") as file:
-                np.lib.format.read_magic(file)
-                shape, _, _ = np.lib.format.read_array_header_1_0(file)
+            shape, _, _ = self._header(part)
             rows, rest = rows + shape[0], shape[1:]
         return (rows, *rest), np.dtype(self.columns[i][1])
+
+    def _header(self, part: str) -> tuple[tuple[int, ...], np.dtype, int]:
+        """Shape and dtype of a part of a zarr group, and where its values begin."""
+        with self.fs.open(part, "rb") as file:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            return shape, dtype, int(file.tell())
 
 
 def _kind(dtype: str) -> str:

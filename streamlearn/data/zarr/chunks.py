@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 from zarr.core.sync import sync
@@ -58,7 +59,9 @@ class Chunks:
         self.ends_early = False
         """Whether all chunks of the last rows are missing."""
         self._known = [self._rested(run) for run in range(-(-self._grid[0] // self._step))]
-        if not isinstance(array.store, LocalStore | FsspecStore):
+        if isinstance(array.store, ZipStore):
+            self.nbytes = _nbytes_in_zip(str(array.store.path), array.path)
+        elif not isinstance(array.store, LocalStore | FsspecStore):
             self.nbytes = int(array.nbytes_stored())
 
     @property
@@ -178,6 +181,14 @@ class Chunks:
             f"{self.first_missing}{why}: wait until it is written, or write it again; "
             f'missing_chunks="fill" reads them as the fill value {self._array.fill_value}'
         )
+
+
+def _nbytes_in_zip(path: str, array: str) -> int:
+    """Bytes of an array's chunks, from the list at the end of the file; zarr would read them."""
+    prefix = f"{array}/" if array else ""
+    with ZipFile(path) as file:
+        sizes = {entry.filename: entry.file_size for entry in file.infolist()}
+    return sum(size for name, size in sizes.items() if name.startswith(prefix))
 
 
 async def _ask(store: Store, keys: list[str]) -> list[dict[str, object] | None]:

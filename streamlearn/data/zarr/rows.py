@@ -6,6 +6,7 @@ import lzma
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from .chunks import Chunks
 
 READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
-    EOFError, ArithmeticError, MemoryError, SystemError, zlib.error, lzma.LZMAError,
+    EOFError, ArithmeticError, MemoryError, SystemError, zlib.error, lzma.LZMAError, BadZipFile,
 )  # fmt: skip
 """What zarr's stores, metadata and codecs raise over damaged bytes."""
 

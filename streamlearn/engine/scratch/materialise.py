@@ -30,6 +30,11 @@ SENT_NBYTES = 64 << 20
 """A table in memory up to this size is sent to the workers of a cluster with each read."""
 
 
+def lies_here(dataset: Any) -> bool:
+    """Whether its rows are arrays of this process, which need no plan to be read."""
+    return dataset.in_memory and not isinstance(dataset.store, StreamStore)
+
+
 @contextmanager
 def materialised(dataset: Any) -> Iterator[Any]:
     """The dataset, over scratch if its own rows can not be read again and again.

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...errors import SourceError
-from ..fold import Fold, read_all, run_fold
+from ..fold import Fold
 from .columns import (
     BYTES_NBYTES,
     COLUMN_NBYTES,
@@ -232,15 +232,6 @@ def collect_summary(
         parts.append(run_fold(fold, dataset.with_columns(names), name=f"summary-{k + 1}"))
     columns = tuple(column for part in parts for column in part.columns)
     return replace(parts[0], columns=columns, n_reads=len(parts))
-
-
-def summarise(dataset: Any, run_fold: Callable[..., Summary] | None = None) -> Summary:
-    """The summary of a dataset, read here and now, one chunk at a time, or by `run_fold`."""
-    return collect_summary(run_fold or _read_in_order, dataset)
-
-
-def _read_in_order(fold: Fold[Any, Summary], dataset: Any, *, name: str) -> Summary:
-    return run_fold(fold, read_all(dataset))
 
 
 def _column_nbytes(dataset: Any, names: tuple[str, ...], moments_only: bool) -> list[int]:

@@ -17,7 +17,6 @@ from streamlearn.passes.summary.summary import (
     collect_summary,
     column_blocks,
     state_nbytes,
-    summarise,
     summary_fold,
 )
 
@@ -150,7 +149,7 @@ def test_sparse_is_dense(weighted):
 
 
 def _summary_of(X, w, kw):
-    return summarise(_dataset_of(X, w, kw))
+    return _dataset_of(X, w, kw).summary()
 
 
 def _dataset_of(X, w, kw):
@@ -251,7 +250,7 @@ def test_blocks_of_columns_give_the_same_summary(summary):
     assert blocks.n_reads == 5
     assert blocks.labels.counts.tolist() == [np.sum(~y), np.sum(y)]
     assert blocks.ref_labels.shape == (len(data.refs()), 2)
-    same_facts(blocks, summarise(data), rtol=0)
+    same_facts(blocks, data.summary(), rtol=0)
 
 
 def test_bytes_need_no_bins():
@@ -297,7 +296,7 @@ def test_a_summary_of_moments_is_the_whole_one_without_distributions(kind):
     weight = rng.integers(0, 3, 700).astype(float) if kind == "weighted" else None
     X = sparse.csr_array(values) if kind == "sparse" else values
     data = _dataset_of(X, weight, {"chunk_rows": 64})
-    whole = summarise(data)
+    whole = data.summary()
     fold = summary_fold(data, moments_only=True)
     halves = [fold.start(), fold.start()]
     for k, chunk in enumerate(data.iter_chunks()):

@@ -11,7 +11,6 @@ from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
 from streamlearn.data.source import Chunk
 from streamlearn.numeric.rows.dense import flat_rows
-from streamlearn.passes.summary.summary import summarise
 from streamlearn.pursuit.answers import margin_rows
 from streamlearn.pursuit.boosting.histograms import (
     blurred,
@@ -86,7 +85,7 @@ def test_costs_of_a_read_are_those_of_direct_histograms(charged):
     w = np.random.default_rng(2).integers(0, 3, len(y)).astype(float)
     store = open_arrays(X, y, w)
     dataset = dataset_of(store, "y", "sample_weight", [f"x{j}" for j in range(5)])
-    columns = make_columns(summarise(dataset), True)
+    columns = make_columns(dataset.summary(), True)
     alphas = np.array([[1, 0, 0, 0, 0], [0.5, -1, 0, 0, 0.1]])
     trials = tuple(Trial(a, -3.0, 3.0, np.zeros(32)) for a in alphas)
     old = Learner(alphas[1], -3.0, 3.0, np.linspace(-1, 1, 16), 1.0)

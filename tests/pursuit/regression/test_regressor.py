@@ -10,7 +10,6 @@ from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
 from streamlearn.estimator.targets import coded
 from streamlearn.passes.fold import run_fold
-from streamlearn.passes.summary.summary import summarise
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.regression.reads import RidgeRequest, Term, ridge_fold
 from streamlearn.pursuit.regression.smoothers import PSpline, full_gram
@@ -28,7 +27,7 @@ def rows():
 
 def answer(rows, ask):
     X, y, w, dataset = rows
-    columns = make_columns(summarise(dataset), True)
+    columns = make_columns(dataset.summary(), True)
     source = coded(dataset, None)
     with source.reader() as reader:
         told = run_fold(ridge_fold(columns, (ask,)), (reader.read(ref) for ref in source.refs()))

@@ -1,0 +1,89 @@
+"""A dataset's rows written out again, in one planned read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from ..data.source import Chunk, Csr, Source
+from ..data.write.sink import ASSEMBLY_NBYTES, Sink, open_sink
+from ..errors import SourceError
+from ..passes.fold import Fold
+from ..passes.sums import add_sums
+from .checkpoint.stopping import orderly_end
+from .plan import Needs
+from .reads import planned_reads
+
+
+def write_parquet(dataset: Source, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """The rows of a dataset as a folder of parquet files, one a chunk."""
+    if dataset.sparse:
+        raise SourceError(
+            f"{dataset.n_features} sparse columns are not written to parquet; use to_zarr"
+        )
+    columns = [(name, dataset.dtype.name) for name in dataset.feature_names]
+    sink = open_sink(path, columns=columns + _extra(dataset), format="parquet", overwrite=overwrite)
+    _write_all(dataset, sink, 0)
+
+
+def write_zarr(dataset: Source, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """The rows of a dataset as a zarr group: ``X``, target and weight as ``y`` and ``weight``."""
+    if dataset.sparse:
+        raise SourceError("a sparse dataset is not written to zarr; AnnData writes CSR groups")
+    sink = open_sink(
+        path,
+        columns=[("X", dataset.dtype.name), *_extra(dataset, "y", "weight")],
+        format="zarr",
+        overwrite=overwrite,
+        attributes={"feature_names": list(dataset.feature_names)},
+    )
+    _write_all(dataset, sink, ASSEMBLY_NBYTES)
+
+
+def _extra(
+    dataset: Source, target: str | None = None, weight: str | None = None
+) -> list[tuple[str, str]]:
+    """(name, dtype) of target and weight, under their own names or those given."""
+    extra = []
+    if dataset.target is not None:
+        kind = dataset.column_types[dataset.target]
+        kind = {"dictionary": "string", "decimal": "float64"}.get(kind, kind)
+        extra.append((target or dataset.target, kind))
+    if dataset.weight is not None:
+        extra.append((weight or dataset.weight, "float64"))
+    return extra
+
+
+def _write_all(dataset: Source, sink: Sink, assembly_bytes: int) -> None:
+    fold: Fold[int, int] = Fold(int, partial(_write_part, sink), add_sums)
+    with orderly_end():
+        try:
+            needs = partial(_needs, sink, assembly_bytes)
+            with planned_reads(dataset, needs, f"to_{sink.format}") as (_, reads):
+                n_rows = reads.fold(fold, name="export")
+            if not n_rows and sink.format == "zarr":
+                raise SourceError(f"no rows are left to write to {sink.target}")
+            sink.commit(n_rows)
+        except BaseException:
+            sink.abort()
+            raise
+
+
+def _needs(sink: Sink, assembly_bytes: int, dataset: Source) -> Sequence[Needs]:
+    """A part's rows three times: one column copied, the encoded bytes, and what encodes them."""
+    row = dataset.n_features * dataset.dtype.itemsize + 64 * (len(sink.columns) > 1)
+    return [Needs("export", 64, step_bytes_per_row=3 * row, driver_bytes=assembly_bytes)]
+
+
+def _write_part(sink: Sink, n_rows: int, chunk: Chunk) -> int:
+    if not chunk.n_rows:
+        return n_rows
+    X = chunk.X
+    assert not isinstance(X, Csr)
+    features = [X] if sink.format == "zarr" else list(X.T)
+    extra = [array for array in (chunk.y, chunk.weight) if array is not None]
+    names = [name for name, _ in sink.columns]
+    # The first physical row numbers a part: parts sort into row order, whichever task wrote them.
+    sink.write(int(chunk.rows[0]), 0, dict(zip(names, [*features, *extra], strict=True)))
+    return n_rows + chunk.n_rows

@@ -1,0 +1,53 @@
+"""A dataset summarised outside a fit: its string columns' levels, then every column, as planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ..data.source import Source
+from ..errors import MemoryBudgetError
+from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
+from ..passes.summary.summary import (
+    MAX_STATE_BYTES,
+    Summary,
+    collect_summary,
+    state_nbytes,
+    step_nbytes_per_row,
+)
+from .plan import Needs, make_plan
+from .reads import planned_reads
+
+
+def summarise(dataset: Source) -> Summary:
+    """The summary of a dataset: a read of each string column, and one or more of all columns."""
+    with planned_reads(dataset, _needs, "summary") as (dataset, reads):
+        coded = learn_levels(dataset, read=reads.fold)
+        return collect_summary(reads.fold, coded, _state_limit(dataset))
+
+
+def _needs(dataset: Source) -> Sequence[Needs]:
+    return [*_levels(dataset), _columns(dataset, _state_limit(dataset))]
+
+
+def _levels(dataset: Source) -> list[Needs]:
+    return [Needs("levels", STATE_NBYTES, STEP_NBYTES_PER_ROW)] if dataset.categorical else []
+
+
+def _columns(dataset: Source, limit: int) -> Needs:
+    return Needs("summary", state_nbytes(dataset, limit), step_nbytes_per_row(dataset))
+
+
+def _state_limit(dataset: Source) -> int:
+    """Bytes of a state: halved, for more reads of fewer columns each, until a lane fits."""
+    limit, finest = MAX_STATE_BYTES, partial(state_nbytes, dataset)
+    if dataset.in_memory:
+        return limit
+    while finest(limit) > finest(limit // 2):
+        try:
+            make_plan(dataset, [_columns(dataset, limit)])
+        except MemoryBudgetError:
+            limit //= 2
+        else:
+            break
+    return limit

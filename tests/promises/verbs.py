@@ -1,0 +1,187 @@
+"""Every public verb that takes a dataset: how a cell of the memory promise runs it.
+
+`verbs` enumerates them from the public names; `run` has a way for each, or raises KeyError, so a
+new verb without one fails the test that walks them.
+"""
+
+import inspect
+from pathlib import Path
+
+FIRST = ("X", "data", "dataset", "source")
+"""Parameters by which a verb takes a dataset."""
+
+QUICK = {
+    "AdditiveClassifier": {"max_passes": 3, "tol": 0.5, "max_levels": 20},
+    "AdditiveRegressor": {"max_passes": 3, "tol": 0.5, "max_levels": 20},
+    "AdditiveClassifierCV": {"Cs": [0.1, 10.0], "n_bases": [6], "cv": 2, "max_passes": 4},
+    "AdditiveRegressorCV": {"Cs": [0.1, 10.0], "n_bases": [6], "cv": 2, "max_passes": 4},
+    "ProjectionPursuitRegressor": {"n_terms": 1, "backfit": 0},
+    "JensenShannonBoostClassifier": {"n_learners": 1},
+    "ShareBoostClassifier": {"n_selected": 2, "columns_per_pass": 2, "tol": 1e-2},
+    "SVMMixtureClassifier": {"n_components": 3, "gate": "linear", "max_passes": 5},
+    "SuperSparseClassifier": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1},
+    "SuperSparseRegressor": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1},
+    "SuperSparseClassifierCV": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1, "cv": 2},
+    "SuperSparseRegressorCV": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1, "cv": 2},
+    "SplineEmbedding": {"n_bases": 4},
+    "FourierEmbedding": {"n_bases": 4},
+}
+"""Parameters with which a fit is over after a few reads."""
+
+LAZY = (
+    *("as_bytes", "column", "iter_chunks", "map", "reader", "refs", "select", "split", "take"),
+    *("through", "where_hash", "with_columns", "with_levels", "with_slice_rows", "place"),
+    *("drain_nbytes", "fingerprint", "versions"),
+)
+"""Methods of `Dataset` that give a dataset, or a reader, and read nothing themselves."""
+
+
+NO_DATASET = ("additive_kernel",)
+"""Functions whose X is an array in memory alone."""
+
+
+def verbs():
+    """Names of the public verbs that take a dataset: ``AdditiveClassifier.fit``, ``compress``."""
+    import streamlearn as sl
+
+    found = []
+    for name in sl.__all__:
+        value = getattr(sl, name)
+        if inspect.isclass(value):
+            found += [f"{name}.{method}" for method in _methods(value)]
+        elif inspect.isfunction(value) and name not in NO_DATASET and _takes_data(value):
+            found.append(name)
+    return [*found, "cli.plot"]
+
+
+def _methods(kind):
+    import streamlearn as sl
+
+    names = [name for name in dir(kind) if not name.startswith("_")]
+    if kind is sl.Dataset:
+        return [n for n in names if inspect.isfunction(getattr(kind, n)) and n not in LAZY]
+    return [name for name in names if _takes_data(_function(kind, name))]
+
+
+def _function(kind, name):
+    found = inspect.getattr_static(kind, name)
+    return getattr(found, "__func__", getattr(found, "fn", found))
+
+
+def _takes_data(function):
+    """Builtins (a class attribute that is `int`) take none, and tell no signature."""
+    return inspect.isfunction(function) and any(
+        name in FIRST for name in inspect.signature(function).parameters
+    )
+
+
+class Cell:
+    """One verb, made ready by a small table: what it needs (a fitted model) comes from there."""
+
+    def __init__(self, verb, small, folder):
+        self.owner, _, self.method = verb.rpartition(".")
+        self.folder = Path(folder)
+        self.model = None
+        if self.owner in QUICK and self.method not in ("fit", "fit_transform", "partial_fit"):
+            self.model = self._new().fit(self._open(small))
+        elif verb in ("compress", "cli.plot"):
+            self.model = self._new("AdditiveClassifier").fit(self._open(small))
+
+    def run(self, path, name):
+        """Run the verb on a table; `name` keeps what it writes apart."""
+        find = getattr(self, f"_{self.owner.lower()}_{self.method}", None)
+        find = find or getattr(self, f"_{self.method}")
+        find(self._open(path), str(self.folder / name))
+
+    def _new(self, name=None):
+        import streamlearn as sl
+
+        name = name or self.owner
+        parameters = dict(QUICK[name])
+        if self.method in ("partial_fit", "gate_probabilities") and "gate" in parameters:
+            parameters["algorithm"] = "online-em"
+        if "Boost" in name or "Sparse" in name or name == "SVMMixtureClassifier":
+            parameters["random_state"] = 0
+        return getattr(sl, name)(**parameters)
+
+    def _open(self, path):
+        import streamlearn as sl
+
+        data = sl.open_dataset(path, target="y")
+        nested = [name for name in data.feature_names if name in ("list", "pair")]
+        if nested:
+            data = data.select([n for n in data.feature_names if n not in nested])
+        return data
+
+    # The verbs.
+
+    def _fit(self, data, _out):
+        self._new().fit(data)
+
+    def _fit_transform(self, data, _out):
+        self._new().fit_transform(data)
+
+    def _partial_fit(self, data, _out):
+        model = self._new()
+        model.partial_fit(
+            data, **({"classes": self._classes(data)} if "Class" in self.owner else {})
+        )
+        model.partial_fit(data)
+
+    @staticmethod
+    def _classes(data):
+        return data.summary().labels.classes
+
+    def _ask(self, data, _out):
+        getattr(self.model, self.method)(data)
+
+    _predict = _predict_proba = _decision_function = _explain = _score = _ask
+    _gate_probabilities = _transform = _ask
+
+    def _project(self, data, _out):
+        self.model.project(data, 0)
+
+    def _predict_to(self, data, out):
+        self.model.predict_to(data, out)
+
+    def _summary(self, data, _out):
+        str(data.summary())
+
+    def _to_parquet(self, data, out):
+        data.to_parquet(out)
+
+    def _to_zarr(self, data, out):
+        data.to_zarr(out)
+
+    def _open_dataset(self, data, _out):
+        repr(data)
+
+    def _plan(self, data, _out):
+        import streamlearn as sl
+
+        sl.plan(self._new("AdditiveClassifier"), data)
+
+    def _compress(self, data, _out):
+        import streamlearn as sl
+
+        sl.compress(self.model, data, 4, n_passes=2, tol=0.1)
+
+    def _cross_validate(self, data, _out):
+        import streamlearn as sl
+
+        sl.cross_validate(self._new("AdditiveClassifier"), data, cv=2)
+
+    def _plot(self, data, out):
+        from streamlearn.plotting import draw_model
+
+        draw_model(self.model, out, data=data)
+
+    def _from_estimator(self, data, _out):
+        import streamlearn as sl
+
+        getattr(sl, self.owner).from_estimator(self.model, data)
+
+    def _plane(self, data, _out):
+        import streamlearn as sl
+
+        sl.PrototypeDisplay.plane(self.model, data)
