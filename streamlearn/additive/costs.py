@@ -13,6 +13,7 @@ from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
 from ..numeric.simd.gather import CLASSES, LANES
 from ..passes.fold import nbytes_of
+from ..passes.summary.facts import ColumnFacts
 from ..solvers.lbfgs import PAIRS
 from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
@@ -62,7 +63,7 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         n_levels = len(dataset.categorical)
         dim = (dataset.n_features - n_levels) * model.n_bases + n_levels * (model.max_levels + 1)
     else:
-        dim = sum(_n_bases(column, model) for column in summary.columns)
+        dim = int(_n_bases(summary.columns, model).sum())
     return Size(
         dim,
         len(classes) if classes is not None and len(classes) > 2 else 1,
@@ -75,16 +76,14 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
     )
 
 
-def _n_bases(column: Any, model: Any) -> int:
-    if column.levels is not None:
-        return len(column.levels) + 1
-    if column.values is None:
-        return model.n_bases + (model.degree if column.missing else 0)
-    n = int(np.count_nonzero(column.value_counts))  # never below 0
-    if n > model.n_bases:
-        return model.n_bases + (model.degree if column.missing else 0)
-    n += bool(column.missing)
-    return n if n > 1 else 0
+def _n_bases(facts: ColumnFacts, model: Any) -> np.ndarray:
+    """(p,) coefficients of each column."""
+    n_levels, n = facts.n_levels, np.diff(facts.present()[1])
+    few, missing = facts.few & (n <= model.n_bases), facts.missing > 0
+    n = n + missing
+    of_few = np.where(n > 1, n, 0)
+    of_many = model.n_bases + model.degree * missing
+    return np.select([n_levels >= 0, few], [n_levels + 1, of_few], of_many)
 
 
 NEWTON, DUAL, LBFGS, PEGASOS = "newton", "dual-cd", "lbfgs", "pegasos"
@@ -269,7 +268,7 @@ def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) 
     tile = 0 if local and not size.sparse else tile_nbytes(size.dim)
     cold = 0 if local else COLD_NBYTES
     copied = 0.0
-    if summary is not None and any(column.missing for column in summary.columns):
+    if summary is not None and (summary.columns.missing > 0).any():
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
     sample = int(copied * min(sample_rows(size), size.n_rows))
     return [

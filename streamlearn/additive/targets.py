@@ -107,16 +107,14 @@ def without_column(summary: Any, column: int) -> Any:
     """The summary with a column that has no say: as if it were constant."""
     if column < 0:
         return summary
-    columns = list(summary.columns)
-    found = columns[column]
+    found = summary.columns[column]
     if found.missing or found.levels is not None:
         what = "categories" if found.levels is not None else f"{found.missing:g} missing values"
         raise ValueError(
             f"column {found.name!r} holds {what} and cannot be an exposure or offset; fill them in"
         )
-    flat = np.zeros(1), np.array([columns[column].count])
-    columns[column] = replace(columns[column], values=flat[0], value_counts=flat[1])
-    return replace(summary, columns=tuple(columns))
+    flat = np.zeros(1), np.array([found.count])
+    return replace(summary, columns=summary.columns.with_values(column, *flat))
 
 
 def weigh_classes(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:

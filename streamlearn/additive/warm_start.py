@@ -21,7 +21,7 @@ def warm_bases(before: dict[str, Any], summary: Any) -> Bases:
             f"{len(columns)}; fit a new estimator"
         )
     has_level = bases.has_missing | (bases.kind == LEVELS)
-    new = [c.name for c, level in zip(columns, has_level, strict=True) if c.missing and not level]
+    new = [columns.names[d] for d in np.flatnonzero((columns.missing > 0) & ~has_level)]
     if new:
         raise ValueError(
             f"warm_start=True goes on from a fit without missing values in {new[:5]}, where some "
@@ -43,10 +43,14 @@ def warm_point(problem: Problem, before: dict[str, object] | None) -> np.ndarray
     W = coef.copy()
     # the constant of each column that costs least; Phi - c does not see it
     flat = times(problem.roughness.P, problem.roughness, np.ones((1, problem.dim)))[0]
-    first, local = problem.bases.first, problem.bases.local
-    for a, z, has_constant in zip(first[:-1], first[1:], local, strict=True):
-        if z > a and has_constant:
-            W[:, a:z] -= (W[:, a:z] @ flat[a:z] / flat[a:z].sum())[:, None]
+    first, n_bases = problem.bases.first, np.diff(problem.bases.first)
+    constant = np.zeros((len(W), len(n_bases)))
+    used = np.flatnonzero((n_bases > 0) & problem.bases.local)  # others have no constant
+    if len(used):
+        ends = np.append(first[used], problem.dim)
+        sums = np.add.reduceat(W * flat, ends[:-1], axis=1)
+        constant[:, used] = sums / np.add.reduceat(flat, ends[:-1])
+    W -= np.repeat(constant, n_bases, axis=1)
     b = np.asarray(before["intercept"]) - np.asarray(before["shifts"]).sum(axis=1)
     b += coef @ problem.reference.c - problem.target_mean
     return np.column_stack([W, b])

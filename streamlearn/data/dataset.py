@@ -69,6 +69,8 @@ class Dataset(Source):
     """Whether sparse rows that are stored as bytes are given as uint8, whatever `dtype`."""
     _counted: list[int] = field(default_factory=list, repr=False, compare=False)
     """Number of rows after filters, once a summary has counted them."""
+    _typed: list[dict[str, str]] = field(default_factory=list, repr=False, compare=False)
+    """`_types` once it is made: one for all choices of columns of a store."""
 
     def __post_init__(self) -> None:
         check_columns(self.store, self._types, self.columns, self.target, self.weight)
@@ -77,9 +79,8 @@ class Dataset(Source):
 
     def __getstate__(self) -> dict[str, object]:
         own = {f.name for f in fields(self)}
-        return {
-            name: value for name, value in vars(self).items() if name in own
-        }  # not what is cached
+        kept = {name: value for name, value in vars(self).items() if name in own}
+        return {**kept, "_typed": []}  # not what is cached
 
     # What it is.
 
@@ -90,7 +91,9 @@ class Dataset(Source):
     @cached_property
     def _types(self) -> dict[str, str]:
         """Stored type of every column of the store."""
-        return {column.name: column.dtype for column in self.store.columns}
+        if not self._typed:
+            self._typed.append({column.name: column.dtype for column in self.store.columns})
+        return self._typed[0]
 
     @property
     def column_types(self) -> Mapping[str, str]:
@@ -273,9 +276,11 @@ class Dataset(Source):
         return self._with(store=self.store.coded(coders)) if coders else self
 
     def _with(self, **changes: Any) -> Dataset:
-        if "shares" not in changes:
-            return replace(self, **changes)
-        return replace(self, _counted=[], **changes)
+        if "shares" in changes:
+            changes["_counted"] = []
+        if "store" in changes:
+            changes["_typed"] = []
+        return replace(self, **changes)
 
     def with_slice_rows(self, n: int) -> Dataset:
         """The same rows and columns in chunks of at most `n` rows."""

@@ -42,9 +42,9 @@ def check_spread(summary: Summary) -> None:
     SourceError
         The variance of a column that is not constant is 0, or not finite, in float64.
     """
-    names = np.array([column.name for column in summary.columns], dtype=object)
+    names = np.array(summary.columns.names, dtype=object)
     low, high, mean, variance, count, zeros = (
-        np.array([getattr(column, key) for column in summary.columns], np.float64)
+        np.asarray(getattr(summary.columns, key), np.float64)
         for key in ("min", "max", "mean", "variance", "count", "zeros")
     )
     varies = low < high

@@ -50,7 +50,7 @@ def scaling_of(
     if scaling == "none":
         return None, None
     low, high, mean, variance = (
-        np.array([getattr(column, name) for column in summary.columns], np.float64)
+        np.asarray(getattr(summary.columns, name), np.float64)
         for name in ("min", "max", "mean", "variance")
     )
     if scaling == "standard":

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..data.source import Csr, Source
 from ..numeric.rows.dense import flat_rows
-from ..passes.summary.quantiles import quantiles
-from ..passes.summary.summary import ColumnSummary, Summary
+from ..passes.summary.quantiles import Cdf, quantiles
+from ..passes.summary.summary import Summary
 from .kernels import N_CELLS, ScaledColumns, project_rows
 
 TAILS = (0.001, 0.999)
@@ -27,19 +27,20 @@ ROW_NBYTES = 24
 
 def make_columns(summary: Summary, standardize: bool) -> ScaledColumns:
     """The scaling that a summary gives."""
+    facts = summary.columns
+    ends = zip(facts.min.tolist(), facts.max.tolist(), facts.cdfs(), strict=True)
     return ScaledColumns(
-        *map(np.array, zip(*(_column(c, standardize) for c in summary.columns), strict=True))
+        *map(np.array, zip(*(_column(*c, standardize) for c in ends), strict=True))
     )
 
 
 def _column(
-    column: ColumnSummary, standardize: bool
+    least: float, most: float, cdf: Cdf, standardize: bool
 ) -> tuple[float, float, float, float, np.ndarray]:
     """The entries of `ScaledColumns` for one column."""
-    cdf = column.cdf()
-    low, high = quantiles(cdf, np.array(TAILS)) if column.count else (0.0, 0.0)
+    low, high = quantiles(cdf, np.array(TAILS)) if len(cdf.lo) else (0.0, 0.0)
     if not low < high:  # a rare value is no outlier where there are few others
-        low, high = (column.min, column.max) if column.count else (0.0, 0.0)
+        low, high = (least, most) if len(cdf.lo) else (0.0, 0.0)
     with np.errstate(over="ignore"):
         width = high - low
     if not (0 < width < np.inf):

@@ -148,8 +148,7 @@ def make_search(
         )._replace(soft=model.candidates == "soft-pieces")
         total = float(summary.total_weight)
         return pieces, PieceSearch(read, pieces, state, total, block=block, rule=rule, bound=bound)
-    mean = np.array([column.mean for column in summary.columns])
-    variance = np.array([column.variance for column in summary.columns])
+    mean, variance = summary.columns.mean, summary.columns.variance
     if model.candidates == "products":
         p = dataset.n_features
         mean, variance = product_moments(read, block, float(summary.total_weight))

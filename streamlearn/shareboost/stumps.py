@@ -17,6 +17,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import Fold, RowState
+from ..passes.summary.quantiles import quantiles
 from ..passes.summary.summary import Summary
 from .candidates import Choice
 from .design import TARGET
@@ -261,13 +262,12 @@ def _peaks(score: np.ndarray) -> np.ndarray:
 
 def first_edges(summary: Summary, dtype: np.dtype) -> list[np.ndarray]:
     """Edges of each column's first bins: all its values if they are few, otherwise quantiles."""
-    edges = []
-    for column in summary.columns:
-        if column.values is not None and column.value_counts is not None:
-            present = column.values[column.value_counts > 0]
-            edges.append(present[:-1].astype(dtype))
+    edges, facts = [], summary.columns
+    values, ends = facts.present()
+    for d, cdf in enumerate(facts.cdfs()):
+        if facts.few[d]:
+            edges.append(values[ends[d] : ends[d + 1]][:-1].astype(dtype))
         else:
-            cuts = column.quantile(np.arange(1, N_BINS) / N_BINS)
-            cuts = np.unique(cuts.astype(dtype))
-            edges.append(cuts[(cuts >= column.min) & (cuts < column.max)])
+            cuts = np.unique(quantiles(cdf, np.arange(1, N_BINS) / N_BINS).astype(dtype))
+            edges.append(cuts[(cuts >= facts.min[d]) & (cuts < facts.max[d])])
     return edges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..errors import SourceError
-from ..passes.summary.summary import ColumnSummary
+from ..passes.summary.facts import ColumnFacts
 from .similarity import BOUNDED, NAMES, Similarity, SimilarityParameter, make_similarity
 
 CONSTRAINTS: dict[str, list[object]] = {
@@ -46,7 +46,7 @@ class Options(Protocol):
     schedule: str
 
 
-def similarity_for(model: Options, columns: Sequence[ColumnSummary]) -> Similarity:
+def similarity_for(model: Options, columns: ColumnFacts) -> Similarity:
     """The similarity of a model's parameters for columns of this summary."""
     name = model.similarity
     if isinstance(name, tuple) and (len(name) != 2 or not all(map(callable, name))):
@@ -68,27 +68,26 @@ def similarity_for(model: Options, columns: Sequence[ColumnSummary]) -> Similari
             f"repulsion={model.repulsion} with similarity={name!r}: prototypes would be driven "
             f"apart without end; use repulsion=0 or one of {', '.join(BOUNDED)}"
         )
-    if name == "chi2":
-        for column in columns:
-            if column.min < 0:
-                raise ValueError(
-                    f"column {column.name!r} holds {column.min:g}; similarity='chi2' needs values "
-                    ">= 0: shift the column with Dataset.map, or use another similarity"
-                )
-    for column in columns:
-        if max(-column.min, column.max) > LARGEST:
-            raise SourceError(
-                f"column {column.name!r} goes from {column.min:.3g} to {column.max:.3g}; "
-                f"similarities of values beyond {LARGEST:g} overflow: scale the column, or clip "
-                "cells that are wrong, with Dataset.map"
-            )
-    means = np.array([column.mean for column in columns])
-    gamma = 1.0
+    negative = np.flatnonzero(columns.min < 0)
+    if name == "chi2" and len(negative):
+        d = negative[0]
+        raise ValueError(
+            f"column {columns.names[d]!r} holds {columns.min[d]:g}; similarity='chi2' needs values "
+            ">= 0: shift the column with Dataset.map, or use another similarity"
+        )
+    large = np.flatnonzero(np.maximum(-columns.min, columns.max) > LARGEST)
+    if len(large):
+        d = large[0]
+        raise SourceError(
+            f"column {columns.names[d]!r} goes from {columns.min[d]:.3g} to {columns.max[d]:.3g}; "
+            f"similarities of values beyond {LARGEST:g} overflow: scale the column, or clip "
+            "cells that are wrong, with Dataset.map"
+        )
+    means, gamma = columns.mean, 1.0
     if not isinstance(model.gamma, str):
         gamma = float(model.gamma)
     else:
-        squares = np.array([column.variance + column.mean**2 for column in columns])
-        variance = squares.mean() - means.mean() ** 2
+        variance = (columns.variance + means**2).mean() - means.mean() ** 2
         gamma = rounded_number(1.0 / (len(columns) * variance)) if variance > 0 else gamma
     centre = means.astype(np.float32).astype(np.float64)
     return make_similarity(name, gamma=gamma, degree=model.degree, coef0=model.coef0, centre=centre)

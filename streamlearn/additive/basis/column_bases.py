@@ -9,12 +9,13 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ...numeric.bases.basis import Basis
-from ...numeric.bases.breakpoints import quantile_breakpoints, uniform_of_columns, value_breakpoints
-from ...numeric.bases.bsplines import Bases, make_bases, with_missing
-from ...numeric.bases.means import Pieces, mean_functions, spread_points
+from ...numeric.bases.breakpoints import distinct_points, quantile_points, uniform_points
+from ...numeric.bases.bsplines import Bases, join_bases
+from ...numeric.bases.means import mean_functions
 from ...numeric.bases.registry import BASES, LEVELS, OWN, SPLINE, kind_of, make_basis
 from ...numeric.bases.roughness import reference_at_zero, require_order
-from ...passes.summary.summary import ColumnSummary, Summary
+from ...passes.summary.facts import ColumnFacts, ends_of
+from ...passes.summary.summary import Summary
 
 LARGEST_DEGREE = max(max(basis.degrees) for basis in BASES.values())
 ORDERS = sorted({order for basis in BASES.values() for order in basis.orders})
@@ -67,75 +68,62 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
     Columns with missing values have a level for them, categories always: what is rare, or not
     known, is on it.
     """
-    breakpoints, degrees, kinds = [], [], []
-    uniform, many = _uniform(summary, shape, dtype), kind_of(shape.basis)
-    for d, column in enumerate(summary.columns):
-        values = _present(column)
-        few = values is not None and len(values) <= shape.n_bases
-        if column.levels is not None:
-            points, kind, degree = np.arange(len(column.levels)) * 1.0, LEVELS, 1
-        elif few and values is not None:
-            points, kind, degree = value_breakpoints(values, dtype), SPLINE, 1
-        else:
-            points = uniform[d] if uniform else _breakpoints(column, shape, dtype)
-            kind, degree = many, shape.degree
-        has_level = column.missing > 0 or (kind == LEVELS and len(points) > 1)
-        if has_level and len(points):
-            points = with_missing(points, degree)
-        breakpoints.append(points if len(points) > 1 else np.empty(0))
-        degrees.append(degree)
-        kinds.append(kind)
-    own = shape.basis if many == OWN else None
-    return make_bases(breakpoints, degrees, kinds, shape.n_bases, own)
+    facts = summary.columns
+    values, ends = facts.present()
+    n_present = np.diff(ends)
+    is_levels = facts.n_levels >= 0
+    few = facts.few & (n_present <= shape.n_bases) & ~is_levels
+    many = ~few & ~is_levels
+    points = _points_of_many(facts, many, shape)
+    size = np.select([is_levels, few], [facts.n_levels, n_present], points.shape[1])
+    # the code of a category, the values, the points: what each column's breakpoints are before
+    # they are rounded
+    starts = ends_of(size)
+    x = np.arange(starts[-1]) - np.repeat(starts[:-1], size).astype(np.float64)
+    x[np.repeat(few, size)] = values[np.repeat(few, n_present)]
+    x[np.repeat(many, size)] = points[many].ravel()
+    x, starts = distinct_points(x, starts, dtype)
+    n_points = np.diff(starts)
+    of_many = kind_of(shape.basis)
+    kind = np.select([is_levels, few], [LEVELS, SPLINE], of_many).astype(np.intp)
+    degree = np.where(many, shape.degree, 1).astype(np.intp)
+    has_level = ((facts.missing > 0) | (is_levels & (n_points > 1))) & (n_points > 0)
+    size = n_points + has_level * degree
+    kept = size > 1
+    size = np.where(kept, size, 0)
+    knots, first = np.full(size.sum(), np.inf), ends_of(size)[:-1]
+    n_points = np.where(kept, n_points, 0)
+    x = x[np.repeat(kept, np.diff(starts))]
+    knots[np.arange(len(x)) + np.repeat(first - ends_of(n_points)[:-1], n_points)] = x
+    own = shape.basis if of_many == OWN else None
+    return join_bases(knots, size, degree, kind, shape.n_bases, own)
 
 
-def _uniform(summary: Summary, shape: Shape, dtype: np.dtype) -> list[np.ndarray]:
-    """Equally spaced breakpoints of every column, were it one of many values; none if not asked."""
-    if shape.knots != "uniform":
-        return []
-    low, high, mean, variance = (
-        np.array([getattr(column, of) for column in summary.columns])
-        for of in ("min", "max", "mean", "variance")
-    )
-    low, high = shape.basis.ends(low, high, mean, np.sqrt(variance))
-    return uniform_of_columns(
-        low, high, shape.basis.n_intervals(shape.n_bases, shape.degree), dtype
-    )
+def _points_of_many(facts: ColumnFacts, many: np.ndarray, shape: Shape) -> np.ndarray:
+    """(p, m) ascending points of the columns of `many` values, were they numbers of any precision.
 
-
-def _breakpoints(column: ColumnSummary, shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """Those of a column of many values, at quantiles."""
+    Equally spaced, or at quantiles.
+    """
+    if shape.knots == "uniform":
+        deviation = np.sqrt(facts.variance)
+        low, high = shape.basis.ends(facts.min, facts.max, facts.mean, deviation)
+        return uniform_points(low, high, shape.basis.n_intervals(shape.n_bases, shape.degree))
     n_intervals = shape.n_bases - shape.degree
-    levels = shape.basis.levels(n_intervals)
-    return quantile_breakpoints(*column.cdf(), n_intervals, dtype, levels=levels)
+    shares = shape.basis.levels(n_intervals)
+    if shares is None:
+        shares = np.arange(n_intervals + 1) / n_intervals
+    out = np.zeros((len(facts), n_intervals + 1))
+    for a, z in facts.blocks():
+        if many[a:z].any():
+            out[a:z] = quantile_points(facts.pieces(a, z), many[a:z], shares)
+    return out
 
 
 def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
     """(dim,) mean of every function over the rows, from the summary's counts."""
-    return mean_functions(bases, spread_points(bases, pieces_of(summary)))
-
-
-def pieces_of(summary: Summary) -> Pieces:
-    """Every column's distribution; what is missing lies at +inf."""
-    pieces = []
-    for column in summary.columns:
-        lo, hi, mass = column.cdf() if column.count else (np.empty(0),) * 3
-        if column.missing:
-            lo, hi = np.append(lo, np.inf), np.append(hi, np.inf)
-            mass = np.append(mass, column.missing)
-        pieces.append((lo, hi, mass))
-    return Pieces.of(pieces)
+    return mean_functions(bases, summary.columns.distributions())
 
 
 def reference_vector(summary: Summary, bases: Bases, sparse: bool) -> np.ndarray:
     """c of Phi - c: the mean, which centres every term; Phi(0) keeps sparse rows sparse."""
     return reference_at_zero(bases) if sparse else mean_splines(summary, bases)
-
-
-def _present(column: ColumnSummary) -> np.ndarray | None:
-    """The distinct values with weight, if they are known."""
-    if column.values is None or column.value_counts is None:
-        return None
-    if np.count_nonzero(column.value_counts) == len(column.values):
-        return column.values
-    return column.values[column.value_counts > 0]

@@ -12,11 +12,12 @@ from ...data.source import Chunk, Csr
 from ...estimator import predicting
 from ...estimator.restored import n_outputs
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
-from ...numeric.bases.means import Pieces, Spread, mean_functions, mean_sizes, spread_points
+from ...numeric.bases.means import mean_sizes
 from ...numeric.bases.registry import LEVELS
-from ...numeric.checks import check_array, check_records
+from ...numeric.checks import check_array, check_offsets, check_records
+from ...passes.summary.facts import ColumnFacts, ends_of
 from ...passes.summary.summary import Summary
-from ..basis.column_bases import pieces_of
+from ..basis.column_bases import mean_splines
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_bars import bars_of_columns
 from ..basis.kernels_csr import dense_coordinates
@@ -44,29 +45,34 @@ class Terms:
         theta = problem.by_output(theta)
         W, b = theta[:, :-1].copy(), theta[:, -1] - theta[:, :-1] @ problem.reference.c
         first = problem.bases.first
-        self._shifts = np.zeros((len(W), len(first) - 1))
-        for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
-            shift = W[:, a:z] @ means[a:z]
-            if problem.bases.local[d]:
-                W[:, a:z] -= shift[:, None]  # the splines of a column sum to 1
-            else:  # others have no constant among them
-                self._shifts[:, d] = shift
-            b += shift
+        n_bases, splines = np.diff(first), problem.bases.local
+        used = np.flatnonzero(n_bases)
+        shifts = np.zeros((len(W), len(n_bases)))
+        if len(used):
+            shifts[:, used] = np.add.reduceat(W * means, first[used], axis=1)
+        # the splines of a column sum to 1; others have no constant among them
+        W -= np.repeat(np.where(splines, shifts, 0.0), n_bases, axis=1)
+        self._shifts = np.where(splines, 0.0, shifts)
+        b += shifts.sum(axis=1)
         self.bases_ = problem.bases
         self.coef_ = W
         self.intercept_ = b + problem.target_mean
 
     def _keep_fit(self, problem: Problem, theta: np.ndarray, summary: Summary) -> None:
         """`_keep` with the means of the summary's rows, and how they lie along each column."""
-        pieces = pieces_of(summary)
-        points = spread_points(problem.bases, pieces)
-        self._keep(problem, theta, mean_functions(problem.bases, points))
-        self._keep_distribution(summary, pieces, points)
+        self._keep(problem, theta, mean_splines(summary, problem.bases))
+        self._keep_distribution(summary)
 
-    def _keep_distribution(self, summary: Summary, pieces: Pieces, points: Spread) -> None:
-        """What pictures and importances need of the rows, which lie at `points`."""
-        self.densities_ = densities(summary, self.knots_, pieces)
-        self._importances = term_importances(self, points)
+    def _keep_distribution(self, summary: Summary) -> None:
+        """What pictures and importances need of the rows."""
+        facts = summary.columns
+        self._densities = densities(facts, self.bases_)
+        self._importances = mean_sizes(self.bases_, facts.distributions(), self.coef_, self._shifts)
+
+    @property
+    def densities_(self) -> list[Density]:
+        """Where the training rows lie along each column."""
+        return self._densities.by_column(self.knots_)
 
     # Using it.
 
@@ -169,7 +175,7 @@ class Terms:
             "coef": self.coef_,
             "intercept": self.intercept_,
             "shifts": self._shifts,
-            "densities": self.densities_,
+            "densities": self._densities,
             "importances": self._importances,
         }
 
@@ -182,10 +188,15 @@ class Terms:
         check_array("intercept", tree["intercept"], (k,))
         check_array("shifts", tree["shifts"], (k, p))
         check_array("importances", tree["importances"], (p,))
-        check_records("densities", tree["densities"], Density)
+        densities = tree["densities"]
+        if not isinstance(densities, Densities):  # of an archive of 0.1.0
+            check_records("densities", densities, Density)
+            densities = Densities.of(densities)
+        if len(densities.bars) != p:
+            raise ValueError(f"the densities are not of {p} columns")
         self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
         self._shifts = tree["shifts"]
-        self.densities_, self._importances = tree["densities"], tree["importances"]
+        self._densities, self._importances = densities, tree["importances"]
 
 
 class Density(NamedTuple):
@@ -199,32 +210,95 @@ class Density(NamedTuple):
     """Share of the rows without a value."""
 
 
-def densities(summary: Summary, knots: list[np.ndarray], pieces: Pieces) -> list[Density]:
-    """The density of every column: at its values if each has a breakpoint, otherwise in 32 bars."""
-    ends = np.array([(k[0], k[-1]) if len(k) else (0.0, 0.0) for k in knots]).reshape(-1, 2)
-    edges = ends[:, :1] + STEPS * (ends[:, 1:] - ends[:, :1])
-    edges[:, -1] = ends[:, 1]
-    bars, n_at = np.zeros((len(knots), N_BARS)), np.zeros(len(knots), np.intp)
-    at, share = np.empty(len(pieces.lo)), np.empty(len(pieces.lo))
-    bars_of_columns(pieces, edges, bars, at, share, n_at)
-    out = []
-    for d, (column, points) in enumerate(zip(summary.columns, knots, strict=True)):
-        total = column.count + column.missing
-        missing = column.missing / total if total else 0.0
-        own = slice(pieces.ends[d], pieces.ends[d] + n_at[d])
-        if not len(points) or not column.count:
-            density = Density(np.empty(0), np.empty(0), missing)
-        elif column.levels is not None:  # some may be there in rows that weigh nothing alone
-            where = at[own].astype(np.intp)
-            density = Density(points, np.bincount(where, share[own], len(points)), missing)
-        elif n_at[d] == len(points):
-            density = Density(at[own].copy(), share[own].copy(), missing)
-        else:
-            density = Density(edges[d], bars[d], missing)
-        out.append(density)
-    return out
+class Densities(NamedTuple):
+    """The `Density` of every column, as arrays."""
+
+    bars: np.ndarray
+    """(p, N_BARS) shares between evenly spaced edges from the first breakpoint to the last."""
+    at: np.ndarray
+    """Values that have a coefficient each, column after column, and"""
+    share: np.ndarray
+    """their shares, and"""
+    ends: np.ndarray
+    """(p + 1,) where those of each column begin and end; a column without has bars."""
+    missing: np.ndarray
+    """(p,) shares of the rows without a value."""
+
+    def check(self) -> None:
+        """Raise ValueError unless the arrays agree: for those from a file."""
+        p = len(self.missing)
+        check_array("densities.bars", self.bars, (p, N_BARS))
+        check_array("densities.missing", self.missing, (p,))
+        check_array("densities.at", self.at, (None,))
+        check_array("densities.share", self.share, (len(self.at),))
+        check_offsets("densities.ends", self.ends, p, len(self.at))
+
+    @classmethod
+    def of(cls, columns: list[Density]) -> Densities:
+        """The arrays of the densities of single columns."""
+        by_value = [len(one.at) == len(one.share) for one in columns]
+        none = np.empty(0)
+        at, share = (
+            np.concatenate([none, *(getattr(one, name) for one, few in zip(columns, by_value,
+                            strict=True) if few)])
+            for name in ("at", "share")
+        )  # fmt: skip
+        bars = [np.zeros(N_BARS) if few else one.share
+                for one, few in zip(columns, by_value, strict=True)]  # fmt: skip
+        sizes = np.array([len(one.at) * few for one, few in zip(columns, by_value, strict=True)])
+        missing = np.array([one.missing for one in columns], np.float64)
+        return cls(np.array(bars).reshape(-1, N_BARS), at, share, ends_of(sizes), missing)
+
+    def by_column(self, knots: list[np.ndarray]) -> list[Density]:
+        """A record a column; `knots` are its breakpoints, none if it is constant."""
+        out = []
+        for d, (a, z) in enumerate(zip(self.ends[:-1], self.ends[1:], strict=True)):
+            at, share = self.at[a:z], self.share[a:z]
+            if a == z and self.bars[d].any():
+                low, high = knots[d][0], knots[d][-1]
+                at, share = low + STEPS * (high - low), self.bars[d]
+                at[-1] = high
+            out.append(Density(at, share, float(self.missing[d])))
+        return out
 
 
-def term_importances(model: Any, points: Spread) -> np.ndarray:
-    """(p,) mean of |f_d| over the rows, which lie at `points`; averaged over the outputs."""
-    return mean_sizes(model.bases_, points, model.coef_, model._shifts)
+def densities(facts: ColumnFacts, bases: Bases) -> Densities:
+    """The density of every column: at its values if each has a breakpoint, else in 32 bars."""
+    p = len(facts)
+    is_finite = np.isfinite(bases.knots)
+    n_points = np.diff(np.concatenate([[0], np.cumsum(is_finite)])[bases.first_knot])
+    low, high = np.zeros((2, p))
+    used = np.flatnonzero(n_points)
+    if len(used):
+        low[used] = bases.knots[bases.first_knot[used]]
+        high[used] = bases.knots[bases.first_knot[used] + n_points[used] - 1]
+    bars, n_at = np.zeros((p, N_BARS)), np.zeros(p, np.intp)
+    # a value that has a breakpoint is the column's own value: these are few enough to keep
+    keeps = (bases.kind == LEVELS) | facts.few
+    values, shares, sizes = [], [], np.zeros(p, np.intp)
+    for a, z in facts.blocks():
+        pieces = facts.pieces(a, z)
+        edges = low[a:z, None] + STEPS * (high[a:z, None] - low[a:z, None])
+        edges[:, -1] = high[a:z]
+        at, share = np.empty((2, len(pieces.lo)))
+        bars_of_columns(pieces, edges, bars[a:z], at, share, n_at[a:z])
+        for d in a + np.flatnonzero(keeps[a:z] & (n_points[a:z] > 0) & (facts.count[a:z] > 0)):
+            begin, n = pieces.ends[d - a], n_at[d]
+            own = at[begin : begin + n]
+            part: np.ndarray = share[begin : begin + n]
+            if bases.kind[d] == LEVELS:  # some may be there in rows that weigh nothing alone
+                part = np.bincount(own.astype(np.intp), part, n_points[d])
+                own = np.arange(n_points[d], dtype=np.float64)
+            elif n != n_points[d]:
+                continue
+            values.append(own.copy())
+            shares.append(part.copy())
+            sizes[d] = n_points[d]
+    total = facts.count + facts.missing
+    missing = facts.missing / np.where(total > 0, total, 1)
+    bars[(sizes > 0) | (n_points == 0) | (facts.count == 0)] = 0.0
+    none = np.empty(0)
+    ends = ends_of(sizes)
+    return Densities(
+        bars, np.concatenate([none, *values]), np.concatenate([none, *shares]), ends, missing
+    )

@@ -23,18 +23,12 @@ from ...estimator.inputs import open_training
 from ...estimator.predicting import check_finite
 from ...estimator.restored import n_outputs
 from ...estimator.targets import coded
-from ...numeric.bases.means import spread_points
-from ...numeric.checks import check_array, check_integer, check_number, check_records
+from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold
-from ...passes.summary.summary import (
-    ColumnSummary,
-    Summary,
-    collect_summary,
-    state_nbytes,
-    step_nbytes_per_row,
-)
+from ...passes.summary.facts import ColumnFacts
+from ...passes.summary.summary import Summary, collect_summary, state_nbytes, step_nbytes_per_row
 from .. import costs as needs
-from ..basis.column_bases import mean_splines, pieces_of
+from ..basis.column_bases import mean_splines
 from ..dual.descent import shuffled
 from ..objective import Problem
 from ..targets import Adjustment, adjusted
@@ -87,8 +81,7 @@ def go_on(
     model._stream = {**stream, "state": state, "n_chunks": after["n_chunks"], "n_reads": n_reads}
     means = mean_splines(stream["summary"], problem.bases)
     model._keep(problem, mean_point(problem, state, stream["total"]), means)
-    pieces = pieces_of(stream["summary"])
-    model._keep_distribution(stream["summary"], pieces, spread_points(problem.bases, pieces))
+    model._keep_distribution(stream["summary"])
     model.history_, model.plan_, model.levels_ = [], plan, {}
     model.n_passes_ = n_reads
     model.certificate_ = Certificate(
@@ -162,9 +155,9 @@ def _adjustment(model: Any, dataset: Dataset, summary: Summary) -> Adjustment:
 def check_stream(model: Any, stream: Stream) -> None:
     """Raise ValueError unless what a file says of a stream is of this model."""
     summary, state = stream["summary"], stream["state"]
-    if not isinstance(summary, Summary) or len(summary.columns) != model.n_features_in_:
+    facts = summary.columns if isinstance(summary, Summary) else None
+    if not isinstance(facts, ColumnFacts) or len(facts) != model.n_features_in_:
         raise ValueError(f"the stream's summary is not one of {model.n_features_in_} columns")
-    check_records("the stream's columns", summary.columns, ColumnSummary)
     k, dim = n_outputs(model), model.bases_.dim
     if not isinstance(state, Averaged):
         raise ValueError(f"the state of the stream is a {type(state).__name__}")

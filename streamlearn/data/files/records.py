@@ -15,6 +15,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 RECORDS: dict[str, tuple[str, str | None]] = {
     "additive.Averaged": ("additive.stochastic.pegasos:Averaged", "additive.pegasos:Averaged"),
+    "additive.Densities": ("additive.inspect.terms:Densities", None),
     "additive.Density": ("additive.inspect.terms:Density", "additive.distribution:Density"),
     "additive.DualState": ("additive.dual.epochs:DualState", "additive.dual_epochs:DualState"),
     "additive.GramSums": ("additive.basis.kernels:GramSums", "additive.kernels:GramSums"),
@@ -35,10 +36,7 @@ RECORDS: dict[str, tuple[str, str | None]] = {
     "mixture.Tree": ("mixture.gate:Tree", "mixture.gate:Tree"),
     "numeric.Bases": ("numeric.bases.bsplines:Bases", "numeric.bsplines:Bases"),
     "passes.Cdf": ("passes.summary.quantiles:Cdf", "passes.quantiles:Cdf"),
-    "passes.ColumnSummary": (
-        "passes.summary.summary:ColumnSummary",
-        "passes.summary:ColumnSummary",
-    ),
+    "passes.ColumnFacts": ("passes.summary.facts:ColumnFacts", None),
     "passes.Labels": ("passes.summary.labels:Labels", "passes.labels:Labels"),
     "passes.OrderBias": ("passes.summary.labels:OrderBias", "passes.labels:OrderBias"),
     "passes.RowState": ("passes.fold:RowState", "passes.fold:RowState"),

@@ -59,23 +59,24 @@ class Bases(NamedTuple):
         check_offsets("bases.first_knot", self.first_knot, p, len(self.knots))
         check_array("bases.first", self.first, (p + 1,), "intp", low=0, high=2**40)
         check_offsets("bases.first", self.first, p, self.dim)
-        ends = self.first_knot
-        columns = [self.knots[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        made = make_bases(columns, self.degree, self.kind)
-        width = np.diff(self.first)
-        n_infinite = np.array([np.isposinf(knots).sum() for knots in columns])
+        size = np.diff(self.first_knot)
+        made = join_bases(self.knots, size, self.degree, self.kind)
+        width, infinite = np.diff(self.first), np.isposinf(self.knots)
+        n_infinite = np.diff(np.concatenate([[0], np.cumsum(infinite)])[self.first_knot])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            gaps = [1.0 / np.diff(knots) for knots in columns]
+            gaps = np.isposinf(1.0 / np.diff(self.knots))
+        borders = self.first_knot[(self.first_knot > 0) & (self.first_knot < len(self.knots))]
+        gaps[borders - 1] = False
         if (
             self.prepared is not False
             or (width != np.diff(made.first))[self.local].any()
             or ((self.kind == OWN).any() and not isinstance(self.own, Basis))
-            or ((width > 0) != (np.diff(ends) > 1)).any()
+            or ((width > 0) != (size > 1)).any()
             or not np.isin(n_infinite, [0, 1, 2, 3]).all()
             or (n_infinite[n_infinite > 0] != self.degree[n_infinite > 0]).any()
             or (np.isnan(self.knots) | np.isneginf(self.knots)).any()
-            or any(np.isposinf(knots[:1]).any() for knots in columns)
-            or any(np.isposinf(gap).any() for gap in gaps)
+            or infinite[self.first_knot[:-1][size > 0]].any()
+            or gaps.any()
         ):
             raise ValueError("the bases' breakpoints and numbers of functions do not agree")
 
@@ -146,13 +147,24 @@ def make_bases(
 
     `kinds` default to splines; columns of other bases have `n_functions` and a degree of 1.  `own`
     is the basis of those of the kind `OWN`.
-    Breakpoints that end in `with_missing`'s +inf give a level for missing values.
+    Breakpoints that end in +inf, as often as the degree is, give a level for missing values.
     """
-    degree = np.asarray(degrees, dtype=np.intp)
-    kind = np.zeros(len(degree), np.intp) if kinds is None else np.asarray(kinds, np.intp)
     knots = [np.asarray(k, dtype=np.float64) for k in breakpoints]
+    kind = np.zeros(len(knots), np.intp) if kinds is None else np.asarray(kinds, np.intp)
     size = np.array([len(k) for k in knots], dtype=np.intp)
-    every = np.concatenate([np.empty(0), *knots])
+    degree = np.asarray(degrees, dtype=np.intp)
+    return join_bases(np.concatenate([np.empty(0), *knots]), size, degree, kind, n_functions, own)
+
+
+def join_bases(
+    every: np.ndarray,
+    size: np.ndarray,
+    degree: np.ndarray,
+    kind: np.ndarray,
+    n_functions: int = 0,
+    own: Basis | None = None,
+) -> Bases:
+    """`make_bases` of breakpoints that lie in one array, `size` (p,) of each column."""
     end = np.cumsum(size)
     with np.errstate(invalid="ignore"):  # +inf less +inf
         ascends = (np.diff(every) > 0) | np.isposinf(every[1:])
@@ -160,9 +172,10 @@ def make_bases(
     bad = np.flatnonzero(~ascends)
     if len(bad):
         d = int(np.searchsorted(end, bad[0], "right"))
-        raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {knots[d]}")
-    if len(degree) != len(knots) or ((degree < 1) | (degree > 3)).any():
-        raise ValueError(f"{len(knots)} columns need degrees between 1 and 3, got {degrees}")
+        own_points = every[end[d] - size[d] : end[d]]
+        raise ValueError(f"the breakpoints of column {d} do not ascend strictly: {own_points}")
+    if len(degree) != len(size) or ((degree < 1) | (degree > 3)).any():
+        raise ValueError(f"{len(size)} columns need degrees between 1 and 3, got {degree}")
     if len(np.unique(kind[kind > LEVELS])) > 1:
         raise ValueError(f"columns of several bases beside splines: {KINDS}, numbers {kind}")
     missing = np.zeros(len(size), bool)
@@ -178,11 +191,6 @@ def make_bases(
         kind,
         own,
     )
-
-
-def with_missing(breakpoints: np.ndarray, degree: int) -> np.ndarray:
-    """Breakpoints of a column that has a level for missing values too."""
-    return np.append(breakpoints, np.full(degree, np.inf))
 
 
 def as_columns(bases: Bases, dtype: np.dtype) -> Columns:

@@ -1,17 +1,24 @@
 """Means of all columns' functions over histograms: what centres them, and what they are at 0."""
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..jit import kernel
-from .bsplines import Bases, as_columns, basis_values, coordinate_column, functions_at
+from .bsplines import Bases, Columns, as_columns, basis_values, coordinate, functions_at
 
+GAUSS = np.array([0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6])
+"""Points of Gauss's rule of two points on [0, 1], equal weights: exact for cubic polynomials, which
+splines are between two breakpoints."""
 POINTS = 8
-"""A bin's mass is spread over: the error is below that of the histogram itself."""
+"""Evenly spaced points, between two breakpoints, of functions that are no polynomials: their error
+is below that of the histogram itself."""
 
 
 class Pieces(NamedTuple):
@@ -33,124 +40,148 @@ class Pieces(NamedTuple):
         return cls(lo, hi, mass, np.cumsum([0, *(len(part[0]) for part in parts)]))
 
 
-class Spread(NamedTuple):
-    """Histograms of columns as points with masses, one column after the other."""
+def mean_functions(bases: Bases, blocks: Iterable[Pieces]) -> np.ndarray:
+    """(dim,) mean of every function over its column's histogram; 0 where it has no mass.
 
-    d: np.ndarray
-    """(m,) intp columns."""
-    u: np.ndarray
-    """(m,) float32 coordinates."""
-    share: np.ndarray
-    """(m,) of the column's mass."""
-    used: np.ndarray
-    """The columns that have functions, and"""
-    ends: np.ndarray
-    """(len(used) + 1,) where their points begin and end."""
-
-
-def spread_points(bases: Bases, pieces: Pieces) -> Spread:
-    """The points of each column's histogram.
-
-    All columns at once: one by one they cost a thousand columns half a second.
+    Exact for splines of a mass that is spread evenly.  The blocks hold all columns, in order.
     """
-    used = np.flatnonzero(np.diff(bases.first))
-    lo, hi, mass = (np.asarray(part, np.float64) for part in pieces[:3])
-    pieces = Pieces(lo, hi, mass, pieces.ends)
-    most = len(pieces.lo) + (POINTS - 1) * np.count_nonzero(pieces.lo < pieces.hi)
-    d, x, share = np.empty(most, np.intp), np.empty(most), np.empty(most)
-    ends = np.zeros(len(used) + 1, np.intp)
-    points_of_pieces(pieces, used, d, x, share, ends)
-    n = ends[-1]
-    u, columns = np.empty(n, np.float32), as_columns(bases._replace(prepared=False), x.dtype)
-    with np.errstate(invalid="ignore", over="ignore"):
-        coordinates_of_points(x, used, ends, columns, u)
-    return Spread(d[:n], u, share[:n], used, ends)
-
-
-@kernel
-def points_of_pieces(pieces, used, d, x, share, ends):
-    """Write the points of the columns `used`, their columns and shares, and `ends` in place."""
-    n = 0
-    for i in range(len(used)):
-        first, last, total = pieces.ends[used[i]], pieces.ends[used[i] + 1], 0.0
-        for k in range(first, last):
-            total += pieces.mass[k]
-        for k in range(first, last):
-            lo, hi = pieces.lo[k], pieces.hi[k]
-            points = POINTS if lo < hi else 1
-            part = pieces.mass[k] / max(total, 1e-300) / points
-            for q in range(points):
-                t = (q + 0.5) / points
-                x[n] = lo * (1 - t) + hi * t if lo < hi else lo
-                d[n], share[n] = used[i], part
-                n += 1
-        ends[i + 1] = n
-
-
-@kernel
-def coordinates_of_points(x, used, ends, columns, u):
-    """Write the coordinates of x, the points of the columns `used`, into `u` in place."""
-    for i in range(len(used)):
-        a, b = ends[i], ends[i + 1]
-        coordinate_column(x[a:b], b - a, columns, used[i], u[a:b])
-
-
-def mean_functions(bases: Bases, points: Spread) -> np.ndarray:
-    """(dim,) mean of every function over its column's histogram; 0 where it has no mass."""
-    out, splines = np.zeros(bases.dim), bases.local
-    columns = as_columns(bases, points.u.dtype)
-    add_means(points.d, points.u, points.share, columns, splines, out)
-    for own, a, b in _others(bases, points):
-        out[slice(*bases.first[own : own + 2])] = points.share[a:b] @ functions_at(
-            bases, own, points.u[a:b]
-        )
+    out, views, at = np.zeros(bases.dim), _views(bases), 0
+    for pieces in blocks:
+        add_means(pieces, at, *views, out)
+        for d, u, share in _points_of_others(bases, pieces, at, views):
+            out[slice(*bases.first[d : d + 2])] = share @ functions_at(bases, d, u)
+        at += len(pieces.ends) - 1
     return out
 
 
-def mean_sizes(bases: Bases, points: Spread, W: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+def mean_sizes(
+    bases: Bases, blocks: Iterable[Pieces], W: np.ndarray, shifts: np.ndarray
+) -> np.ndarray:
     """(p,) mean of |Phi'w - shift| over each column's histogram, and over the K of W (K, dim).
 
     `shifts` (K, p).
     """
-    out, splines = np.zeros(len(bases.degree)), bases.local
-    columns, W = as_columns(bases, points.u.dtype), np.ascontiguousarray(W, np.float64)
-    add_sizes(points.d, points.u, points.share, columns, splines, W, shifts, out)
-    for own, a, b in _others(bases, points):
-        f = functions_at(bases, own, points.u[a:b]) @ W[:, slice(*bases.first[own : own + 2])].T
-        out[own] = points.share[a:b] @ np.abs(f - shifts[:, own]).mean(axis=1)
+    out, views, at = np.zeros(len(bases.degree)), _views(bases), 0
+    W, shifts = (np.ascontiguousarray(a, np.float64) for a in (W, shifts))
+    for pieces in blocks:
+        add_sizes(pieces, at, *views, W, shifts, out)
+        for d, u, share in _points_of_others(bases, pieces, at, views):
+            f = functions_at(bases, d, u) @ W[:, slice(*bases.first[d : d + 2])].T
+            out[d] = share @ np.abs(f - shifts[:, d]).mean(axis=1)
+        at += len(pieces.ends) - 1
     return out
 
 
-def _others(bases: Bases, points: Spread) -> list[tuple[int, int, int]]:
-    """(column, its first point, its last) of the columns that have no splines."""
-    ends = zip(points.used, points.ends[:-1], points.ends[1:], strict=True)
-    return [(d, a, b) for d, a, b in ends if not bases.local[d]]
+def _views(bases: Bases) -> tuple[Columns, np.ndarray, np.ndarray]:
+    """What the kernels take: the map of float64 values, what is local, levels of missing values."""
+    columns = as_columns(bases._replace(prepared=False), np.dtype(np.float64))
+    return columns, np.array(bases.local, bool), bases.has_missing.astype(np.intp)
+
+
+def _points_of_others(
+    bases: Bases, pieces: Pieces, begin: int, views: tuple[Columns, np.ndarray, np.ndarray]
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """(column, coordinates, shares) of the columns of a block whose functions are not local."""
+    columns, local, missing = views
+    used = np.diff(bases.first) > 0
+    stop = begin + len(pieces.ends) - 1
+    for d in begin + np.flatnonzero((used & ~local)[begin:stop]):
+        u, share = np.empty((2, most_points(pieces, begin, columns)))
+        n_finite = columns.n_intervals[d] - columns.degree[d] * missing[d]
+        n = points_of_column(pieces, d - begin, d, columns, False, n_finite, u, share)
+        yield int(d), u[:n].astype(np.float32), share[:n]
 
 
 @kernel
-def add_means(d, u, share, columns, splines, out):
-    """Add the splines at the points to `out` (dim,) in place."""
-    phi = np.empty(4)
-    for i in range(len(d)):
-        c = d[i]
-        if splines[c]:
-            first = columns.first[c]
-            first += basis_values(u[i], columns.n_intervals[c], columns.degree[c], phi)
-            for q in range(columns.degree[c] + 1):
-                out[first + q] += share[i] * phi[q]
+def most_points(pieces, begin, columns):
+    """The most points that any column's histogram is taken at."""
+    most = 1
+    for i in range(len(pieces.ends) - 1):
+        n_pieces = pieces.ends[i + 1] - pieces.ends[i]
+        most = max(most, n_pieces + columns.n_intervals[begin + i] + 3)
+    return POINTS * most
 
 
 @kernel
-def add_sizes(d, u, share, columns, splines, W, shifts, out):
-    """Add the mean sizes of the curves at the points to `out` (p,) in place."""
-    phi = np.empty(4)
-    for i in range(len(d)):
-        c = d[i]
-        if splines[c]:
-            first = columns.first[c]
-            first += basis_values(u[i], columns.n_intervals[c], columns.degree[c], phi)
-            for k in range(len(W)):
-                f = -shifts[k, c]
-                for q in range(columns.degree[c] + 1):
-                    f += phi[q] * W[k, first + q]
-                out[c] += share[i] * abs(f) / len(W)
+def points_of_column(pieces, i, d, columns, is_spline, n_finite, u, share):
+    """Write the coordinates and shares of the points of column d, in place; how many.
+
+    Its histogram is number i of the pieces.  A piece is cut at the breakpoints, so that each part
+    is within one of the `n_finite` intervals; what lies outside is where the outermost one is.
+    """
+    n, total = 0, 0.0
+    first, last, at = pieces.ends[i], pieces.ends[i + 1], columns.at[d]
+    for k in range(first, last):
+        total += pieces.mass[k]
+    total = max(total, 1e-300)
+    for k in range(first, last):
+        a, hi, part = pieces.lo[k], pieces.hi[k], pieces.mass[k] / total
+        if part == 0.0:
+            continue
+        if not a < hi:
+            u[n], share[n] = coordinate(a, columns, d), part
+            n += 1
+            continue
+        width = 0.5 * hi - 0.5 * a  # halves: the difference may be beyond float64
+        j = np.intp(coordinate(a, columns, d))
+        z = min(hi, columns.knots[at])
+        if a < z:
+            u[n], share[n] = 0.0, part * ((0.5 * z - 0.5 * a) / width)
+            n, a = n + 1, z
+        while a < hi and j < n_finite:
+            z = min(hi, columns.knots[at + j + 1])
+            if a < z:
+                mine = part * ((0.5 * z - 0.5 * a) / width)
+                k0, inverse = columns.knots[at + j], columns.inverse[at + j]
+                f0, f1 = (a - k0) * inverse, (z - k0) * inverse
+                points = 2 if is_spline else POINTS
+                for q in range(points):
+                    t = GAUSS[q] if is_spline else (q + 0.5) / points
+                    u[n] = j + min(max(f0 * (1.0 - t) + f1 * t, 0.0), 1.0)
+                    share[n] = mine / points
+                    n += 1
+                a = z
+            j += 1
+        if a < hi:
+            u[n], share[n] = n_finite, part * ((0.5 * hi - 0.5 * a) / width)
+            n += 1
+    return n
+
+
+@kernel
+def add_means(pieces, begin, columns, local, missing, out):
+    """Add the mean functions of the `local` columns from `begin` on to `out` (dim,) in place."""
+    most, phi = most_points(pieces, begin, columns), np.empty(4)
+    u, share = np.empty(most), np.empty(most)
+    for i in range(len(pieces.ends) - 1):
+        d = begin + i
+        first, degree = columns.first[d], columns.degree[d]
+        if first == columns.first[d + 1] or not local[d]:
+            continue
+        n_finite = columns.n_intervals[d] - degree * missing[d]
+        n = points_of_column(pieces, i, d, columns, True, n_finite, u, share)
+        for k in range(n):
+            at = first + basis_values(u[k], columns.n_intervals[d], degree, phi)
+            for q in range(degree + 1):
+                out[at + q] += share[k] * phi[q]
+
+
+@kernel
+def add_sizes(pieces, begin, columns, local, missing, W, shifts, out):
+    """Add the mean sizes of the curves of the `local` columns to `out` (p,) in place."""
+    most, phi = most_points(pieces, begin, columns), np.empty(4)
+    u, share = np.empty(most), np.empty(most)
+    for i in range(len(pieces.ends) - 1):
+        d = begin + i
+        first, degree = columns.first[d], columns.degree[d]
+        if first == columns.first[d + 1] or not local[d]:
+            continue
+        n_finite = columns.n_intervals[d] - degree * missing[d]
+        n = points_of_column(pieces, i, d, columns, True, n_finite, u, share)
+        for k in range(n):
+            at = first + basis_values(u[k], columns.n_intervals[d], degree, phi)
+            for j in range(len(W)):
+                f = -shifts[j, d]
+                for q in range(degree + 1):
+                    f += phi[q] * W[j, at + q]
+                out[d] += share[k] * abs(f) / len(W)

@@ -21,7 +21,7 @@ import numpy as np
 
 from .basis import Basis
 from .bsplines import Bases
-from .means import Pieces, mean_functions, spread_points
+from .means import Pieces, mean_functions
 from .registry import SPLINE
 from .splines import ENDS
 
@@ -59,40 +59,39 @@ def make_roughness(
 
     `at_zero` (dim,): Phi(0), of sparse rows.
     """
-    stacks: dict[str, list[np.ndarray]] = {"P": [], "L": [], "R": []}
-    table = np.zeros(len(bases.degree), dtype=np.intp)
-    seen: dict[tuple[int, ...], int] = {}
-    zeros: dict[bytes, int] = {}
-    size = 0
     n_bases, missing = np.diff(bases.first), bases.has_missing
-    for d, n_intervals in enumerate(bases.n_intervals):
-        n = int(n_bases[d])
-        if n == 0:
-            continue
-        basis, degree = bases.basis(d), int(bases.degree[d])
-        last = degree * int(missing[d])
-        key = (n, int(n_intervals), int(bases.kind[d]), last)
-        zero = -1
-        if order == 0 and at_zero is not None and bases.kind[d] == SPLINE:
-            c = at_zero[bases.first[d] : bases.first[d + 1]]
-            zero = zeros.setdefault(c.tobytes(), -2)
-            if zero == -2:
-                zero = zeros[c.tobytes()] = _one_spline(c)
-        if (*key, zero) not in seen:
-            R = column_factor(basis, n, int(n_intervals), last, order, scale, zero)
-            inverse = np.linalg.inv(R)
-            for name, matrix in (("P", R.T @ R), ("L", inverse @ inverse.T), ("R", R)):
-                stacks[name].append(np.ascontiguousarray(matrix).ravel())
-            seen[*key, zero] = size
-            size += n * n
-        table[d] = seen[*key, zero]
+    zero = np.full(len(n_bases), -1)
+    if order == 0 and at_zero is not None:
+        zero = np.where(bases.kind == SPLINE, _one_spline(bases, at_zero), -1)
+    shapes = np.column_stack(
+        [n_bases, bases.n_intervals, bases.kind, bases.degree * missing, zero]
+    )[n_bases > 0]
+    stacks: dict[str, list[np.ndarray]] = {"P": [], "L": [], "R": []}
+    kinds, example, kind_of = np.unique(shapes, axis=0, return_index=True, return_inverse=True)
+    columns = np.flatnonzero(n_bases)[example].tolist()
+    for d, (n, n_intervals, _, level, own_zero) in zip(columns, kinds.tolist(), strict=True):
+        R = column_factor(bases.basis(d), n, n_intervals, level, order, scale, own_zero)
+        inverse = np.linalg.inv(R)
+        for name, matrix in (("P", R.T @ R), ("L", inverse @ inverse.T), ("R", R)):
+            stacks[name].append(np.ascontiguousarray(matrix).ravel())
+    begins = np.concatenate([[0], np.cumsum(kinds[:, 0] ** 2)])
+    table = np.zeros(len(n_bases), dtype=np.intp)
+    table[n_bases > 0] = begins[kind_of.ravel()]
     P, L, R = (np.concatenate([np.empty(0), *stacks[name]]) for name in "PLR")
     return Roughness(P, L, R, table, np.array(bases.first, dtype=np.intp))
 
 
-def _one_spline(c: np.ndarray) -> int:
-    """The number of the one spline that is not 0 at 0, -1 if there are several, or two in all."""
-    return int(c.argmax()) if len(c) > 2 and c.max() == 1.0 else -1
+def _one_spline(bases: Bases, at_zero: np.ndarray) -> np.ndarray:
+    """(p,) number of the one spline of each column that is not 0 at 0.
+
+    -1 if there are several, or two splines in all.
+    """
+    n_bases = np.diff(bases.first)
+    ones = np.flatnonzero(at_zero == 1.0)
+    column = np.searchsorted(bases.first, ones, "right") - 1
+    out = np.full(len(n_bases), -1)
+    out[column[::-1]] = (ones - bases.first[column])[::-1]  # the first of several
+    return np.where(n_bases > 2, out, -1)
 
 
 def column_factor(
@@ -129,8 +128,8 @@ def require_order(basis: Basis, order: int) -> None:
 
 def reference_at_zero(bases: Bases) -> np.ndarray:
     """Phi(0), (dim,): the reference of sparse columns."""
-    one = np.zeros(1), np.zeros(1), np.ones(1)
-    return mean_functions(bases, spread_points(bases, Pieces.of([one] * len(bases.degree))))
+    p = len(bases.degree)
+    return mean_functions(bases, [Pieces(np.zeros(p), np.zeros(p), np.ones(p), np.arange(p + 1))])
 
 
 def make_reference(roughness: Roughness, c: np.ndarray) -> Reference:

@@ -15,9 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .kernels import SPILL
-from .kernels_table import BIN_SHIFT, ZERO_BIN
-
 
 class Cdf(NamedTuple):
     """A distribution function in pieces that ascend and do not overlap."""
@@ -28,36 +25,6 @@ class Cdf(NamedTuple):
     """(b,) float64; piece i spreads mass[i] evenly over [lo, hi], or is one value if lo == hi."""
     mass: np.ndarray
     """(b,) float64, weights of rows."""
-
-
-def bin_edges(bins: np.ndarray) -> np.ndarray:
-    """Smallest float32 of each bin, as float64; values past float32's range are cut to it."""
-    keys = (bins.astype(np.int64) - ZERO_BIN) << int(BIN_SHIFT)
-    keys = np.clip(keys, -0x7F800000, 0x7F800000)
-    bits = np.where(keys < 0, keys ^ 0x7FFFFFFF, keys).astype(np.int32)
-    limit = float(np.finfo(np.float32).max)
-    return np.clip(bits.view(np.float32).astype(np.float64), -limit, limit)
-
-
-def cdf_of_values(values: np.ndarray, counts: np.ndarray) -> Cdf:
-    """Every value its own piece."""
-    return Cdf(values, values, counts.astype(np.float64))
-
-
-def cdf_of_bins(bins: np.ndarray, counts: np.ndarray, zeros: float, low: float, high: float) -> Cdf:
-    """Pieces from the counts of the non-zero values (bins ascending), zeros and exact range."""
-    lo = np.clip(bin_edges(bins), low, high)
-    hi = np.clip(bin_edges(bins + 1), low, high)
-    mass = counts.astype(np.float64)
-    # the extremes may lie past float32's range; unless they are zeros they end the outer bins
-    if len(bins) and low != 0.0:
-        lo[0] = low
-    if len(bins) and high != 0.0:
-        hi[-1] = high
-    if zeros:
-        at = int(np.searchsorted(bins, ZERO_BIN))
-        lo, hi, mass = (np.insert(a, at, x) for a, x in ((lo, 0.0), (hi, 0.0), (mass, zeros)))
-    return Cdf(lo, hi, mass)
 
 
 def quantiles(cdf: Cdf, q: np.ndarray | float) -> np.ndarray:
@@ -78,9 +45,3 @@ def quantiles(cdf: Cdf, q: np.ndarray | float) -> np.ndarray:
     inside = np.clip((wanted - (top[at] - mass[at])) / mass[at], 0.0, 1.0)
     lo, hi = lo[at], hi[at]
     return np.where(lo == hi, lo, lo * (1 - inside) + hi * inside)
-
-
-def occupied(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(bin numbers, counts) of the non-empty bins of one column's row of counts."""
-    bins = np.flatnonzero(row[:SPILL])
-    return bins, row[bins]

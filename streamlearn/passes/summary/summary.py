@@ -27,10 +27,11 @@ from .columns import (
     merge_columns,
     settle_bytes,
 )
+from .facts import ColumnFacts, ColumnSummary, ends_of
+from .kernels_pieces import collect_occupied, count_occupied
 from .kernels_table import MANY, sort_tables
 from .label_sums import add_labels, empty_labels, merge_labels
 from .labels import Labels, OrderBias, finish_labels
-from .quantiles import Cdf, cdf_of_bins, cdf_of_values, occupied, quantiles
 from .text import format_summary
 
 MAX_STATE_BYTES = 16 << 20
@@ -42,61 +43,14 @@ State = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSummary:
-    """Facts of one column.  Counts are sums of weights; int if there are none."""
-
-    name: str
-    count: float
-    """Finite values; count + missing + infinite is the total weight."""
-    missing: float
-    infinite: float
-    zeros: float
-    min: float
-    """Least finite value; as mean and variance (divided by `count`) NaN if there is none."""
-    max: float
-    mean: float
-    variance: float
-    values: np.ndarray | None
-    """Sorted distinct values, if there are at most 256."""
-    value_counts: np.ndarray | None
-    bins: np.ndarray
-    """Numbers of the non-empty 14-bit bins of the non-zero values; empty if `values` are known, and
-    in a summary of moments only."""
-    bin_counts: np.ndarray
-    first_bad: int | None
-    """First physical row with NaN or infinity."""
-    levels: tuple[str, ...] | None = None
-    """Names of categories; `values` are their numbers, and rare and unknown ones are missing."""
-
-    def cdf(self) -> Cdf:
-        """The distribution in pieces (lo, hi, mass), as `numeric.bases.breakpoints` takes it.
-
-        Of a column of finite values summarised with its distribution (not `moments_only`).
-        """
-        if self.values is not None and self.value_counts is not None:
-            return cdf_of_values(self.values, self.value_counts)
-        return cdf_of_bins(self.bins, self.bin_counts, self.zeros, self.min, self.max)
-
-    def quantile(self, q: Any) -> Any:
-        """Quantiles at shares q; exact for at most 256 values, else see `rank_error`."""
-        return quantiles(self.cdf(), q)[()]
-
-    @property
-    def rank_error(self) -> float:
-        """Most that the rank of a quantile is off, as a share of the rows: the fullest bin."""
-        lo, hi, mass = self.cdf()
-        spread = mass[lo < hi]
-        return float(spread.max() / mass.sum()) if len(spread) else 0.0
-
-
-@dataclass(frozen=True, eq=False)
 class Summary:
     """Facts of a dataset; prints as a table."""
 
     n_rows: int
     """Rows after selection, those of weight 0 included."""
     total_weight: float
-    columns: tuple[ColumnSummary, ...]
+    columns: ColumnFacts
+    """Facts of each column: arrays of all, and item j of column j."""
     labels: Labels | None
     n_reads: int = 1
     n_missing_chunks: int = 0
@@ -108,15 +62,15 @@ class Summary:
     __repr__ = __str__
 
     def __getitem__(self, name: str) -> ColumnSummary:
-        return self._by_name[name]
+        return self.columns[self._place_of[name]]
 
     @cached_property
-    def _by_name(self) -> dict[str, ColumnSummary]:
-        return {column.name: column for column in self.columns}
+    def _place_of(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.columns.names)}
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
+        return self.columns.names
 
     @property
     def target(self) -> Labels:
@@ -142,16 +96,13 @@ class Summary:
 
         With `missing` NaN is let pass; in categories it always is.
         """
-        bad = [
-            column
-            for column in self.columns
-            if column.infinite or (column.first_bad is not None and not missing)
-            if column.levels is None
-        ]
-        if not bad:
+        columns = self.columns
+        is_bad = (columns.infinite > 0) | ((columns.first_bad >= 0) & (not missing))
+        bad = np.flatnonzero(is_bad & (columns.n_levels < 0))
+        if not len(bad):
             return
-        first = bad[0]
-        others = [repr(column.name) for column in bad[1 : MAX_SHOWN + 1]]
+        first = columns[int(bad[0])]
+        others = [repr(columns.names[j]) for j in bad[1 : MAX_SHOWN + 1]]
         more = f"; also in {', '.join(others)}" if others else ""
         if len(bad) > MAX_SHOWN + 1:
             more += f" and {len(bad) - MAX_SHOWN - 1} other columns"
@@ -230,7 +181,7 @@ def collect_summary(
     for k, names in enumerate(blocks):
         fold = _block_fold(dataset, names, None if k else dataset.target, moments_only)
         parts.append(run_fold(fold, dataset.with_columns(names), name=f"summary-{k + 1}"))
-    columns = tuple(column for part in parts for column in part.columns)
+    columns = ColumnFacts.joined([part.columns for part in parts])
     return replace(parts[0], columns=columns, n_reads=len(parts))
 
 
@@ -284,37 +235,62 @@ def _finish(
     return Summary(
         n_rows=state["n_rows"],
         total_weight=state["total_weight"],
-        columns=_column_summaries(columns, names, levels),
+        columns=_column_facts(columns, names, levels),
         labels=None if target is None else finish_labels(state["labels"], target, n_refs),
     )
 
 
-def _column_summaries(
+def _column_facts(
     state: State, names: tuple[str, ...], levels: dict[str, tuple[str, ...]]
-) -> tuple[ColumnSummary, ...]:
-    """All at once as far as it goes: one by one a thousand columns take 20 ms."""
+) -> ColumnFacts:
     weight, few = state["weight"], state["distinct"] < MANY
-    ends = np.concatenate([[0], np.cumsum(np.where(few, state["distinct"], 0))])
-    values = np.empty(ends[-1])
-    value_counts = np.empty(ends[-1], state["key_counts"].dtype)
+    value_ends = ends_of(np.where(few, state["distinct"], 0))
+    values = np.empty(value_ends[-1])
+    value_counts = np.empty(value_ends[-1], state["key_counts"].dtype)
     if len(values):
-        sort_tables(state["keys"], state["key_counts"], ends, values, value_counts)
+        sort_tables(state["keys"], state["key_counts"], value_ends, values, value_counts)
     exact = state["bins"].dtype.kind == "i"
-    empty = weight == 0
     with np.errstate(invalid="ignore", divide="ignore"):
         moments = [state["low"], state["high"], state["mean"], state["scatter"] / weight]
-    moments = [np.where(empty, np.nan, x).tolist() for x in moments]
+    low, high, mean, variance = (np.where(weight == 0, np.nan, x) for x in moments)
     counts = [weight, *(state[name] for name in ("missing", "infinite", "zeros"))]
-    counts = [(x.astype(np.int64) if exact else x).tolist() for x in counts]
-    bad = [None if row == NO_ROW else row for row in state["bad_row"].tolist()]
-    none, columns = (np.empty(0, np.int64), np.empty(0)), []
-    facts = list(zip(*counts, *moments, bad, strict=True))
-    for j, name in enumerate(names):
-        own = slice(ends[j], ends[j + 1])
-        known = (values[own], value_counts[own]) if few[j] else (None, None)
-        binned = not few[j] and state["bin_of"][j] >= 0
-        bins = occupied(state["bins"][state["bin_of"][j]]) if binned else none
-        *numbers, first_bad = facts[j]
-        field_values: Any = (name, *numbers, *known, *bins, first_bad, levels.get(name))
-        columns.append(ColumnSummary(*field_values))
-    return tuple(columns)
+    count, missing, infinite, zeros = (x.astype(np.int64) if exact else x.copy() for x in counts)
+    # few columns of a merged state may have bins that they do not need
+    rows = np.where(few, -1, state["bin_of"])
+    n_bins = np.empty(len(rows), np.intp)
+    count_occupied(rows, state["bins"], n_bins)
+    bin_ends = ends_of(n_bins)
+    bins, bin_counts = (
+        np.empty(bin_ends[-1], np.uint16),
+        np.empty(bin_ends[-1], state["bins"].dtype),
+    )
+    collect_occupied(rows, state["bins"], bin_ends, bins, bin_counts)
+    bad = state["bad_row"]
+    return ColumnFacts(
+        names,
+        count,
+        missing,
+        infinite,
+        zeros,
+        low,
+        high,
+        mean,
+        variance,
+        np.where(bad == NO_ROW, -1, bad).astype(np.int64),
+        few,
+        values,
+        value_counts,
+        value_ends,
+        bins,
+        bin_counts.astype(_count_type(bin_counts)),
+        bin_ends,
+        {name: levels[name] for name in names if name in levels} if levels else {},
+    )
+
+
+def _count_type(counts: np.ndarray) -> type[np.generic]:
+    """The narrowest type that holds these counts; weights stay as they are."""
+    if counts.dtype.kind == "f":
+        return np.float64
+    most = counts.max(initial=0)
+    return next(kind for kind in (np.uint16, np.uint32, np.int64) if most <= np.iinfo(kind).max)

@@ -24,12 +24,12 @@ def format_summary(summary: Any) -> str:
     lines = [f"{summary.n_rows:,} rows{weights}, {len(summary.columns)} columns", ""]
     lines += _column_table(summary.columns)
     lines += _missing_lines(summary)
-    lines += [_levels_line(column) for column in summary.columns if column.levels is not None]
+    lines += [_levels_line(summary[name]) for name in summary.columns.levels]
     if summary.n_missing_chunks:
         lines.append(
             f"{summary.n_missing_chunks:,} chunks are not stored: their cells are the fill value."
         )
-    if any(column.values is None for column in summary.columns):
+    if not summary.columns.few.all():
         lines.append("Quantiles are within 1/32 of the value; min and max are exact.")
     if summary.labels is not None:
         lines += ["", *_label_lines(summary.labels)]
@@ -80,8 +80,11 @@ def _row(column: Any) -> tuple[str, ...]:
 
 
 def _missing_lines(summary: Any) -> list[str]:
-    missing = [c for c in summary.columns if c.missing]
-    infinite = [c for c in summary.columns if c.infinite]
+    columns = summary.columns
+    missing, infinite = (
+        [columns[int(j)] for j in np.flatnonzero(counts)]
+        for counts in (columns.missing, columns.infinite)
+    )
     lines = []
     for columns, what, count in (
         (missing, "Missing", lambda c: c.missing),

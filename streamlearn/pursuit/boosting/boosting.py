@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ...data.order import derive_seed
 from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows
-from ...passes.summary.summary import ColumnSummary
+from ...passes.summary.facts import ColumnFacts
 from ..columns import bounds, dense_block, project, unit
 from ..kernels import ScaledColumns, add_bins
 from ..search import Found, Strength, Trial, seek
@@ -77,13 +77,12 @@ class Boosted(NamedTuple):
         return costs[-1]
 
 
-def hashed_columns(columns: Sequence[ColumnSummary], live: np.ndarray, total: float) -> np.ndarray:
+def hashed_columns(columns: ColumnFacts, live: np.ndarray, total: float) -> np.ndarray:
     """Numbers of the columns that tell rows apart, at most 8, so that copies share a half.
 
     There are none where the columns have so few values that whole values would go to one half.
     """
-    values = [columns[m].values for m in live]
-    distinct = np.array([np.inf if some is None else len(some) for some in values])
+    distinct = np.where(columns.few, np.diff(columns.value_ends), np.inf)[live]
     order = np.argsort(-distinct, kind="stable")[:HASHED]
     enough = len(order) and np.prod(distinct[order]) >= total
     return live[np.sort(order)] if enough else np.empty(0, np.intp)

@@ -11,6 +11,7 @@ from streamlearn.numeric.bases.bsplines import (
     evaluate,
     make_bases,
 )
+from streamlearn.numeric.bases.means import Pieces
 
 RNG = np.random.default_rng(0)
 
@@ -38,7 +39,7 @@ def test_partition_of_unity_everywhere(degree):
 
 def test_values_are_indicators():
     values = np.array([-3.0, 0.1, 0.2, 7.0, 1e6])
-    bases = make_bases([bp.value_breakpoints(values, np.float64)], [1])
+    bases = make_bases([distinct(values, np.float64)], [1])
     np.testing.assert_array_equal(evaluate(bases, 0, values), np.eye(5))
 
 
@@ -78,9 +79,29 @@ def test_basis_values_python():
             np.testing.assert_array_equal(phi, other)
 
 
+def distinct(x, dtype):
+    return bp.distinct_points(x, np.array([0, len(x)]), dtype)[0]
+
+
+def quantiles(values, mass, n_intervals, dtype=np.float64):
+    """Breakpoints of one column, beside others that are not wanted, or constant."""
+    column = (values, values, mass)
+    constant = (np.zeros(1), np.zeros(1), np.ones(1))
+    pieces = Pieces.of([column, column, constant])
+    levels, wanted = np.arange(n_intervals + 1) / n_intervals, np.array([False, True, True])
+    x = bp.quantile_points(pieces, wanted, levels)
+    assert not x[[0, 2]].any()
+    by_python = np.zeros_like(x)
+    bp.quantiles_of_columns.py_func(pieces, wanted, levels, by_python)
+    np.testing.assert_array_equal(x, by_python)
+    points, ends = bp.distinct_points(x.ravel(), np.arange(4) * (n_intervals + 1), dtype)
+    assert (np.diff(ends)[[0, 2]] == 1).all()
+    return points[ends[1] : ends[2]]
+
+
 def test_quantile_breakpoints_of_distinct_values_are_their_quantiles():
     x = np.sort(RNG.normal(size=1000))
-    k = bp.quantile_breakpoints(x, x, np.ones(1000), 10, np.float64)
+    k = quantiles(x, np.ones(1000), 10)
     assert len(k) == 11
     counts = np.histogram(x, k)[0]
     assert counts.min() >= 98
@@ -90,7 +111,7 @@ def test_quantile_breakpoints_of_distinct_values_are_their_quantiles():
 def test_one_value_with_most_of_the_mass_takes_one_interval():
     values = np.concatenate([[0.0], np.linspace(1, 2, 99)])
     mass = np.concatenate([[95.0], np.full(99, 5 / 99)])
-    k = bp.quantile_breakpoints(values, values, mass, 10, np.float64)
+    k = quantiles(values, mass, 10)
     assert len(k) == 11
     assert (k > 1).sum() >= 8
 
@@ -101,11 +122,11 @@ def test_one_value_with_most_of_the_mass_takes_one_interval():
     [[3.0], [0, 1], [1, 1 + 1e-15], [-1e30, 0, 1, 2, 3, 1e30], [1e9 + i for i in range(40)]],
 )
 def test_breakpoints_ascend_in_the_rounded_arithmetic(values, dtype):
-    mass = np.ones(len(values))
+    mass, values = np.ones(len(values)), np.array(values, np.float64)
     for k in (
-        bp.quantile_breakpoints(values, values, mass, 19, dtype),
-        bp.uniform_of_columns(np.array([min(values)]), np.array([max(values)]), 19, dtype)[0],
-        bp.value_breakpoints(values, dtype),
+        quantiles(values, mass, 19, dtype),
+        distinct(bp.uniform_points(values[:1], values[-1:], 19)[0], dtype),
+        distinct(values, dtype),
     ):
         assert (np.diff(k.astype(dtype)) > 0).all()
         bases = make_bases([k], [1])

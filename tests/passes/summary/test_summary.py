@@ -97,7 +97,20 @@ def test_quantiles_keep_their_stated_error(j, dtype):
 
 
 def test_columns_are_found_by_name(summary):
-    assert summary["x3"] is summary.columns[3]
+    assert summary["x3"].name == summary.columns[3].name == "x3"
+    assert summary["x3"].mean == summary.columns.mean[3]
+
+
+@pytest.mark.parametrize("most", [1, 400, 10**6])
+def test_blocks_of_columns_have_the_pieces_of_the_columns(summary, most):
+    facts = summary.columns
+    found = [facts.pieces(a, z) for a, z in facts.blocks(most)]
+    assert sum(len(part.ends) - 1 for part in found) == len(facts)
+    for name, of in (("lo", "lo"), ("hi", "hi"), ("mass", "mass")):
+        expected = np.concatenate([getattr(column.cdf(), of) for column in facts])
+        np.testing.assert_array_equal(
+            np.concatenate([getattr(part, name) for part in found]), expected
+        )
 
 
 def test_few_valued_quantiles_are_exact():

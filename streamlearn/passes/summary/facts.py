@@ -1,0 +1,262 @@
+"""Facts of the columns: of all of them as arrays, of one as a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from ...numeric.bases.means import Pieces
+from ...numeric.checks import check_array, check_offsets
+from .kernels_pieces import Counts, write_pieces
+from .quantiles import Cdf, quantiles
+
+BLOCK_PIECES = 1 << 17
+"""Pieces of distributions that are worked on at once: 3 MiB, and as much again in temporaries."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSummary:
+    """Facts of one column.  Counts are sums of weights; int if there are none."""
+
+    name: str
+    count: float
+    """Finite values; count + missing + infinite is the total weight."""
+    missing: float
+    infinite: float
+    zeros: float
+    min: float
+    """Least finite value; as mean and variance (divided by `count`) NaN if there is none."""
+    max: float
+    mean: float
+    variance: float
+    values: np.ndarray | None
+    """Sorted distinct values, if there are at most 256."""
+    value_counts: np.ndarray | None
+    bins: np.ndarray
+    """Numbers of the non-empty 14-bit bins of the non-zero values; empty if `values` are known, and
+    in a summary of moments only."""
+    bin_counts: np.ndarray
+    first_bad: int | None
+    """First physical row with NaN or infinity."""
+    levels: tuple[str, ...] | None
+    """Names of categories; `values` are their numbers, and rare and unknown ones are missing."""
+    _distribution: Cdf
+
+    def cdf(self) -> Cdf:
+        """The distribution in pieces (lo, hi, mass), as `numeric.bases.breakpoints` takes it.
+
+        Of a column of finite values summarised with its distribution (not `moments_only`).
+        """
+        return self._distribution
+
+    def quantile(self, q: Any) -> Any:
+        """Quantiles at shares q; exact for at most 256 values, else see `rank_error`."""
+        return quantiles(self.cdf(), q)[()]
+
+    @property
+    def rank_error(self) -> float:
+        """Most that the rank of a quantile is off, as a share of the rows: the fullest bin."""
+        lo, hi, mass = self.cdf()
+        spread = mass[lo < hi]
+        return float(spread.max() / mass.sum()) if len(spread) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFacts:
+    """Facts of p columns as arrays, a number or a run a column; item j is a `ColumnSummary`.
+
+    What is done for every column is arithmetic on these arrays: a record a column would cost more
+    than the rows of a wide table.
+    """
+
+    names: tuple[str, ...]
+    count: np.ndarray
+    """(p,) as in `ColumnSummary`, like the seven that follow; int64 or, of weights, float64."""
+    missing: np.ndarray
+    infinite: np.ndarray
+    zeros: np.ndarray
+    min: np.ndarray
+    max: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    first_bad: np.ndarray
+    """(p,) int64 first physical row with NaN or infinity, -1 if there is none."""
+    few: np.ndarray
+    """(p,) bool: the columns whose distinct values are known."""
+    values: np.ndarray
+    """Distinct values of those columns, column after column, and"""
+    value_counts: np.ndarray
+    value_ends: np.ndarray
+    """(p + 1,) where the values of each column begin and end."""
+    bins: np.ndarray
+    """uint16 numbers of the non-empty bins of the other columns, column after column."""
+    bin_counts: np.ndarray
+    """Their weights, integers in the narrowest type that holds them all."""
+    bin_ends: np.ndarray
+    """(p + 1,) where the bins of each column begin and end."""
+    levels: Mapping[str, tuple[str, ...]]
+    """Names of the levels of the columns of categories."""
+
+    def check(self) -> None:
+        """Raise ValueError unless the arrays agree: for those from a file."""
+        p, own = len(self.names), "of columns of a summary"
+        for name in ("count", "missing", "infinite", "zeros"):
+            kind = "integer" if getattr(self, name).dtype.kind == "i" else "floating"
+            check_array(f"{name} {own}", getattr(self, name), (p,), kind, low=0)
+        for name in ("min", "max", "mean", "variance"):
+            check_array(f"{name} {own}", getattr(self, name), (p,), finite=False)
+        check_array(f"first_bad {own}", self.first_bad, (p,), "int64", low=-1)
+        check_array(f"few {own}", self.few, (p,), "bool")
+        check_array(f"values {own}", self.values, (None,))
+        check_array(f"bins {own}", self.bins, (None,), "uint16")
+        for name, end in (("value", len(self.values)), ("bin", len(self.bins))):
+            check_offsets(f"{name}_ends {own}", getattr(self, f"{name}_ends"), p, end)
+            counts = getattr(self, f"{name}_counts")
+            if counts.shape != (end,) or counts.dtype.kind not in "uif":
+                raise ValueError(f"{name}_counts {own} are {counts.dtype} {counts.shape}")
+        if not set(self.levels) <= set(self.names):
+            raise ValueError(f"the levels {own} are those of other columns")
+
+    @classmethod
+    def joined(cls, parts: Sequence[ColumnFacts]) -> ColumnFacts:
+        """The columns of one part after those of the other."""
+        joined: dict[str, Any] = {}
+        for name in (field.name for field in fields(cls)):
+            own = [getattr(part, name) for part in parts]
+            if name == "names":
+                joined[name] = tuple(column for part in own for column in part)
+            elif name == "levels":
+                joined[name] = {key: words for part in own for key, words in part.items()}
+            elif name.endswith("_ends"):
+                joined[name] = ends_of(np.concatenate([np.diff(part) for part in own]))
+            else:
+                joined[name] = np.concatenate(own)
+        return cls(**joined)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> ColumnSummary: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[ColumnSummary, ...]: ...
+    def __getitem__(self, at: int | slice) -> ColumnSummary | tuple[ColumnSummary, ...]:
+        if isinstance(at, slice):
+            return tuple(self[j] for j in range(*at.indices(len(self))))
+        j = range(len(self))[at]
+        own, bins = slice(*self.value_ends[j : j + 2]), slice(*self.bin_ends[j : j + 2])
+        name, bad = self.names[j], int(self.first_bad[j])
+        names = ("count", "missing", "infinite", "zeros", "min", "max", "mean", "variance")
+        facts: Any = [getattr(self, fact)[j].item() for fact in names]
+        counts = self.bin_counts[bins]
+        pieces = self.pieces(j, j + 1)
+        n = len(pieces.lo) - bool(self.missing[j])  # those come last
+        record: Any = (
+            name,
+            *facts,
+            self.values[own] if self.few[j] else None,
+            self.value_counts[own] if self.few[j] else None,
+            self.bins[bins].astype(np.int64),
+            counts if counts.dtype.kind == "f" else counts.astype(np.int64),
+            None if bad < 0 else bad,
+            self.levels.get(name),
+            Cdf(pieces.lo[:n], pieces.hi[:n], pieces.mass[:n]),
+        )
+        return ColumnSummary(*record)
+
+    def __iter__(self) -> Iterator[ColumnSummary]:
+        return (self[j] for j in range(len(self)))
+
+    @cached_property
+    def n_levels(self) -> np.ndarray:
+        """(p,) number of levels of the columns of categories, -1 of the others."""
+        if not self.levels:
+            return np.full(len(self), -1)
+        return np.array([len(self.levels[name]) if name in self.levels else -1
+                         for name in self.names])  # fmt: skip
+
+    def present(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct values that have weight, and the (p + 1,) ends of each column's."""
+        there = self.value_counts > 0
+        ends = np.concatenate([[0], np.cumsum(there)])[self.value_ends]
+        return self.values[there], ends
+
+    def with_values(self, j: int, values: np.ndarray, counts: np.ndarray) -> ColumnFacts:
+        """The same, but that column j has these distinct values."""
+        first, last = self.value_ends[j : j + 2]
+        n_values, few = np.diff(self.value_ends), self.few.copy()
+        n_values[j], few[j] = len(values), True
+        return replace(
+            self,
+            few=few,
+            values=np.concatenate([self.values[:first], values, self.values[last:]]),
+            value_counts=np.concatenate(
+                [self.value_counts[:first], counts, self.value_counts[last:]]
+            ),
+            value_ends=ends_of(n_values),
+        )
+
+    @cached_property
+    def n_pieces(self) -> np.ndarray:
+        """(p,) number of pieces of each column's distribution."""
+        n_bins = np.diff(self.bin_ends) + (self.zeros > 0)
+        n = np.where(self.few, np.diff(self.value_ends), n_bins)
+        return np.where(self.count > 0, n, 0) + (self.missing > 0)
+
+    def blocks(self, most: int = BLOCK_PIECES) -> Iterator[tuple[int, int]]:
+        """Runs of columns whose distributions have about `most` pieces: first, stop."""
+        ends = np.cumsum(self.n_pieces)
+        first = 0
+        while first < len(ends):
+            before = ends[first - 1] if first else 0
+            stop = max(int(np.searchsorted(ends, before + most, "right")), first + 1)
+            yield first, stop
+            first = stop
+
+    def distributions(self) -> Iterator[Pieces]:
+        """The distributions of all columns, a block at a time."""
+        return (self.pieces(first, stop) for first, stop in self.blocks())
+
+    def cdfs(self) -> Iterator[Cdf]:
+        """The distribution of the values of each column, missing ones left out."""
+        missing = self.missing > 0
+        for first, stop in self.blocks():
+            lo, hi, mass, ends = self.pieces(first, stop)
+            for a, z in zip(ends[:-1], ends[1:] - missing[first:stop], strict=True):
+                yield Cdf(lo[a:z], hi[a:z], mass[a:z])
+
+    def pieces(self, first: int, stop: int) -> Pieces:
+        """The distributions of some columns; what is missing lies at +inf, and last.
+
+        A bin's mass is spread over what its values round to, cut to the exact range.
+        """
+        ends = ends_of(self.n_pieces[first:stop])
+        lo, hi, mass = np.empty((3, ends[-1]))
+        values, bins = (slice(e[first], e[stop]) for e in (self.value_ends, self.bin_ends))
+        own = slice(first, stop)
+        names = ("count", "missing", "zeros", "min", "max")
+        facts = [np.asarray(getattr(self, name)[own], np.float64) for name in names]
+        counts: Any = (
+            self.few[own],
+            *facts,
+            np.asarray(self.values[values], np.float64),
+            np.asarray(self.value_counts[values], np.float64),
+            self.value_ends[first : stop + 1] - self.value_ends[first],
+            self.bins[bins].astype(np.int64),
+            np.asarray(self.bin_counts[bins], np.float64),
+            self.bin_ends[first : stop + 1] - self.bin_ends[first],
+        )
+        pieces = Pieces(lo, hi, mass, ends)
+        write_pieces(Counts(*counts), pieces)
+        return pieces
+
+
+def ends_of(sizes: np.ndarray) -> np.ndarray:
+    """(p + 1,) intp where runs of these sizes begin and end."""
+    ends = np.zeros(len(sizes) + 1, np.intp)
+    np.cumsum(sizes, out=ends[1:])
+    return ends
