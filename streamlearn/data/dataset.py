@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import SourceError
 from .column_types import CATEGORIES, SINGLE
-from .levels import Coder
+from .encoding import Encoding
+from .levels import Coder, LevelCoder
 from .mapped import SourceOver
 from .order import HashShare, derive_seed, exact_share, kept_rows
 from .roles import check_columns, refuse_duplicates, some
@@ -62,7 +63,7 @@ class Dataset(Source):
     weight: str | None = None
     chunk_rows: int | None = None
     shares: tuple[HashShare, ...] = ()
-    maps: tuple[Callable[[object], object], ...] = ()
+    maps: tuple[Callable[[object], object] | Encoding, ...] = ()
     mapped_names: tuple[str, ...] | None = None
     convert: Convert | None = None
     bytes_kept: bool = False
@@ -156,7 +157,9 @@ class Dataset(Source):
 
     @cached_property
     def _row_nbytes(self) -> float:
-        return self.store.row_nbytes(self.columns, self.dtype)
+        row = self.store.row_nbytes(self.columns, self.dtype)
+        widths = [f.n_features for f in self.maps if isinstance(f, Encoding) and not f.sparse]
+        return max([row, *(float(width * self.dtype.itemsize) for width in widths)])
 
     @cached_property
     def stored_nbytes(self) -> int:
@@ -166,12 +169,15 @@ class Dataset(Source):
 
     @cached_property
     def overhead_nbytes(self) -> int:
-        mapped = int(self.slice_rows * self._row_nbytes) if self.maps else 0
+        # a column made to several needs a few numbers a row beside them
+        mapped = int(self.slice_rows * (self._row_nbytes + 64)) if self.maps else 0
         return self.store.overhead_nbytes(self.columns, self.slice_rows) + mapped
 
     @property
     def shared_nbytes(self) -> int:
-        return self.store.shared_nbytes
+        return self.store.shared_nbytes + sum(
+            f.nbytes for f in self.maps if isinstance(f, Encoding)
+        )
 
     def fingerprint(self) -> dict[str, object]:
         """What identifies these rows and columns, without reading them (JSON values)."""
@@ -258,22 +264,32 @@ class Dataset(Source):
         if self.mapped_names is not None:
             return {}
         coders = self.store.levels
-        return {name: coders[name].words for name in self.columns if name in coders}
+        named = (name for name in self.columns if name in coders and coders[name].words)
+        return {name: coders[name].words for name in named}
 
     def with_levels(self, levels: Mapping[str, Sequence[str]]) -> Dataset:
         """The string columns named read as codes of these levels; other words are NaN."""
-        if levels and self.maps:
+        return self.with_coders({name: Coder(name, words) for name, words in levels.items()})
+
+    def with_coders(self, coders: Mapping[str, LevelCoder]) -> Dataset:
+        """The string columns named read as the codes that these give."""
+        if coders and self.maps:
             raise SourceError(
-                f"Dataset.map was given a table with the string columns {some(list(levels))}, "
+                f"Dataset.map was given a table with the string columns {some(list(coders))}, "
                 "whose codes a function of numbers would take for numbers; select the others first"
             )
-        unknown = [name for name in levels if name not in self.categorical]
+        unknown = [name for name in coders if name not in self.categorical]
         if unknown:
             raise SourceError(
                 f"{some(unknown)} are no columns of strings; there are {some(self.categorical)}"
             )
-        coders = {name: Coder(name, words) for name, words in levels.items()}
         return self._with(store=self.store.coded(coders)) if coders else self
+
+    def with_encoding(self, encoding: Encoding) -> Dataset:
+        """The features that an encoding makes of these columns, whose words are codes already."""
+        names = tuple(encoding.feature_names())
+        refuse_duplicates(names)
+        return self._with(maps=(*self.maps, encoding), mapped_names=names)
 
     def _with(self, **changes: Any) -> Dataset:
         if "shares" in changes:
@@ -295,10 +311,21 @@ class Dataset(Source):
         if missing:
             raise SourceError(f"no feature {some(missing)}; there are {some(self.mapped_names)}")
         refuse_duplicates(names)
+        last = self.maps[-1]
+        if isinstance(last, Encoding):  # the columns that these are made of, and no other
+            kept, encoding = last.of_features(names)
+            before = self._before_encoding()
+            return before.select([before.feature_names[j] for j in kept]).with_encoding(encoding)
         index = [self.mapped_names.index(name) for name in names]
         return self.map(partial(_pick, index), names)
 
     with_columns = select
+
+    def _before_encoding(self) -> Dataset:
+        """The dataset whose columns the last map, an encoding, was given."""
+        encoding = self.maps[-1]
+        names = encoding.names if isinstance(encoding, Encoding) and len(self.maps) > 1 else None
+        return self._with(maps=self.maps[:-1], mapped_names=names)
 
     @property
     def converts(self) -> bool:
@@ -445,7 +472,10 @@ class DatasetReader:
             chunk = chunk.where(keep, in_place=not data.in_memory)
         if self._columns and data.maps:
             for f in data.maps:
-                mapped = f(chunk.X)
+                if isinstance(f, Encoding):
+                    mapped = f.encode(chunk.X, chunk.rows)
+                else:
+                    mapped = f(chunk.X)
                 chunk.X = mapped if isinstance(mapped, Csr) else np.asarray(mapped)
             self._check_mapped(chunk, ref)
         return chunk
@@ -466,7 +496,9 @@ def _pick(index: list[int], X: np.ndarray) -> np.ndarray:
     return X[:, index]
 
 
-def _name_of(f: Callable[[Any], Any]) -> str:
+def _name_of(f: Callable[[Any], Any] | Encoding) -> str:
+    if isinstance(f, Encoding):
+        return f"encoding {f.seed} {[(coding.position, coding.kind) for coding in f.codings]}"
     if isinstance(f, partial):
         return f"{_name_of(f.func)}{f.args}{f.keywords}"
     try:

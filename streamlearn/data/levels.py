@@ -7,7 +7,9 @@ Missing values and words that are no level are NaN.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -34,8 +36,24 @@ def word_of(value: Any, name: str) -> str | None:
     return str(int(number)) if number == int(number) else repr(number)
 
 
-class Coder:
-    """The levels of one column and their codes; picklable."""
+class LevelCoder(ABC):
+    """Codes 0, 1, ... of one column's levels as float32, NaN for all else; picklable."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    """The levels, where they are known by their names."""
+
+    @abstractmethod
+    def of_words(self, words: Iterable[Any]) -> np.ndarray:
+        """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
+
+    def of_values(self, values: np.ndarray) -> np.ndarray:
+        """Codes of str objects, numbers or None, one by one."""
+        return self.of_words(values.tolist())[:-1]
+
+
+class Coder(LevelCoder):
+    """Levels known by their names."""
 
     def __init__(self, name: str, words: Sequence[str]) -> None:
         self.name, self.words = name, tuple(words)
@@ -47,6 +65,29 @@ class Coder:
         codes = [self._codes.get(word_of(word, self.name), nan) for word in words]  # type: ignore[arg-type]
         return np.array([*codes, nan], np.float32)
 
-    def of_values(self, values: np.ndarray) -> np.ndarray:
-        """Codes of str objects, numbers or None, one by one."""
-        return self.of_words(values.tolist())[:-1]
+
+class HashCoder(LevelCoder):
+    """Levels known by the hashes of their names: 8 bytes each, for columns of very many."""
+
+    def __init__(self, name: str, hashes: np.ndarray) -> None:
+        self.name, self.hashes = name, hashes
+        """(L,) uint64, ascending; codes are their places."""
+
+    def of_words(self, words: Iterable[Any]) -> np.ndarray:
+        """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
+        given = [word_of(word, self.name) for word in words]
+        codes = np.full(len(given) + 1, np.nan, np.float32)
+        there = np.array([word is not None for word in given], bool)
+        hashes = hash_words([word for word in given if word is not None])
+        if len(self.hashes) and len(hashes):
+            at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+            found = self.hashes[at] == hashes
+            codes[:-1][there] = np.where(found, at, np.nan)
+        return codes
+
+
+def hash_words(words: Sequence[str]) -> np.ndarray:
+    """(n,) uint64: 64 bits of each word's BLAKE2b hash, the same on every machine."""
+    said = (word.encode("utf-8", "surrogatepass") for word in words)
+    digests = b"".join(blake2b(word, digest_size=8).digest() for word in said)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)

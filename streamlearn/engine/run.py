@@ -124,6 +124,10 @@ class Run:
         """The source, read in slices no larger than planned."""
         return self.planned(self._source)
 
+    def read_from(self, source: Source) -> None:
+        """Let reads that name no source go over this one: other features of the same rows."""
+        self._source = source
+
     def replan(self, plan: Plan) -> None:
         """Go by another plan from the next read on: the data told more of what the fit needs.
 

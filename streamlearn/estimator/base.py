@@ -50,6 +50,8 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
     """Whether chunks may be `Csr`."""
     _accepts_levels = False
     """Whether columns of categories are taken, as the numbers of their levels."""
+    _encodes = False
+    """Whether there is a parameter `encoding`, and chunks are the features that it makes."""
 
     @property
     def _accepts_missing(self) -> bool:
@@ -145,7 +147,7 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = self._accepts_sparse
-        tags.input_tags.allow_nan = self._accepts_missing
+        tags.input_tags.allow_nan = self._accepts_missing or self._encodes
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

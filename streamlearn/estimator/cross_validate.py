@@ -14,7 +14,8 @@ from sklearn.model_selection import ParameterGrid
 from ..data.order import HashShare
 from ..engine.scratch.materialise import materialised
 from ..solvers.splits import split_shares
-from .inputs import open_training
+from .inputs import features_of, open_training
+from .levels import as_trained
 from .scoring import check_metric, evaluate_models
 
 
@@ -38,7 +39,7 @@ class CrossValidation:
     n_passes: int
     """Reads of (parts of) the data, all fits, summaries and scores together."""
     n_score_passes: int
-    """Reads among them that scored: one a split, all candidates together."""
+    """Reads among them that scored: one a split, for all candidates of the same features."""
     seconds: float
 
     @property
@@ -134,12 +135,30 @@ def cross_validate(
     opened = open_training(clone(model), dataset, y, sample_weight)
     edges, seed = split_shares(cv, seed)
     scores, n_passes = np.empty((len(candidates), cv)), 0
+    n_score_passes = 0
     with materialised(opened) as rows:
         for split in range(cv):
             lo, hi = float(edges[split]), float(edges[split + 1])
             train = replace(rows, shares=(*rows.shares, AllBut(lo, hi, seed)), _counted=[])
             fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
-            n_passes += sum(m.n_passes_ for m in fitted) + 1
-            results = evaluate_models(fitted, rows.where_hash(lo, hi, seed), [scoring])
-            scores[:, split] = [result[scoring] for result in results]
-    return CrossValidation(candidates, scores, scoring, n_passes, cv, time.perf_counter() - started)
+            apart = rows.where_hash(lo, hi, seed)
+            for alike in _alike(fitted):
+                models = [fitted[k] for k in alike]
+                shown = features_of(models[0], as_trained(models[0], apart))
+                results = evaluate_models(models, shown, [scoring])
+                scores[alike, split] = [result[scoring] for result in results]
+                n_score_passes += 1
+            n_passes += sum(m.n_passes_ for m in fitted)
+    n_passes += n_score_passes
+    seconds = time.perf_counter() - started
+    return CrossValidation(candidates, scores, scoring, n_passes, n_score_passes, seconds)
+
+
+def _alike(models: Sequence[Any]) -> list[list[int]]:
+    """Numbers of models whose features are the same, as they are for the same rows and choices."""
+    found: dict[str, list[int]] = {}
+    for k, model in enumerate(models):
+        deciding = [getattr(model, name, None) for name in ("encoding", "max_levels")]
+        seed = getattr(model, "random_state", None) if model._encodes else None
+        found.setdefault(repr((deciding, seed)), []).append(k)
+    return list(found.values())

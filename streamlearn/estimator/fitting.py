@@ -23,6 +23,7 @@ from ..passes.summary.labels import Labels
 from ..passes.summary.summary import Summary, collect_summary
 from ..solvers import splits
 from ..solvers.calibration import calibrate, score_fold
+from . import encoding
 from .callbacks import Tasks
 from .certificate import warn_unless_converged
 from .inputs import open_scored, open_training
@@ -33,7 +34,16 @@ from .restored import check_fitted
 from .spread import check_spread
 from .targets import coded
 
-_FITTED = ("classes", "levels", "certificate", "history", "n_passes", "plan", "calibration")
+_FITTED = (
+    "classes",
+    "levels",
+    "encoding",
+    "certificate",
+    "history",
+    "n_passes",
+    "plan",
+    "calibration",
+)
 """Attributes, less their last underscore, that a fitted estimator has if its family gives them."""
 
 
@@ -51,6 +61,10 @@ def fit(
         if held_out is not None:
             held_out = stack.enter_context(materialised(held_out))
         dataset, calibration_rows = hold_out_calibration(model, dataset)
+        columns = dataset
+        if model._encodes:
+            encoding.learn_targets(model, dataset, checkpoint, find_classes)
+            dataset = encoding.training_features(model, dataset)
         run = stack.enter_context(
             Run(
                 dataset,
@@ -64,7 +78,7 @@ def fit(
         )
         fitted = run.finished
         if fitted is None:
-            train(model, run, dataset, held_out, calibration_rows)
+            train(model, run, dataset, columns, held_out, calibration_rows)
             run.finish(fitted_tree(model))
         else:
             restore_fitted(model, fitted)
@@ -72,16 +86,34 @@ def fit(
     warn_unless_converged(type(model).__name__, model.certificate_)
 
 
-def train(model: Any, run: Run, dataset: Any, held_out: Any, calibration_rows: Any = None) -> None:
-    """Summary, checks, the family's own fit, and the certificate with what it cost."""
+def train(
+    model: Any,
+    run: Run,
+    dataset: Any,
+    columns: Any,
+    held_out: Any,
+    calibration_rows: Any = None,
+) -> None:
+    """Summary, checks, the family's own fit, and the certificate with what it cost.
+
+    `columns` are the dataset's before its encoding.
+    """
     vars(model).pop("calibration_", None)  # of an earlier fit
     wanted = model._sample_rows(dataset)
-    read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
     limit = summary_state_bytes(run.plan)
-    # a sample keeps rows as every family takes them
-    rows = dataset if wanted else dataset.as_bytes()
-    summary = collect_summary(read, rows, limit, model._moments_only())
-    check_summary(dataset, summary, missing=model._accepts_missing)
+    summary, read = _summarise(model, run, dataset, limit)
+    check_summary(dataset, summary, missing=model._accepts_missing or model._encodes)
+    if model._encodes:
+        model.encoding_ = encoding.learn_missing(model.encoding_, summary)
+        if model.encoding_.missing.any():  # features that the rows read so far do not have
+            dataset = encoding.training_features(model, columns)
+            run.read_from(dataset)
+            replan(run, all_needs(model, dataset))
+            summary, read = _summarise(model, run, dataset, limit)
+        held_out, calibration_rows = (
+            None if rows is None else encoding.encoded(model, rows)
+            for rows in (held_out, calibration_rows)
+        )
     if model._moments_only():
         check_spread(summary)
     if is_classifier(model):
@@ -97,11 +129,22 @@ def train(model: Any, run: Run, dataset: Any, held_out: Any, calibration_rows: A
     source = coded(dataset, classes)
     sample = (source.function(read.sample().chunk()),) if isinstance(read, SampledRead) else ()
     outcome = model._fit(run, source, summary, validation, *sample)
+    if model._encodes:
+        model.encoding_ = model.encoding_.of_model()
     if calibration_rows is not None and classes is not None:
         fold = score_fold(partial(decide, model), 1 if len(classes) == 2 else len(classes))
         histograms = run.fold(fold, coded(calibration_rows, classes), name="calibration")
         model.calibration_ = calibrate(model.calibration, list(histograms))
     conclude(model, run, outcome)
+
+
+def _summarise(model: Any, run: Run, dataset: Any, limit: int) -> tuple[Summary, Any]:
+    """The summary of the features, and the read that may have kept a sample of them."""
+    wanted = model._sample_rows(dataset)
+    read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
+    # a sample keeps rows as every family takes them
+    rows = dataset if wanted else dataset.as_bytes()
+    return collect_summary(read, rows, limit, model._moments_only()), read
 
 
 def conclude(model: Any, run: Run, outcome: Any) -> None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from ..data.dataset import Dataset
 from ..data.memory.opening import open_arrays
 from ..data.open import dataset_of, open_dataset
+from .encoding import encoded
 from .levels import as_trained
 
 UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
@@ -58,7 +59,9 @@ def open_data(X: Any) -> Dataset:
 
 def open_scored(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
     """The dataset to score a fitted model on: its features, a target, perhaps weights."""
-    dataset = match_features(model, _open(model, X, y, sample_weight, reset=False))
+    dataset = features_of(
+        model, match_features(model, _open(model, X, y, sample_weight, reset=False))
+    )
     if dataset.target is None:
         raise ValueError(
             "scoring needs the targets: pass y, a column name as y, or a dataset opened with "
@@ -69,7 +72,7 @@ def open_scored(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
 
 def open_features(model: Any, X: Any) -> Dataset:
     """The rows of X with the features a fitted model decides by, and no other column."""
-    dataset = match_features(model, _open(model, X, None, None, reset=False))
+    dataset = features_of(model, match_features(model, _open(model, X, None, None, reset=False)))
     return replace(used_columns(model, dataset), target=None, weight=None)
 
 
@@ -184,6 +187,15 @@ def match_features(model: Any, dataset: Dataset) -> Dataset:
     if list(dataset.feature_names) != names:
         dataset = dataset.select(names)
     return as_trained(model, dataset)
+
+
+def features_of(model: Any, dataset: Dataset) -> Dataset:
+    """What a fitted model decides by: its encoding of the columns, if it has one.
+
+    While a model is being fitted its encoding is not complete, and the columns are as they are.
+    """
+    encoding = getattr(model, "encoding_", None)
+    return dataset if encoding is None or encoding.missing is None else encoded(model, dataset)
 
 
 def match_names(model: Any, offered: Sequence[str]) -> list[str]:

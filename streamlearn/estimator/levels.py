@@ -12,6 +12,7 @@ from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import fold_partitions, materialised
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
+from . import encoding
 
 
 def settle_training(model: Any, dataset: Any, stack: Any, checkpoint: Any = None) -> Any:
@@ -20,10 +21,11 @@ def settle_training(model: Any, dataset: Any, stack: Any, checkpoint: Any = None
     Under a checkpoint the levels are kept in its folder ``levels``.
     """
     enter = stack.enter_context
+    learn = encoding.learn_levels if model._encodes else _coded
     if isinstance(dataset.store, StreamStore):  # its rows come once: written first, strings too
-        dataset = _coded(model, _settle(dataset, enter), checkpoint)
+        dataset = learn(model, _settle(dataset, enter), checkpoint)
     else:
-        dataset = _settle(_coded(model, dataset, checkpoint), enter)
+        dataset = _settle(learn(model, dataset, checkpoint), enter)
     model.levels_ = {name: list(words) for name, words in dataset.levels.items()}
     return dataset
 
@@ -71,6 +73,8 @@ def _coded(model: Any, dataset: Any, checkpoint: Any) -> Any:
 
 def as_trained(model: Any, dataset: Any) -> Any:
     """The dataset with its string columns as codes of the model's levels."""
+    if getattr(model, "encoding_", None) is not None:
+        return encoding.with_coders(model, dataset)
     levels = getattr(model, "levels_", {})
     new = [name for name in dataset.categorical if name not in levels]
     if new:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import clone
 
 from ..config import parse_bytes
+from ..data.encoding import choose_kinds
 from ..engine.plan import Needs, Plan, make_plan
 from ..errors import MemoryBudgetError
 from ..passes.fold import nbytes_of
@@ -19,6 +21,7 @@ from ..passes.summary.summary import (
     step_nbytes_per_row,
 )
 from ..solvers.calibration import empty_histograms
+from .encoding import needs_before
 from .inputs import open_data
 
 SUMMARY = "summary"
@@ -57,11 +60,20 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
     model = clone(model)
     model._validate_params()
     dataset = open_data(data)
-    return plan_fit(model, dataset, None if memory_budget is None else parse_bytes(memory_budget))
+    budget = None if memory_budget is None else parse_bytes(memory_budget)
+    before = ()
+    if model._encodes:
+        kinds = choose_kinds(
+            dataset.column_types, dataset.feature_names, model.encoding, dataset.sparse
+        )
+        before = needs_before([kind for kind in kinds.values() if kind != "cyclic"])
+    return plan_fit(model, dataset, budget, before)
 
 
-def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
-    """The plan of a fit: the summary, then the family's own phases.
+def plan_fit(
+    model: Any, dataset: Any, budget: int | None = None, before: Sequence[Needs] = ()
+) -> Plan:
+    """The plan of a fit: what comes `before`, the summary, then the family's own phases.
 
     The summary's state is cut into blocks of columns until it does not keep lanes from running.
     Blocks read only their own columns, so they cost little; lanes would cost every later read.
@@ -77,11 +89,11 @@ def plan_fit(model: Any, dataset: Any, budget: int | None = None) -> Plan:
             state_bytes=state_nbytes(dataset, limit, model._moments_only()),
             step_bytes_per_row=step_nbytes_per_row(dataset),
             driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
-            passes=(n_blocks, n_blocks),
+            passes=(n_blocks, n_blocks * (1 + model._encodes)),  # what is missing makes features
         )
         last = n_blocks == dataset.n_features
         try:
-            plan = make_plan(dataset, [summary, *own], budget=budget)
+            plan = make_plan(dataset, [*before, summary, *own], budget=budget)
         except MemoryBudgetError:
             if last:
                 raise

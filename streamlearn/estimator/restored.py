@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from ..data.encoding import Encoding
 from ..engine.plan import Plan
 from ..numeric.checks import check_array, check_integer, check_records
 from ..solvers.calibration import Calibration
@@ -14,6 +15,7 @@ from .certificate import Certificate
 
 _KINDS: dict[str, type] = {
     "levels": dict,
+    "encoding": Encoding,
     "certificate": Certificate,
     "history": list,
     "n_passes": int,
@@ -33,8 +35,14 @@ def check_fitted(model: Any, tree: dict[str, Any]) -> None:
     for name, kind in _KINDS.items():
         if tree.get(name) is not None and not isinstance(tree[name], kind):
             raise ValueError(f"{name} is a {type(tree[name]).__name__}, expected {kind.__name__}")
-        if tree.get(name) is None and hasattr(model, "_decision_chunk"):
+        optional = name == "encoding"  # of models of one family, or written before there was one
+        if tree.get(name) is None and not optional and hasattr(model, "_decision_chunk"):
             raise ValueError(f"{name} is missing")
+    encoding = tree.get("encoding")
+    if encoding is not None:
+        encoding.check()
+        if len(encoding.names) != n:
+            raise ValueError(f"the encoding is of {len(encoding.names)} columns, not of {n}")
     for name, words in (tree.get("levels") or {}).items():
         check_records(f"levels of {name!r}", words, str)
     check_records("history", tree.get("history") or [], dict)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
+from ..estimator.encoding import feature_names
 from .answers import gate_shares
 from .estimator import SVMMixtureClassifier
 
@@ -85,10 +86,8 @@ class MixtureDisplay:
             Where to draw; default: in a new figure.
         """
         check_is_fitted(estimator)
-        p = estimator.n_features_in_
-        names = [str(name) for name in getattr(estimator, "feature_names_in_", range(p))]
-        if not hasattr(estimator, "feature_names_in_"):
-            names = [f"x{name}" for name in names]
+        names = feature_names(estimator)
+        p = len(names)
         n = estimator.problem_.tree.n_gates
         experts = estimator.parameters_.rows[n:, :-1].reshape(*estimator.coef_.shape[:2], p)
         weights = experts[:, 0] if experts.shape[1] == 1 else np.linalg.norm(experts, axis=1)

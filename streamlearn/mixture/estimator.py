@@ -18,6 +18,7 @@ from ..engine.run import Run
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..estimator.encoding import n_features
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array
 from ..numeric.links import sigmoid, two_classes
@@ -91,6 +92,9 @@ class SVMMixtureClassifier(StreamClassifier):
         Largest number of reads of the data, the summary included.
     random_state : int, default=0
         Seed of the sample, the clusters and the order of rows.
+    encoding : dict, optional
+        Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
+        where the default of `data.encoding` is not wanted.
 
     Attributes
     ----------
@@ -135,8 +139,10 @@ class SVMMixtureClassifier(StreamClassifier):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_passes": [Interval(Integral, 2, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "encoding": [dict, None],
     }
     _accepts_sparse = True
+    _encodes = True
 
     def __init__(
         self,
@@ -153,6 +159,7 @@ class SVMMixtureClassifier(StreamClassifier):
         tol: float = 1e-5,
         max_passes: int = 100,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.gate = gate
@@ -166,6 +173,7 @@ class SVMMixtureClassifier(StreamClassifier):
         self.tol = tol
         self.max_passes = max_passes
         self.random_state = random_state
+        self.encoding = encoding
 
     # What it costs.
 
@@ -302,7 +310,7 @@ class SVMMixtureClassifier(StreamClassifier):
         """
         check_is_fitted(self)
         view = _Gate()
-        for name in ("n_features_in_", "feature_names_in_", "problem_", "parameters_"):
+        for name in ("n_features_in_", "feature_names_in_", "encoding_", "problem_", "parameters_"):
             if hasattr(self, name):
                 setattr(view, name, getattr(self, name))
         view.classes_ = np.arange(self.n_components_)
@@ -321,7 +329,7 @@ class SVMMixtureClassifier(StreamClassifier):
         problem, at, k = tree["problem"], tree["parameters"], n_outputs(self)
         if not isinstance(problem, Problem) or problem.n_outputs != k:
             raise ValueError(f"the problem is not one of {k} outputs")
-        problem.check(self.n_features_in_)
+        problem.check(n_features(self))
         problem.check_parameters(at)
         check_array("weights", tree["weights"], (problem.tree.n_leaves,), low=0)
         if tree["online"] is not None:

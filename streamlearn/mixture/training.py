@@ -12,7 +12,7 @@ from ..data.source import Chunk, Csr, Source
 from ..engine.plan import Needs, Plan, make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
-from ..estimator import fitting, inputs
+from ..estimator import encoding, fitting, inputs
 from ..estimator.certificate import Certificate
 from ..estimator.spread import check_spread
 from ..estimator.targets import coded
@@ -333,6 +333,8 @@ def partial_fit(
     new = not hasattr(model, "certificate_")
     opens = inputs.open_training if new else inputs.open_scored
     with materialised(opens(model, X, y, sample_weight)) as dataset:
+        if new:
+            encoding.refuse_encoding(model, dataset)
         checked = Needs(
             "summary",
             state_nbytes(dataset, moments_only=True),

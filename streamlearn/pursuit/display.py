@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimator.encoding import feature_names
 from .boosting.classifier import JensenShannonBoostClassifier
 from .regression.regressor import ProjectionPursuitRegressor
 
@@ -89,9 +90,7 @@ class PursuitDisplay:
                 f"terms {chosen} of a model with {len(pieces)} terms; "
                 + ("choose among them" if pieces else "without a term there is nothing to draw")
             )
-        all_names = getattr(estimator, "feature_names_in_", None)
-        if all_names is None:
-            all_names = [f"x{m}" for m in range(estimator.n_features_in_)]
+        all_names = feature_names(estimator)
         names, weights, grids, curves, densities, titles = [], [], [], [], [], []
         for k in chosen:
             piece = pieces[k]

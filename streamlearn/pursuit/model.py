@@ -11,9 +11,11 @@ from typing import Any, Self, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Source
+from ..estimator.encoding import column_names, column_of, n_features
+from ..estimator.inputs import open_features
 from .columns import project
 from .kernels import ScaledColumns
 
@@ -56,7 +58,7 @@ def check_tau(tau: float | Sequence[float] | np.ndarray) -> list[float]:
 def column_numbers(model: PursuitModel, columns: Sequence[int | str]) -> list[int]:
     """The numbers of columns that are given by number or name."""
     check_is_fitted(model)
-    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    names = column_names(model) if hasattr(model, "feature_names_in_") else []
     found = []
     for column in columns:
         if isinstance(column, str):
@@ -83,12 +85,14 @@ class PursuitModel:
     _path: list[Any]  # of `Grown` for regressors, of lists of `Boosted` for classifiers
     _losses: list[float]
     _accepts_sparse = True
+    _encodes = True
     _parameter_constraints: dict[str, list[object]] = {
         "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
         "penalty": [StrOptions({"scale-free", "paper"})],
         "standardize": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "encoding": [dict, None],
     }
 
     def _keep(self, model: Any) -> None:
@@ -128,8 +132,11 @@ class PursuitModel:
     def project(self, X: npt.ArrayLike, term: int) -> np.ndarray:
         """(n,) projections of rows in memory on the direction of `pieces_[term]`."""
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        return project(rows, self._columns, unit_length(self._alphas[term]))
+        parts = [
+            project(np.asarray(chunk.X, np.float64), self._columns, unit_length(self._alphas[term]))
+            for chunk in open_features(self, X).iter_chunks()
+        ]
+        return np.concatenate(parts) if parts else np.empty(0)
 
     def irrelevant_weight(self, columns: Sequence[int | str]) -> float:
         """Share of the directions' weight that lies on some columns (eq. 14); 0 without directions.
@@ -143,11 +150,11 @@ class PursuitModel:
         columns : sequence of int or str
             Numbers or names of columns.
         """
-        chosen = column_numbers(self, columns)
+        of_columns = np.isin(column_of(self), column_numbers(self, columns))
         part = total = 0.0
         for alpha, weight in zip(self._alphas, self._weights, strict=True):
             size = np.abs(unit_length(alpha))
-            part += weight * float(size[chosen].sum())
+            part += weight * float(size[of_columns].sum())
             total += weight * float(size.sum())
         return part / total if total > 0 else 0.0
 
@@ -159,7 +166,7 @@ class PursuitModel:
         columns, path = tree["columns"], tree["path"]
         if not isinstance(columns, ScaledColumns):
             raise ValueError(f"the columns are a {type(columns).__name__}")
-        columns.check_scaling(self.n_features_in_)
+        columns.check_scaling(n_features(self))
         if len(check_tau(tree["taus"])) != len(path) or len(tree["losses"]) != len(path):
             raise ValueError(f"{len(path)} models for {len(tree['taus'])} strengths")
         for model in path:

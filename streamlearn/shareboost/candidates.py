@@ -32,6 +32,9 @@ class Options(Protocol):
     n_radii: int
     random_state: int
 
+    def _feature_groups(self) -> np.ndarray | None:
+        """(n_features,) group of each feature; None if each is alone."""
+
 
 class SingleColumns(NamedTuple):
     """Choice (j,): column j; or with groups (g,): all columns of group g."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimator.encoding import feature_names
 from .candidates import Pieces, SingleColumns
 from .estimator import ShareBoostClassifier
 
@@ -71,9 +72,9 @@ class ShareBoostDisplay:
         if max(widths) > 1:
             assert isinstance(kind, SingleColumns | Pieces)
             W = np.sqrt(np.add.reduceat(W**2, np.cumsum([0, *widths[:-1]]), axis=1))
-            names = [kind.label(choice) for choice in choices]
+            names = estimator._labels()
         else:
-            names = kind.names(choices, [str(n) for n in estimator._column_names()])
+            names = kind.names(choices, feature_names(estimator))
         scale = np.abs(W).max(axis=0)
         display = cls(
             {key: estimator.path_[key] for key in ("n", "objective", "validation_loss")},

@@ -12,6 +12,7 @@ from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..estimator.encoding import column_of
 from ..numeric.links import softmax_probabilities
 from ..passes.summary.summary import Summary
 from . import needs
@@ -54,6 +55,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         "lookahead": the one whose best step lowers the loss most, among the best by "scale-free".
     groups : array-like of shape (d,), optional
         Group of each column; whole groups are selected, by the sum of their columns' scores.
+        By default the features that one column becomes (its levels, say) are selected together.
     ridge, mixed_norm : float, default=0.0
         Weights of |W|^2 and of the smoothed |W|_{inf,1} of W less what its classes have in
         common, to which the loss is blind.
@@ -72,6 +74,9 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         without columns.
     random_state : int, default=0
         Seed of the anchors.
+    encoding : dict, optional
+        Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
+        where the default of `data.encoding` is not wanted.
 
     Attributes
     ----------
@@ -82,7 +87,9 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         What was selected, in this order: (column,), (group,), (i, j), (column, threshold) or
         (anchor, radius).
     support_ : (m,) int
-        Numbers of the columns of X that are used, ascending.
+        Features that are used, ascending: the columns of X where each is one feature.
+    columns_ : (c,) int
+        Columns of X that these features are made of, ascending.
     path_ : dict of arrays
         ``n, loss, objective, promised_gain, largest_gradient, validation_loss, validation_error``
         of the models after each round; `at` gives the models.
@@ -118,7 +125,9 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         "n_radii": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "encoding": [dict, None],
     }
+    _encodes = True
 
     def __init__(
         self,
@@ -136,6 +145,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         n_radii: int = 8,
         tol: float = 1e-7,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_selected = n_selected
         self.candidates = candidates
@@ -150,32 +160,50 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         self.n_radii = n_radii
         self.tol = tol
         self.random_state = random_state
+        self.encoding = encoding
 
     # What it costs.
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        self._check_combination(dataset.n_features)
+        self._check_combination(dataset.n_features, summary is not None)
         return needs.needs_of(self._size(dataset, summary))
 
-    def _check_combination(self, n_features: int) -> None:
-        """Refuse options that do not go together."""
+    def _check_combination(self, n_features: int, encoded: bool) -> None:
+        """Refuse options that do not go together; once the features are there (`encoded`), all."""
         if self.groups is not None:
             if self.candidates != "columns":
                 raise ValueError(
                     f"groups are groups of columns; candidates={self.candidates!r} has none, use "
                     "candidates='columns' or groups=None"
                 )
-            group_kind(self.groups, n_features)
+            if encoded:
+                group_kind(self._feature_groups(), n_features)
         if self.rule == "lookahead" and (self.groups is not None or self.candidates in PIECES):
             what = "groups" if self.groups is not None else "pieces"
             raise ValueError(
                 f"rule='lookahead' looks at features one by one, not at {what}; use 'scale-free'"
             )
-        if self.candidates == "products" and n_features < 2:
+        if self.candidates == "products" and encoded and n_features < 2:
             raise ValueError(
                 f"candidates='products' takes pairs of columns, but X has {n_features} feature(s); "
                 "use 'columns'"
             )
+
+    def _feature_groups(self) -> np.ndarray | None:
+        """(n_features,) group of each feature; None if each is alone."""
+        if not hasattr(self, "n_features_in_"):  # a plan is made before there is a table
+            return None if self.groups is None else np.asarray(self.groups)
+        of = column_of(self)
+        if self.groups is not None:
+            labels = np.asarray(self.groups)
+            if labels.shape != (self.n_features_in_,):
+                raise ValueError(
+                    f"groups has shape {labels.shape}, expected ({self.n_features_in_},): the "
+                    "group of each column"
+                )
+            return labels[of]
+        together = self.candidates == "columns" and self.rule != "lookahead"
+        return of if together and len(of) > self.n_features_in_ else None
 
     def _size(self, dataset: Source, summary: Summary | None = None) -> needs.Size:
         K, d = len(getattr(self, "classes_", (0, 0))), dataset.n_features

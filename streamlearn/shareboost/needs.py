@@ -149,8 +149,9 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
     """The size of a fit, from metadata; two classes are assumed while they are not known."""
     d, item = dataset.n_features, dataset.dtype.itemsize
     members = 1
-    if kind == "columns" and model.groups is not None:
-        members = int(np.unique(np.asarray(model.groups), return_counts=True)[1].max())
+    groups = model._feature_groups() if kind == "columns" else None
+    if groups is not None:
+        members = int(np.unique(np.asarray(groups), return_counts=True)[1].max())
     at_once = 1 if model.columns_per_pass == "auto" else int(model.columns_per_pass)
     pieces = kind in PIECES
     return Size(

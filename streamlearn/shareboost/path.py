@@ -13,15 +13,17 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.dataset import Dataset
+from ..data.encoding import Encoding
 from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
+from ..estimator.encoding import column_names, column_of, n_features
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..numeric.checks import check_array, check_records
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
-from .candidates import Choice, Kind, SingleColumns, features
+from .candidates import Choice, Kind, Pieces, SingleColumns, features
 from .objective import margin_softmax
 
 
@@ -144,9 +146,10 @@ class PathModel:
     certificate_: Certificate
     classes_: np.ndarray
     n_features_in_: int
+    encoding_: Encoding
 
     def _restore(self, tree: PathState) -> None:
-        points, kind, p = tree["points"], tree["kind"], self.n_features_in_
+        points, kind, p = tree["points"], tree["kind"], n_features(self)
         if not isinstance(kind, Kind):
             raise ValueError(f"the candidates are a {type(kind).__name__}")
         check_records("points", points, PathPoint)
@@ -222,6 +225,7 @@ class PathModel:
         self.intercept_ = point.theta[:, 0].copy()
         self.coef_ = np.ascontiguousarray(point.theta[:, 1:])
         self.support_ = np.array(self._kind.needed(self.choices_), dtype=np.intp)
+        self.columns_ = np.unique(column_of(self)[self.support_])
         self.path_ = as_table(self._points)
 
 
@@ -232,11 +236,12 @@ class Selector(TransformerMixin):
     choices_: list[Choice]
     support_: np.ndarray
     n_features_in_: int
+    encoding_: Encoding
 
     def _used_columns(self) -> list[int] | None:
         """Numbers of the columns that decisions need; None if they need all."""
         used = self.support_.tolist()
-        return used if 0 < len(used) < self.n_features_in_ else None
+        return used if 0 < len(used) < n_features(self) else None
 
     def _needed_of(self, X: np.ndarray) -> np.ndarray:
         """The columns that the model uses, from rows that have all columns or only these."""
@@ -256,9 +261,9 @@ class Selector(TransformerMixin):
         """
         check_is_fitted(self)
         if indices:
-            return self.support_.copy()
+            return self.columns_.copy()
         mask = np.zeros(self.n_features_in_, bool)
-        mask[self.support_] = True
+        mask[self.columns_] = True
         return mask
 
     def transform(self, X: object) -> np.ndarray | Dataset:
@@ -301,9 +306,20 @@ class Selector(TransformerMixin):
         """Names of the features that `transform` gives."""
         check_is_fitted(self)
         names: np.ndarray = _check_feature_names_in(self, input_features)
+        if n_features(self) > self.n_features_in_:
+            names = np.array(self.encoding_.renamed(names.tolist()), dtype=object)
         if isinstance(self._kind, SingleColumns):
             return names[self.support_]
         return np.array(self._kind.names(self.choices_, list(names)), dtype=object)
 
-    def _column_names(self) -> np.ndarray:
-        return _check_feature_names_in(self, None)
+    def _labels(self) -> list[str]:
+        """What choices of several features are called: the column, if a group is one column's."""
+        kind, of = self._kind, column_of(self)
+        if isinstance(kind, Pieces):
+            return [kind.label(choice) for choice in self.choices_]
+        assert isinstance(kind, SingleColumns)
+        names, labels = column_names(self), []
+        for choice in self.choices_:
+            columns = set(of[kind.members(choice)].tolist())
+            labels.append(names[columns.pop()] if len(columns) == 1 else kind.label(choice))
+        return labels

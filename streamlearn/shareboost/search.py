@@ -162,7 +162,7 @@ def make_search(
             bound=bound,
             n_classes=K,
         )
-    kind = group_kind(model.groups, dataset.n_features)
+    kind = group_kind(model._feature_groups(), dataset.n_features)
     return kind, ListSearch(
         partial(column_gradient, read, state, block),
         column_of,

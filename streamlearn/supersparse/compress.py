@@ -18,11 +18,11 @@ from ..engine.checkpoint.stopping import orderly_end
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..engine.scratch.folder import scratch_allowed
+from ..engine.scratch.materialise import materialised
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
 from ..estimator.fitting import conclude, fitted_tree, identity, replan, restore_fitted
 from ..estimator.inputs import open_data
-from ..estimator.levels import settle_training
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, Result, State, run_fold
 from ..passes.sample import SampledRead
@@ -109,7 +109,14 @@ def compress(
     answers = answers_of(estimator)
     with ExitStack() as stack:
         stack.enter_context(orderly_end())
-        dataset = settle_training(model, replace(open_data(X), target=None), stack)
+        dataset = replace(open_data(X), target=None)
+        if dataset.categorical:
+            raise ValueError(
+                f"compress takes tables of numbers, but {dataset.categorical[0]!r} holds strings; "
+                f"a {type(model).__name__} takes them: fit one to the same targets instead"
+            )
+        dataset = stack.enter_context(materialised(dataset))
+        model.levels_ = {}
         dataset = with_features_of(estimator, dataset, model)
         costs = _Costs(model, dataset)
         run = Run(
@@ -150,6 +157,10 @@ class _Costs(NamedTuple):
             replace(own, step_bytes_per_row=own.step_bytes_per_row + row + 16 * T),
             Needs("answers", 0, 2 * row + 16 * T, scratch_bytes_per_row=scratch, passes=(0, 1)),
         ]
+
+    @property
+    def _encodes(self) -> bool:
+        return False
 
     def _moments_only(self) -> bool:
         return self.model._moments_only()

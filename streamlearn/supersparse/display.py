@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimator.encoding import feature_names, n_features
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
 from .estimators_cv import SuperSparseClassifierCV, SuperSparseRegressorCV
 
@@ -95,8 +96,8 @@ class PrototypeDisplay:
         most = MOST_PANELS if ax is None else len(beta)
         shown = np.argsort(-np.abs(beta), kind="stable")[:most]
         shown = shown[np.argsort(-beta[shown], kind="stable")]
-        names = getattr(estimator, "feature_names_in_", None)
-        if decode is not None or names is None:
+        names = feature_names(estimator)
+        if decode is not None:
             names = [f"x{d}" for d in range(drawn.shape[1])]
         display = cls(drawn[shown], beta[shown], names=[str(n) for n in names], shape=shape)
         return display.plot(ax=ax)
@@ -166,10 +167,10 @@ class PrototypeDisplay:
         """
         check_is_fitted(estimator)
         X = np.asarray(X, np.float64)
-        if X.ndim != 2 or X.shape[1] != 2 or estimator.n_features_in_ != 2:
+        if X.ndim != 2 or X.shape[1] != 2 or n_features(estimator) != 2:
             raise ValueError(
                 f"a plane needs a model and rows of 2 columns; the model has "
-                f"{estimator.n_features_in_}, X is {X.shape}"
+                f"{n_features(estimator)}, X is {X.shape}"
             )
         ax = _one_axes(ax)
         Z = estimator.prototypes_

@@ -74,6 +74,9 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         than this share.
     random_state : int, default=0
         Seed of the sample and of the first prototypes.
+    encoding : dict, optional
+        Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
+        where the default of `data.encoding` is not wanted.
 
     Attributes
     ----------
@@ -123,7 +126,7 @@ class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
         probabilities; rows that are not all in memory are read a few times more.  "squared_error"
         is the paper's.
     similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
-tol, random_state
+tol, random_state, encoding
         As in `SuperSparseRegressor`; `n_passes` does not count the refit's reads.
 
     Attributes
@@ -163,6 +166,7 @@ history_, n_features_in_, feature_names_in_, n_passes_
         n_passes: int = 20,
         tol: float = 1e-3,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.loss = loss
         super().__init__(
@@ -179,6 +183,7 @@ history_, n_features_in_, feature_names_in_, n_passes_
             n_passes=n_passes,
             tol=tol,
             random_state=random_state,
+            encoding=encoding,
         )
 
     def _finish(

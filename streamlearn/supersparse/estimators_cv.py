@@ -35,7 +35,7 @@ class SuperSparseRegressorCV(SelectedPrototypes, SuperSparseRegressor):
     tradeoff : float, default=0.0
         Fall of the mean squared error that one more prototype must bring: rho of eq. 8.
     similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
-tol, random_state
+tol, random_state, encoding
         As in `SuperSparseRegressor`; `init` by name only.
 
     Attributes
@@ -80,6 +80,7 @@ tol, random_state
         n_passes: int = 20,
         tol: float = 1e-3,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.cv = cv
         self.tradeoff = tradeoff
@@ -97,6 +98,7 @@ tol, random_state
             n_passes=n_passes,
             tol=tol,
             random_state=random_state,
+            encoding=encoding,
         )
 
 
@@ -111,7 +113,7 @@ class SuperSparseClassifierCV(SelectedPrototypes, SuperSparseClassifier):
     n_prototypes, cv, tradeoff
         As in `SuperSparseRegressorCV`.
     loss, similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, \
-n_passes, tol, random_state
+n_passes, tol, random_state, encoding
         As in `SuperSparseClassifier`; `init` by name only.
 
     Attributes
@@ -154,6 +156,7 @@ certificate_, history_, n_passes_
         n_passes: int = 20,
         tol: float = 1e-3,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.cv = cv
         self.tradeoff = tradeoff
@@ -173,6 +176,7 @@ certificate_, history_, n_passes_
             n_passes=n_passes,
             tol=tol,
             random_state=random_state,
+            encoding=encoding,
         )
 
     def _losses(

@@ -15,6 +15,7 @@ from ..data.source import Chunk, Csr, Source
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
+from ..estimator.encoding import n_features
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array, check_number
 from ..passes.fold import nbytes_of
@@ -68,6 +69,7 @@ class SuperSparseModel:
         "init": [StrOptions({"k-means", "rows"}), "array-like"],
     }
     _accepts_sparse = True
+    _encodes = True
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class SuperSparseModel:
         n_passes: int = 20,
         tol: float = 1e-3,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_prototypes = n_prototypes
         self.similarity = similarity
@@ -99,6 +102,7 @@ class SuperSparseModel:
         self.n_passes = n_passes
         self.tol = tol
         self.random_state = random_state
+        self.encoding = encoding
 
     # What it costs.
 
@@ -266,13 +270,13 @@ class SuperSparseModel:
 
     def _restore(self, tree: ModelState) -> None:
         Z, gamma, k = tree["prototypes"], tree["gamma"], n_outputs(self)
-        check_array("prototypes", Z, (None, self.n_features_in_))
+        check_array("prototypes", Z, (None, n_features(self)))
         check_array("increase", tree["increase"], (len(Z),), finite=False)
         check_array("coef", tree["coef"], (k, len(Z)))
         check_array("intercept", tree["intercept"], (k,))
         check_number("gamma", gamma, 0)
         if tree["centre"] is not None:
-            check_array("centre", tree["centre"], (self.n_features_in_,))
+            check_array("centre", tree["centre"], (n_features(self),))
         self.prototypes_, self.increase_ = tree["prototypes"], tree["increase"]
         self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
         self.similarity_ = make_similarity(

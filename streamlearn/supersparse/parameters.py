@@ -26,6 +26,7 @@ CONSTRAINTS: dict[str, list[object]] = {
     "n_passes": [Interval(Integral, 2, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="neither")],
     "random_state": [Interval(Integral, 0, None, closed="left")],
+    "encoding": [dict, None],
 }
 
 

@@ -22,7 +22,9 @@ RECORDS: dict[str, tuple[str, str | None]] = {
     "additive.Moments": ("additive.choose.gram:Moments", "additive.fold_gram:Moments"),
     "additive.Sums": ("additive.basis.kernels:Sums", "additive.kernels:Sums"),
     "additive.Sweep": ("additive.dual.descent:Sweep", "additive.dual_cd:Sweep"),
+    "data.Coding": ("data.encoding:Coding", None),
     "data.Csr": ("data.source:Csr", "data.source:Csr"),
+    "data.Encoding": ("data.encoding:Encoding", None),
     "engine.Plan": ("engine.plan:Plan", "engine.plan:Plan"),
     "engine.Term": ("engine.plan:Term", "engine.plan:Term"),
     "estimator.Certificate": (

@@ -13,6 +13,7 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
+from ...estimator.encoding import n_features
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...numeric.links import rest_probabilities, sigmoid
@@ -75,6 +76,9 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         Share by which a move must promise to raise the divergence.
     random_state : int, default=0
         Seed of the halves, and of the sample from which a round's first column is guessed.
+    encoding : dict, optional
+        Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
+        where the default of `data.encoding` is not wanted.
 
     Attributes
     ----------
@@ -127,6 +131,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         standardize: bool = True,
         tol: float = 1e-3,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_learners = n_learners
         self.tau = tau
@@ -138,6 +143,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         self.standardize = standardize
         self.tol = tol
         self.random_state = random_state
+        self.encoding = encoding
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         M, B = dataset.n_features, self.n_bins or LEAST_BINS
@@ -270,7 +276,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         """One (J, n_features) array for each output."""
         return [
             np.array([unit_length(new.alpha) for new in model.learners]).reshape(
-                -1, self.n_features_in_
+                -1, n_features(self)
             )
             for model in self._models
         ]

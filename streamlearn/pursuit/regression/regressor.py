@@ -13,6 +13,7 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.base import StreamRegressor
 from ...estimator.certificate import Certificate
+from ...estimator.encoding import n_features
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...passes.summary.summary import Summary
@@ -83,6 +84,9 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         by which a term must lower it.
     random_state : int, default=0
         Seed of the sample of rows from which a term's first column is guessed.
+    encoding : dict, optional
+        Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
+        where the default of `data.encoding` is not wanted.
 
     Attributes
     ----------
@@ -134,6 +138,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         standardize: bool = True,
         tol: float = 1e-4,
         random_state: int = 0,
+        encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_terms = n_terms
         self.tau = tau
@@ -146,6 +151,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
         self.standardize = standardize
         self.tol = tol
         self.random_state = random_state
+        self.encoding = encoding
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         M, T, smoother = dataset.n_features, len(check_tau(self.tau)), self._make_smoother()
@@ -257,7 +263,7 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
     @property
     def directions_(self) -> np.ndarray:
         """(J, n_features) directions of unit length."""
-        return np.array(list(map(unit_length, self._alphas))).reshape(-1, self.n_features_in_)
+        return np.array(list(map(unit_length, self._alphas))).reshape(-1, n_features(self))
 
     @property
     def path_(self) -> list[dict[str, object]]:

@@ -1,0 +1,402 @@
+"""Columns of any kind as features that are numbers: one encoding for all families that need it.
+
+    number       itself
+    time         years since 1970 (hours: the share of the day), and the sine and cosine of its
+                 time of day, of week and of year
+    category     1 for its level and 0 for the others; or, of many levels, the target's mean among
+                 the rows of its level, and the logarithm of their number
+
+One rule holds for a value that says nothing (missing, or a level that training did not have): every
+feature of its column is the feature's mean over training, which centring makes 0 (0 itself in
+sparse tables, which are not centred), and if training had such values, the column's indicator is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..numeric.checks import check_array, check_integer, check_records
+from .column_types import CATEGORIES, DAY, TIMES
+from .columns import select_csr
+from .levels import Coder, HashCoder, LevelCoder
+from .order import derive_seed, row_share
+from .source import Csr
+
+KINDS = ("number", "cyclic", "indicator", "target")
+N_PARTS = 5
+"""Parts of the rows, by a hash of their numbers: a row's target mean is that of the other parts."""
+_PURPOSE = 0x656E636F6465
+"""Keeps these parts apart from splits by the same seed: they hash the same row numbers."""
+PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}
+"""Seconds of what repeats itself; 1 January 1970 was a Thursday, which no sum of waves minds."""
+
+
+class Coding(NamedTuple):
+    """How one column that is no plain number becomes features."""
+
+    position: int
+    """Of the column among those stored."""
+    kind: str
+    """One of `KINDS` but "number"."""
+    type: str
+    """Type of the column as it is stored."""
+    levels: tuple[str, ...] = ()
+    """Words that have an indicator each."""
+    hashes: np.ndarray | None = None
+    """(L,) uint64 ascending: the levels that have a target mean, by the hashes of their words."""
+    table: np.ndarray | None = None
+    """(L + 1, O + 1) float64: target means and log(1 + weight) of each level, and of none."""
+    apart: np.ndarray | None = None
+    """(N_PARTS, L + 1, O) float64: means over the rows that are not in a part; while training."""
+    outputs: tuple[str, ...] = ()
+    """What follows the column's name for each target mean."""
+
+    def coder(self, name: str) -> LevelCoder:
+        """Codes of the column's words."""
+        if self.hashes is not None:
+            return HashCoder(name, self.hashes)
+        return Coder(name, self.levels)
+
+    def periods(self) -> list[str]:
+        """What of a time is drawn as a circle: a date has no hours, an hour no date."""
+        if self.type == "time":
+            return ["day"]
+        return ["week", "year"] if self.type == "date" else list(PERIODS)
+
+    def suffixes(self) -> tuple[str, ...]:
+        """What follows the column's name in those of its features."""
+        if self.kind == "cyclic":
+            waves = [f"={wave}({period})" for period in self.periods() for wave in ("sin", "cos")]
+            return ("", *waves)
+        if self.kind == "indicator":
+            return tuple(f"={level}" for level in self.levels)
+        return (*self.outputs, "=count")
+
+    def fill(self, values: np.ndarray, part: np.ndarray | None, out: np.ndarray) -> np.ndarray:
+        """Write the features of a column (m,) to `out` (m, w); where it says nothing, (m,) bool.
+
+        `part` is (m,) the part of each row, if it must not see its own target.
+        """
+        empty = np.isnan(values)
+        if self.kind == "cyclic":
+            out[:, 0] = values / PERIODS[self.periods()[-1]]
+            for k, period in enumerate(self.periods()):
+                angle = 2 * np.pi * (values % PERIODS[period]) / PERIODS[period]
+                out[:, 1 + 2 * k], out[:, 2 + 2 * k] = np.sin(angle), np.cos(angle)
+            return empty
+        codes = np.where(empty, -1, values).astype(np.intp)
+        if self.kind == "indicator":
+            out[:] = 0
+            known = np.flatnonzero(~empty)
+            out[known, codes[known]] = 1
+            return empty
+        assert self.table is not None
+        out[:] = self.table[codes]
+        if part is not None and self.apart is not None:
+            out[:, :-1] = self.apart[part, codes]
+        return empty
+
+    def check(self) -> None:
+        """Raise ValueError if no training makes this."""
+        check_integer("position", self.position, 0, 2**31)
+        if self.kind not in KINDS[1:]:
+            raise ValueError(f"a column is encoded as {self.kind!r}")
+        check_records("levels", self.levels, str)
+        check_records("outputs", self.outputs, str)
+        if self.kind == "target":
+            check_array("hashes", self.hashes, (None,), "<u8")
+            assert self.hashes is not None
+            if not (self.hashes[:-1] < self.hashes[1:]).all():
+                raise ValueError("hashes of levels do not ascend")
+            check_array("table", self.table, (len(self.hashes) + 1, len(self.outputs) + 1))
+        if self.apart is not None:
+            raise ValueError("means of parts belong to a fit, not to a model")
+
+
+class Encoding(NamedTuple):
+    """How the columns of a table become features; a record of a fitted model.
+
+    Feature names are the column's own, ``column=level``, ``column=mean``, ``column=sin(day)``, and
+    ``column=missing`` (of categories ``column=other``) for the indicator of what says nothing.
+    """
+
+    names: tuple[str, ...]
+    """Of the columns stored, p of them."""
+    codings: tuple[Coding, ...] = ()
+    """Of the columns that are no plain numbers, in order."""
+    missing: np.ndarray | None = None
+    """(p,) bool: columns that had missing values in training; None until that is known."""
+    location: np.ndarray | None = None
+    """(P,) float64: what a feature is where its column says nothing; None: NaN."""
+    sparse: bool = False
+    pick: np.ndarray | None = None
+    """Numbers of the features wanted, of those of all these columns; None: all, in order."""
+    seed: int = 0
+
+    # What it makes.
+
+    def _layout(self) -> tuple[np.ndarray, dict[int, Coding]]:
+        """(p,) features of each column without its indicator; codings by position."""
+        codings = {coding.position: coding for coding in self.codings}
+        widths = np.ones(len(self.names), np.intp)
+        for j, coding in codings.items():
+            widths[j] = len(coding.suffixes())
+        return widths, codings
+
+    def _indicators(self) -> np.ndarray:
+        return np.zeros(len(self.names), bool) if self.missing is None else self.missing
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every feature is a column, as it is where nothing is missing."""
+        return not self.codings and self.pick is None and not self._indicators().any()
+
+    @property
+    def column_of(self) -> np.ndarray:
+        """(n_features,) number of the column that each feature is made of."""
+        widths, _ = self._layout()
+        of = np.repeat(np.arange(len(self.names)), widths + self._indicators())
+        return of if self.pick is None else of[self.pick]
+
+    @property
+    def n_features(self) -> int:
+        if self.pick is not None:
+            return len(self.pick)
+        return int(self._layout()[0].sum() + self._indicators().sum())
+
+    def renamed(self, columns: Sequence[str]) -> list[str]:
+        """Names of the features, in order, of columns of these names."""
+        return self._replace(names=tuple(map(str, columns))).feature_names()
+
+    def feature_names(self) -> list[str]:
+        """Names of the features, in order."""
+        _, codings = self._layout()
+        said = self._indicators()
+        found: list[str] = []
+        for j, name in enumerate(self.names):
+            coding = codings.get(j)
+            suffixes = ("",) if coding is None else coding.suffixes()
+            found += [name + suffix for suffix in suffixes]
+            if said[j]:
+                levels = coding is not None and coding.kind != "cyclic"
+                found.append(f"{name}={'other' if levels else 'missing'}")
+        return found if self.pick is None else [found[k] for k in self.pick.tolist()]
+
+    def coders(self) -> dict[str, LevelCoder]:
+        """Of the columns of words: a store reads them as codes."""
+        return {
+            self.names[coding.position]: coding.coder(self.names[coding.position])
+            for coding in self.codings
+            if coding.type in CATEGORIES
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its tables."""
+        tables = [t for c in self.codings for t in (c.hashes, c.table, c.apart)]
+        return sum(table.nbytes for table in tables if table is not None)
+
+    # Its other forms.
+
+    def of_model(self) -> Encoding:
+        """The encoding of rows to come: without what only training rows need."""
+        return self._replace(codings=tuple(c._replace(apart=None) for c in self.codings))
+
+    def of_features(self, names: Sequence[str]) -> tuple[list[int], Encoding]:
+        """The columns that some features are made of, and the encoding of these columns alone."""
+        numbers = {name: k for k, name in enumerate(self.feature_names())}
+        wanted = np.array([numbers[name] for name in names], np.intp)
+        every = wanted if self.pick is None else self.pick[wanted]
+        of = self._replace(pick=None).column_of
+        columns = np.unique(of[every])
+        kept = np.flatnonzero(np.isin(of, columns))
+        place = {j: i for i, j in enumerate(columns.tolist())}
+        pick = np.searchsorted(kept, every)
+        part = Encoding(
+            tuple(self.names[j] for j in columns.tolist()),
+            tuple(
+                coding._replace(position=place[coding.position])
+                for coding in self.codings
+                if coding.position in place
+            ),
+            None if self.missing is None else self.missing[columns],
+            None if self.location is None else self.location[kept],
+            self.sparse,
+            None if np.array_equal(pick, np.arange(len(kept))) else pick,
+            self.seed,
+        )
+        return columns.tolist(), part
+
+    def with_missing(self, missing: np.ndarray, means: np.ndarray) -> Encoding:
+        """What a read of the features told: columns that miss values, and the features' means.
+
+        `means` are those of the features without indicators.
+        """
+        means = np.zeros(len(means)) if self.sparse else np.nan_to_num(means)
+        widths, _ = self._layout()
+        location = np.zeros(int(widths.sum() + missing.sum()))
+        starts = np.cumsum(widths + missing) - widths - missing
+        location[_runs(starts, widths)] = means
+        location[(starts + widths)[missing]] = 1.0
+        return self._replace(missing=missing, location=location)
+
+    # Rows.
+
+    def parts(self, rows: np.ndarray | range) -> np.ndarray | None:
+        """(m,) the part of each training row; None where no table is kept apart."""
+        if all(coding.apart is None for coding in self.codings):
+            return None
+        return parts_of(rows, self.seed)
+
+    def encode(self, X: np.ndarray | Csr, rows: np.ndarray | range) -> np.ndarray | Csr:
+        """The features of rows; `X` itself, if all are plain numbers and there."""
+        if isinstance(X, Csr):
+            return self._encode_sparse(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.is_plain and (self.location is None or np.isfinite(X.sum())):
+                return X
+        widths, codings = self._layout()
+        said = self._indicators()
+        starts = np.cumsum(widths + said) - widths - said
+        by_column = X.flags.f_contiguous and not X.flags.c_contiguous
+        out = np.empty((len(X), int(widths.sum() + said.sum())), X.dtype, "F" if by_column else "C")
+        part = self.parts(rows)
+        plain = np.array([j for j in range(len(self.names)) if j not in codings], np.intp)
+        out[:, starts[plain]] = X[:, plain]
+        empty = np.isnan(X[:, plain])
+        for j in np.flatnonzero(empty.any(axis=0) | said[plain]).tolist():
+            self._put_empty(empty[:, j], int(plain[j]), starts, widths, said, out)
+        for j, coding in codings.items():
+            values = X[:, j]
+            if coding.kind in ("indicator", "target") and coding.type not in CATEGORIES:
+                values = codes_of(values, coding.coder(self.names[j]))
+            here = out[:, starts[j] : starts[j] + widths[j]]
+            empty = coding.fill(values, part, here)
+            self._put_empty(empty, j, starts, widths, said, out)
+        return out if self.pick is None else out[:, self.pick]
+
+    def _put_empty(
+        self,
+        empty: np.ndarray,
+        j: int,
+        starts: np.ndarray,
+        widths: np.ndarray,
+        said: np.ndarray,
+        out: np.ndarray,
+    ) -> None:
+        """Rows in which a column says nothing: its features, and its indicator."""
+        a, b = int(starts[j]), int(starts[j] + widths[j])
+        out[empty, a:b] = np.nan if self.location is None else self.location[a:b]
+        if said[j]:
+            out[:, b] = empty
+
+    def _encode_sparse(self, X: Csr) -> Csr:
+        if self.location is None or (self.is_plain and not np.isnan(X.data.sum())):
+            return X
+        said = self._indicators()
+        starts = np.arange(len(self.names)) + np.cumsum(said) - said
+        empty = np.isnan(X.data)
+        marked = empty & said[X.indices]
+        data = np.where(empty, X.data.dtype.type(0), X.data)
+        data[marked] = 1
+        indices = (starts[X.indices] + marked).astype(X.indices.dtype)
+        csr = Csr(data, indices, X.indptr, len(said) + int(said.sum()))
+        return csr if self.pick is None else select_csr(csr, self.pick.tolist())
+
+    def check(self) -> None:
+        """Raise ValueError if no training makes this: it may come from a file."""
+        p = len(self.names)
+        check_records("names", self.names, str)
+        check_records("codings", self.codings, Coding)
+        positions = [coding.position for coding in self.codings]
+        if positions != sorted(set(positions)) or (positions and positions[-1] >= p):
+            raise ValueError(f"columns {positions} of {p} are encoded")
+        check_array("missing", self.missing, (p,), "|b1")
+        for coding in self.codings:
+            coding.check()
+        if self.pick is not None or (self.sparse and self.codings):
+            raise ValueError("the encoding is of a part of a model")
+        check_array("location", self.location, (self.n_features,))
+
+
+def _runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The numbers start, start + 1, ... of each run, one run after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def parts_of(rows: np.ndarray | range, seed: int) -> np.ndarray:
+    """(m,) the part of each row, a function of its number and the seed alone."""
+    return (row_share(rows, derive_seed(seed, _PURPOSE)) * N_PARTS).astype(np.intp)
+
+
+def codes_of(values: np.ndarray, coder: LevelCoder) -> np.ndarray:
+    """Codes of numbers that are taken for categories."""
+    different, at = np.unique(values, return_inverse=True)
+    return coder.of_words(different.tolist())[:-1][at]
+
+
+def choose_kinds(
+    types: Mapping[str, str], names: Sequence[str], chosen: Mapping[str, str] | None, sparse: bool
+) -> dict[str, str | None]:
+    """The kind of each column that is no plain number; None: categories, by how many there are.
+
+    Parameters
+    ----------
+    types : mapping
+        Type of each column as stored.
+    names : sequence of str
+        The columns.
+    chosen : mapping, optional
+        What the user asked for.
+
+    Raises
+    ------
+    ValueError
+        A column that is not there, a kind that is not known, or one that does not fit the column.
+    """
+    chosen = dict(chosen or {})
+    unknown = [str(name) for name in chosen if name not in set(names)]
+    if unknown:
+        raise ValueError(
+            f"encoding names the column {unknown[0]!r}, which is not among the features; they are "
+            f"{', '.join(map(repr, list(names)[:10]))}"
+        )
+    kinds: dict[str, str | None] = {}
+    for name in names:
+        kind, dtype = chosen.get(name), types.get(name, "float64")
+        if kind is not None and kind not in KINDS:
+            raise ValueError(
+                f"encoding={{{name!r}: {kind!r}}}: use one of {', '.join(map(repr, KINDS))}"
+            )
+        fits = _fitting(dtype)
+        if kind is not None and kind not in fits:
+            raise ValueError(
+                f"encoding={{{name!r}: {kind!r}}} does not fit the column, which is {dtype}; use "
+                f"one of {', '.join(map(repr, fits))}"
+            )
+        if sparse and kind not in (None, "number"):
+            raise ValueError(
+                f"encoding={{{name!r}: {kind!r}}}: columns of a sparse table are numbers and stay "
+                "sparse; encode the column before it is joined to the table"
+            )
+        if dtype in CATEGORIES:
+            kinds[name] = kind
+        elif dtype in TIMES and dtype != "duration":
+            if kind != "number":
+                kinds[name] = "cyclic"
+        elif kind in ("indicator", "target"):
+            kinds[name] = kind
+    return kinds
+
+
+def _fitting(dtype: str) -> tuple[str, ...]:
+    """The kinds that a column of this type may have."""
+    if dtype in CATEGORIES:
+        return ("indicator", "target")
+    if dtype in TIMES and dtype != "duration":
+        return ("number", "cyclic")
+    return ("number", "indicator", "target")
