@@ -52,18 +52,18 @@ def test_labels_unseen_in_early_chunks():
     np.testing.assert_allclose(by_class.coef_, mixed.coef_, rtol=1e-7)
 
 
-def test_nan_is_named_by_column_in_training_and_in_use():
+def test_infinity_is_named_by_column_in_training_and_in_use():
     X, y, _ = planted(300, 6, columns=(1, 4))
     frame = pd.DataFrame(X.copy(), columns=list("abcdef"))
     model = fit(frame, y, 2)
     assert list(model.get_feature_names_out()) == ["b", "e"]
-    frame.loc[17, "e"] = np.nan
+    frame.loc[17, "e"] = np.inf
     with pytest.raises(SourceError, match="'e'.*row 17"):
         fit(frame, y, 2)
     for use in (model.predict, model.transform):
         with pytest.raises(SourceError, match="'e', row 17"):
             use(frame)
-    frame["e"], frame.loc[3, "a"] = X[:, 4], np.nan  # a column that is not used is not looked at
+    frame["e"], frame.loc[3, "a"] = X[:, 4], np.inf  # a column that is not used is not looked at
     model.predict(frame)
 
 
