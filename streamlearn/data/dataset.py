@@ -472,6 +472,7 @@ class DatasetReader:
             chunk = chunk.where(keep, in_place=not data.in_memory)
         if self._columns and data.maps:
             for f in data.maps:
+                mapped: object
                 if isinstance(f, Encoding):
                     mapped = f.encode(chunk.X, chunk.rows)
                 else:

@@ -99,7 +99,6 @@ def train(
     `columns` are the dataset's before its encoding.
     """
     vars(model).pop("calibration_", None)  # of an earlier fit
-    wanted = model._sample_rows(dataset)
     limit = summary_state_bytes(run.plan)
     summary, read = _summarise(model, run, dataset, limit)
     check_summary(dataset, summary, missing=model._accepts_missing or model._encodes)
