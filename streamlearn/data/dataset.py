@@ -497,7 +497,7 @@ def _pick(index: list[int], X: np.ndarray) -> np.ndarray:
     return X[:, index]
 
 
-def _name_of(f: Callable[[Any], Any] | Encoding) -> str:
+def _name_of(f: Callable[..., object] | Encoding) -> str:
     if isinstance(f, Encoding):
         return f"encoding {f.seed} {[(coding.position, coding.kind) for coding in f.codings]}"
     if isinstance(f, partial):

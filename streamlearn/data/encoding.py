@@ -38,7 +38,7 @@ class Coding(NamedTuple):
     """How one column that is no plain number becomes features."""
 
     position: int
-    """Of the column among those stored."""
+    """Place of the column among those stored."""
     kind: str
     """One of `KINDS` but "number"."""
     type: str
@@ -124,9 +124,9 @@ class Encoding(NamedTuple):
     """
 
     names: tuple[str, ...]
-    """Of the columns stored, p of them."""
+    """Names of the columns stored, p of them."""
     codings: tuple[Coding, ...] = ()
-    """Of the columns that are no plain numbers, in order."""
+    """Codings of the columns that are no plain numbers, in order."""
     missing: np.ndarray | None = None
     """(p,) bool: columns that had missing values in training; None until that is known."""
     location: np.ndarray | None = None
@@ -186,7 +186,7 @@ class Encoding(NamedTuple):
         return found if self.pick is None else [found[k] for k in self.pick.tolist()]
 
     def coders(self) -> dict[str, LevelCoder]:
-        """Of the columns of words: a store reads them as codes."""
+        """Coders of the columns of words, which a store reads as codes."""
         return {
             self.names[coding.position]: coding.coder(self.names[coding.position])
             for coding in self.codings

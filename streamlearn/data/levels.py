@@ -44,7 +44,7 @@ class LevelCoder(ABC):
     """The levels, where they are known by their names."""
 
     @abstractmethod
-    def of_words(self, words: Iterable[Any]) -> np.ndarray:
+    def of_words(self, words: Iterable[object]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
 
     def of_values(self, values: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ class Coder(LevelCoder):
         self.name, self.words = name, tuple(words)
         self._codes = {word: float(code) for code, word in enumerate(self.words)}
 
-    def of_words(self, words: Iterable[Any]) -> np.ndarray:
+    def of_words(self, words: Iterable[object]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
         nan = float("nan")
         codes = [self._codes.get(word_of(word, self.name), nan) for word in words]  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ class HashCoder(LevelCoder):
         self.name, self.hashes = name, hashes
         """(L,) uint64, ascending; codes are their places."""
 
-    def of_words(self, words: Iterable[Any]) -> np.ndarray:
+    def of_words(self, words: Iterable[object]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
         given = [word_of(word, self.name) for word in words]
         codes = np.full(len(given) + 1, np.nan, np.float32)

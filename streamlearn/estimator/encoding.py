@@ -7,28 +7,67 @@ A model that has an `encoding_` sees the features that it makes; `n_features_in_
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypedDict, TypeVar
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from ..data.column_types import CATEGORIES, TIMES
 from ..data.dask.store import DaskStore
-from ..data.encoding import N_PARTS, Coding, Encoding, choose_kinds
+from ..data.dataset import Dataset
+from ..data.encoding import Coding, Encoding, choose_kinds
+from ..data.source import Source
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import fold_partitions
 from ..passes import target_means
-from ..passes.fold import read_all, run_fold
+from ..passes.fold import Fold, Result, State, nbytes_of, read_all, run_fold
+from ..passes.summary.labels import Labels
 from ..passes.summary.levels import MOST_LEVELS, STATE_NBYTES, STEP_NBYTES_PER_ROW, levels_fold
-from ..passes.summary.summary import Summary, collect_summary
+from ..passes.summary.summary import (
+    Summary,
+    collect_summary,
+    state_nbytes,
+    step_nbytes_per_row,
+)
 from .targets import coded
 
-Read = Callable[..., Any]
+Learned = TypeVar("Learned")
+Checkpoint = str | os.PathLike[str] | None
+Levels = dict[str, list[str] | np.ndarray]
+"""The words of each column, or the hashes of very many."""
 
 
-def feature_names(model: Any) -> list[str]:
+class Read(Protocol):
+    """One read of a column or of a table."""
+
+    def __call__(self, fold: Fold[State, Result], source: Source, *, name: str) -> Result: ...
+
+
+class HasColumns(Protocol):
+    """A model that knows how many columns it was given; perhaps their names, and an encoding."""
+
+    n_features_in_: int
+
+
+class Encodes(Protocol):
+    """An estimator of a family that takes numbers alone."""
+
+    encoding_: Encoding
+
+    @property
+    def encoding(self) -> Mapping[str, str] | None: ...
+
+
+class Targets(TypedDict):
+    """What the reads of the target by level give."""
+
+    sums: list[target_means.Sums]
+    outputs: list[str]
+
+
+def feature_names(model: HasColumns) -> list[str]:
     """Names of the features that a fitted model decides by, x0, x1, ... for want of any."""
     encoding = getattr(model, "encoding_", None)
     if encoding is not None:
@@ -36,7 +75,7 @@ def feature_names(model: Any) -> list[str]:
     return column_names(model)
 
 
-def column_names(model: Any) -> list[str]:
+def column_names(model: HasColumns) -> list[str]:
     """Names of the columns that a fitted model was given, x0, x1, ... for want of any."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -44,19 +83,19 @@ def column_names(model: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def n_features(model: Any) -> int:
+def n_features(model: HasColumns) -> int:
     """Features that a model decides by."""
     encoding = getattr(model, "encoding_", None)
     return int(model.n_features_in_ if encoding is None else encoding.n_features)
 
 
-def column_of(model: Any) -> np.ndarray:
+def column_of(model: HasColumns) -> np.ndarray:
     """(n_features,) number of the column that each feature is made of."""
     encoding = getattr(model, "encoding_", None)
     return np.arange(model.n_features_in_) if encoding is None else encoding.column_of
 
 
-def learn_levels(model: Any, dataset: Any, checkpoint: Any) -> Any:
+def learn_levels(model: Encodes, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
     """The dataset with its columns of words as codes; sets ``encoding_`` as far as it is known.
 
     One read of each such column, and one more of those of more than `MOST_LEVELS` levels.
@@ -83,8 +122,9 @@ def learn_levels(model: Any, dataset: Any, checkpoint: Any) -> Any:
             codings.append(Coding(j, "target", dtype, hashes=found))
         else:
             codings.append(Coding(j, "indicator", dtype, levels=tuple(found or ())))
-    seed = int(getattr(model, "random_state", 0) or 0)
-    model.encoding_ = Encoding(tuple(names), tuple(codings), sparse=dataset.sparse, seed=seed)
+    model.encoding_ = Encoding(
+        tuple(names), tuple(codings), sparse=dataset.sparse, seed=_seed(model)
+    )
     coded_columns = dataset.with_coders(model.encoding_.coders())
     if levels and coded_columns is not dataset:
         coded_columns.store.passes_before = dataset.store.passes_before + 1
@@ -92,12 +132,12 @@ def learn_levels(model: Any, dataset: Any, checkpoint: Any) -> Any:
 
 
 def _read_levels(
-    model: Any, dataset: Any, kinds: dict[str, str | None], checkpoint: Any
-) -> dict[str, Any]:
+    model: Encodes, dataset: Dataset, kinds: dict[str, str | None], checkpoint: Checkpoint
+) -> Levels:
     """The words of each column (list of str), or the hashes of very many (array)."""
 
-    def learn(read: Read) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def learn(read: Read) -> Levels:
+        found: Levels = {}
         for name, kind in kinds.items():
             column = dataset.column(name)
             if kind != "target":
@@ -114,7 +154,7 @@ def _read_levels(
     if dataset.in_memory:
         return learn(_read_here)
     (needs,) = needs_before(list(kinds.values()))
-    return _in_a_run(model, dataset, needs, "levels", checkpoint, learn)
+    return _in_a_run(model, dataset, needs, checkpoint, lambda run: learn(run.fold))
 
 
 def needs_before(kinds: list[str | None]) -> tuple[Needs, ...]:
@@ -128,34 +168,51 @@ def needs_before(kinds: list[str | None]) -> tuple[Needs, ...]:
     return (Needs("levels", state, row, passes=(len(kinds) + 2 * (targets > 0), most)),)
 
 
-def _read_here(fold: Any, source: Any, *, name: str) -> Any:
+def _read_here(fold: Fold[State, Result], source: Source, *, name: str) -> Result:
     return run_fold(fold, read_all(source))
 
 
 def _in_a_run(
-    model: Any,
-    dataset: Any,
+    model: Encodes,
+    dataset: Dataset,
     needs: Needs,
-    name: str,
-    checkpoint: Any,
-    learn: Callable[[Read], Any],
-) -> Any:
+    checkpoint: Checkpoint,
+    learn: Callable[[Run], Learned],
+) -> Learned:
     """What `learn` makes of reads, planned, and kept in the checkpoint's folder of that name."""
+    place, identity = None, {}
+    if checkpoint is not None:
+        place = f"{os.fspath(checkpoint)}/{needs.name}"
+        identity = {
+            "encoding": model.encoding,
+            "random_state": _seed(model),
+            "data": dataset.fingerprint(),
+        }
     with Run(
         dataset,
         make_plan(dataset, [needs]),
-        name=f"{type(model).__name__}-{name}",
-        identity={"encoding": model.encoding},
-        checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}/{name}",
+        name=f"{type(model).__name__}-{needs.name}",
+        identity=identity,
+        checkpoint=place,
     ) as run:
         if run.finished is not None:
-            return run.finished
-        learned = learn(run.fold)
+            kept: Learned = run.finished
+            return kept
+        learned = learn(run)
         run.finish(learned)
         return learned
 
 
-def learn_targets(model: Any, dataset: Any, checkpoint: Any, classes_of: Any) -> None:
+def _seed(model: Encodes) -> int:
+    return int(getattr(model, "random_state", 0) or 0)
+
+
+def learn_targets(
+    model: Encodes,
+    dataset: Dataset,
+    checkpoint: Checkpoint,
+    classes_of: Callable[[Labels], np.ndarray],
+) -> None:
     """Give ``encoding_`` the target means of the columns of very many levels, in two narrow reads.
 
     `classes_of(labels)` are the classes, or raises.
@@ -167,24 +224,28 @@ def learn_targets(model: Any, dataset: Any, checkpoint: Any, classes_of: Any) ->
     names = [encoding.names[coding.position] for coding in wanted]
     columns = dataset.select(names)
     coders = [coding.coder(name) for coding, name in zip(wanted, names, strict=True)]
-    n_levels = [len(coding.hashes) for coding in wanted]
+    of_words = [coding.type in CATEGORIES for coding in wanted]
+    n_levels = [0 if coding.hashes is None else len(coding.hashes) for coding in wanted]
 
-    def learn(read: Read) -> dict[str, Any]:
-        classes = None
+    def learn(run: Run) -> Targets:
+        classes, names = None, ["=mean"]
         if is_classifier(model):
-            labels = collect_summary(read, columns, moments_only=True).labels
-            classes = classes_of(labels)
+            classes = classes_of(collect_summary(run.fold, columns, moments_only=True).target)
+            if len(classes) > 2:
+                names = [f"=mean of {label}" for label in classes]
         n_classes = 0 if classes is None else len(classes)
-        of_words = [coding.type in CATEGORIES for coding in wanted]
         fold = target_means.target_fold(coders, of_words, n_levels, n_classes, encoding.seed)
-        sums = read(fold, coded(columns, classes), name="target-means")
-        outputs = ["=mean"] if n_classes <= 2 else [f"=mean of {label}" for label in classes]
-        return {"sums": sums, "outputs": outputs}
+        state = nbytes_of(fold.start())  # the driver makes as many tables of it
+        row = target_means.targets_nbytes_per_row(n_classes)
+        needs = Needs("targets", state, row, driver_bytes=2 * state)
+        run.replan(make_plan(columns, [needs], budget=run.plan.budget))
+        sums = run.fold(fold, run.planned(coded(columns, classes)), name="target-means")
+        return {"sums": sums, "outputs": names}
 
-    n_outputs = 1
-    state = 8 * N_PARTS * sum(n_levels) * (n_outputs + 1)
-    needs = Needs("target means", state, 200.0, driver_bytes=2 * state)
-    learned = _in_a_run(model, columns, needs, "targets", checkpoint, learn)
+    labels = Needs(
+        "targets", state_nbytes(columns, moments_only=True), step_nbytes_per_row(columns)
+    )
+    learned = _in_a_run(model, columns, labels, checkpoint, learn)
     tables = iter(map(target_means.tables_of, learned["sums"]))
     codings = []
     for coding in encoding.codings:
@@ -204,10 +265,10 @@ def learn_missing(encoding: Encoding, summary: Summary) -> Encoding:
     return encoding.with_missing(columns, means)
 
 
-def refuse_encoding(model: Any, dataset: Any) -> None:
+def refuse_encoding(chosen: Mapping[str, str] | None, dataset: Dataset) -> None:
     """Refuse columns that would need an encoding where it cannot be learned from all rows."""
     names = dataset.feature_names
-    kinds = choose_kinds(dataset.column_types, names, model.encoding, dataset.sparse)
+    kinds = choose_kinds(dataset.column_types, names, chosen, dataset.sparse)
     if kinds:
         raise ValueError(
             f"partial_fit takes columns of numbers, but {next(iter(kinds))!r} is none: what it "
@@ -215,13 +276,13 @@ def refuse_encoding(model: Any, dataset: Any) -> None:
         )
 
 
-def training_features(model: Any, columns: Any) -> Any:
+def training_features(model: Encodes, columns: Dataset) -> Dataset:
     """The features that the encoding makes of training rows; the columns, if they are the same."""
     encoding = model.encoding_
     return columns if encoding.is_plain else columns.with_encoding(encoding)
 
 
-def with_coders(model: Any, dataset: Any) -> Any:
+def with_coders(model: Encodes, dataset: Dataset) -> Dataset:
     """The columns of a table that a fitted model is shown, those of words as its codes."""
     encoding = model.encoding_
     types = dataset.column_types
@@ -250,6 +311,6 @@ def with_coders(model: Any, dataset: Any) -> Any:
     )
 
 
-def encoded(model: Any, dataset: Any) -> Any:
+def encoded(model: Encodes, dataset: Dataset) -> Dataset:
     """The features that a fitted model decides by, of a table whose words are codes."""
     return dataset.with_encoding(model.encoding_.of_model())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,9 +12,10 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..config import get_config
+from ..data.dataset import Dataset
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.checkpoint.store import VERSIONS
-from ..engine.plan import make_plan
+from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..errors import SourceError
@@ -89,10 +91,10 @@ def fit(
 def train(
     model: Any,
     run: Run,
-    dataset: Any,
-    columns: Any,
-    held_out: Any,
-    calibration_rows: Any = None,
+    dataset: Dataset,
+    columns: Dataset,
+    held_out: Dataset | None,
+    calibration_rows: Dataset | None = None,
 ) -> None:
     """Summary, checks, the family's own fit, and the certificate with what it cost.
 
@@ -137,7 +139,9 @@ def train(
     conclude(model, run, outcome)
 
 
-def _summarise(model: Any, run: Run, dataset: Any, limit: int) -> tuple[Summary, Any]:
+def _summarise(
+    model: Any, run: Run, dataset: Dataset, limit: int
+) -> tuple[Summary, SampledRead | Callable[..., Summary]]:
     """The summary of the features, and the read that may have kept a sample of them."""
     wanted = model._sample_rows(dataset)
     read = SampledRead(run.fold, wanted, model.random_state) if wanted else run.fold
@@ -163,7 +167,7 @@ def conclude(model: Any, run: Run, outcome: Any) -> None:
     )
 
 
-def replan(run: Run, needs: Any) -> None:
+def replan(run: Run, needs: Sequence[Needs]) -> None:
     """Hold the run to its budget now that the number of classes and coefficients is known."""
     now = run.plan
     plan = make_plan(run.source, needs, budget=now.budget, threads=now.lanes_in_flight)
@@ -174,14 +178,14 @@ def replan(run: Run, needs: Any) -> None:
         run.replan(plan)
 
 
-def hold_out_calibration(model: Any, dataset: Any) -> tuple[Any, Any]:
+def hold_out_calibration(model: Any, dataset: Dataset) -> tuple[Dataset, Dataset | None]:
     """Rows to train on, and those for calibration (None if there is none)."""
     if getattr(model, "calibration", None) is None:
         return dataset, None
     return splits.hold_out(dataset, splits.CALIBRATION_SHARE, splits.CALIBRATION)
 
 
-def check_summary(dataset: Any, summary: Summary, *, missing: bool = False) -> None:
+def check_summary(dataset: Dataset, summary: Summary, *, missing: bool = False) -> None:
     """Refuse data without rows, or with features or targets that are missing or not finite."""
     if summary.n_rows == 0:
         raise SourceError(
@@ -228,7 +232,7 @@ def find_classes(labels: Labels) -> np.ndarray:
     return classes
 
 
-def hold_out(model: Any, dataset: Any, validation: Any) -> tuple[Any, Any]:
+def hold_out(model: Any, dataset: Dataset, validation: Any) -> tuple[Dataset, Dataset | None]:
     """Training rows and validation rows (None if there are none)."""
     if validation is None:
         return dataset, None
@@ -251,7 +255,7 @@ def hold_out(model: Any, dataset: Any, validation: Any) -> tuple[Any, Any]:
     )
 
 
-def identity(model: Any, dataset: Any, held_out: Any) -> dict[str, Any]:
+def identity(model: Any, dataset: Dataset, held_out: Dataset | None) -> dict[str, object]:
     """What a checkpoint must agree with: estimator, parameters, data, versions of their files."""
     return {
         "estimator": type(model).__name__,

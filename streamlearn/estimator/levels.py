@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from typing import Any
 
 from ..data.dask.store import DaskStore
+from ..data.dataset import Dataset
 from ..data.memory.stream import StreamStore
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import fold_partitions, materialised
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 from . import encoding
+from .encoding import Checkpoint
 
 
-def settle_training(model: Any, dataset: Any, stack: Any, checkpoint: Any = None) -> Any:
+def settle_training(
+    model: Any, dataset: Dataset, stack: ExitStack, checkpoint: Checkpoint = None
+) -> Dataset:
     """The dataset over scratch if need be, its string columns as codes; sets ``levels_``.
 
     Under a checkpoint the levels are kept in its folder ``levels``.
     """
-    enter = stack.enter_context
     learn = encoding.learn_levels if model._encodes else _coded
     if isinstance(dataset.store, StreamStore):  # its rows come once: written first, strings too
-        dataset = learn(model, _settle(dataset, enter), checkpoint)
+        dataset = learn(model, stack.enter_context(materialised(dataset)), checkpoint)
     else:
-        dataset = _settle(learn(model, dataset, checkpoint), enter)
+        dataset = stack.enter_context(materialised(learn(model, dataset, checkpoint)))
     model.levels_ = {name: list(words) for name, words in dataset.levels.items()}
     return dataset
 
 
-def _settle(dataset: Any, enter: Any) -> Any:
-    context: AbstractContextManager[Any] = materialised(dataset)
-    return enter(context)
-
-
-def _coded(model: Any, dataset: Any, checkpoint: Any) -> Any:
+def _coded(model: Any, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
     """One read of each string column, and no other: its levels."""
     if not dataset.categorical:
         return dataset
@@ -71,7 +69,7 @@ def _coded(model: Any, dataset: Any, checkpoint: Any) -> Any:
     return coded
 
 
-def as_trained(model: Any, dataset: Any) -> Any:
+def as_trained(model: Any, dataset: Dataset) -> Dataset:
     """The dataset with its string columns as codes of the model's levels."""
     if getattr(model, "encoding_", None) is not None:
         return encoding.with_coders(model, dataset)

@@ -61,7 +61,7 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
     model._validate_params()
     dataset = open_data(data)
     budget = None if memory_budget is None else parse_bytes(memory_budget)
-    before = ()
+    before: tuple[Needs, ...] = ()
     if model._encodes:
         kinds = choose_kinds(
             dataset.column_types, dataset.feature_names, model.encoding, dataset.sparse

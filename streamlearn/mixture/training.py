@@ -315,6 +315,7 @@ class Stream(Options, Protocol):
     n_passes_: int
     plan_: Plan | None
     levels_: dict[str, list[str]]
+    encoding: dict[str, str] | None
     problem_: Problem
     parameters_: Parameters
     online_: online.Online
@@ -334,7 +335,7 @@ def partial_fit(
     opens = inputs.open_training if new else inputs.open_scored
     with materialised(opens(model, X, y, sample_weight)) as dataset:
         if new:
-            encoding.refuse_encoding(model, dataset)
+            encoding.refuse_encoding(model.encoding, dataset)
         checked = Needs(
             "summary",
             state_nbytes(dataset, moments_only=True),

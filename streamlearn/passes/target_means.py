@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -28,10 +28,28 @@ STATE_NBYTES = 2 * 16 * CAPACITY
 STEP_NBYTES_PER_ROW = 160.0
 """Strings of a chunk as Python objects, and their hashes."""
 
-State = dict[str, Any]
+
+class Counts(TypedDict):
+    """Levels of a column, as far as they are known."""
+
+    hashes: np.ndarray
+    """(L,) uint64, ascending."""
+    counts: np.ndarray
+    """(L,) float64 weights."""
 
 
-def hashes_fold(name: str, capacity: int = CAPACITY) -> Fold[State, np.ndarray]:
+class Sums(TypedDict):
+    """The target of a column's L levels, in each of `N_PARTS` parts; O outputs."""
+
+    weight: np.ndarray
+    """(N_PARTS, L) float64."""
+    sums: np.ndarray
+    """(N_PARTS, L, O) float64: weighted sums of the target."""
+    squares: np.ndarray
+    """(N_PARTS, O) float64: weighted sums of its square, of all levels."""
+
+
+def hashes_fold(name: str, capacity: int = CAPACITY) -> Fold[Counts, np.ndarray]:
     """Fold over a `Dataset.column`: (L,) uint64, ascending, the hashes of its levels.
 
     Of more than `capacity` the most frequent, as far as a state of this size knows them (Misra &
@@ -42,11 +60,11 @@ def hashes_fold(name: str, capacity: int = CAPACITY) -> Fold[State, np.ndarray]:
     )
 
 
-def _start_hashes() -> State:
+def _start_hashes() -> Counts:
     return {"hashes": np.empty(0, np.uint64), "counts": np.empty(0)}
 
 
-def _add_hashes(name: str, capacity: int, state: State, chunk: Chunk) -> State:
+def _add_hashes(name: str, capacity: int, state: Counts, chunk: Chunk) -> Counts:
     if not chunk.n_rows or chunk.y is None:
         return state
     found: dict[str, float] = {}
@@ -56,13 +74,13 @@ def _add_hashes(name: str, capacity: int, state: State, chunk: Chunk) -> State:
             found[value] = found.get(value, 0.0) + w
     words = {word_of(value, name): count for value, count in found.items()}
     words.pop(None, None)
-    hashes = hash_words(list(words))  # type: ignore[arg-type]
+    hashes = hash_words([word for word in words if word is not None])
     order = np.argsort(hashes)
     counts = np.fromiter(words.values(), float, len(words))
     return _join(capacity, state, {"hashes": hashes[order], "counts": counts[order]})
 
 
-def _join(capacity: int, a: State, b: State) -> State:
+def _join(capacity: int, a: Counts, b: Counts) -> Counts:
     hashes, at = np.unique(np.concatenate([a["hashes"], b["hashes"]]), return_inverse=True)
     counts = np.bincount(at, np.concatenate([a["counts"], b["counts"]]), len(hashes))
     if len(hashes) > capacity:
@@ -72,19 +90,18 @@ def _join(capacity: int, a: State, b: State) -> State:
     return {"hashes": hashes, "counts": counts}
 
 
-def _hashes(state: State) -> np.ndarray:
+def _hashes(state: Counts) -> np.ndarray:
     return state["hashes"]
 
 
 def target_fold(
     coders: Sequence[LevelCoder], of_words: Sequence[bool], n_levels: Sequence[int],
     n_classes: int, seed: int,
-) -> Fold[list[State], list[State]]:  # fmt: skip
+) -> Fold[list[Sums], list[Sums]]:  # fmt: skip
     """Fold: for each column the target's sums in each part and level.
 
     Chunks carry the columns, those of words (`of_words`) as their codes, and y as float64: numbers,
-    or codes of `n_classes` classes (0: numbers).  A result has ``weight`` (N_PARTS, L), ``sums``
-    (N_PARTS, L, O) and ``squares`` (N_PARTS, O); O = 1 for numbers and two classes.  State
+    or codes of `n_classes` classes (0: numbers).  O = 1 for numbers and two classes.  State
     8 N_PARTS L (O + 1) bytes a column.
     """
     n_outputs = n_classes if n_classes > 2 else 1
@@ -95,7 +112,7 @@ def target_fold(
     )
 
 
-def _start_sums(n_levels: tuple[int, ...], n_outputs: int) -> list[State]:
+def _start_sums(n_levels: tuple[int, ...], n_outputs: int) -> list[Sums]:
     return [
         {
             "weight": np.zeros((N_PARTS, n)),
@@ -104,6 +121,11 @@ def _start_sums(n_levels: tuple[int, ...], n_outputs: int) -> list[State]:
         }
         for n in n_levels
     ]
+
+
+def targets_nbytes_per_row(n_classes: int) -> float:
+    """Temporaries of a step of `target_fold` a row: codes, places, weights and outputs, bytes."""
+    return 200.0 + 24.0 * max(n_classes, 1)
 
 
 def outputs_of(y: np.ndarray, n_classes: int) -> np.ndarray:
@@ -120,9 +142,9 @@ def _add_targets(
     of_words: tuple[bool, ...],
     n_classes: int,
     seed: int,
-    states: list[State],
+    states: list[Sums],
     chunk: Chunk,
-) -> list[State]:
+) -> list[Sums]:
     if not chunk.n_rows or chunk.y is None:
         return states
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
@@ -142,7 +164,7 @@ def _add_targets(
     return states
 
 
-def tables_of(state: State) -> tuple[np.ndarray, np.ndarray]:
+def tables_of(state: Sums) -> tuple[np.ndarray, np.ndarray]:
     """The `table` and `apart` of a column's `data.encoding.Coding`."""
     weight, sums, squares = state["weight"], state["sums"], state["squares"]
     total = weight.sum(axis=0), sums.sum(axis=0), squares.sum(axis=0)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data.dataset import Dataset
 from ..data.order import derive_seed, row_share
-from ..data.source import Source
 
 _BY_NUMBER = 0x666F6C6473
 """Number that keeps these splits apart from those of `Dataset.split` with the same seed."""
@@ -24,7 +24,7 @@ CALIBRATION_SHARE = 0.1
 """Share of the rows that is held out to calibrate probabilities."""
 
 
-def hold_out(dataset: Source, share: float, seed: int) -> tuple[Source, Source]:
+def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     """The rows to train on, and that share of the rows, held out."""
     return dataset.where_hash(share, 1.0, seed), dataset.where_hash(0.0, share, seed)
 
