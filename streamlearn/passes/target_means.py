@@ -148,10 +148,10 @@ def _add_targets(
     if not chunk.n_rows or chunk.y is None:
         return states
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    X = chunk.dense  # a sparse table has no such columns
     part, Y = parts_of(chunk.rows, seed), outputs_of(chunk.y, n_classes)
-    assert isinstance(chunk.X, np.ndarray)  # a sparse table has no such columns
     for j, (state, coder, is_code) in enumerate(zip(states, coders, of_words, strict=True)):
-        values = chunk.X[:, j] if is_code else codes_of(chunk.X[:, j], coder)
+        values = X[:, j] if is_code else codes_of(X[:, j], coder)
         there = ~np.isnan(values) & (weight > 0)
         n_levels = state["weight"].shape[1]
         w, P, T = weight[there], part[there], Y[there]

@@ -168,21 +168,27 @@ NO_EXAMPLE = {"StreamStore": "has no rows before it is written; the written one 
 
 def fold_examples(dataset: Any) -> dict[str, Any]:
     """Name of a fold's constructor (a second one after a colon) -> the fold for this dataset."""
+    from streamlearn.data.levels import Coder, word_of
     from streamlearn.passes.fold import both
     from streamlearn.passes.sample import sample_fold
     from streamlearn.passes.summary.levels import levels_fold
     from streamlearn.passes.summary.summary import summary_fold
+    from streamlearn.passes.target_means import hashes_fold, target_fold
     from streamlearn.solvers.kmeans import lloyd_fold
 
+    coder = Coder("x0", [word_of(value, "x0") for value in np.unique(TABLE.X[::3, 0])])
     folds = {
         "passes.summary.summary.summary_fold": summary_fold(dataset),
         "passes.summary.summary.summary_fold:moments": summary_fold(dataset, moments_only=True),
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
     folds["passes.summary.levels.levels_fold"] = levels_fold("y")
+    folds["passes.target_means.hashes_fold"] = hashes_fold("y")
     folds["passes.fold.both"] = both(*folds.values())
     centres = np.random.default_rng(0).standard_normal((4, P))
     folds["solvers.kmeans.lloyd_fold"] = lloyd_fold(centres)
+    means = target_fold([coder], [False], [len(coder.words)], 3, seed=1)
+    folds["passes.target_means.target_fold"] = means
     folds |= additive_folds() | mixture_folds() | pursuit_folds()
     return folds | shareboost_folds() | supersparse_folds()
 
@@ -411,11 +417,13 @@ GROWS = (
     "passes.summary.summary.summary_fold",
     "passes.summary.summary.summary_fold:moments",
     "passes.summary.levels.levels_fold",
+    "passes.target_means.hashes_fold",
     "additive.choose.judging.scores_fold",
 )
 """Folds whose states hold what was found: rows, bins, labels, words, and metrics not begun."""
 
 ROW_STATE = (
+    "passes.target_means.target_fold",
     "additive.dual.descent.certificate_fold",
     "pursuit.boosting.reads.boost_fold",
     *("shareboost.scoring.gradient_fold", "shareboost.search.products_fold"),
@@ -426,9 +434,10 @@ ROW_STATE = (
     "shareboost.curvature.evaluation_fold",
     *("shareboost.curvature.curvature_fold", "shareboost.curvature.curvature_fold:blocks"),
 )
-"""Folds with state of their own for each row: a copy would need a share of it."""
+"""Folds that know a row by its number: a copy would need a share of its state, or of its part."""
 
 DENSE = (
+    "passes.target_means.target_fold",
     *("shareboost.scoring.gradient_fold", "shareboost.search.products_fold"),
     "shareboost.search.product_moments_fold",
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
