@@ -9,6 +9,7 @@ from .run import RESULTS, Session
 
 NAMES = {
     "mixture-tables": "the toys and tables of Fu 2010, and 10 M pixels from disk",
+    "hostile": "verdicts on parquet, zarr and model files that were changed at random",
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
     "regress": "speed and memory of this checkout against those of COMMIT, in pairs of one run",
@@ -41,6 +42,12 @@ def main(argv=None):
     )
     parser.add_argument(
         "--rows", type=int, default=0, help="of generated sets and scale runs (tables, regress)"
+    )
+    parser.add_argument(
+        "--files",
+        type=int,
+        default=2000,
+        help="parquet files to change; of zarr stores and models a fifth (hostile)",
     )
     parser.add_argument(
         "--templates", type=int, default=1000, help="of patches (shareboost-tables)"

@@ -42,6 +42,16 @@ def test_memory(tmp_path):
 
 
 @pytest.mark.slow
+def test_hostile(tmp_path):
+    record, printed = bench(tmp_path, "hostile")
+    assert [row["kind"] for row in record["rows"]] == ["parquet", "zarr", "models"]
+    for row in record["rows"]:
+        assert (row["files"], row["bad"]) == (20, 0), row
+        assert row["refused"] > 0
+    assert "| refused |" in printed
+
+
+@pytest.mark.slow
 def test_speed(tmp_path):
     pytest.importorskip("interpret", reason="the EBM rival needs the bench extra")
     record, printed = bench(tmp_path, "speed")

@@ -13,6 +13,7 @@ from hostile.parquet_file import (
     FACTS,
     ROW_GROUPS,
     SIZES,
+    STATISTICS,
     codec_of,
     end_of_file,
     packed,
@@ -39,7 +40,9 @@ ENCODINGS = {
 """Encodings without a dictionary that the types of the columns have."""
 INTEGERS = (0, 1, -1, 2, 3, 5, 7, 8, 15, 31, 32, 63, 64, 127, 128, 255, 2**15, 2**20, 2**28,
             2**31 - 1, -(2**31), 2**32, 2**40, 2**62, -(2**63))  # fmt: skip
-SIZE_STATISTICS = re.compile("level histogram size mismatch|Unencoded byte array data bytes")
+ABOUT_STATISTICS = re.compile(
+    "level histogram size mismatch|Unencoded byte array data bytes|Unexpected end of stream"
+)
 KINDS = ("footer", "footer", "header", "header", "body", "body", "body", "packed", "pages", "raw")
 WAYS = ("whole", "slices", "streamed", "through", "column")
 """How the rows are asked for: each takes other ways through the reader."""
@@ -321,10 +324,10 @@ def case(seed, folder, ours_is_done):
         try:
             X_there, y_there = read_pyarrow(path, data, levels, target, way)
         except OSError as error:
-            if not SIZE_STATISTICS.search(str(error)):
+            if not ABOUT_STATISTICS.search(str(error)):
                 raise
-            verdict = "equal without size statistics"
-            remove_size_statistics(path)
+            verdict = "equal without statistics"
+            remove_statistics(path)
             X_there, y_there = read_pyarrow(path, data, levels, target, way)
     except (OSError, ValueError, pa.ArrowException, LookupError) as error:
         return f"LENIENT: pyarrow says {type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -335,15 +338,15 @@ def case(seed, folder, ours_is_done):
     return verdict
 
 
-def remove_size_statistics(path):
-    """They are optional and say nothing of the values; pyarrow refuses the file over bad ones."""
+def remove_statistics(path):
+    """Those of the footer are optional; pyarrow refuses a file over bad ones before it reads."""
     raw = path.read_bytes()
     n = int.from_bytes(raw[-8:-4], "little")
     footer, _ = read_struct(raw[-8 - n : -8])
     for group in get(footer, ROW_GROUPS)[1]:
         for chunk in get(group, COLUMNS)[1]:
             facts = get(chunk, FACTS)
-            facts[:] = [field for field in facts if field[0] != SIZES]
+            facts[:] = [field for field in facts if field[0] not in (STATISTICS, SIZES)]
     path.write_bytes(raw[: -8 - n] + end_of_file(footer))
 
 

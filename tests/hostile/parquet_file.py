@@ -7,7 +7,7 @@ I32, I64 = 5, 6
 CODECS = {0: None, 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 DICTIONARY, DATA_2 = 2, 3
 ROW_GROUPS, COLUMNS, FACTS = 4, 1, 3
-CODEC, PLAIN_NBYTES, NBYTES, DATA_AT, DICTIONARY_AT, SIZES = 4, 6, 7, 9, 11, 16
+CODEC, PLAIN_NBYTES, NBYTES, DATA_AT, DICTIONARY_AT, STATISTICS, SIZES = 4, 6, 7, 9, 11, 12, 16
 """Fields of a footer, a row group, a column chunk and what it says of itself."""
 
 

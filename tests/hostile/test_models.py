@@ -1,7 +1,6 @@
 """Model files that were tampered with are refused, or decide: never a crash, a hang, another error.
 
-Any number of them: ``python -c "from hostile.runner import run; print(run('models', 20_000))"``
-with ``tests`` and the checkout on PYTHONPATH.
+Any number of them: ``python -m bench hostile --only models --files N``.
 """
 
 from hostile.runner import run

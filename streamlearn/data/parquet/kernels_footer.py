@@ -78,6 +78,8 @@ def skip(data, at, kind, left, inner):
                 continue
             if head >> 4 == 0:
                 _, at = read_varint(data, at)
+                if at < 0:  # a value that takes a byte would begin again at 0
+                    return -1
             kind = head & 15
             break
 
@@ -114,6 +116,8 @@ def read_fields(data, at, fields, left, inner):
         else:
             zigzag, at = read_varint(data, at)
             field = zigzag >> 1
+        if at < 0:
+            return -1
         kind = head & 15
         if 0 < field < len(fields):
             fields[field, 0], fields[field, 1] = kind, at

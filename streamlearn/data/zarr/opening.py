@@ -18,6 +18,7 @@ from ..files.regular import refuse_unless_file
 from ..files.remote import CHECK_KEYS, as_os_errors, is_url, url_options
 from ..memory.opening import as_vector
 from ..memory.vectors import Vector
+from .checked_codecs import with_checks
 from .rows import READ_ERRORS
 from .store import ZarrStore
 from .vector import ZarrVector
@@ -94,7 +95,9 @@ def names_of(X: Any, root: zarr.Group) -> list[str] | None:
         return None
     var = root["var"]
     index = var.attrs.get("_index", "_index") if isinstance(var, zarr.Group) else None
-    return [str(name) for name in var[index][:]] if index is not None and index in var else None
+    if index is None or index not in var:
+        return None
+    return [str(name) for name in with_checks(var[index])[:]]
 
 
 def find_vector(root: zarr.Group, name: str, url: str) -> ZarrVector:
@@ -122,7 +125,7 @@ def find_vector(root: zarr.Group, name: str, url: str) -> ZarrVector:
 
 
 def category_values(array: zarr.Array) -> np.ndarray:
-    values = np.asarray(array[:])
+    values = np.asarray(with_checks(array)[:])
     return values if values.dtype.kind in "biuf" else values.astype(object)
 
 

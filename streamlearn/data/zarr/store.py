@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,10 +18,15 @@ from ..columns import check_shape, find_columns, is_all, select_csr
 from ..memory.vectors import Vector
 from ..source import Chunk, Csr
 from ..store import Column, Reader, Store
+from .checked_codecs import with_checks
 from .chunks import Chunks
 from .rows import Rows
 from .vector import ZarrVector, ZarrVectorReader, target_dtype
 
+MOST_COLUMNS = 1 << 24
+"""Columns of a table, at most: each has a name."""
+MOST_CHUNKS = 1 << 24
+"""Chunks of an array, at most: each is looked up when the array is opened."""
 UNIT_BYTES = 16 << 20
 """A shard up to this size is one unit; the inner chunks of a larger one are units of their own."""
 
@@ -60,6 +66,11 @@ class ZarrStore(Store):
                 f"{self.place_of('X')} holds {dtype} values; features must be numbers"
             )
         width = int(self.shape[1])
+        if width > MOST_COLUMNS:
+            raise SourceError(
+                f"{self.place_of('X')} has {width:,} columns, at most {MOST_COLUMNS:,} can be "
+                "read; its shape is damaged, or rows and columns are swapped"
+            )
         if names is None or len(names) != width:
             names = [f"x{j}" for j in range(width)]
         self.features = tuple(Column(name, column) for name in names)
@@ -72,10 +83,17 @@ class ZarrStore(Store):
                 )
         self.columns = self.features + tuple(vector.column for vector in self.vectors)
         for array in self._arrays():
-            if min(array.chunks) < 1:
+            size = array.shards or array.chunks
+            if min(*array.chunks, *size) < 1:
                 raise SourceError(
                     f"{url}: the array {array.path!r} has chunks of {array.chunks}; a chunk holds "
                     "at least one value: its metadata is damaged, restore it from a copy"
+                )
+            n_chunks = math.prod(-(-n // k) for n, k in zip(array.shape, size, strict=True))
+            if n_chunks > MOST_CHUNKS:
+                raise SourceError(
+                    f"{url}: the array {array.path!r} has {n_chunks:,} chunks of {size}, at most "
+                    f"{MOST_CHUNKS:,} can be listed; its shape is damaged, or write larger chunks"
                 )
         stores = [array.store for array in self._arrays()]
         self.in_memory = any(type(store).__name__ == "MemoryStore" for store in stores)
@@ -203,7 +221,8 @@ class ZarrReader:
         self.open += [column for column in (self.target, self.weight) if column is not None]
 
     def _rows(self, array: Any, columns: Sequence[int] | None, dtype: np.dtype) -> Rows:
-        return Rows(array, columns, dtype, self.store.url, self.store.chunks[array.path])
+        chunks = self.store.chunks[array.path]
+        return Rows(with_checks(array), columns, dtype, self.store.url, chunks)
 
     def _column(self, name: str | None) -> Any:
         if name is None:

@@ -11,6 +11,7 @@ from ...errors import SourceError
 from ..column_types import column_type, is_readable
 from ..memory.vectors import Vector
 from ..store import Column
+from .checked_codecs import with_checks
 from .chunks import Chunks
 from .rows import Rows
 
@@ -57,7 +58,7 @@ class ZarrVectorReader:
         arrays = vector.arrays if isinstance(vector, ZarrVector) else []
         self.rows = [
             Rows(
-                array,
+                with_checks(array),
                 [0] if array.ndim == 2 else None,
                 target_dtype(array),
                 place,

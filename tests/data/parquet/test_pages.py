@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streamlearn.additive.basis.kernels import coordinates_rows
 from streamlearn.data.open import open_dataset
 from streamlearn.data.parquet import footer as parquet_footer
+from streamlearn.data.parquet import kernels_footer
 from streamlearn.data.parquet.footer import Footers
 from streamlearn.data.parquet.pages import kernels as page_kernels
 from streamlearn.data.parquet.pages.kernels_bytes import inflate
@@ -331,3 +332,21 @@ def test_footers_are_let_go(tmp_path, monkeypatch):
 def count_footers():
     # not isinstance: among the objects are proxies of others that are gone
     return sum(type(found) is pq.FileMetaData for found in gc.get_objects())
+
+
+@pytest.mark.parametrize("kind", range(16))
+@pytest.mark.parametrize("as_python", [False, True])
+def test_a_field_number_without_an_end_ends_the_search(kind, as_python):
+    """A position of -1 and a value of one byte would make a loop."""
+
+    def of(kernel):
+        return kernel.py_func if as_python else kernel
+
+    data = np.frombuffer(bytearray([kind]) + b"\xff" * 30, np.uint8)
+    room = np.zeros((2, kernels_footer.DEEPEST), np.int64)
+    fields = np.zeros((kernels_footer.N_FIELDS, 2), np.int64)
+    assert of(kernels_footer.read_fields)(data, 0, fields, *room) == (1 if kind == 0 else -1)
+    end = of(kernels_footer.skip)(data, 0, kernels_footer.STRUCT, *room)
+    assert end == (1 if kind == 0 else -1)
+    header = np.zeros(page_kernels.HEADER, np.int64)
+    assert of(page_kernels.read_header)(data, 0, header) == (1 if kind == 0 else -1)

@@ -158,6 +158,8 @@ def read_header(data, at, header):
         else:
             field, at = read_varint(data, at)
             fields[depth] = field >> 1
+        if at < 0:  # a value that takes a byte would begin again at 0
+            return -1
         if 4 <= kind <= 6:
             value, at = read_varint(data, at)
             number = -1 if value & 1 else value >> 1  # an odd one stands for a number below zero

@@ -1,0 +1,90 @@
+"""Chunks that say more than they hold are refused before numcodecs believes them."""
+
+import json
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+import streamlearn as sl
+from streamlearn.data.zarr.checked_codecs import check_blosc, check_words, with_checks
+
+STORES = {
+    "2": (2, {"compressors": numcodecs.Blosc("zstd")}),
+    "3": (3, {"compressors": zarr.codecs.BloscCodec(cname="lz4")}),
+    "3 in shards": (3, {"compressors": zarr.codecs.BloscCodec(cname="lz4"), "shards": (40, 2)}),
+}
+
+
+def write(path, name):
+    version, options = STORES[name]
+    group = zarr.open_group(path, mode="w", zarr_format=version)
+    X = np.arange(80.0).reshape(40, 2)
+    group.create_array("X", data=X, chunks=(20, 2), **options)
+    y = group.create_array("y", shape=(40,), dtype=str, chunks=(20,), compressors=None)
+    y[:] = np.array(["a", "bc"] * 20, object)
+    return X
+
+
+def chunks(path, name):
+    return sorted(p for p in (path / name).rglob("*") if p.is_file() and p.name[0].isdigit())
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_what_is_whole_is_read_as_before(tmp_path, name):
+    X = write(tmp_path / "s", name)
+    (chunk,) = sl.open_dataset(tmp_path / "s", target="y", chunk_rows=40).iter_chunks()
+    np.testing.assert_array_equal(chunk.X, X)
+    assert list(chunk.y) == ["a", "bc"] * 20
+
+
+@pytest.mark.parametrize("name", ["2", "3"])
+def test_a_blosc_chunk_that_was_cut_is_refused(tmp_path, name):
+    write(tmp_path / "s", name)
+    chunk = chunks(tmp_path / "s", "X")[-1]
+    chunk.write_bytes(chunk.read_bytes()[:-9])
+    with pytest.raises(sl.SourceError, match="blosc block of .* bytes has .*cut or damaged"):
+        list(sl.open_dataset(tmp_path / "s").iter_chunks())
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_more_words_than_bytes_are_refused(tmp_path, name):
+    write(tmp_path / "s", name)
+    chunk = chunks(tmp_path / "s", "y")[0]
+    chunk.write_bytes((2**30).to_bytes(4, "little") + chunk.read_bytes()[4:])
+    with pytest.raises(sl.SourceError, match="words do not lie in .* bytes"):
+        list(sl.open_dataset(tmp_path / "s", target="y").iter_chunks())
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_the_array_of_the_caller_stays_as_it_is(tmp_path, name):
+    X = write(tmp_path / "s", name)
+    array = zarr.open_group(tmp_path / "s", mode="r")["X"]
+    before = list(array.async_array.codec_pipeline)
+    np.testing.assert_array_equal(with_checks(array)[:], X)
+    assert list(array.async_array.codec_pipeline) == before
+
+
+@pytest.mark.parametrize("nbytes", range(0, 40, 3))
+def test_heads_that_are_short_are_refused(nbytes):
+    block = bytes(numcodecs.Blosc().encode(np.arange(9.0)))
+    check_blosc(block)
+    with pytest.raises(ValueError, match="was cut or damaged"):
+        check_blosc(block[: min(nbytes, len(block) - 1)])
+    check_words(bytes(4 + nbytes))
+    check_words((nbytes // 4).to_bytes(4, "little") + bytes(nbytes))
+    with pytest.raises(ValueError, match="words do not lie in"):
+        check_words((nbytes // 4 + 1).to_bytes(4, "little") + bytes(nbytes))
+
+
+@pytest.mark.parametrize(
+    "shape, told",
+    [((40, 2**62), "columns, at most 16,777,216"), ((2**40, 2), "chunks of .* can be listed")],
+)
+def test_shapes_that_no_table_has_are_refused_at_once(tmp_path, shape, told):
+    write(tmp_path / "s", "2")
+    metadata = json.loads((tmp_path / "s/X/.zarray").read_text())
+    (tmp_path / "s/X/.zarray").write_text(json.dumps({**metadata, "shape": shape}))
+    with pytest.raises(sl.SourceError, match=told):
+        sl.open_dataset(tmp_path / "s/X")
