@@ -258,11 +258,9 @@ def learn_targets(
 
 def learn_missing(encoding: Encoding, summary: Summary) -> Encoding:
     """The encoding with what the summary of its features says is missing, and their means."""
-    missing = np.array([column.missing > 0 for column in summary.columns], bool)
-    means = np.array([column.mean for column in summary.columns], np.float64)
     columns = np.zeros(len(encoding.names), bool)
-    columns[encoding.column_of[missing]] = True
-    return encoding.with_missing(columns, means)
+    columns[encoding.column_of[summary.columns.missing > 0]] = True
+    return encoding.with_missing(columns, summary.columns.mean)
 
 
 def refuse_encoding(chosen: Mapping[str, str] | None, dataset: Dataset) -> None:
