@@ -299,8 +299,12 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
 
 
 def plain_parameters(model: Any) -> dict[str, Any]:
-    """The constructor parameters as JSON takes them: a loss or basis by its class and numbers."""
+    """The constructor parameters as JSON takes them: a loss or basis by its class and numbers.
+
+    An encoding that is not asked for is left out: older checkpoints do not say it.
+    """
     return {
         name: [class_name(type(value)), *value] if isinstance(value, Parametric) else value
         for name, value in model.get_params(deep=False).items()
+        if name != "encoding" or value is not None
     }
