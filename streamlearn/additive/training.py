@@ -16,6 +16,8 @@ from .dual.descent import (
     EPOCHS,
     EPOCHS_OF_ALL,
     GROUP,
+    Cache,
+    Reading,
     Sweep,
     certificate_fold,
     coordinate_form,
@@ -198,14 +200,20 @@ def fit_dual(
     tol: float,
     max_reads: int,
     seed: int,
+    row_nbytes: float,
 ) -> Outcome:
     """Sweeps over super-blocks, and a certificate whenever the estimate promises one."""
     if worth_caching(source):
         source, _ = run.cache(source, coordinate_form(problem), in_memory=False, name="cache")
         problem = problem._replace(bases=problem.bases._replace(prepared=True))
         max_reads -= 1
+    source, n_groups = run.planned(source), -(-len(ref_labels) // GROUP)
     order = Order(seed, GROUP, ref_labels)
-    n_epochs = EPOCHS if len(ref_labels) > GROUP else EPOCHS_OF_ALL
+    n_epochs = EPOCHS if n_groups > 1 else EPOCHS_OF_ALL
+    cache = None
+    if run.plan.chosen_rows:
+        cache = Cache(run.plan.chosen_rows, row_nbytes, tol, n_groups, source)
+        n_epochs = 1 if cache.holds_all else n_epochs
     kept = run.restore("dual-cd")
     if kept is None:
         kept = {"sweep": start_sweep(problem), "n_sweeps": 0, "n_reads": 0, "at": None}
@@ -213,7 +221,7 @@ def fit_dual(
     watch.state = kept["watch"]
     while True:
         n = kept["n_sweeps"]
-        fold = sweep_fold(problem, kept["sweep"], n_epochs, (seed, n))
+        fold = sweep_fold(problem, kept["sweep"], Reading(n_epochs, (seed, n), cache))
         sweep: Sweep = run.sweep(fold, source, order, pass_index=n, name=f"dual-{n + 1}")
         kept |= {"sweep": sweep, "n_sweeps": n + 1, "n_reads": kept["n_reads"] + 1}
         estimate = float(relative_gap(sweep.primal, sweep.dual).max())
@@ -222,7 +230,8 @@ def fit_dual(
         if estimate <= tol * kept["trust"] or last or reason:
             theta = watch.state["best"].theta if reason else sweep.theta
             name = f"certificate-{n + 1}"
-            at: Evaluation = run.fold(certificate_fold(problem, theta), source, name=name)
+            fold = certificate_fold(problem, theta, sweep.moved)
+            at: Evaluation = run.fold(fold, source, name=name)
             if reason:
                 watch.state["best"] = at
             kept["n_reads"] += 1

@@ -20,6 +20,8 @@ from .scratch.folder import lies_in_memory, scratch_allowed, scratch_root
 RESERVE_BYTES = 10 << 20
 """Pages of libraries that a fit touches first (5 MiB), thread stacks, the allocator's slack."""
 MIN_SLICE_ROWS = 256
+CHOSEN_BYTES = 256 << 20
+"""Memory for rows of a fold's choice when no budget is set; never what happens to be free."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class Needs:
     """Temporaries of a step, whatever its rows."""
     cached_bytes_per_row: float = 0
     """Rows that stay in memory between its reads, if what else it takes leaves room for all."""
+    chosen_bytes_per_row: float = 0
+    """Rows of the fold's choice that stay in memory, as many as what else it takes leaves room for;
+    or what the phase holds of each of them."""
 
 
 class Term(NamedTuple):
@@ -88,6 +93,8 @@ class Plan:
     """How often slices were halved to fit the budget."""
     keeps_rows: bool = False
     """Whether rows stay in memory between reads; it changes neither slices nor results."""
+    chosen_rows: int = 0
+    """Rows that a fold may choose to keep in memory, by the data, the parameters and the budget."""
 
     def __str__(self) -> str:
         fewest, most = self.passes
@@ -150,8 +157,10 @@ def make_plan(
     while True:
         refs = Refs.of(source.refs())
         most = max(1, min(threads, len(cut_lanes(refs))))
+        alone = _plan(source, refs, needs, 1, budget, halved)
+        chosen = _chosen_rows(alone, needs, config.memory_budget)
         for lanes_in_flight in range(most, 0, -1):
-            plan = _plan(source, refs, needs, lanes_in_flight, budget, halved)
+            plan = _plan(source, refs, needs, lanes_in_flight, budget, halved, chosen)
             if plan.peak_bytes <= budget:
                 return _keeping(plan, needs)
         finer = _finer(source)
@@ -160,6 +169,19 @@ def make_plan(
         source, halved = finer, halved + 1
     asked = _plan(as_stored, Refs.of(as_stored.refs()), needs, 1, budget, 0)
     raise MemoryBudgetError(_refusal(asked, smallest=plan, budget=budget))
+
+
+def _chosen_rows(plan: Plan, needs: Sequence[Needs], budget_set: int | None) -> int:
+    """Rows for which every phase that holds them has room beside one lane.
+
+    They decide bits.  So without a budget their memory is fixed, unless not even that is there.
+    """
+    rooms = [
+        int(min(plan.budget - _total(terms), plan.budget if budget_set else CHOSEN_BYTES) / each)
+        for need, (_, terms) in zip(needs, plan.terms, strict=True)
+        if (each := need.chosen_bytes_per_row)
+    ]
+    return max(min([plan.n_rows, *rooms]), 0) if rooms else 0
 
 
 def _finer(source: Source) -> Source | None:
@@ -202,6 +224,7 @@ def _plan(
     lanes_in_flight: int,
     budget: int,
     halved: int,
+    chosen: int = 0,
 ) -> Plan:
     n_lanes = len(cut_lanes(refs))
     n_rows = int(refs.stops[-1]) if refs else 0
@@ -211,7 +234,10 @@ def _plan(
     terms = tuple(
         (
             need.name,
-            _terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs, shared),
+            (
+                *_terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs, shared),
+                *_chosen_terms(need, chosen),
+            ),
         )
         for need in needs
     )
@@ -227,7 +253,13 @@ def _plan(
         disk_bytes=disk,
         passes=(sum(need.passes[0] for need in needs), sum(need.passes[1] for need in needs)),
         slices_halved=halved,
+        chosen_rows=chosen,
     )
+
+
+def _chosen_terms(need: Needs, n_rows: int) -> tuple[Term, ...]:
+    nbytes = int(n_rows * need.chosen_bytes_per_row)
+    return (Term("chosen rows", 1, nbytes),) if nbytes else ()
 
 
 def _keeping(plan: Plan, needs: Sequence[Needs]) -> Plan:

@@ -268,6 +268,13 @@ class Run:
             return self._cache_in_memory(InMemoryRows(source, form), also, name)
         return self._cache_in_scratch(source, form, also, name)
 
+    def planned(self, source: Source) -> Source:
+        """The source in slices no larger than the plan's."""
+        rows, most = source.slice_rows, self.plan.slice_rows
+        if rows is None or most is None or rows <= most:
+            return source
+        return source.with_slice_rows(most)
+
     # -- how a read is done
 
     def _cache_in_memory(
@@ -346,7 +353,7 @@ class Run:
             if visit is None and fold.merge is not None:
                 completed = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
             else:
-                completed = CompletedSegments(keeper, partial, name, cut, files, bar)
+                completed = CompletedSegments(keeper, partial, name, cut, files, bar, fold.stored)
             last = run_read(engine, job, segments, completed, self._time.check)
         trim_heaps()  # 5 MiB after the footers of 600 row groups
         if engine.is_cluster:
@@ -356,13 +363,6 @@ class Run:
     def _log_read(self, source: Source, name: str, result: Any) -> None:
         n_rows = int(Refs.of(source.refs()).sizes.sum())
         self._log.add_read(name, result, n_rows, source.drain_nbytes())
-
-    def planned(self, source: Source) -> Source:
-        """The source in slices no larger than the plan's."""
-        rows, most = source.slice_rows, self.plan.slice_rows
-        if rows is None or most is None or rows <= most:
-            return source
-        return source.with_slice_rows(most)
 
     def _reachable(self, source: Source | None) -> Source:
         """The source as the tasks can read it."""

@@ -58,6 +58,8 @@ class Fold(Generic[State, Result]):
     """The answer, from the state of all rows."""
     rows: tuple[RowState, ...] = ()
     """Row-aligned states that `step` reads or writes."""
+    stored: Callable[[State], Any] = identity
+    """What a checkpoint keeps of the state of an unfinished read, for `step` to go on from."""
 
 
 class Reads(Protocol):

@@ -231,9 +231,12 @@ def additive_folds():
         "additive.newton.curvature.mass_fold": curvature.mass_fold(problem, theta),
     }
     if has("additive.dual.descent"):
-        from streamlearn.additive.dual.descent import certificate_fold
+        from streamlearn.additive.dual.cached_rows import nothing_moved
+        from streamlearn.additive.dual.descent import alpha_width, certificate_fold
 
-        folds["additive.dual.descent.certificate_fold"] = certificate_fold(problem, theta)
+        folds["additive.dual.descent.certificate_fold"] = certificate_fold(
+            problem, theta, nothing_moved(alpha_width(problem))
+        )
     if has("additive.choose.choosing"):
         folds |= folds_of_candidates(problem, theta)
     return folds

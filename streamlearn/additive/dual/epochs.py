@@ -46,13 +46,15 @@ class DualEpochs:
         y: np.ndarray,
         weight: np.ndarray,
         state: DualState,
+        norms: np.ndarray | None = None,
     ) -> None:
+        """`norms`: what `norms` was when the same rows were visited before."""
         self._X, self._bases, self._problem = X, bases, problem
         self._targets, self._state = (y, weight), state
         bias = problem.intercept_scaling**2
         self._descent = Descent(loss.dual_rule(), problem.C, bias, 0, len(state.b))
         if not bases.dense:
-            self._splines = spline_rows(X, bases, problem, state.W)
+            self._splines = spline_rows(X, bases, problem, state.W, norms)
             self._rows: SplineRows | DenseRows = self._splines
             if self._splines.linear and not isinstance(X, Csr) and len(state.b) == 1:
                 self._rows = dense_rows(self._splines)
@@ -73,6 +75,11 @@ class DualEpochs:
         rows = self._splines
         restore_rows(self._problem.roughness, rows.inverse, rows.padded, state.W)
 
+    @property
+    def norms(self) -> np.ndarray | None:
+        """(m, 2) |Psi|^2 and t'Phi of the rows; None where they are not kept."""
+        return None if self._bases.dense else self._splines.norms
+
     def decisions(self) -> np.ndarray | None:
         """(m, K) f of the rows as the last visit left them; None where passes are as quick."""
         if self._bases.dense:
@@ -82,8 +89,10 @@ class DualEpochs:
         return F
 
 
-def spline_rows(X: Any, bases: Bases, problem: Any, W: np.ndarray) -> SplineRows:
-    """Rows of coordinates with the coefficients `W` and every row's |Psi|^2."""
+def spline_rows(
+    X: Any, bases: Bases, problem: Any, W: np.ndarray, norms: np.ndarray | None = None
+) -> SplineRows:
+    """Rows of coordinates with the coefficients `W` and every row's |Psi|^2, unless it is known."""
     sparse, columns = isinstance(X, Csr), as_columns(bases, np.dtype(np.float32))
     used = np.flatnonzero(columns.n_intervals)
     n_rows, most = X.shape[0], len(used)
@@ -99,9 +108,11 @@ def spline_rows(X: Any, bases: Bases, problem: Any, W: np.ndarray) -> SplineRows
     active = Active(np.zeros(1, np.uintp), which, place, np.zeros(most), np.zeros(4 * most))
     rows = SplineRows(
         u, indices, indptr, step, used.astype(np.uintp), last, columns.degree, linear,
-        inverse, padded, np.empty((n_rows, 2)), float(inverse.s.sum()), active,
+        inverse, padded, np.empty((n_rows, 2)) if norms is None else norms,
+        float(inverse.s.sum()), active,
     )  # fmt: skip
-    measure_rows(rows, np.arange(n_rows))
+    if norms is None:
+        measure_rows(rows, np.arange(n_rows))
     return rows
 
 

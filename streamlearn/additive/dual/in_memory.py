@@ -17,6 +17,7 @@ from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from ..objective import Problem, losses, weights
 from ..training import Outcome, Watch, better
+from .cached_rows import nothing_moved
 from .compact_rows import HeldCodes
 from .descent import (
     ALPHA,
@@ -131,7 +132,8 @@ class HeldRows:
         problem, rows = self._problem, self._rows
         [theta] = points
         state = empty_certificate(problem.n_outputs, problem.dim)
-        return _finish_certificate(problem, theta, _add_certificate(problem, theta, state, rows))
+        state = _add_certificate(problem, theta, nothing_moved(alpha_width(problem)), state, rows)
+        return _finish_certificate(problem, theta, state)
 
 
 def joined(chunks: list[Chunk]) -> Chunk:

@@ -19,6 +19,7 @@ RECORDS: dict[str, tuple[str, str | None]] = {
     "additive.Density": ("additive.inspect.terms:Density", "additive.distribution:Density"),
     "additive.DualState": ("additive.dual.epochs:DualState", "additive.dual_epochs:DualState"),
     "additive.GramSums": ("additive.basis.kernels:GramSums", "additive.kernels:GramSums"),
+    "additive.MovedRows": ("additive.dual.cached_rows:MovedRows", None),
     "additive.Moments": ("additive.choose.gram:Moments", "additive.fold_gram:Moments"),
     "additive.Sums": ("additive.basis.kernels:Sums", "additive.kernels:Sums"),
     "additive.Sweep": ("additive.dual.descent:Sweep", "additive.dual_cd:Sweep"),

@@ -95,8 +95,9 @@ class CompletedSegments:
         cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
+        stored: Callable[[Any], Any],
     ) -> None:
-        self._checkpoint, self._bar = checkpoint, bar
+        self._checkpoint, self._bar, self._stored = checkpoint, bar, stored
         self._partial: dict[str, object] = {"name": name, "cut": cut, "rows": written(files)}
         self.n_done = 0
         self.state: LaneState | None = None
@@ -110,7 +111,7 @@ class CompletedSegments:
         self._bar.update()
         self.state = None
         if self._checkpoint is not None:
-            file = self._checkpoint.write("segment", state.state)
+            file = self._checkpoint.write("segment", self._stored(state.state))
             self._checkpoint.manifest["partial"] = {**self._partial, "n_done": n_done, "file": file}
             self._checkpoint.commit()
 

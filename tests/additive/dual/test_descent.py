@@ -5,6 +5,7 @@ from oracles import LOSS, dense_splines
 from scipy import sparse
 
 from streamlearn.additive.dual.descent import (
+    Reading,
     alpha_width,
     certificate_fold,
     shuffled,
@@ -34,12 +35,14 @@ class Rows:
         return [self.chunk]
 
     def more(self, n_epochs=2):
-        fold = sweep_fold(self.problem, self.sweep, n_epochs, (0, self.n))
+        fold = sweep_fold(self.problem, self.sweep, Reading(n_epochs, (0, self.n)))
         self.sweep, self.n = run_fold(fold, self.with_state()), self.n + 1
         return self.sweep
 
     def certificate(self):
-        return run_fold(certificate_fold(self.problem, self.sweep.theta), self.with_state())
+        return run_fold(
+            certificate_fold(self.problem, self.sweep.theta, self.sweep.moved), self.with_state()
+        )
 
 
 def rows(loss, weighted=False, n_classes=2, **kw):
