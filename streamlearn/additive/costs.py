@@ -239,6 +239,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     width = 4 * K * size.loss.dual_rule().n_variables
     u = 4 * size.n_columns
     cached = 0 if size.in_memory else u + 16
+    coordinates = size.row_nbytes if size.sparse else u
     changed = 8.0 + width  # number and dual variables of a cached row
     return [
         Needs("cache", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=cached, passes=(0, 1)),
@@ -252,7 +253,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             group=GROUP,
             scratch_bytes_per_row=cached,
             passes=(1, max_passes - 2),
-            chosen_bytes_per_row=cached_x_nbytes(size) + 2 * changed + CACHED_ROW_NBYTES + 24 * K,
+            chosen_bytes_per_row=coordinates + 2 * changed + CACHED_ROW_NBYTES + 24 * K,
         ),
         Needs(
             "certificate",
@@ -265,11 +266,6 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             chosen_bytes_per_row=changed,
         ),
     ]
-
-
-def cached_x_nbytes(size: Size) -> float:
-    """Bytes of a cached row's coordinates: 4 a value, 8 a stored one."""
-    return size.row_nbytes if size.sparse else 4.0 * size.n_columns
 
 
 def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:

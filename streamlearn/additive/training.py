@@ -200,9 +200,9 @@ def fit_dual(
     tol: float,
     max_reads: int,
     seed: int,
-    row_nbytes: float,
 ) -> Outcome:
     """Sweeps over super-blocks, and a certificate whenever the estimate promises one."""
+    row_nbytes = cached_x_nbytes(source)
     if worth_caching(source):
         source, _ = run.cache(source, coordinate_form(problem), in_memory=False, name="cache")
         problem = problem._replace(bases=problem.bases._replace(prepared=True))
@@ -227,7 +227,8 @@ def fit_dual(
         estimate = float(relative_gap(sweep.primal, sweep.dual).max())
         reason = watch.swept(sweep, estimate)
         last = kept["n_reads"] + 2 > max_reads
-        if estimate <= tol * kept["trust"] or last or reason:
+        # an estimate below 0 is of rows that were left long before: the gap is not known
+        if abs(estimate) <= tol * kept["trust"] or last or reason:
             theta = watch.state["best"].theta if reason else sweep.theta
             name = f"certificate-{n + 1}"
             fold = certificate_fold(problem, theta, sweep.moved)
@@ -241,7 +242,9 @@ def fit_dual(
             if gap.max() <= tol or last or reason:
                 break
             # The estimate is too low, by about this factor from now on.
-            kept["trust"] = min(kept["trust"], max(0.9 * estimate / float(gap.max()), 0.05))
+            if estimate > 0:
+                trust = max(0.9 * estimate / float(gap.max()), 0.05)
+                kept["trust"] = min(kept["trust"], trust)
         run.commit("dual-cd", kept)
     return watch.outcome(at, tol, reason or f"max_passes: {max_reads} reads were made")
 
@@ -257,6 +260,13 @@ def better(a: Evaluation | None, b: Evaluation) -> Evaluation:
         b.gradient,
         np.maximum(a.bound, b.bound),
     )
+
+
+def cached_x_nbytes(source: Any) -> float:
+    """Bytes of a cached row's coordinates: 4 a value; a sparse row as much as it has decoded."""
+    if source.sparse:
+        return float(source.decoded_nbytes / max(source.n_physical_rows, 1))
+    return 4.0 * source.n_features
 
 
 def worth_caching(source: Any) -> bool:

@@ -47,7 +47,7 @@ LAST_VISITS = 20
 them saved no read."""
 ALL_VISITS = 100
 """The same where all rows are cached: nothing but the certificate is left to read."""
-PAYS = 0.02
+PAYS = 0.005
 """Share of what these visits have gained that the next one must gain."""
 ENOUGH = 0.1
 """Share of the tolerance, relative to the dual value, that a visit of cached rows must gain."""
