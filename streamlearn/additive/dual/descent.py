@@ -43,8 +43,7 @@ BLOCK = 16
 SHARE_OF_VISITS = 0.5
 """Visits of cached rows between groups, per visit of a row of a group."""
 LAST_VISITS = 20
-"""Most visits of the cached rows after the last group: with 10 % to 30 % of MNIST cached, more of
-them saved no read."""
+"""Most visits of the cached rows after the last group; no bench has compared other numbers."""
 ALL_VISITS = 100
 """The same where all rows are cached: nothing but the certificate is left to read."""
 PAYS = 0.005
