@@ -231,8 +231,8 @@ def fit_dual(
         if abs(estimate) <= tol * kept["trust"] or last or reason:
             theta = watch.state["best"].theta if reason else sweep.theta
             name = f"certificate-{n + 1}"
-            fold = certificate_fold(problem, theta, sweep.moved)
-            at: Evaluation = run.fold(fold, source, name=name)
+            measure = certificate_fold(problem, theta, sweep.moved)
+            at: Evaluation = run.fold(measure, source, name=name)
             if reason:
                 watch.state["best"] = at
             kept["n_reads"] += 1

@@ -77,13 +77,19 @@ class Groups:
         return np.add.reduceat(values, self.bounds[:-1]) if len(self) else values[:0]
 
 
-def cut_segments(refs: Sequence[Ref], order: VisitOrder, pass_index: int) -> list[Groups]:
-    """The groups of one sweep in segments of about 256 MiB decoded, by data and seed alone."""
+def cut_segments(
+    refs: Sequence[Ref], order: VisitOrder, pass_index: int, *, whole: bool = False
+) -> list[Groups]:
+    """The groups of one sweep in segments of about 256 MiB decoded, by data and seed alone.
+
+    `whole`: in one segment.
+    """
     drawn = [np.sort(chosen) for chosen in order.groups(refs, pass_index)]  # cheapest to read
     bounds = np.cumsum([0, *map(len, drawn)], dtype=np.int64)
     picked = np.concatenate([np.zeros(0, np.int64), *drawn])
     groups = Groups(0, Refs.of(refs)[picked], bounds)
-    n_segments = min(max(1, -(-int(groups.nbytes.sum()) // LANE_NBYTES)), len(groups))
+    n_segments = 1 if whole else max(1, -(-int(groups.nbytes.sum()) // LANE_NBYTES))
+    n_segments = min(n_segments, len(groups))
     return [groups.part(start, stop) for start, stop in cut_evenly(groups.nbytes, n_segments)]
 
 

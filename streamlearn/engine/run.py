@@ -341,7 +341,10 @@ class Run:
         if visit is None:
             segments: list[Any] = [(fold_lane, (lane,)) for lane in cut_lanes(refs)]
         else:
-            segments = [(fold_segment, (part, *visit)) for part in cut_segments(refs, *visit)]
+            # rows that a state holds do not travel: a lost worker costs the read, not a segment
+            whole = engine.is_cluster and fold.stored is not None
+            parts = cut_segments(refs, *visit, whole=whole)
+            segments = [(fold_segment, (part, *visit)) for part in parts]
         if not segments:
             return fold.start(), files
         cut = [len(refs), len(segments)]

@@ -58,8 +58,11 @@ class Fold(Generic[State, Result]):
     """The answer, from the state of all rows."""
     rows: tuple[RowState, ...] = ()
     """Row-aligned states that `step` reads or writes."""
-    stored: Callable[[State], Any] = identity
-    """What a checkpoint keeps of the state of an unfinished read, for `step` to go on from."""
+    stored: Callable[[State], Any] | None = None
+    """What a checkpoint keeps of a state that holds rows, for `step` to go on from.
+
+    None: the state itself, a plain tree.  On a cluster a state that holds rows stays with its task.
+    """
 
 
 class Reads(Protocol):

@@ -120,11 +120,9 @@ class CachedRows:
         index = index[: self.room]
         if isinstance(chunk.X, Csr):
             index = self._add_sparse(chunk.X, index)
-        elif self._X is None:
-            self._X = np.empty((self._n_most, chunk.X.shape[1]), np.float32)
+        else:
+            self._add_dense(chunk.X, index)
         here, (y, weight) = slice(self.n, self.n + len(index)), targets
-        if isinstance(self._X, np.ndarray):
-            np.take(chunk.X, index, axis=0, out=self._X[here])
         self._rows[here] = np.asarray(chunk.rows, np.int64)[index]
         self._y[here], self._alpha[here] = y[index], alpha[index]
         if norms is not None:
@@ -135,6 +133,12 @@ class CachedRows:
             self._weight[here] = weight[index]
         self.n = here.stop
         return index
+
+    def _add_dense(self, X: np.ndarray, index: np.ndarray) -> None:
+        if self._X is None:
+            self._X = np.empty((self._n_most, X.shape[1]), np.float32)
+        assert isinstance(self._X, np.ndarray)
+        np.take(X, index, axis=0, out=self._X[self.n : self.n + len(index)])
 
     def _add_sparse(self, X: Csr, index: np.ndarray) -> np.ndarray:
         if self._X is None:
@@ -194,9 +198,8 @@ def distance_from_settled(
         u = 0.5 - 0.5 * np.tanh(0.5 * target * F)
         far = SURE - np.maximum(u * (1.0 - u), np.abs(u - a / C))
     else:
-        if not rule.both_signs:
-            target, F = 1.0, target * F
-        gradient, most = F - target + rule.quadratic / C * a, C * rule.bound * ALMOST
+        slope = F - target if rule.both_signs else target * F - 1.0
+        gradient, most = slope + rule.quadratic / C * a, C * rule.bound * ALMOST
         least = -most if rule.both_signs else 0.0
         rise = gradient + np.where(a >= 0, rule.epsilon, -rule.epsilon)  # slope to the right
         fall = -gradient + np.where(a <= 0, rule.epsilon, -rule.epsilon)  # slope to the left

@@ -27,6 +27,7 @@ from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import dual_sum_rows, loss_sum_rows
 from ..objective import Problem, weights
 from ..training import better
+from .cached_rows import nothing_moved
 from .descent import Sweep, _finish_certificate, alpha_width, forces_of
 from .epochs import DualState
 from .kernels_codes import (
@@ -154,7 +155,8 @@ class HeldCodes:
         dual_sum_rows(problem.loss, problem.C, self._y, self._s, self._state.alpha, dual)
         W, b = self._coefficients(self._w), self._state.b.copy()
         norm = problem.penalty(np.column_stack([W, b]))
-        self.sweep = Sweep(W, b, dual - norm, problem.C * loss + norm)
+        moved = nothing_moved(alpha_width(problem))
+        self.sweep = Sweep(W, b, dual - norm, problem.C * loss + norm, moved)
 
     def points(self, tol: float) -> list[np.ndarray]:
         """(K, dim + 1) the points that may have the least primal value, the likeliest first."""

@@ -120,7 +120,7 @@ def sweep_fold(problem: Problem, before: Sweep, reading: Reading) -> Fold[Any, S
         None,
         partial(_finish_sweep, problem),
         (RowState(ALPHA, "float32", alpha_width(problem)),),
-        _stored,
+        None if reading.cache is None else _stored,
     )
 
 
@@ -141,8 +141,8 @@ def _start_sweep(before: Sweep, reading: Reading) -> dict[str, Any]:
 
 def _stored(state: dict[str, Any]) -> dict[str, Any]:
     """The state for a checkpoint: of cached rows their numbers and dual variables."""
-    cached = state["cached"]
-    return {**state, "cached": cached.stored()} if isinstance(cached, CachedRows) else state
+    cached = state["cached"]  # None after the last group
+    return {**state, "cached": cached and cached.stored()}
 
 
 def _sweep_group(
@@ -297,7 +297,7 @@ def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:
     return Chunk(X, chunk.y, chunk.weight, chunk.rows)
 
 
-def _finish_sweep(problem: Problem, state: dict[str, np.ndarray]) -> Sweep:
+def _finish_sweep(problem: Problem, state: dict[str, Any]) -> Sweep:
     norm = problem.penalty(np.column_stack([state["W"], state["b"]]))
     primal = problem.C * state["loss"] + norm
     return Sweep(state["W"], state["b"], state["dual"] - norm, primal, state["moved"])

@@ -95,7 +95,7 @@ class CompletedSegments:
         cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
-        stored: Callable[[Any], Any],
+        stored: Callable[[Any], Any] | None,
     ) -> None:
         self._checkpoint, self._bar, self._stored = checkpoint, bar, stored
         self._partial: dict[str, object] = {"name": name, "cut": cut, "rows": written(files)}
@@ -111,7 +111,8 @@ class CompletedSegments:
         self._bar.update()
         self.state = None
         if self._checkpoint is not None:
-            file = self._checkpoint.write("segment", self._stored(state.state))
+            kept = state.state if self._stored is None else self._stored(state.state)
+            file = self._checkpoint.write("segment", kept)
             self._checkpoint.manifest["partial"] = {**self._partial, "n_done": n_done, "file": file}
             self._checkpoint.commit()
 
