@@ -31,7 +31,7 @@ GROWN_NBYTES = 4 << 20
 COLD_NBYTES = 6 << 20
 """Kernels that `warm` leaves out, being for bases other than splines."""
 CACHED_ROW_NBYTES = 64
-"""Of a cached row of dual-cd: target, weight, norms, places in the orders of visits."""
+"""Bytes of a cached row of dual-cd: target, weight, norms, places in the orders of visits."""
 SAMPLE_ROWS, SAMPLE_NBYTES, MOST_SAMPLE_NBYTES = 50_000, 8 << 20, 32 << 20
 
 

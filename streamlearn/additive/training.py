@@ -262,7 +262,7 @@ def better(a: Evaluation | None, b: Evaluation) -> Evaluation:
     )
 
 
-def cached_x_nbytes(source: Any) -> float:
+def cached_x_nbytes(source: Source) -> float:
     """Bytes of a cached row's coordinates: 4 a value; a sparse row as much as it has decoded."""
     if source.sparse:
         return float(source.decoded_nbytes / max(source.n_physical_rows, 1))

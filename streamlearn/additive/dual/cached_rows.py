@@ -12,7 +12,7 @@ A checkpoint keeps row numbers and dual variables only: an interrupted read fetc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class CachedRows:
         return self._n_most - self.n
 
     @property
-    def X(self) -> Any:
+    def X(self) -> np.ndarray | Csr:
         """The rows' coordinates, views."""
         if isinstance(self._X, Csr):
             return self._X.part(0, self.n)
@@ -104,7 +104,7 @@ class CachedRows:
         order = np.argsort(self._rows[: self.n])
         return MovedRows(self._rows[order], self._alpha[order])
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, np.ndarray]:
         """What a checkpoint keeps: row numbers in the order of the rows, and dual variables."""
         return {"rows": self._rows[: self.n].copy(), "alpha": self.alpha.copy()}
 
@@ -156,7 +156,7 @@ class CachedRows:
 
 def fetch(
     cached: CachedRows,
-    stored: dict[str, Any],
+    stored: dict[str, np.ndarray],
     chunks: Callable[[Ref], Chunk],
     refs: Refs,
     targets_of: Callable[[Chunk], tuple[np.ndarray, np.ndarray]],
