@@ -4,6 +4,9 @@ The dual variables, one for each row and expert, are row-aligned state.  Their b
 change with every E-step (Fu 2010, eq. 15 to 17, with C = 1 / 2 zeta).  The next step of the experts
 goes to the weights that the dual variables stand for.  Like any step it is taken back if the
 objective falls, and the descent goes on.
+
+No rows are cached, as the additive family's dual fits do: the bounds of all rows change with every
+read, so that none stays settled, and the reads are as many as E-steps and not as epochs.
 """
 
 from __future__ import annotations
