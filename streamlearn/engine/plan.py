@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..config import format_bytes, get_config
+from ..data.files.record_types import check_types
 from ..data.row_ranges import Refs
 from ..data.source import Source
-from ..errors import MemoryBudgetError
+from ..errors import CheckpointError, MemoryBudgetError
 from .checkpoint.store import Checkpoint
 from .executor import count_threads
 from .lanes import cut_lanes
@@ -201,9 +202,13 @@ def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
         checkpoint.manifest["plan"] = asdict(now)
         checkpoint.commit()
         return now
-    facts = checkpoint.manifest["plan"]
-    terms = tuple((name, tuple(Term(*term) for term in terms)) for name, terms in facts["terms"])
-    kept = Plan(**{**facts, "terms": terms, "passes": tuple(facts["passes"])})
+    try:
+        kept = _plan_of(checkpoint.manifest["plan"])
+    except (ValueError, TypeError, LookupError) as error:
+        raise CheckpointError(
+            f"the plan of checkpoint {checkpoint.place} is none that a fit writes ({error}); "
+            "remove it to start anew"
+        ) from error
     if kept.peak_bytes <= now.budget:
         return kept
     if (kept.slice_rows, kept.n_lanes) == (now.slice_rows, now.n_lanes):
@@ -215,6 +220,22 @@ def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
         f"rows and change the result; raise memory_budget to "
         f"{format_bytes(kept.peak_bytes * 1.005)}, or remove the checkpoint"
     )
+
+
+def _plan_of(facts: Mapping[str, Any]) -> Plan:
+    """The plan that a manifest describes; ValueError, TypeError or KeyError if it is none."""
+    terms = tuple((name, tuple(Term(*term) for term in terms)) for name, terms in facts["terms"])
+    kept = Plan(**{**facts, "terms": terms, "passes": tuple(facts["passes"])})
+    check_types(kept)
+    for _, summands in terms:
+        for term in summands:
+            check_types(term)
+    smallest = 1 if kept.slice_rows is None else kept.slice_rows
+    if min(kept.n_rows, kept.n_lanes, kept.peak_bytes, kept.budget) < 0 or smallest < 1:
+        raise ValueError("a number of rows or bytes below zero")
+    if kept.lanes_in_flight < 1:
+        raise ValueError(f"{kept.lanes_in_flight} lanes at once")
+    return kept
 
 
 def _plan(

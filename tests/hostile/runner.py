@@ -9,14 +9,17 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent.parent
 
 
-def run(kind, n, first=0, say=None):
-    """The count of verdicts of n cases, and the (seed, verdict) of the bad ones."""
+def run(kind, n, first=0, say=None, **settings):
+    """The count of verdicts of n cases, and the (seed, verdict) of the bad ones.
+
+    `settings` are environment variables of the worker.
+    """
     counts, bad = Counter(), []
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     command = [sys.executable, str(TESTS / "hostile" / "worker.py"), kind, str(first)]
     with subprocess.Popen(
         [*command, str(first + n)],
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**os.environ, "PYTHONPATH": paths, **settings},
         stdout=subprocess.PIPE,
         text=True,
     ) as worker:

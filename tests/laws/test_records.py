@@ -1,5 +1,6 @@
 """Every record that an archive may have to hold has a name there, and names that it keeps."""
 
+import collections.abc
 import importlib
 import pkgutil
 import types
@@ -10,7 +11,10 @@ import numpy as np
 import pytest
 
 import streamlearn as sl
+from streamlearn.data.files.archive import read_archive, write_archive
+from streamlearn.data.files.record_types import check_types
 from streamlearn.data.files.records import RECORDS, record_class, record_name
+from streamlearn.errors import ArchiveError
 from streamlearn.numeric.parametric import Parametric
 
 
@@ -100,3 +104,48 @@ def test_nothing_else_has_a_name():
     for name in ("streamlearn.__main__:main", "subprocess:Popen", "Bases", "numpy.ndarray"):
         assert record_class(name) is None
     assert record_name(np.ndarray) is None
+
+
+def value_of(hint):
+    """Some value of an annotated type."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return None if type(None) in inner else value_of(inner[0])
+    if origin is tuple:
+        return tuple(value_of(one) for one in inner if one is not Ellipsis)
+    if is_record(hint):
+        return record_of(hint)
+    kind = origin or hint
+    known = {float: 1.0, int: 1, bool: True, str: "x", np.ndarray: np.zeros(3), list: []}
+    return {} if kind not in known else known[kind]
+
+
+def record_of(kind, /, **damaged):
+    names = [f.name for f in fields(kind)] if is_dataclass(kind) else kind._fields
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: value_of(hints[name]) for name in names} | damaged)
+
+
+class Stranger:
+    """A value that no record declares."""
+
+
+FIELDS = [
+    (name, field)
+    for name in RECORDS
+    for field, hint in typing.get_type_hints(record_class(name)).items()
+    if hint is not typing.Any and hint is not typing.ClassVar
+]
+
+
+@pytest.mark.parametrize("name, field", FIELDS)
+def test_a_field_of_another_type_is_refused(tmp_path, name, field):
+    kind = record_class(name)
+    check_types(record_of(kind))
+    with pytest.raises(ValueError, match=f"{field} of a {kind.__name__} is a Stranger, expected"):
+        check_types(record_of(kind, **{field: Stranger()}))
+    write_archive(tmp_path / "a.slm", record_of(kind, **{field: {"a": ["b"]}}))
+    expected = typing.get_origin(typing.get_type_hints(kind)[field])
+    if expected not in (dict, collections.abc.Mapping):
+        with pytest.raises(ArchiveError, match="holds what streamlearn never writes"):
+            read_archive(tmp_path / "a.slm")

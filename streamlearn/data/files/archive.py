@@ -24,6 +24,7 @@ import numpy as np
 
 from ...errors import ArchiveError
 from ...numeric.parametric import Parametric, class_name, parametric_of
+from .record_types import check_types
 from .records import record_class, record_name
 from .regular import refuse_unless_file
 from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
@@ -310,6 +311,7 @@ def _decode_record(node: dict[str, Any], arrays: list[np.ndarray], name: str) ->
             f"{_PACKAGE}; read it with the version that wrote it, or train again"
         )
     record = kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
+    check_types(record)
     if hasattr(kind, "check"):
         record.check()
     return record
