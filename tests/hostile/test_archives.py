@@ -1,6 +1,8 @@
 """What a tampered model file may ask for, one attack at a time: refused by name."""
 
+import json
 import os
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -8,8 +10,10 @@ from hostile.archives import put_together, take_apart
 from hostile.models import STORED
 
 import streamlearn as sl
+from streamlearn.engine.checkpoint.store import Checkpoint
+from streamlearn.engine.plan import Plan, Term, plan_of_resume
 from streamlearn.engine.watch.status import read_status
-from streamlearn.errors import ArchiveError
+from streamlearn.errors import ArchiveError, CheckpointError
 
 
 def rewritten(tmp_path, name, change):
@@ -78,3 +82,25 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, name, kind):
         told = f"is {kind}.*expected a file"
     with pytest.raises(error, match=told):
         opened(path)
+
+
+PLAN = Plan(400, 16, 2, 256, 1 << 20, 1 << 26, (("read", (Term("state", 2, 8),)),), 9600, 0, (1, 5))
+
+
+def test_a_plan_that_no_fit_writes_is_refused(tmp_path):
+    """Whatever comes in the place of one of its values; the plan as it was is taken."""
+    checkpoint = Checkpoint(tmp_path, {})
+    checkpoint.is_new = False
+    checkpoint.manifest["plan"] = json.loads(json.dumps(asdict(PLAN)))
+    assert plan_of_resume(checkpoint, PLAN) == PLAN
+    damages = [(name, ["x"]) for name in asdict(PLAN)]
+    damages += [("lanes_in_flight", 0), ("slice_rows", 0), ("n_rows", -1), ("budget", 0.5)]
+    damages += [("terms", [["read", [["state", 2]]]]), ("terms", 7), ("passes", [1])]
+    for name, value in damages:
+        checkpoint.manifest["plan"] = {**asdict(PLAN), name: value}
+        with pytest.raises(CheckpointError, match="none that a fit writes"):
+            plan_of_resume(checkpoint, PLAN)
+    for name in ("n_rows", "terms", "passes"):
+        checkpoint.manifest["plan"] = {k: v for k, v in asdict(PLAN).items() if k != name}
+        with pytest.raises(CheckpointError, match="none that a fit writes"):
+            plan_of_resume(checkpoint, PLAN)
