@@ -194,7 +194,7 @@ class AdditiveModel(Terms):
                 outcome = fit_dual(
                     run, dataset, problem, labels, watch, tol=tol, max_reads=most, seed=seed
                 )
-        self._keep_fit(problem, outcome.theta, summary)
+        self._keep_fit(problem, outcome.theta, summary, dataset.sparse)
         return self._certificate(outcome, choice)
 
     def _problem(

@@ -168,7 +168,7 @@ class Choosing(AdditiveModel):
         way, size = self._layout(dataset, summary)
         fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
         outcome, problem = fit(run, dataset, summary, sample, tried, scoring, size)
-        self._keep_fit(problem, outcome.theta, summary)
+        self._keep_fit(problem, outcome.theta, summary, dataset.sparse)
         choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)

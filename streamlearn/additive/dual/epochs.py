@@ -150,13 +150,13 @@ def find_inverse(bases: Bases, problem: Any, sparse: bool) -> Inverse:
         return Inverse(kind, scale, np.empty(0), none, first)
     if kind == TABLES:
         return Inverse(kind, scale, reference.t, reference.s, first)
-    t, s = np.zeros(len(reference.c)), np.zeros(len(n_bases))
-    for d in np.flatnonzero(n_bases):
-        block = slice(*first[d : d + 2])
-        c, i = reference.c[block], np.arange(n_bases[d])
-        low = np.minimum(i, i[:, None]) @ c if kind == RAMPS else c
-        t[block] = scale[d] * low
-        s[d] = c @ t[block]
+    t, used = np.zeros(len(reference.c)), np.flatnonzero(n_bases)
+    for n in np.unique(n_bases[used]):  # columns of one size at a time
+        columns, i = used[n_bases[used] == n], np.arange(n)
+        at = first[columns][:, None] + i
+        c = reference.c[at]
+        t[at] = scale[columns][:, None] * (c @ np.minimum(i, i[:, None]) if kind == RAMPS else c)
+    s = np.bincount(np.repeat(np.arange(len(n_bases)), n_bases), reference.c * t, len(n_bases))
     return Inverse(kind, scale, t, s, first)
 
 

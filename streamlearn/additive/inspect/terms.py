@@ -58,9 +58,13 @@ class Terms:
         self.coef_ = W
         self.intercept_ = b + problem.target_mean
 
-    def _keep_fit(self, problem: Problem, theta: np.ndarray, summary: Summary) -> None:
+    def _keep_fit(
+        self, problem: Problem, theta: np.ndarray, summary: Summary, sparse: bool
+    ) -> None:
         """`_keep` with the means of the summary's rows, and how they lie along each column."""
-        self._keep(problem, theta, mean_splines(summary, problem.bases))
+        # the reference of dense rows is the means
+        means = mean_splines(summary, problem.bases) if sparse else problem.reference.c
+        self._keep(problem, theta, means)
         self._keep_distribution(summary)
 
     def _keep_distribution(self, summary: Summary) -> None:

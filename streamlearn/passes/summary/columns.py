@@ -23,7 +23,7 @@ from .kernels import (
 )
 from .kernels_bytes import BYTES, count_bytes, pour_bytes
 from .kernels_moments import merge_moments
-from .kernels_table import MANY, N_BINS, SLOTS, pour_table, tabulate, tabulate_table
+from .kernels_table import MANY, N_BINS, SLOTS, pour_table, pour_tables, tabulate, tabulate_table
 
 NO_ROW = np.iinfo(np.int64).max
 TABLE_NBYTES = 16 * SLOTS + 12 * 8
@@ -185,9 +185,7 @@ def _leave_tables(state: State) -> None:
     state["bin_of"][leavers] = np.arange(len(bins), len(bins) + len(leavers))
     state["bins"] = zeros((len(bins) + len(leavers), N_BINS), bins.dtype)
     state["bins"][: len(bins)] = bins
-    columns, weighted = _columns(state), _weighted(state)
-    for j in leavers:
-        pour_table(columns, j, columns, 0, weighted)
+    pour_tables(_columns(state), leavers, _weighted(state))
 
 
 def _dense_stack(XT: np.ndarray, weight: np.ndarray) -> Stack:

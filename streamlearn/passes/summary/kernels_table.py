@@ -153,6 +153,13 @@ def pour_table(columns, j, other, first, weighted):
             columns.bins[row, b] += other.key_counts[j, i]
 
 
+@kernel
+def pour_tables(columns, which, weighted):
+    """Add the tables of the columns `which` to their bins, in place."""
+    for k in range(len(which)):
+        pour_table(columns, which[k], columns, 0, weighted)
+
+
 GAPS = np.array([132, 57, 23, 10, 4, 1], np.int64)
 
 

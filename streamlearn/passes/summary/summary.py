@@ -6,7 +6,7 @@ copies) and do not depend on chunking or merge order; moments do only in roundin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -28,6 +28,7 @@ from .columns import (
     settle_bytes,
 )
 from .facts import ColumnFacts, ColumnSummary, ends_of
+from .few_rows import count_rows, keep_rows, kept_nbytes
 from .kernels_pieces import collect_occupied, count_occupied
 from .kernels_table import MANY, sort_tables
 from .label_sums import add_labels, empty_labels, merge_labels
@@ -124,11 +125,13 @@ def _block_fold(
 ) -> Fold[State, Summary]:
     """The fold of some columns, its labels by the refs of the whole dataset."""
     starts = dataset.refs().starts
+    weighted = dataset.weight is not None
+    keeps = not moments_only and _keeps_rows(dataset)
     return Fold(
-        partial(_start, len(names), dataset.weight is not None, target is not None, moments_only),
+        partial(_start, len(names), weighted, target is not None, moments_only, keeps),
         partial(_step, starts, target),
         _merge,
-        partial(_finish, names, len(starts), target, dataset.levels),
+        partial(_finish, names, len(starts), target, dataset.levels, weighted),
     )
 
 
@@ -186,19 +189,35 @@ def collect_summary(
 
 
 def _column_nbytes(dataset: Any, names: tuple[str, ...], moments_only: bool) -> list[int]:
-    """Bytes of each column's state; bytes and booleans have at most 256 values and need no bins."""
+    """Bytes of each column's state."""
     if moments_only:
         return [MOMENTS_NBYTES] * len(names)
+    if _keeps_rows(dataset):
+        return [kept_nbytes(dataset)] * len(names)
+    return _counted_nbytes(dataset, names)
+
+
+def _counted_nbytes(dataset: Any, names: tuple[str, ...]) -> list[int]:
+    """Bytes of each column's counts; bytes and booleans have at most 256 values: no bins."""
     types = dataset.column_types
     small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
     return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
 
 
-def _start(p: int, weighted: bool, labelled: bool, moments_only: bool) -> State:
+def _keeps_rows(dataset: Any) -> bool:
+    """Whether the table is so wide that counts take several reads, and its rows take less."""
+    kept, names = kept_nbytes(dataset), tuple(dataset.feature_names)
+    if kept > COLUMN_NBYTES or len(names) * COLUMN_NBYTES <= MAX_STATE_BYTES:
+        return False
+    counted = sum(_counted_nbytes(dataset, names))
+    return counted > max(MAX_STATE_BYTES, len(names) * kept)
+
+
+def _start(p: int, weighted: bool, labelled: bool, moments_only: bool, keeps: bool) -> State:
     return {
         "n_rows": 0,
         "total_weight": 0.0,
-        "columns": empty_columns(p, weighted, moments_only),
+        "columns": [] if keeps else empty_columns(p, weighted, moments_only),
         "labels": empty_labels() if labelled else None,
     }
 
@@ -209,7 +228,10 @@ def _step(starts: np.ndarray, target: str | None, state: State, chunk: Chunk) ->
         return state
     state["n_rows"] += m
     state["total_weight"] += m if chunk.weight is None else float(chunk.weight.sum())
-    add_columns(state["columns"], chunk)
+    if isinstance(state["columns"], list):
+        keep_rows(state["columns"], chunk)
+    else:
+        add_columns(state["columns"], chunk)
     if target is not None:
         state["labels"] = add_labels(state["labels"], chunk, starts, target)
     return state
@@ -218,7 +240,10 @@ def _step(starts: np.ndarray, target: str | None, state: State, chunk: Chunk) ->
 def _merge(a: State, b: State) -> State:
     a["n_rows"] += b["n_rows"]
     a["total_weight"] += b["total_weight"]
-    a["columns"] = merge_columns(a["columns"], b["columns"])
+    if isinstance(a["columns"], list):
+        a["columns"] += b["columns"]
+    else:
+        a["columns"] = merge_columns(a["columns"], b["columns"])
     if a["labels"] is not None:
         a["labels"] = merge_labels(a["labels"], b["labels"])
     return a
@@ -229,13 +254,20 @@ def _finish(
     n_refs: int,
     target: str | None,
     levels: dict[str, tuple[str, ...]],
+    weighted: bool,
     state: State,
 ) -> Summary:
-    columns = settle_bytes(state["columns"])
+    counts: Iterable[tuple[int, int, State]] = [(0, len(names), state["columns"])]
+    if isinstance(state["columns"], list):
+        counts = count_rows(state["columns"], len(names), weighted)
+    facts = [
+        _column_facts(settle_bytes(columns), names[first:stop], levels)
+        for first, stop, columns in counts
+    ]
     return Summary(
         n_rows=state["n_rows"],
         total_weight=state["total_weight"],
-        columns=_column_facts(columns, names, levels),
+        columns=facts[0] if len(facts) == 1 else ColumnFacts.joined(facts),
         labels=None if target is None else finish_labels(state["labels"], target, n_refs),
     )
 
