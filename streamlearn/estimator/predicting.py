@@ -22,7 +22,7 @@ from ..engine.scratch.materialise import map_partitions
 from ..errors import MemoryBudgetError, SourceError
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
-from .inputs import check_count, is_dask, match_names, open_features
+from .inputs import check_count, is_dask, match_names, open_features, small_rows
 
 WHAT = ("prediction", "decision", "probability", "explanation")
 
@@ -109,6 +109,10 @@ def answer(model: Any, X: object, what: str) -> Any:
     check_what(model, what)
     if is_dask(X):
         return lazy_answer(model, X, what)
+    rows = small_rows(model, X)
+    if rows is not None:
+        found = answer_chunk(model, Chunk(rows, rows=range(len(rows))), what)
+        return found.astype(empty_answer(model, what).dtype, copy=False)
     dataset = open_features(model, X)
     like = empty_answer(model, what)
     limit = None if dataset.in_memory else get_config().memory_budget

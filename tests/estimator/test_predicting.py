@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 import streamlearn as sl
 from streamlearn.errors import MemoryBudgetError, SourceError
+from streamlearn.estimator import predicting
 
 NAMES = ["a", "b", "c"]
 
@@ -206,3 +207,59 @@ def test_scores(model, parquet, table):
 def test_unseen_label_is_a_miss(model, table):
     frame = pd.DataFrame(table[0], columns=NAMES)
     assert model.score(frame, np.full(500, "maybe")) == 0
+
+
+def small_tables(table):
+    """Small tables that are decided at once, with the columns in training's order."""
+    frame = pd.DataFrame(table[0], columns=NAMES)
+    return {
+        "float64": (table[0], False),
+        "float32": (table[0].astype(np.float32), False),
+        "column-major": (np.asfortranarray(table[0]), False),
+        "strided": (np.repeat(table[0], 2, axis=0)[::2], False),
+        "big endian": (table[0].astype(">f8"), False),
+        "read only": (np.frombuffer(table[0].tobytes()).reshape(table[0].shape), False),
+        "integers": (np.round(table[0]).astype(np.int64), False),
+        "bytes": (np.abs(np.round(table[0])).astype(np.uint8), False),
+        "frame": (frame, True),
+        "frame of several types": (frame.astype({"a": np.float32, "b": bool}), True),
+        "frame of singles": (frame.astype({"a": np.float32, "b": np.int8, "c": "f2"}), True),
+    }
+
+
+@pytest.mark.parametrize("what", ["prediction", "decision", "probability"])
+def test_small_tables_are_decided_as_large_ones_are(model, many, table, what, monkeypatch):
+    for name, (X, named) in small_tables(table).items():
+        chosen = model if named else many
+        assert predicting.small_rows(chosen, X) is not None, name
+        found = predicting.answer(chosen, X, what)
+        with monkeypatch.context() as patch:
+            patch.setattr(predicting, "small_rows", lambda model, X: None)
+            expected = predicting.answer(chosen, X, what)
+        np.testing.assert_array_equal(found, expected, name)
+        assert found.dtype == expected.dtype
+
+
+def test_other_tables_are_opened(model, many, table, tmp_path):
+    X = table[0]
+    frame = pd.DataFrame(X, columns=NAMES)
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for chosen, other in (
+        (model, X),  # without names: warned of
+        (many, frame),
+        (model, frame[["c", "b", "a"]]),
+        (model, frame.astype({"a": "Float64"})),
+        (model, frame.astype({"a": object})),
+        (many, X[:0]),
+        (many, X[0]),
+        (many, X[:, :2]),
+        (many, X.astype(str)),
+        (many, X.tolist()),
+        (many, mapped),
+        (many, np.asarray(mapped)),
+        (many, np.tile(X, (100, 1))),
+    ):
+        assert predicting.small_rows(chosen, other) is None
+    with pytest.raises(SourceError, match="NaN in column 1, row 3"):
+        many.predict(np.where(np.arange(X.size).reshape(X.shape) == 10, np.nan, X))
