@@ -73,6 +73,8 @@ def _load(families: tuple[str, ...]) -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         for family in families:
             FAMILIES[family]()
+    with one_blas_thread():
+        pass  # finds the libraries anew, now that all are loaded: the first fit need not
 
 
 def _warm_additive() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -117,16 +118,15 @@ class Summary:
 
 def summary_fold(dataset: Any, moments_only: bool = False) -> Fold[State, Summary]:
     """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
-    return _block_fold(dataset, tuple(dataset.feature_names), dataset.target, moments_only)
+    names, keeps = tuple(dataset.feature_names), _keeps_rows(dataset, moments_only)
+    return _block_fold(dataset, names, dataset.target, moments_only, keeps)
 
 
 def _block_fold(
-    dataset: Any, names: tuple[str, ...], target: str | None, moments_only: bool
+    dataset: Any, names: tuple[str, ...], target: str | None, moments_only: bool, keeps: bool
 ) -> Fold[State, Summary]:
     """The fold of some columns, its labels by the refs of the whole dataset."""
-    starts = dataset.refs().starts
-    weighted = dataset.weight is not None
-    keeps = not moments_only and _keeps_rows(dataset)
+    starts, weighted = dataset.refs().starts, dataset.weight is not None
     return Fold(
         partial(_start, len(names), weighted, target is not None, moments_only, keeps),
         partial(_step, starts, target),
@@ -139,8 +139,9 @@ def state_nbytes(
     dataset: Any, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
 ) -> int:
     """Bytes of one state of `collect_summary` at most."""
+    sizes = iter(_column_nbytes(dataset, moments_only))
     blocks = column_blocks(dataset, max_state_bytes, moments_only)
-    return max(sum(_column_nbytes(dataset, names, moments_only)) for names in blocks)
+    return max(sum(islice(sizes, len(names))) for names in blocks)
 
 
 def step_nbytes_per_row(dataset: Any) -> float:
@@ -157,7 +158,7 @@ def column_blocks(
     blocks: list[tuple[str, ...]] = []
     block: list[str] = []
     used = 0
-    for name, size in zip(names, _column_nbytes(dataset, names, moments_only), strict=True):
+    for name, size in zip(names, _column_nbytes(dataset, moments_only), strict=True):
         if block and used + size > max_state_bytes:
             blocks.append(tuple(block))
             block, used = [], 0
@@ -180,37 +181,37 @@ def collect_summary(
     blocks = column_blocks(dataset, max_state_bytes, moments_only)
     if len(blocks) == 1:
         return run_fold(summary_fold(dataset, moments_only), dataset, name="summary")
-    parts = []
+    parts, keeps = [], _keeps_rows(dataset, moments_only)
     for k, names in enumerate(blocks):
-        fold = _block_fold(dataset, names, None if k else dataset.target, moments_only)
+        fold = _block_fold(dataset, names, None if k else dataset.target, moments_only, keeps)
         parts.append(run_fold(fold, dataset.with_columns(names), name=f"summary-{k + 1}"))
     columns = ColumnFacts.joined([part.columns for part in parts])
     return replace(parts[0], columns=columns, n_reads=len(parts))
 
 
-def _column_nbytes(dataset: Any, names: tuple[str, ...], moments_only: bool) -> list[int]:
+def _column_nbytes(dataset: Any, moments_only: bool) -> list[int]:
     """Bytes of each column's state."""
+    p = len(dataset.feature_names)
     if moments_only:
-        return [MOMENTS_NBYTES] * len(names)
-    if _keeps_rows(dataset):
-        return [kept_nbytes(dataset)] * len(names)
-    return _counted_nbytes(dataset, names)
+        return [MOMENTS_NBYTES] * p
+    if _keeps_rows(dataset, moments_only):
+        return [kept_nbytes(dataset)] * p
+    return _counted_nbytes(dataset)
 
 
-def _counted_nbytes(dataset: Any, names: tuple[str, ...]) -> list[int]:
+def _counted_nbytes(dataset: Any) -> list[int]:
     """Bytes of each column's counts; bytes and booleans have at most 256 values: no bins."""
-    types = dataset.column_types
+    types, names = dataset.column_types, dataset.feature_names
     small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
     return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
 
 
-def _keeps_rows(dataset: Any) -> bool:
+def _keeps_rows(dataset: Any, moments_only: bool) -> bool:
     """Whether the table is so wide that counts take several reads, and its rows take less."""
-    kept, names = kept_nbytes(dataset), tuple(dataset.feature_names)
-    if kept > COLUMN_NBYTES or len(names) * COLUMN_NBYTES <= MAX_STATE_BYTES:
+    kept, p = kept_nbytes(dataset), len(dataset.feature_names)
+    if moments_only or kept > COLUMN_NBYTES or p * COLUMN_NBYTES <= MAX_STATE_BYTES:
         return False
-    counted = sum(_counted_nbytes(dataset, names))
-    return counted > max(MAX_STATE_BYTES, len(names) * kept)
+    return sum(_counted_nbytes(dataset)) > max(MAX_STATE_BYTES, p * kept)
 
 
 def _start(p: int, weighted: bool, labelled: bool, moments_only: bool, keeps: bool) -> State:

@@ -53,10 +53,10 @@ def assert_same(a, b):
 @pytest.mark.parametrize("kind", ["float64", "float32", "columns", "weighted", "sparse", "bytes"])
 def test_kept_rows_give_the_facts_that_counts_give(kind, monkeypatch):
     data = table(kind)
-    assert summaries._keeps_rows(data)
+    assert summaries._keeps_rows(data, False)
     with np.errstate(over="ignore", invalid="ignore"):
         kept = summarise(data)
-        monkeypatch.setattr(summaries, "_keeps_rows", lambda dataset: False)
+        monkeypatch.setattr(summaries, "_keeps_rows", lambda dataset, moments_only: False)
         counted = summarise(data)
     assert kept.n_reads == 1
     assert counted.n_reads > 1
@@ -81,14 +81,14 @@ def test_a_state_of_kept_rows_is_bounded_and_takes_few_reads():
     blocks = column_blocks(wide)
     assert len(blocks) == 3  # of counts: 75
     assert state_nbytes(wide) <= MAX_STATE_BYTES
-    fold = summaries._block_fold(wide, blocks[0], None, False)
+    fold = summaries._block_fold(wide, blocks[0], None, False, True)
     part = wide.with_columns(blocks[0])
     state = fold.start()
     for chunk in part.iter_chunks():
         state = fold.step(state, chunk)
     assert 2 * sum(one["X"].nbytes for one in state["columns"]) <= state_nbytes(wide)
     tall = sl.open_dataset(np.broadcast_to(np.float32(0), (40_000, 200)))
-    assert not summaries._keeps_rows(tall)  # its rows take more than the counts
+    assert not summaries._keeps_rows(tall, False)  # its rows take more than the counts
 
 
 def test_blocks_of_kept_rows_are_joined():
