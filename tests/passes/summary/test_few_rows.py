@@ -6,6 +6,7 @@ import scipy.sparse
 from passes.summary.columns_kit import hard_columns
 
 import streamlearn as sl
+from streamlearn.engine.summary import summarise
 from streamlearn.passes.fold import run_fold
 from streamlearn.passes.summary import summary as summaries
 from streamlearn.passes.summary.summary import (
@@ -13,7 +14,6 @@ from streamlearn.passes.summary.summary import (
     collect_summary,
     column_blocks,
     state_nbytes,
-    summarise,
     summary_fold,
 )
 
