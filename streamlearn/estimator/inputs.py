@@ -102,7 +102,8 @@ def small_rows(model: Any, X: object) -> np.ndarray | None:
     else:
         return None
     is_small = 0 < len(values) and 8 * values.shape[0] * values.shape[1] <= SMALL
-    if not is_small or not names <= {*NUMBERS} or getattr(model, "levels_", None):
+    is_coded = getattr(model, "levels_", None) or getattr(model, "encoding_", None) is not None
+    if not is_small or is_coded or not names <= {*NUMBERS}:
         return None
     used = getattr(model, "_used_columns", lambda: None)()
     dtype = np.float32 if names <= {*SINGLE} else np.float64
