@@ -66,7 +66,8 @@ def with_flags(text: str, commands: Iterable[click.Command]) -> str:
 def as_json(value: Any) -> Any:
     """A JSON image of results; numbers that JSON lacks become null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        names = [f.name for f in dataclasses.fields(value) if not f.name.startswith("_")]
+        value = {name: getattr(value, name) for name in names}
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}
     if hasattr(value, "_asdict"):
@@ -184,7 +185,9 @@ def describe(
     dataset = open_data(data, target, weight, features)
     with settings_of(memory_budget):
         summary = dataset.summary()
-    report(summary, f"{dataset!r}\n\n{summary}", json_output=json_output)
+    facts = {f.name: getattr(summary, f.name) for f in dataclasses.fields(summary)}
+    facts["columns"] = list(summary.columns)  # a record a column: they are kept as arrays of all
+    report(facts, f"{dataset!r}\n\n{summary}", json_output=json_output)
 
 
 @main.command()

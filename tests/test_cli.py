@@ -52,6 +52,7 @@ def test_describe(data):
     facts = json.loads(run("describe", data, "--target", "y", "--json").output)
     assert facts["n_rows"] == 300
     assert facts["columns"][0]["name"] == "a"
+    assert not [name for name in facts["columns"][0] if name.startswith("_")]
     assert facts["labels"]["classes"] == [0, 1]
 
 
