@@ -31,7 +31,7 @@ QUICK = {
 LAZY = (
     *("as_bytes", "column", "iter_chunks", "map", "reader", "refs", "select", "split", "take"),
     *("through", "where_hash", "with_columns", "with_levels", "with_slice_rows", "place"),
-    *("drain_nbytes", "fingerprint", "versions"),
+    *("drain_nbytes", "fingerprint", "versions", "with_coders", "with_encoding"),
 )
 """Methods of `Dataset` that give a dataset, or a reader, and read nothing themselves."""
 
@@ -89,9 +89,12 @@ class Cell:
 
     def run(self, path, name):
         """Run the verb on a table; `name` keeps what it writes apart."""
-        find = getattr(self, f"_{self.owner.lower()}_{self.method}", None)
-        find = find or getattr(self, f"_{self.method}")
-        find(self._open(path), str(self.folder / name))
+        self.way(f"{self.owner}.{self.method}")(self, self._open(path), str(self.folder / name))
+
+    @classmethod
+    def way(cls, verb):
+        """The method that runs a verb; AttributeError if there is none."""
+        return getattr(cls, f"_{verb.rpartition('.')[2]}")
 
     def _new(self, name=None):
         import streamlearn as sl
@@ -107,11 +110,7 @@ class Cell:
     def _open(self, path):
         import streamlearn as sl
 
-        data = sl.open_dataset(path, target="y")
-        nested = [name for name in data.feature_names if name in ("list", "pair")]
-        if nested:
-            data = data.select([n for n in data.feature_names if n not in nested])
-        return data
+        return sl.open_dataset(path, target="y")
 
     # The verbs.
 

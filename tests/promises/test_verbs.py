@@ -1,0 +1,55 @@
+"""Promise 1 for every public verb that takes a dataset: its peak stays within the budget."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from promises import awkward
+from promises.verbs import Cell, verbs
+
+MIB = 1 << 20
+BUDGET = 64
+JOB = Path(__file__).with_name("verb_job.py")
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_verb_has_a_cell(verb):
+    """A new verb that takes a dataset must be measured: give it a way in `Cell`."""
+    assert callable(Cell.way(verb))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("awkward")
+
+
+def measured(owner, name, folder, tmp_path):
+    job = {
+        "verbs": [verb for verb in verbs() if verb.rpartition(".")[0] == owner],
+        "small": awkward.write(name, folder, small=True),
+        "path": awkward.write(name, folder),
+        "folder": str(tmp_path),
+        "config": {"memory_budget": f"{BUDGET}MiB"},
+    }
+    done = subprocess.run(
+        [sys.executable, str(JOB), json.dumps(job)], capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    cells = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [cell["verb"] for cell in cells] == job["verbs"]
+    return cells
+
+
+MEASURED = ("Dataset", "AdditiveClassifier", "AdditiveClassifierCV", "SplineEmbedding")
+"""Owners whose every verb keeps the budget here; `test_memory` measures the fits of the others."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("owner", MEASURED)
+def test_one_large_row_group(owner, folder, tmp_path):
+    """92 MiB decoded, in one row group; only an answer that is over the budget alone is refused."""
+    for cell in measured(owner, "one row group", folder, tmp_path):
+        assert cell["over_baseline"] <= BUDGET * MIB, cell
+        assert cell["refused"] is None or "the answer alone" in cell["refused"], cell
