@@ -309,7 +309,6 @@ class Encoding(NamedTuple):
     def check(self) -> None:
         """Raise ValueError if no training makes this: it may come from a file."""
         p = len(self.names)
-        check_records("names", self.names, str)
         check_records("codings", self.codings, Coding)
         positions = [coding.position for coding in self.codings]
         if positions != sorted(set(positions)) or (positions and positions[-1] >= p):

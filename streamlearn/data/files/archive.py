@@ -261,14 +261,14 @@ def _encode_array(value: Any, arrays: list[np.ndarray], path: str) -> dict[str, 
 
 def _decode(node: object, arrays: list[np.ndarray], name: str) -> Any:
     if isinstance(node, list):
-        return [_decode(item, arrays, name) for item in node]
+        return _decode_items(node, arrays, name)
     if not isinstance(node, dict):
         return node
     kind = node.get("$")
     if kind is None:
         return {key: _decode(item, arrays, name) for key, item in node.items()}
     if kind == "tuple":
-        return tuple(_decode(item, arrays, name) for item in node["items"])
+        return tuple(_decode_items(node["items"], arrays, name))
     if kind == "dict":
         return {_decode(k, arrays, name): _decode(v, arrays, name) for k, v in node["items"]}
     if kind == "parametric":
@@ -285,6 +285,13 @@ def _decode(node: object, arrays: list[np.ndarray], name: str) -> Any:
         raise ArchiveError(f"{name}: an array of objects in the place of numbers")
     array = arrays[node["number"]].view(dtype).reshape(node["shape"], order=node["order"])
     return array[()] if kind == "scalar" else array
+
+
+def _decode_items(items: list[object], arrays: list[np.ndarray], name: str) -> list[object]:
+    """The items decoded; names of very many columns are what they are."""
+    if set(map(type, items)) <= {str}:
+        return items
+    return [_decode(item, arrays, name) for item in items]
 
 
 def _decode_parametric(node: dict[str, Any], name: str) -> Parametric:

@@ -45,10 +45,10 @@ def is_of(value: object, hint: object) -> bool:
         if not isinstance(value, tuple):
             return False
         if inner[-1] is Ellipsis:
-            return all(is_of(item, inner[0]) for item in value)
+            return _are_of(value, inner[0])
         return len(value) == len(inner) and all(map(is_of, value, inner))
     if origin in (list, Sequence):
-        return isinstance(value, list | tuple) and all(is_of(item, inner[0]) for item in value)
+        return isinstance(value, list | tuple) and _are_of(value, inner[0])
     if origin in (dict, Mapping):
         return isinstance(value, dict) and all(
             is_of(key, inner[0]) and is_of(item, inner[1]) for key, item in value.items()
@@ -59,3 +59,10 @@ def is_of(value: object, hint: object) -> bool:
     if kind is typing.Any or not isinstance(kind, type) or typing.is_typeddict(kind):
         return True
     return vars(kind).get("_is_protocol", False) or isinstance(value, kind)
+
+
+def _are_of(values: Sequence[object], hint: object) -> bool:
+    """Whether all values are; those of very many columns are looked at by type."""
+    if set(map(type, values)) <= {hint}:
+        return True
+    return all(is_of(value, hint) for value in values)
