@@ -193,8 +193,29 @@ def join_bases(
     )
 
 
+MOST_KEPT = 1 << 14
+"""Breakpoints of bases whose map is kept: 256 KiB of map at most."""
+_recent: tuple[tuple[Bases, np.dtype, Columns], ...] = ()
+"""The bases used last, at most four, and their maps."""
+
+
 def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
-    """The map for rows of this dtype.  Breakpoints that collide in float32 make empty intervals."""
+    """The map for rows of this dtype.  Breakpoints that collide in float32 make empty intervals.
+
+    The maps of the bases that were used last are kept, if they are small: to decide one row takes
+    less than to make them.
+    """
+    global _recent
+    for known, of, columns in _recent:
+        if known is bases and of == dtype:
+            return columns
+    columns = _make_columns(bases, dtype)
+    if len(bases.knots) <= MOST_KEPT:
+        _recent = ((bases, dtype, columns), *_recent[:3])
+    return columns
+
+
+def _make_columns(bases: Bases, dtype: np.dtype) -> Columns:
     size = np.diff(bases.first_knot)
     room = -(-size // TABLE) * TABLE
     at = np.concatenate([[0], np.cumsum(room)])
