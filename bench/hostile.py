@@ -1,8 +1,8 @@
-"""Parquet, zarr and model files changed at random, each read in a process that may die.
+"""Parquet, zarr, model and checkpoint files changed at random, each read in a process that may die.
 
-``--files 100000`` changes so many parquet files, and a fifth of that many zarr stores and models;
-``--seed`` is the first file's.  A file is what its seed makes of it, so a bad verdict can be
-had again: ``--only parquet --files 1 --seed SEED``.
+``--files 100000`` changes so many parquet files, and a fifth of that many zarr stores and models,
+and a twentieth of that many checkpoints; ``--seed`` is the first file's.  A file is what its seed
+makes of it, so a bad verdict can be had again: ``--only parquet --files 1 --seed SEED``.
 """
 
 import sys
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .run import ROOT, say
 
-KINDS = {"parquet": 1, "zarr": 5, "models": 5}
+KINDS = {"parquet": 1, "zarr": 5, "models": 5, "checkpoints": 20}
 """Parquet files to one of each kind."""
 TINY = 20
 """Files of each kind that the tests of the bench change."""

@@ -14,6 +14,7 @@ import numpy as np
 from ..config import get_config
 from ..data.row_ranges import Refs
 from ..data.source import Source
+from ..errors import CheckpointError, StreamlearnError
 from ..numeric.malloc import return_freed_blocks, trim_heaps
 from ..passes.fold import Fold
 from .blas import one_blas_thread
@@ -36,6 +37,8 @@ from .watch.progress import Progress
 State = TypeVar("State")
 Result = TypeVar("Result")
 Visit = tuple[VisitOrder, int] | None
+MADE_BY_WRONG_CONTENT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What an algorithm raises when a kept result has another form than the read it stands for."""
 
 
 class Run:
@@ -87,6 +90,7 @@ class Run:
         self._progress = Progress(shown=config.progress if progress is None else progress)
         self._token = secrets.token_hex(4)
         self._worker_peak = 0
+        self._resumed = False
         self._on_record = on_record
         self._time = TimeLimit(name, max_seconds, checkpoint)
 
@@ -97,6 +101,7 @@ class Run:
                 checkpoint = Checkpoint(self._place, self._identity)
                 if checkpoint.manifest["finished"] is None:
                     stack.enter_context(checkpoint.locked())
+                self._resumed = not checkpoint.is_new
                 self.plan = plan_of_resume(checkpoint, self.plan)
             self._log = Log(checkpoint, self._source.passes_before)
             return_freed_blocks()
@@ -118,6 +123,13 @@ class Run:
         trace: TracebackType | None,
     ) -> None:
         self._open.close()
+        if self._resumed and isinstance(error, MADE_BY_WRONG_CONTENT):
+            if not isinstance(error, StreamlearnError):
+                raise CheckpointError(
+                    f"the fit that went on from checkpoint {self._place} failed ({error!r}): "
+                    "either what is kept there is not what this fit wrote, or the fit fails by "
+                    "itself; run it without this checkpoint to see which, or remove it"
+                ) from error
 
     @property
     def source(self) -> Source:

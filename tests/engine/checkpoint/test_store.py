@@ -18,6 +18,7 @@ from engine_kit import (
     sgd_fold,
 )
 
+from streamlearn.data.files.archive import write_archive
 from streamlearn.engine.checkpoint import lanes_done
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
@@ -179,6 +180,21 @@ def test_a_damaged_file_is_named(tmp_path):
     with open_run(Rows(), tmp_path) as run:
         with pytest.raises(CheckpointError, match=f"is damaged: .*{file.name}"):
             run.fold(gram_fold(3), name="a")
+
+
+def test_a_kept_result_of_another_read_is_refused_where_it_does_not_fit(tmp_path):
+    with open_run(Rows(), tmp_path) as run:
+        run.fold(gram_fold(3), name="a")
+    file = next(tmp_path.glob("read-*"))
+    write_archive(file, {"a loop's state": 3})
+    with pytest.raises(CheckpointError, match=r"went on from checkpoint .* failed \(KeyError"):
+        with open_run(Rows(), tmp_path) as run:
+            np.linalg.cholesky(run.fold(gram_fold(3), name="a")["gram"] + np.eye(3))
+
+
+def test_an_algorithm_fails_with_its_own_error_where_nothing_was_kept(tmp_path):
+    with pytest.raises(KeyError, match="no such"), open_run(Rows(), tmp_path) as run:
+        run.fold(gram_fold(3), name="a")["no such"]
 
 
 NAME = "0123456789abcdef"
