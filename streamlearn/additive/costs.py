@@ -289,14 +289,19 @@ def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) 
 
 
 def holds_rows(size: Size) -> bool:
-    """Whether dual CD keeps a copy of the rows: they are in memory, and it fits with ease."""
-    room = (get_config().memory_budget or UNSET_BUDGET) // 4
+    """Whether dual CD keeps a copy of the rows: they are in memory, and it fits with ease.
+
+    Dense rows leave a chunk at a time, so half of the budget may be theirs; parts of sparse ones
+    are joined.
+    """
+    room = (get_config().memory_budget or UNSET_BUDGET) // (4 if size.sparse else 2)
     return size.in_memory and held_nbytes(size) <= room
 
 
 def held_nbytes(size: Size) -> int:
     """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
-    rows = size.n_rows * (2 * size.row_nbytes + 64 + 24 * size.n_outputs)
+    row = 2 * size.row_nbytes if size.sparse else 4 * size.n_columns
+    rows = size.n_rows * (row + 64 + 24 * size.n_outputs)
     places = 0
     if size.sparse:  # facts of a place, coefficients, their mean, two points, sums of parts
         whole = LANES if size.n_outputs == 1 else 2

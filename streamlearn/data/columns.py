@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -34,16 +34,21 @@ def check_shape(n_rows: int, columns: Sequence[Column], what: str) -> None:
         raise SourceError(f"{what}: column names occur more than once: {twice}; rename them")
 
 
-def find_columns(columns: Sequence[Column], names: Sequence[str], what: str) -> list[int]:
-    """Positions of the feature columns `names`, which must exist and hold numbers."""
-    where = {column.name: j for j, column in enumerate(columns)}
-    missing = [name for name in names if name not in where]
+def find_columns(
+    columns: Sequence[Column], places: Mapping[str, int], names: Sequence[str], what: str
+) -> list[int]:
+    """Positions of the feature columns `names`, which must exist and hold numbers.
+
+    `places` are those of a store's columns, which begin with the features.
+    """
+    p = len(columns)
+    found = [places.get(name, p) for name in names]
+    missing = [name for name, j in zip(names, found, strict=True) if j >= p]
     if missing:
         raise SourceError(
             f"{what} has no column {', '.join(map(repr, missing[:5]))}; "
-            f"it has {', '.join(map(repr, list(where)[:20]))}"
+            f"it has {', '.join(repr(column.name) for column in columns[:20])}"
         )
-    found = [where[name] for name in names]
     for j in found:
         if not is_number(columns[j].dtype):
             raise SourceError(

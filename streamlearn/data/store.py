@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -71,6 +72,17 @@ class Store(ABC):
     default_target: str | None = None
     """The target if no other is named: ``y`` of a zarr group, or a `y` given apart."""
     default_weight: str | None = None
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each name stands first in `columns`: made once, as many readers ask."""
+        names = [column.name for column in self.columns]
+        return dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+
+    def __getstate__(self) -> dict[str, object]:
+        state = dict(self.__dict__)
+        state.pop("places", None)  # as long to send as to make
+        return state
 
     @abstractmethod
     def boundaries(self) -> np.ndarray:

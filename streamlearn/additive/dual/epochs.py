@@ -162,14 +162,15 @@ def find_inverse(bases: Bases, problem: Any, sparse: bool) -> Inverse:
 
 def find_scales(bases: Bases, roughness: Any, *, from_zero: bool = False) -> np.ndarray:
     """(2, p): every column's `_scales`."""
-    n_bases, seen = np.diff(bases.first), {}
-    scales = np.zeros((2, len(n_bases)))
-    for d in np.flatnonzero(n_bases):
-        key = roughness.table[d]
-        if key not in seen:
-            n = n_bases[d]
-            seen[key] = _scales(roughness.L[key : key + n * n].reshape(n, n), from_zero)
-        scales[:, d] = seen[key]
+    n_bases = np.diff(bases.first)
+    used, scales = np.flatnonzero(n_bases), np.zeros((2, len(n_bases)))
+    tables, first, which = np.unique(roughness.table[used], return_index=True, return_inverse=True)
+    if len(tables):
+        each = [
+            _scales(roughness.L[key : key + n * n].reshape(n, n), from_zero)
+            for key, n in zip(tables, n_bases[used[first]], strict=True)
+        ]
+        scales[:, used] = np.array(each)[which].T
     return scales
 
 

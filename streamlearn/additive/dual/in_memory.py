@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.source import Chunk, Source
+from ...data.source import Chunk, Csr, Source
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from ..objective import Problem, losses, weights
@@ -137,8 +137,19 @@ class HeldRows:
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
-    """The chunks as one, its rows numbered from 0; they are given up."""
+    """The chunks as one, its rows numbered from 0; they are given up.
+
+    Dense values go one chunk after the other, so that memory holds all rows once.
+    """
+    X = None
+    if chunks and not isinstance(chunks[0].X, Csr):
+        X = np.empty((sum(chunk.n_rows for chunk in chunks), chunks[0].X.shape[1]), np.float32)
+        first = 0
+        for chunk in chunks:
+            X[first : first + chunk.n_rows] = chunk.X
+            chunk.X, first = np.empty((chunk.n_rows, 0), X.dtype), first + chunk.n_rows
     rows = Chunk.join(chunks)
     chunks.clear()
+    rows.X = rows.X if X is None else X
     rows.rows = range(rows.n_rows)
     return rows

@@ -56,8 +56,7 @@ class ArrayStore(Store):
         return nnz * (dtype.itemsize + self.part.indices.itemsize) + 8
 
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
-        places = {column.name: j for j, column in enumerate(self.part.columns)}
-        which = [places[name] for name in names]
+        which = [self.places[name] for name in names]
         return self.part.overhead(which, min(slice_rows, self.n_rows))
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
@@ -106,7 +105,7 @@ class ArrayReader:
     ) -> None:
         self.part, self.dtype, self.files = store.part, dtype, store.files
         self.files.check_all()
-        self.which = find_columns(store.part.columns, names, store.what)
+        self.which = find_columns(store.part.columns, store.places, names, store.what)
         self.columns = [self._column(store, name) for name in (target, weight)]
         self.buffer = Buffer(dtype)
         self.n_rows = store.n_rows
@@ -115,11 +114,9 @@ class ArrayReader:
     def _column(store: ArrayStore, name: str | None) -> tuple[Part, int] | None:
         if name is None:
             return None
-        parts: tuple[Part, ...] = (store.part, store.extra)
-        for part in parts:
-            for j, column in enumerate(part.columns):
-                if column.name == name:
-                    return part, j
+        j, p = store.places.get(name), len(store.part.columns)
+        if j is not None:
+            return (store.part, j) if j < p else (store.extra, j - p)
         raise SourceError(
             f"{store.what} has no column {name!r}; "
             f"it has {', '.join(repr(column.name) for column in store.columns[:20])}"

@@ -132,7 +132,7 @@ class ZarrStore(Store):
             for array in vector.arrays
         )
         if not self.sparse:
-            which = find_columns(self.features, names, self.url)
+            which = find_columns(self.features, self.places, names, self.url)
             return total + Rows(self.X, which, np.dtype(np.float64), "").overhead(rows, True)
         nnz = int(rows * self.data.shape[0] / self.n_rows)
         total += Rows(self.data, None, np.dtype(np.float64), "").overhead(nnz)
@@ -148,8 +148,8 @@ class ZarrStore(Store):
         if self.sparse:
             return stored
         width = self.X.chunks[1]
-        inside = {column.name: j // width for j, column in enumerate(self.features)}
-        touched = {inside[name] for name in names if name in inside}
+        p = len(self.features)
+        touched = {self.places[name] // width for name in names if self.places.get(name, p) < p}
         return stored * len(touched) // -(-self.shape[1] // width)
 
     def open(
@@ -208,7 +208,7 @@ class ZarrReader:
         dtype: np.dtype,
     ) -> None:
         self.store = store
-        self.which = find_columns(store.features, names, store.url)
+        self.which = find_columns(store.features, store.places, names, store.url)
         if store.sparse:
             self.data = self._rows(store.data, None, dtype)
             self.indices = self._rows(store.indices, None, index_dtype(store.indices))
@@ -231,7 +231,7 @@ class ZarrReader:
         for vector in store.vectors:
             if vector.column.name == name:
                 return ZarrVectorReader(vector, store.url, store.chunks)
-        j = find_columns(store.features, [name], store.url)[0]
+        j = find_columns(store.features, store.places, [name], store.url)[0]
         if store.sparse:
             raise SourceError(
                 f"{store.url}: column {name!r} of a sparse X cannot be the target; "
