@@ -19,6 +19,7 @@ from ..data.source import Chunk, Csr
 from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
 from ..errors import SourceError
+from ..estimator.facts import ShowsFacts
 from ..estimator.inputs import (
     check_weights,
     is_dask,
@@ -44,7 +45,7 @@ _ARRAYS = 4
 """Arrays of float64 that a chunk's features take while they are made: sparse, dense, a copy."""
 
 
-class _Embedding(TransformerMixin, BaseEstimator):
+class _Embedding(ShowsFacts, TransformerMixin, BaseEstimator):
     """What explicit features of every basis share: fit and transform."""
 
     _parameter_constraints: dict[str, list[object]] = {
@@ -94,6 +95,15 @@ class _Embedding(TransformerMixin, BaseEstimator):
         )
         self._reference: Reference = make_reference(self._roughness, zero)
         self.n_features_out_ = bases.dim
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "bases_")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("columns", f"{self.n_features_in_:,}"),
+            ("features", f"{self.n_features_out_:,} that are written out"),
+        ]
 
     def _state(self) -> dict[str, Any]:
         return {"bases": self.bases_, "zero": self._zero, "sparse": self._sparse}

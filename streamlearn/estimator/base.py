@@ -12,12 +12,13 @@ from sklearn.utils.metaestimators import available_if
 from ..data.source import Source
 from . import fitting, predicting, scoring
 from .callbacks import CallbackSupportMixin, with_callbacks
+from .facts import Parts, ShowsFacts, facts_of
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 
-class StreamEstimator(CallbackSupportMixin, BaseEstimator):
+class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     """An estimator trained by passes over data that need not fit in memory.
 
     A family is a subclass with constructor parameters, `_parameter_constraints` and five methods::
@@ -152,6 +153,13 @@ class StreamEstimator(CallbackSupportMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return facts_of(self)
+
+    def _parts(self) -> Parts:
+        """What the fitted model consists of, with sizes; none for a family without parts."""
+        return Parts("", "", [])
 
     def _label(self, decision: np.ndarray) -> np.ndarray:
         """Predictions from what `_decision_chunk` returned."""

@@ -19,6 +19,7 @@ from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from ..estimator.encoding import n_features
+from ..estimator.facts import Parts
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array
 from ..numeric.links import sigmoid, two_classes
@@ -316,6 +317,10 @@ class SVMMixtureClassifier(StreamClassifier):
         view.classes_ = np.arange(self.n_components_)
         view.certificate_ = self.certificate_
         return predicting.answer(view, X, "probability")
+
+    def _parts(self) -> Parts:
+        names = [f"component {j}" for j in range(self.n_components_)]
+        return Parts.by_size("components", "share of the rows", names, self.weights_)
 
     def _state(self) -> MixtureState:
         return {

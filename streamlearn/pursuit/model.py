@@ -14,13 +14,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Source
-from ..estimator.encoding import column_names, column_of, n_features
+from ..estimator.encoding import column_names, column_of, feature_names, n_features
+from ..estimator.facts import Parts
 from ..estimator.inputs import open_features
 from .columns import project
 from .kernels import ScaledColumns
 
 GRID_POINTS = 200
 """Points of a term's curve in `pieces_`."""
+NAMED_COLUMNS = 3
+"""Columns by which a direction is named, those of the largest entries."""
 SAMPLE_ROWS, SAMPLE_NBYTES = 4096, 8 << 20
 """Largest number of rows, and of their bytes, from which a direction's first column is guessed."""
 
@@ -84,6 +87,8 @@ class PursuitModel:
     _taus: list[float]
     _path: list[Any]  # of `Grown` for regressors, of lists of `Boosted` for classifiers
     _losses: list[float]
+    _measure: str
+    """What `_weights` are, in words."""
     _accepts_sparse = True
     _encodes = True
     _parameter_constraints: dict[str, list[object]] = {
@@ -106,6 +111,11 @@ class PursuitModel:
     @property
     def _alphas(self) -> list[np.ndarray]:
         """The directions of the model that predicts."""
+        raise NotImplementedError
+
+    @property
+    def pieces_(self) -> list[Piece]:
+        """Each term, to be drawn."""
         raise NotImplementedError
 
     @property
@@ -157,6 +167,16 @@ class PursuitModel:
             part += weight * float(size[of_columns].sum())
             total += weight * float(size.sum())
         return part / total if total > 0 else 0.0
+
+    def _parts(self) -> Parts:
+        pieces, columns = self.pieces_, feature_names(self)
+        names = []
+        for piece in pieces:
+            size = np.abs(piece["direction"])
+            largest = np.argsort(-size, kind="stable")[:NAMED_COLUMNS]
+            of = ", ".join(columns[m] for m in largest[size[largest] > 0])
+            names.append(f"{piece['title']} of {of}")
+        return Parts.by_size("terms", self._measure, names, self._weights)
 
     def _state(self) -> dict[str, object]:
         names = ("_columns", "_taus", "_path", "_losses", "tau_")

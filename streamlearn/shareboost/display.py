@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimator.encoding import feature_names
-from .candidates import Pieces, SingleColumns
 from .estimator import ShareBoostClassifier
 
 if TYPE_CHECKING:
@@ -65,23 +63,16 @@ class ShareBoostDisplay:
             Where to draw; default: in a new figure.
         """
         check_is_fitted(estimator)
-        W, kind, choices = estimator.coef_, estimator._kind, estimator.choices_
+        W = estimator._weights_of_choices()
         if not W.shape[1]:
             raise ValueError("the model uses no column: there are no weights to draw")
-        widths = [kind.width(choice) for choice in choices]
-        if max(widths) > 1:
-            assert isinstance(kind, SingleColumns | Pieces)
-            W = np.sqrt(np.add.reduceat(W**2, np.cumsum([0, *widths[:-1]]), axis=1))
-            names = estimator._labels()
-        else:
-            names = kind.names(choices, feature_names(estimator))
         scale = np.abs(W).max(axis=0)
         display = cls(
             {key: estimator.path_[key] for key in ("n", "objective", "validation_loss")},
             len(estimator.choices_),
             W / np.where(scale > 0, scale, 1.0),
             [str(label) for label in estimator.classes_],
-            names,
+            estimator._labels(),
         )
         return display.plot(ax=ax)
 

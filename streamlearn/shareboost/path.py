@@ -17,7 +17,8 @@ from ..data.encoding import Encoding
 from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
-from ..estimator.encoding import column_names, column_of, n_features
+from ..estimator.encoding import column_names, column_of, feature_names, n_features
+from ..estimator.facts import Part, Parts
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..numeric.checks import check_array, check_records
@@ -234,6 +235,7 @@ class Selector(TransformerMixin):
 
     _kind: Kind
     choices_: list[Choice]
+    coef_: np.ndarray
     support_: np.ndarray
     n_features_in_: int
     encoding_: Encoding
@@ -312,11 +314,28 @@ class Selector(TransformerMixin):
             return names[self.support_]
         return np.array(self._kind.names(self.choices_, list(names)), dtype=object)
 
+    def _weights_of_choices(self) -> np.ndarray:
+        """(K, n) weights of the choices; of one with several features a class's norm."""
+        widths = [self._kind.width(choice) for choice in self.choices_]
+        if max(widths, default=1) == 1:
+            return self.coef_
+        norms: np.ndarray = np.sqrt(
+            np.add.reduceat(self.coef_**2, np.cumsum([0, *widths[:-1]]), axis=1)
+        )
+        return norms
+
+    def _parts(self) -> Parts:
+        sizes = np.linalg.norm(self._weights_of_choices(), axis=0)
+        parts = [Part(*part) for part in zip(self._labels(), sizes.tolist(), strict=True)]
+        return Parts("selected, the first first", "norm of the weights over the classes", parts)
+
     def _labels(self) -> list[str]:
-        """What choices of several features are called: the column, if a group is one column's."""
+        """What each choice is called; a group that is one column's is called as the column."""
         kind, of = self._kind, column_of(self)
         if isinstance(kind, Pieces):
             return [kind.label(choice) for choice in self.choices_]
+        if all(kind.width(choice) == 1 for choice in self.choices_):
+            return kind.names(self.choices_, feature_names(self))
         assert isinstance(kind, SingleColumns)
         names, labels = column_names(self), []
         for choice in self.choices_:

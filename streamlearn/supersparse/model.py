@@ -16,6 +16,7 @@ from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.encoding import n_features
+from ..estimator.facts import Parts
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array, check_number
 from ..passes.fold import nbytes_of
@@ -256,6 +257,11 @@ class SuperSparseModel:
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         F = decisions(self.similarity_, self.prototypes_, self.coef_, self.intercept_, chunk.X)
         return F[:, 0] if F.shape[1] == 1 else F
+
+    def _parts(self) -> Parts:
+        size = np.abs(self.coef_).max(axis=0)
+        names = [f"prototype {j}" for j in range(len(size))]
+        return Parts.by_size("prototypes", "largest size of a coefficient", names, size)
 
     def _state(self) -> ModelState:
         similarity = self.similarity_

@@ -10,6 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from ...data.levels import Coder
 from ...data.source import Chunk, Csr
 from ...estimator import predicting
+from ...estimator.encoding import column_names
+from ...estimator.facts import Parts
 from ...estimator.restored import n_outputs
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
 from ...numeric.bases.means import mean_sizes
@@ -125,6 +127,10 @@ class Terms:
         From the summary's distribution of each column: no read.
         """
         return self._importances
+
+    def _parts(self) -> Parts:
+        measure = "mean distance from 0 over the training rows"
+        return Parts.by_size("terms", measure, column_names(self), self.term_importances_)
 
     def shape_function(self, column: int | str, grid: object) -> np.ndarray:
         """The learned curve of a column at the values `grid`.

@@ -260,6 +260,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
             for alpha, low, high, heights, _ in model.learners:
                 columns.check_function(alpha, low, high, heights, 1)
 
+    _measure = "root mean square of its heights over the training rows"
+
     def _keep(self, model: list[Boosted]) -> None:
         self._models = model
 

@@ -249,6 +249,8 @@ class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
                 raise ValueError(f"a smoother is a {type(smoother).__name__}")
             columns.check_function(alpha, low, high, theta, 4 if type(smoother) is PSpline else 1)
 
+    _measure = "standard deviation of its function over its range"
+
     def _keep(self, model: Grown) -> None:
         self._terms, self.intercept_ = model.terms, model.intercept
 
