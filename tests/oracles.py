@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import xlogy
 
 EPSILON = 0.1
+QUANTILE = 0.8
 LOSS = {
     "log_loss": lambda y, f: np.logaddexp(0, -y * f),
     "squared_hinge": lambda y, f: np.maximum(0, 1 - y * f) ** 2,
@@ -18,8 +19,14 @@ LOSS = {
     ),
     "poisson": lambda y, f: xlogy(y, y) - y * f - y + np.exp(f),
     "gamma": lambda y, f: y * np.exp(-f) - 1 - np.log(y) + f,
+    "tweedie": lambda y, f: (
+        -4 * np.sqrt(y) + 2 * y * np.exp(-f / 2) + 2 * np.exp(f / 2)  # of power 3/2
+    ),
+    "quantile": lambda y, f: np.maximum(QUANTILE * (y - f), (QUANTILE - 1) * (y - f)),
 }
 """y is +1 / -1, or a number."""
+HOMOGENEITY = {"poisson": 1.0, "tweedie": 0.5, "gamma": 0.0}
+"""By which power of an exposure a row's weight is multiplied."""
 
 SLOPE = {
     "log_loss": lambda y, f: -y / (1 + np.exp(y * f)),
@@ -31,6 +38,7 @@ SLOPE = {
     "huber": lambda y, f: np.clip(f - y, -EPSILON, EPSILON),
     "poisson": lambda y, f: np.exp(f) - y,
     "gamma": lambda y, f: 1 - y * np.exp(-f),
+    "tweedie": lambda y, f: np.exp(f / 2) - y * np.exp(-f / 2),
 }
 
 
@@ -103,6 +111,33 @@ def smooth_optimum(problem):
         )  # fmt: skip
         v = found.x
     return v, float(found.fun)
+
+
+def kinked_optimum(problem):
+    """The optimum of a piecewise linear loss of numbers, (v, objective): of the dual, by scipy."""
+    from scipy.optimize import minimize
+
+    low, high, epsilon = {
+        "epsilon_insensitive": (-1.0, 1.0, EPSILON), "quantile": (QUANTILE - 1, QUANTILE, 0.0),
+    }[problem.loss]  # fmt: skip
+    A, y, C, m = problem.A, problem.y, problem.C * problem.weight, len(problem.y)
+    # the force of a row is u - t with u, t >= 0, each of which pays epsilon
+
+    def dual(ut):
+        v = A.T @ (ut[:m] - ut[m:])
+        slope = A @ v - y
+        value = 0.5 * v @ v - y @ (ut[:m] - ut[m:]) + epsilon * ut.sum()
+        return value, np.concatenate([slope + epsilon, epsilon - slope])
+
+    bounds = [*zip(0 * C, C * high, strict=True), *zip(0 * C, -C * low, strict=True)]
+    ut = np.zeros(2 * m)
+    for _ in range(4):
+        ut = minimize(
+            dual, ut, jac=True, method="L-BFGS-B", bounds=bounds,
+            options={"maxiter": 50_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-12},
+        ).x  # fmt: skip
+    v = A.T @ (ut[:m] - ut[m:])
+    return v, problem.objective(v)
 
 
 def multinomial_problem(embedding, X, y, weight, C):

@@ -16,7 +16,7 @@ from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
 from ..numeric.bases.roughness import make_reference, make_roughness
-from ..numeric.losses import Loss, Target, make_loss
+from ..numeric.losses import LOSS_PARAMETERS, Loss, Target, make_loss
 from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
 from . import costs as needs
@@ -82,7 +82,8 @@ class AdditiveModel(Terms):
     @property
     def _loss(self) -> Loss:
         """The loss that `loss` names or is, with the estimator's parameters of its names."""
-        loss = make_loss(self.loss, **{"epsilon": getattr(self, "epsilon", 0.0)})
+        given = {name: getattr(self, name) for name in LOSS_PARAMETERS if hasattr(self, name)}
+        loss = make_loss(self.loss, **given)
         if loss.target not in self._targets:
             kinds = " or ".join(target.name for target in self._targets)
             raise ValueError(

@@ -13,7 +13,7 @@ from ..estimator.base import StreamRegressor
 from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
 from ..numeric.links import LOG
-from ..numeric.losses import AMOUNT, COUNT, NUMBER, Loss
+from ..numeric.losses import AMOUNT, COUNT, NUMBER, TOTAL, Loss
 from ..passes.summary.summary import Summary
 from .model import AdditiveModel
 from .stochastic.partial_fit import go_on
@@ -27,7 +27,7 @@ from .targets import (
     names_of,
 )
 
-TARGETS = (NUMBER, COUNT, AMOUNT)
+TARGETS = (NUMBER, COUNT, TOTAL, AMOUNT)
 """Kinds of target that a regressor's loss may have."""
 
 
@@ -43,16 +43,22 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
     Parameters
     ----------
     loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", \
-"poisson", "gamma"} or Loss, default="squared_error"
+"poisson", "gamma", "tweedie", "quantile"} or Loss, default="squared_error"
         r^2, max(0, |r| - epsilon), its square, and r^2/2 inside epsilon and linear beyond, of the
-        residual r; half the deviance of counts ("poisson") and of amounts above 0 ("gamma"), whose
-        logarithm f models; or an instance of your own subclass of
-        ``streamlearn.numeric.losses.Loss``.
+        residual r; half the deviance of counts ("poisson"), of amounts above 0 ("gamma") and of
+        totals, which may be 0 ("tweedie"), the logarithm of whose mean f models; q r above 0 and
+        (q - 1) r below, so that f is the q-quantile ("quantile"); or an instance of your own
+        subclass of ``streamlearn.numeric.losses.Loss``.
     epsilon : float, default=0.1
-        The parameter of the named losses that have one, in units of the target.
+        Of the losses with a band or a corner, in units of the target.
+    power : float, default=1.5
+        Of "tweedie": the variance goes as the mean to this power, between 1 (counts) and 2 (gamma),
+        both excluded.
+    quantile : float, default=0.5
+        Of "quantile": the share q of the targets that lie below f, between 0 and 1.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         As in `AdditiveClassifier`.  "dual-cd": losses of the residual; "pegasos":
-        epsilon_insensitive and huber.
+        epsilon_insensitive, huber and quantile.
     exposure : str or int, default=None
         Column of X whose values multiply the mean of counts or amounts; it has no curve.
     offset : str or int, default=None
@@ -84,6 +90,8 @@ early_stopping, warm_start, random_state
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions(names_of(TARGETS)), Loss],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "power": [Interval(Real, 1, 2, closed="neither")],
+        "quantile": [Interval(Real, 0, 1, closed="neither")],
         "exposure": [str, Interval(Integral, 0, None, closed="left"), None],
         "offset": [str, Interval(Integral, 0, None, closed="left"), None],
     }
@@ -102,6 +110,8 @@ early_stopping, warm_start, random_state
         missing: str = "level",
         max_levels: int = 255,
         epsilon: float = 0.1,
+        power: float = 1.5,
+        quantile: float = 0.5,
         solver: str = "auto",
         exposure: str | int | None = None,
         offset: str | int | None = None,
@@ -123,6 +133,8 @@ early_stopping, warm_start, random_state
         self.missing = missing
         self.max_levels = max_levels
         self.epsilon = epsilon
+        self.power = power
+        self.quantile = quantile
         self.solver = solver
         self.exposure = exposure
         self.offset = offset
@@ -143,8 +155,8 @@ early_stopping, warm_start, random_state
         if self.exposure is not None:
             if loss.link is not LOG:
                 raise ValueError(
-                    f"exposure={self.exposure!r} goes with loss='poisson' or 'gamma', got "
-                    f"loss={self.loss!r}; use offset, which is added to the prediction"
+                    f"exposure={self.exposure!r} goes with loss='poisson', 'tweedie' or 'gamma', "
+                    f"got loss={self.loss!r}; use offset, which is added to the prediction"
                 )
             if self.offset is not None:
                 raise ValueError(
@@ -196,7 +208,7 @@ early_stopping, warm_start, random_state
     ) -> Self:
         """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
 
-        Only for ``loss="epsilon_insensitive"`` or ``"huber"``.
+        Only for ``loss="epsilon_insensitive"``, ``"huber"`` or ``"quantile"``.
         Each call is planned within the memory budget; a saved model goes on where it was.
 
         Parameters

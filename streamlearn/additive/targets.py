@@ -1,8 +1,9 @@
 """Targets and weights as the loss takes them: class weights, exposure and offset.
 
 A row of exposure e under the log link, mean e e^f, has the half-deviance of the target y / e at the
-mean e^f, times e for counts; an offset o of the decision, f + o, is the target y - o of a loss of
-the residual.  So neither reaches a solver: they are changes of the target and of the weight.
+mean e^f, times e^a with the loss's `homogeneity` a (counts: 1); an offset o of the decision, f + o,
+is the target y - o of a loss of the residual.  So neither reaches a solver: they are changes of the
+target and of the weight.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
 from ..numeric.links import IDENTITY, LOG, Link
-from ..numeric.losses import COUNT, LOSSES, Loss, Target
+from ..numeric.losses import LOSSES, Loss, Target
 
 
 def names_of(targets: Collection[Target]) -> set[str]:
@@ -61,7 +62,8 @@ def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:
     if adjustment.link is LOG:
         scale = adjustment.mean * exposures(adjustment, chunk)
         y = y / scale
-        factor = scale if adjustment.loss.target is COUNT else None
+        power = adjustment.loss.homogeneity
+        factor = scale**power if power else None
     elif adjustment.column >= 0:
         y = y - column_of(chunk, adjustment.column)
     if factor is not None:

@@ -19,8 +19,8 @@ The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the opti
 dual_value(y, v) = min_f [l(y, f) + v f].  With v = y alpha / C these are the usual sums: hinge
 alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].
 
-Poisson and gamma losses are half-deviances under the log link, so that a row of exposure e is the
-row of target y / e with its weight (Poisson: times e).
+Poisson, Tweedie and gamma losses are half-deviances under the log link, so that a row of exposure e
+is the row of target y / e with its weight times e^a, a = `Loss.homogeneity`.
 """
 
 from __future__ import annotations
@@ -62,15 +62,16 @@ def _amounts(low: float, high: float) -> bool:
 CLASS = Target("class", "class labels", _any)
 NUMBER = Target("number", "numbers", _any)
 COUNT = Target("count", "counts of at least 0, not all of them 0", _counts)
+TOTAL = Target("total", "totals of at least 0, not all of them 0", _counts)
 AMOUNT = Target("amount", "amounts above 0", _amounts)
 
 
 class DualRule(NamedTuple):
     """A loss as its dual variables see it: dual value and interval of a row's force.
 
-    The dual value is  t u - epsilon |u| - quadratic/2 u^2  within |u| <= bound, for classes
-    u = y v >= 0 and t = 1, for numbers u = v of either sign and t = y; or, `logistic`, the entropy
-    -u log u - (1 - u) log(1 - u) of u = y v in [0, 1].
+    The dual value is  t u - epsilon |u| - quadratic/2 u^2:  for classes of u = y v, t = 1 and
+    0 <= u <= bound; for numbers of u = v, t = y and |u - centre| <= bound, which holds 0.  Or,
+    `logistic`, the entropy -u log u - (1 - u) log(1 - u) of u = y v in [0, 1].
     """
 
     logistic: bool = False
@@ -80,7 +81,10 @@ class DualRule(NamedTuple):
     quadratic: float = 0.0
     """Coefficient of -u^2/2; 0 for a loss that is piecewise linear."""
     bound: float = math.inf
-    """Largest |u|; infinite for a loss whose slope is not bounded."""
+    """Largest |u - centre|; infinite for a loss whose slope is not bounded."""
+    centre: float = 0.0
+    """Middle of the interval of u, for numbers: other than 0 where the slopes of either sign differ
+    in their bounds."""
 
     @property
     def n_variables(self) -> int:
@@ -113,6 +117,11 @@ class Loss(Parametric):
     over all rows is then exact."""
     multinomial: ClassVar[bool] = False
     """Whether K classes may be one problem, the multinomial loss of their softmax."""
+
+    @property
+    def homogeneity(self) -> float:
+        """The a of l(c y, f + log c) = c^a l(y, f), which exposures need under the log link."""
+        return 1.0 if self.target is COUNT else 0.0
 
     if TYPE_CHECKING:  # the methods that a loss may have; `has` tells which it has
 
@@ -298,6 +307,53 @@ class Gamma(Loss):
         return y * exponential(-f)
 
 
+class Tweedie(Loss):
+    """Half the deviance of a total y >= 0 whose mean is e^f and whose variance goes as mean^power.
+
+    A total of a random number of amounts: 0 with a probability of its own, 1 < power < 2.
+    """
+
+    name, target, link = "tweedie", TOTAL, LOG
+    power: float = 1.5
+
+    @property
+    def homogeneity(self) -> float:
+        return 2.0 - self.power
+
+    def value(self, y: float, f: float) -> float:
+        a, b = 2.0 - self.power, 1.0 - self.power
+        own = exponential(a * log_of(y)) / (a * b) if y > 0.0 else 0.0
+        return own - y * exponential(b * f) / b + exponential(a * f) / a
+
+    def slope(self, y: float, f: float) -> float:
+        a, b = 2.0 - self.power, 1.0 - self.power
+        return exponential(a * f) - y * exponential(b * f)
+
+    def curvature(self, y: float, f: float) -> float:
+        a, b = 2.0 - self.power, 1.0 - self.power
+        return a * exponential(a * f) - b * y * exponential(b * f)
+
+
+class Quantile(Loss):
+    """q r for r >= 0 and (q - 1) r below, r = y - f: least where f is the q-quantile of y."""
+
+    name = "quantile"
+    quantile: float = 0.5
+
+    def value(self, y: float, f: float) -> float:
+        r = y - f
+        return max(self.quantile * r, (self.quantile - 1.0) * r)
+
+    def slope(self, y: float, f: float) -> float:
+        return (1.0 - self.quantile if f > y else 0.0) - (self.quantile if f < y else 0.0)
+
+    def slope_bound(self) -> float:
+        return max(self.quantile, 1.0 - self.quantile)
+
+    def dual_rule(self) -> DualRule:
+        return DualRule(both_signs=True, bound=0.5, centre=self.quantile - 0.5)
+
+
 LOSSES: dict[str, type[Any]] = {
     kind.name: kind
     for kind in (
@@ -310,9 +366,13 @@ LOSSES: dict[str, type[Any]] = {
         Huber,
         Poisson,
         Gamma,
+        Tweedie,
+        Quantile,
     )
 }
 """The losses of this package by name.  Their places are the numbers by which kernels know them."""
+LOSS_PARAMETERS = tuple(dict.fromkeys(field for kind in LOSSES.values() for field in kind._fields))
+"""The names of their parameters, which estimators have too."""
 
 
 def make_loss(loss: str | Loss, **parameters: float) -> Loss:

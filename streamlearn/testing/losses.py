@@ -13,9 +13,15 @@ import numba
 import numpy as np
 
 from ..numeric import losses
-from ..numeric.losses import AMOUNT, CLASS, COUNT, DualRule, Loss
+from ..numeric.links import LOG
+from ..numeric.losses import AMOUNT, CLASS, COUNT, TOTAL, DualRule, Loss
 
-TARGETS = {CLASS: (-1.0, 1.0), COUNT: (0.0, 1.0, 3.5), AMOUNT: (0.2, 1.0, 3.5)}
+TARGETS = {
+    CLASS: (-1.0, 1.0),
+    COUNT: (0.0, 1.0, 3.5),
+    TOTAL: (0.0, 0.3, 3.5),
+    AMOUNT: (0.2, 1.0, 3.5),
+}
 NUMBERS = (-1.7, 0.0, 2.4)
 DECISIONS = (-5.83, -3.1, -1.0001, -0.4, 0.3, 0.9, 1.2, 2.71, 5.5)
 """Decisions at which losses are looked at; a kink at one of them is stepped aside."""
@@ -88,7 +94,9 @@ def check_slope_bound(loss: Loss) -> None:
     assert reached <= bound * (1 + TOLERANCE), f"{loss!r} has a slope of {reached}, over {bound}"
     assert reached >= bound * (1 - 1e-2), f"{loss!r} has slopes of {reached} at most, not {bound}"
     if loss.has("dual_rule"):
-        assert loss.dual_rule().bound == bound, f"the dual of {loss!r} has another bound"
+        rule = loss.dual_rule()
+        found = rule.bound + abs(rule.centre)
+        assert math.isclose(found, bound), f"the dual of {loss!r} has another bound"
 
 
 def check_dual_value(loss: Loss) -> None:
@@ -132,7 +140,7 @@ def check_dual_step(loss: Loss) -> None:
                 def dual(d: float, y: float = y, f: float = f, old: float = old) -> float:
                     v = ((old if rule.both_signs else y * old) + d) / C
                     u = v if rule.both_signs else y * v
-                    if abs(u) > rule.bound or (u < 0 and not rule.both_signs):
+                    if abs(u - rule.centre) > rule.bound or (u < 0 and not rule.both_signs):
                         return -math.inf
                     return C * losses.dual_value(rule, y, v) - f * d - 0.5 * norm * d * d
 
@@ -141,6 +149,20 @@ def check_dual_step(loss: Loss) -> None:
                     f"the dual step of {loss!r} at y={y}, f={f} from {old} gains {dual(gain)}, "
                     f"another {best}"
                 )
+
+
+def check_homogeneity(loss: Loss) -> None:
+    """Under the log link a target c y at f + log c has c^`homogeneity` times the loss of y at f."""
+    if loss.link is not LOG:
+        return
+    for y, f in _points(loss):
+        for c in (0.25, 3.0):
+            found = loss.value(c * y, f + math.log(c))
+            expected = c**loss.homogeneity * loss.value(y, f)
+            size = max(1.0, c) * math.exp(abs(f))  # of the terms that cancel
+            assert abs(found - expected) <= TOLERANCE * size, (
+                f"{loss!r} at y={y}, f={f}: {found} for {c} times the target, not {expected}"
+            )
 
 
 def check_link(loss: Loss) -> None:
@@ -190,6 +212,7 @@ LAWS: tuple[Callable[[Loss], None], ...] = (
     check_slope_bound,
     check_dual_value,
     check_dual_step,
+    check_homogeneity,
     check_link,
     check_compiled,
     check_value_object,
@@ -202,9 +225,9 @@ def _points(loss: Loss) -> list[tuple[float, float]]:
 
 def _forces(rule: DualRule, y: float) -> list[float]:
     """Forces inside the rule's interval, of both signs if it has both."""
-    most = min(rule.bound, 1.0)
+    most, least = min(rule.centre + rule.bound, 1.0), max(rule.centre - rule.bound, -1.0)
     up = [share * most for share in (0.05, 0.3, 0.8)]
-    return [-up[1], *up] if rule.both_signs else [y * u for u in up]
+    return [0.3 * least, *up] if rule.both_signs else [y * u for u in up]
 
 
 def _least(function: Callable[[float], float], centre: float = 0.0, reach: float = 60.0) -> float:

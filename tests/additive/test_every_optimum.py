@@ -5,14 +5,16 @@ import pytest
 from additive_kit import table
 from oracles import (
     EPSILON,
+    HOMOGENEITY,
+    QUANTILE,
     LinearProblem,
+    kinked_optimum,
     liblinear,
     linear_problem,
     multinomial_problem,
     smooth_optimum,
 )
 from scipy import sparse
-from sklearn.svm import LinearSVR
 
 import streamlearn as sl
 from streamlearn.additive.costs import solver_table
@@ -55,23 +57,22 @@ def test_numbers_on_bases_without_knots(loss, solver, basis):
         y = rng.poisson(np.exp(f)).astype(float)
     elif loss == "gamma":
         y = rng.gamma(2.0, np.exp(f) / 2) + 1e-3
+    elif loss == "tweedie":
+        y = rng.gamma(2.0, np.exp(f) / 2) * rng.poisson(np.exp(f))
     else:
         y = f + 0.3 * rng.standard_normal(len(f))
-    C, link = 0.1, loss in ("poisson", "gamma")
+    C, link = 0.1, loss in HOMOGENEITY
     embedding = embedding_of(basis, 4).fit(X)
     problem = linear_problem(embedding, X, y / y.mean() if link else y - y.mean(), loss, C=C)
-    if loss == "poisson":
-        problem = LinearProblem(problem.A, problem.y, loss, C * y.mean(), problem.weight)
-    if loss == "epsilon_insensitive":
-        other = LinearSVR(
-            C=C, epsilon=EPSILON, loss=loss, fit_intercept=False, tol=1e-8, max_iter=1_000_000
-        )
-        best = problem.objective(other.fit(problem.A, problem.y).coef_)
-    else:
-        best = smooth_optimum(problem)[1]
+    if link:
+        own = C * y.mean() ** HOMOGENEITY[loss]
+        problem = LinearProblem(problem.A, problem.y, loss, own, problem.weight)
+    kinked = loss in ("epsilon_insensitive", "quantile")
+    best = (kinked_optimum(problem) if kinked else smooth_optimum(problem))[1]
     model = sl.AdditiveRegressor(
-        loss, n_bases=4, basis=basis, solver=solver, epsilon=EPSILON, C=C, **tolerance(solver)
-    ).fit(X, y)
+        loss, n_bases=4, basis=basis, solver=solver, epsilon=EPSILON, quantile=QUANTILE, C=C,
+        **tolerance(solver),
+    ).fit(X, y)  # fmt: skip
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
 
 

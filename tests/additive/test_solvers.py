@@ -5,12 +5,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from additive_kit import as_dataset, table
-from oracles import EPSILON, LinearProblem, linear_problem, multinomial_problem, smooth_optimum
+from oracles import (
+    EPSILON,
+    HOMOGENEITY,
+    QUANTILE,
+    LinearProblem,
+    kinked_optimum,
+    linear_problem,
+    multinomial_problem,
+    smooth_optimum,
+)
 from scipy import sparse
-from sklearn.svm import LinearSVR
 
 import streamlearn as sl
 from streamlearn.additive import costs as needs
+from streamlearn.numeric.losses import LOSSES, NUMBER
 
 OFFERED = needs.solver_table()
 
@@ -19,9 +28,9 @@ REGRESSIONS = [
     (loss, solver)
     for loss, solvers in OFFERED.items()
     for solver in solvers
-    if solver != "pegasos" and ("epsilon" in loss or loss in ("squared_error", "huber"))
+    if solver != "pegasos" and loss in LOSSES and LOSSES[loss].target is NUMBER
 ]
-LOG_LINK = [(loss, solver) for loss in ("poisson", "gamma") for solver in ("newton", "lbfgs")]
+LOG_LINK = [(loss, solver) for loss in HOMOGENEITY for solver in ("newton", "lbfgs")]
 
 
 def numbers(n=300, seed=0, loss="squared_error"):
@@ -32,19 +41,15 @@ def numbers(n=300, seed=0, loss="squared_error"):
         return X, rng.poisson(np.exp(f)).astype(float)
     if loss == "gamma":
         return X, rng.gamma(2.0, np.exp(f) / 2) + 1e-3
+    if loss == "tweedie":
+        return X, rng.gamma(2.0, np.exp(f) / 2) * rng.poisson(np.exp(f))
     return X, f + 0.3 * rng.standard_normal(n) + 5
 
 
 def optimum(problem):
-    """(v, objective) by LIBLINEAR for the kinked loss, by scipy for the others."""
-    if problem.loss != "epsilon_insensitive":
-        return smooth_optimum(problem)
-    solver = LinearSVR(
-        C=problem.C, epsilon=EPSILON, loss=problem.loss, fit_intercept=False, tol=1e-8,
-        max_iter=1_000_000,
-    )  # fmt: skip
-    v = solver.fit(problem.A, problem.y, sample_weight=problem.weight).coef_
-    return v, problem.objective(v)
+    """(v, objective) by scipy."""
+    kinked = problem.loss in ("epsilon_insensitive", "quantile")
+    return kinked_optimum(problem) if kinked else smooth_optimum(problem)
 
 
 def embedding_of(basis, **shape):
@@ -55,7 +60,11 @@ def embedding_of(basis, **shape):
 
 def regress(X, y, loss, solver, **kw):
     tol = 2e-7 if solver == "dual-cd" else 1e-8
-    kw = BASES | dict(solver=solver, epsilon=EPSILON, tol=tol, max_passes=3000) | kw
+    kw = (
+        BASES
+        | dict(solver=solver, epsilon=EPSILON, quantile=QUANTILE, tol=tol, max_passes=3000)
+        | kw
+    )
     return sl.AdditiveRegressor(loss, **kw)
 
 
@@ -67,7 +76,9 @@ def test_regression_optimum_is_that_of_the_explicit_features(loss, solver, order
     rows = sparse.csr_array(X) if form == "csr" else X
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     mean = weight @ y / weight.sum()
-    C = 0.1 if loss == "epsilon_insensitive" else 0.7  # not smooth: epochs grow with C
+    C = (
+        0.1 if loss in ("epsilon_insensitive", "quantile") else 0.7
+    )  # not smooth: epochs grow with C
     embedding = embedding_of(basis, penalty_order=order).fit(rows, sample_weight=weight)
     problem = linear_problem(embedding, rows, y - mean, loss, C=C, weight=weight)
     v, best = optimum(problem)
@@ -86,15 +97,15 @@ def test_counts_and_amounts(loss, solver, form):
     rows = sparse.csr_array(X) if form == "csr" else X
     basis = "cosine" if form == "cosine" else "bspline"
     problem = linear_problem(embedding_of(basis).fit(rows), rows, y / y.mean(), loss, C=0.7)
-    if loss == "poisson":
-        problem = LinearProblem(problem.A, problem.y, loss, 0.7 * y.mean(), problem.weight)
+    C = 0.7 * y.mean() ** HOMOGENEITY[loss]
+    problem = LinearProblem(problem.A, problem.y, loss, C, problem.weight)
     v, best = smooth_optimum(problem)
     model = regress(X, y, loss, solver, C=0.7, basis=basis).fit(rows, y)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
     np.testing.assert_allclose(model.predict(rows), y.mean() * np.exp(problem.A @ v), rtol=1e-3)
 
 
-@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+@pytest.mark.parametrize("loss", HOMOGENEITY)
 @pytest.mark.parametrize("kind", ["exposure", "offset"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_exposure_is_a_column_without_a_curve(loss, kind, form):
@@ -109,13 +120,20 @@ def test_exposure_is_a_column_without_a_curve(loss, kind, form):
     mean = y.mean() / (exposure.mean() if kind == "exposure" else np.exp(column.mean()))
     problem = linear_problem(
         sl.SplineEmbedding(6).fit(form(X)), form(X), y / exposure / mean, loss,
-        weight=exposure * mean if loss == "poisson" else None,
+        weight=(exposure * mean) ** HOMOGENEITY[loss],
     )  # fmt: skip
     v, best = smooth_optimum(problem)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
     np.testing.assert_allclose(
         model.predict(form(both)), exposure * mean * np.exp(problem.A @ v), rtol=2e-3
     )
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_so_many_targets_lie_below_a_quantile(quantile):
+    X, y = numbers(2000)
+    model = sl.AdditiveRegressor("quantile", quantile=quantile, n_bases=6, C=1.0).fit(X, y)
+    assert np.mean(y < model.predict(X)) == pytest.approx(quantile, abs=0.02)
 
 
 def test_offset_is_added_to_the_prediction():
@@ -143,7 +161,8 @@ def test_saved_model_keeps_its_exposure(tmp_path):
     [
         (dict(loss="poisson"), "counts of at least 0"),
         (dict(loss="gamma"), "amounts above 0"),
-        (dict(exposure=0), "loss='poisson' or 'gamma'"),
+        (dict(loss="tweedie"), "totals of at least 0"),
+        (dict(exposure=0), "loss='poisson', 'tweedie' or"),
         (dict(loss="poisson", exposure=1, offset=2), "both given"),
         (dict(loss="poisson", solver="dual-cd"), "needs a loss whose dual.*'newton' or 'lbfgs'"),
         (dict(loss="epsilon_insensitive", solver="newton"), "needs a smooth loss"),
@@ -155,7 +174,7 @@ def test_saved_model_keeps_its_exposure(tmp_path):
 )
 def test_what_is_not_offered_is_refused_by_name(parameters, message):
     X, y = numbers(50)
-    y = y - 6 if parameters.get("loss") in ("poisson", "gamma") and len(parameters) == 1 else y
+    y = y - 6 if parameters.get("loss") in HOMOGENEITY and len(parameters) == 1 else y
     with pytest.raises(ValueError, match=message):
         sl.AdditiveRegressor(**parameters).fit(X, y)
 

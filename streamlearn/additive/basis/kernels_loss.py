@@ -17,9 +17,11 @@ from ...numeric.losses import (
     LogLoss,
     Loss,
     Poisson,
+    Quantile,
     SquaredEpsilonInsensitive,
     SquaredError,
     SquaredHinge,
+    Tweedie,
     curvature,
     slope,
     value,
@@ -133,6 +135,10 @@ def coded_losses(code, n, buffers):
         fill_losses(Poisson(), n, buffers)
     elif number == 8:
         fill_losses(Gamma(), n, buffers)
+    elif number == 9:
+        fill_losses(Tweedie(parameter), n, buffers)
+    elif number == 10:
+        fill_losses(Quantile(parameter), n, buffers)
     else:
         fill_losses(Force(), n, buffers)
 
@@ -155,6 +161,8 @@ def coded_curvatures(code, y, f, out):
         fill_curvatures(Poisson(), y, f, out)
     elif number == 8:
         fill_curvatures(Gamma(), y, f, out)
+    elif number == 9:
+        fill_curvatures(Tweedie(parameter), y, f, out)
 
 
 def curvatures(loss: Loss, y: np.ndarray, f: np.ndarray) -> np.ndarray:

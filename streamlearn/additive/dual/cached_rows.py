@@ -199,8 +199,8 @@ def distance_from_settled(
         far = SURE - np.maximum(u * (1.0 - u), np.abs(u - a / C))
     else:
         slope = F - target if rule.both_signs else target * F - 1.0
-        gradient, most = slope + rule.quadratic / C * a, C * rule.bound * ALMOST
-        least = -most if rule.both_signs else 0.0
+        gradient, most = slope + rule.quadratic / C * a, C * (rule.centre + rule.bound) * ALMOST
+        least = C * (rule.centre - rule.bound) * ALMOST if rule.both_signs else 0.0
         rise = gradient + np.where(a >= 0, rule.epsilon, -rule.epsilon)  # slope to the right
         fall = -gradient + np.where(a <= 0, rule.epsilon, -rule.epsilon)  # slope to the left
         far = np.minimum(np.where(a < most, rise, np.inf), np.where(a > least, fall, np.inf))

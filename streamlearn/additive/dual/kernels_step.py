@@ -1,9 +1,9 @@
 """The exact step of one dual variable.
 
 Hsieh et al. 2008 (hinges), Ho & Lin 2012 (regression), Yu et al. 2010 (log-loss).  All duals but
-the log-loss's are C [t v - epsilon |v| - q/2 v^2] within |v| <= bound: one rule, one step.  The
-formulas are LIBLINEAR's, where the header comment of its regression has both linear signs turned;
-its code minimises 1/2 beta'Q beta + epsilon |beta| - y beta, as this does.
+the log-loss's are C [t v - epsilon |v| - q/2 v^2] within |v - centre| <= bound: one rule, one step.
+The formulas are LIBLINEAR's, where the header comment of its regression has both linear signs
+turned; its code minimises 1/2 beta'Q beta + epsilon |beta| - y beta, as this does.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def dual_step(rule, C, alpha, i, k, n_classes, y, f, norm):
     if rule.logistic:
         return y * logistic_step(C, alpha, i, k, n_classes, y * f, norm)
     old = np.float64(alpha[i, k])
-    most = C * rule.bound
-    target, z, least = (y, f, -most) if rule.both_signs else (1.0, y * f, 0.0)
+    most = C * (rule.centre + rule.bound)
+    lowest = C * (rule.centre - rule.bound)
+    target, z, least = (y, f, lowest) if rule.both_signs else (1.0, y * f, 0.0)
     diagonal = rule.quadratic / C
     gradient, curvature = z - target + diagonal * old, norm + diagonal
     if gradient + rule.epsilon < curvature * old:
@@ -37,7 +38,7 @@ def dual_step(rule, C, alpha, i, k, n_classes, y, f, norm):
     else:
         step = -old
     new = np.float32(min(max(old + step, least), most))
-    if abs(np.float64(new)) > most:  # rounded up
+    if np.float64(new) > most or np.float64(new) < least:  # rounded away from 0
         new = np.nextafter(new, np.float32(0))
     alpha[i, k] = new
     delta = np.float64(new) - old
