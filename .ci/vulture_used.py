@@ -13,6 +13,10 @@ _.check_store
 _.best_parameters
 _.best_score_
 _.explain
+_.line_smoothing_
+_.predict_interval
+_.smoothing_
+_.summary_table
 _.gamma_
 _.gate_probabilities
 _.get_support

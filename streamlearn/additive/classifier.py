@@ -85,6 +85,20 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Stop, and go back, when the loss on `validation` falls no more.
     warm_start : bool, default=False
         Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs").
+    smoothness : {None, "reml", "gcv"}, default=None
+        How much each term is smoothed.  None: C says it, for all alike.  "reml": each term (of each
+        class) has a weight of its own in the objective, 1/2 sum_d lambda_d w_d'P_d w_d + sum_i s_i
+        l(y_i f(x_i)), the one of largest restricted likelihood, by generalised Fellner-Schall
+        updates (Wood & Fasiolo 2017); "gcv": of least generalised cross-validation.  Newton's
+        method with the curvature of all rows, so each read also sums up 8 K dim^2 bytes a lane; the
+        reads are about as few.
+    select : bool, default=False
+        With `smoothness`: each term may vanish.  With ``penalty_order=2`` its straight line, which
+        is else all but free, has a penalty of its own (Marra & Wood 2011); the penalties of lower
+        orders take in all of a term in any case.
+    covariance : bool, default=False
+        Know the covariance of the coefficients, for bands, tests and `summary_table`: one more
+        read, which takes the curvature of all rows.  With `smoothness` it is known without.
     calibration : {None, "sigmoid", "isotonic"}, default=None
         Hold out a tenth of the rows by hash and fit curves to their decisions, in one more read:
         Platt's sigmoid or an isotonic one.  Any loss then has probabilities, and `predict` goes by
@@ -101,6 +115,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         ``first`` says which coefficients are whose; `knots_` lists the breakpoints by column.
     calibration_ : Calibration
         With `calibration` only.
+    smoothing_, effective_dof_, scale_, line_smoothing_
+        With `smoothness` or `covariance`: weight and degrees of freedom of each term.
     classes_, n_features_in_, feature_names_in_
     certificate_ : Certificate
     history_ : list of dict
@@ -149,6 +165,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         max_passes: int = 100,
         early_stopping: bool = False,
         warm_start: bool = False,
+        smoothness: str | None = None,
+        select: bool = False,
+        covariance: bool = False,
         calibration: str | None = None,
         random_state: int = 0,
     ) -> None:
@@ -170,6 +189,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self.max_passes = max_passes
         self.early_stopping = early_stopping
         self.warm_start = warm_start
+        self.smoothness = smoothness
+        self.select = select
+        self.covariance = covariance
         self.calibration = calibration
         self.random_state = random_state
 

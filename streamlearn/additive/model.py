@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,10 +20,27 @@ from ..numeric.losses import LOSS_PARAMETERS, Loss, Target, make_loss
 from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
 from . import costs as needs
-from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
+from .basis.column_bases import (
+    BASIS_CONSTRAINTS,
+    Shape,
+    fit_bases,
+    mean_splines,
+    reference_vector,
+)
 from .dual.in_memory import fit_held
 from .inspect.terms import Terms
 from .objective import Problem
+from .smooth import costs as smooth_costs
+from .smooth.model import (
+    SMOOTHNESS,
+    Given,
+    check_smoothness,
+    null_decisions,
+    posterior_at,
+    train_smooth,
+    why_moments,
+)
+from .smooth.posterior import check_posterior
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
 from .targets import Adjustment, adjust, adjusted, names_of, without_column
@@ -55,6 +72,9 @@ class AdditiveModel(Terms):
     max_passes: int
     early_stopping: bool
     warm_start: bool
+    smoothness: str | None
+    select: bool
+    covariance: bool
     random_state: int
     classes_: np.ndarray
     _parameter_constraints: dict[str, list[object]] = {
@@ -67,7 +87,13 @@ class AdditiveModel(Terms):
         "early_stopping": ["boolean"],
         "solver": [StrOptions({"auto", "newton", "dual-cd", "lbfgs", "pegasos"})],
         "warm_start": ["boolean"],
+        **SMOOTHNESS,
         "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+    _later_parameters: ClassVar[dict[str, object]] = {
+        "smoothness": None,
+        "select": False,
+        "covariance": False,
     }
     _accepts_sparse = True
     _accepts_levels = True
@@ -97,8 +123,13 @@ class AdditiveModel(Terms):
 
     def _choice(self, dataset: Source) -> needs.Choice:
         """The solver, chosen from metadata: the plan that is shown is the one that is run."""
-        size = needs.size_of(self, dataset)
-        choice = needs.choose(self._loss, self.solver, size, self._is_joint)
+        size, why = needs.size_of(self, dataset), why_moments(self)
+        check_smoothness(self)
+        if why:
+            least = smooth_costs.least_size(size, self.n_bases, dataset)
+            choice = smooth_costs.choose_moments(why, least, self.solver, self._is_joint)
+        if not why or self.smoothness is None:
+            choice = needs.choose(self._loss, self.solver, size, self._is_joint)
         if self.warm_start and choice.solver not in WARM:
             raise ValueError(
                 f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
@@ -108,22 +139,36 @@ class AdditiveModel(Terms):
         return choice
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        size = needs.size_of(self, dataset, summary)
-        phases = needs.needs_of(self._choice(dataset).solver, size, self.max_passes)
+        size, choice = needs.size_of(self, dataset, summary), self._choice(dataset)
+        phases = [] if self.smoothness else needs.needs_of(choice.solver, size, self.max_passes)
+        if why := why_moments(self):
+            if summary is None:
+                size = smooth_costs.least_size(size, self.n_bases, dataset)
+            smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
+            at_end = self.smoothness is None
+            phases += smooth_costs.moments_needs(size, self.max_passes, at_end=at_end)
         return needs.with_temporaries(phases, self, size, summary)
 
     def _sample_rows(self, dataset: Source) -> int:
-        wanted = self._choice(dataset).solver in WARM
+        choice = self._choice(dataset)
+        wanted = choice.solver in WARM and not (self.smoothness and self._loss.quadratic)
         return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
 
     # Saving.
 
     def _state(self) -> dict[str, object]:
-        return super()._state() | {"stream": getattr(self, "_stream", None)}
+        return super()._state() | {
+            "stream": getattr(self, "_stream", None),
+            "posterior": getattr(self, "_posterior", None),
+        }
 
     def _restore(self, tree: dict[str, Any]) -> None:
         super()._restore(tree)
         self._stream = tree.get("stream")
+        vars(self).pop("_posterior", None)
+        if tree.get("posterior") is not None:
+            shape = (*self.coef_.shape, self.n_features_in_)
+            self._posterior = check_posterior(tree["posterior"], shape)
         if self._stream is not None:
             check_stream(self, self._stream)
 
@@ -157,7 +202,16 @@ class AdditiveModel(Terms):
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
         tol, most, seed = self.tol, max(self.max_passes - 1, 1), self.random_state
-        if choice.solver == "gram":
+        means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
+        given = Given(null_decisions(self._loss, self._shares(summary, adjustment)), means)
+        vars(self).pop("_posterior", None)  # of an earlier fit
+        if self.smoothness is not None:
+            given = given._replace(start=warm_point(problem, before))
+            if sample is not None:
+                share = needs.sample_share(sample, summary.total_weight)
+                given = given._replace(sample=adjust(adjustment, sample), share=share)
+            outcome, self._posterior = train_smooth(self, run, dataset, problem, watch, given)
+        elif choice.solver == "gram":
             outcome = fit_gram(run, dataset, problem, watch, tol)
         elif choice.solver in ("newton", "lbfgs"):
             assert sample is not None  # `_sample_rows` is at least 1
@@ -195,7 +249,10 @@ class AdditiveModel(Terms):
                 outcome = fit_dual(
                     run, dataset, problem, labels, watch, tol=tol, max_reads=most, seed=seed
                 )
-        self._keep_fit(problem, outcome.theta, summary, dataset.sparse)
+        self._keep_fit(problem, outcome.theta, means, summary)
+        if self.covariance and self.smoothness is None:
+            exact = problem._replace(single=False)
+            self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)
         return self._certificate(outcome, choice)
 
     def _problem(
@@ -229,6 +286,7 @@ class AdditiveModel(Terms):
             single=solver in ("newton", "lbfgs")
             and not regression
             and self.tol >= SINGLE_TOL
+            and self.smoothness is None
             and not bases.dense,
             joint=self._is_joint and n_classes > 2,
         )
@@ -242,6 +300,16 @@ class AdditiveModel(Terms):
             return float(summary.total_weight)
         counts = summary.target.counts
         return float(counts[counts > 0] @ adjustment.class_weight)
+
+    def _shares(self, summary: Summary, adjustment: Adjustment) -> np.ndarray | None:
+        """(K,) share of the rows of each class, as the losses count them; None: no classes."""
+        if not hasattr(self, "classes_"):
+            return None
+        counts = summary.target.counts[summary.target.counts > 0].astype(np.float64)
+        if adjustment.class_weight is not None:
+            counts *= adjustment.class_weight
+        shares: np.ndarray = counts / counts.sum()
+        return shares[1:] if len(shares) == 2 else shares
 
     def _before(self, run: Run) -> dict[str, Any] | None:
         """The last fit, where a warm start begins; a checkpoint keeps it."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk, Source
 from ..estimator.base import StreamRegressor
+from ..estimator.predicting import answer
 from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
 from ..numeric.links import LOG
@@ -66,14 +69,15 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
         has no curve.
     C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
 intercept_scaling, tol, max_passes, \
-early_stopping, warm_start, random_state
+early_stopping, warm_start, smoothness, select, covariance, random_state
         As in `AdditiveClassifier`.
 
     Attributes
     ----------
     coef_ : (1, dim) float64
     intercept_ : (1,) float64
-    bases_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
+    bases_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_, smoothing_, \
+effective_dof_, scale_, line_smoothing_
         As in `AdditiveClassifier`.
 
     Examples
@@ -120,6 +124,9 @@ early_stopping, warm_start, random_state
         max_passes: int = 100,
         early_stopping: bool = False,
         warm_start: bool = False,
+        smoothness: str | None = None,
+        select: bool = False,
+        covariance: bool = False,
         random_state: int = 0,
     ) -> None:
         self.loss = loss
@@ -143,6 +150,9 @@ early_stopping, warm_start, random_state
         self.max_passes = max_passes
         self.early_stopping = early_stopping
         self.warm_start = warm_start
+        self.smoothness = smoothness
+        self.select = select
+        self.covariance = covariance
         self.random_state = random_state
 
     _targets = TARGETS
@@ -187,6 +197,78 @@ early_stopping, warm_start, random_state
             scaled: np.ndarray = known.link.mean(f) * exposures(known, chunk)
             return scaled
         return f if known.column < 0 else f + column_of(chunk, known.column)
+
+    def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:
+        deviation = super()._deviation_chunk(chunk)
+        if self._loss.link is LOG:  # to first order
+            deviation *= self._decision_chunk(chunk)
+        return deviation
+
+    @overload
+    def predict(self, X: object, *, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: object, *, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self, X: object, *, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Predict the mean of each row, with its standard deviation if that is wanted.
+
+        The deviation is that of the mean, by the Bayesian covariance of the coefficients; counts
+        and amounts have it to first order.  It takes a model with `smoothness` or
+        ``covariance=True``, and a second read of rows that are not in memory.
+
+        Parameters
+        ----------
+        X : anything `fit` takes
+        return_std : bool
+
+        Returns
+        -------
+        array of shape (n,), or two of them
+            Lazy dask arrays for a dask collection.
+        """
+        mean = answer(self, X, "prediction")
+        return (mean, answer(self, X, "deviation")) if return_std else mean
+
+    def predict_interval(
+        self, X: object, coverage: float = 0.95, *, of: str = "mean"
+    ) -> np.ndarray:
+        """The interval around each row's prediction that holds its mean, or its target.
+
+        Parameters
+        ----------
+        X : anything `fit` takes
+        coverage : float
+            How often, on average over the rows, the mean (or the target) is inside.
+        of : {"mean", "target"}
+            "target": of a new row of weight 1, with ``loss="squared_error"`` and errors that are
+            normal with one variance, `scale_`.
+
+        Returns
+        -------
+        array of shape (n, 2), lower and upper ends
+        """
+        check_is_fitted(self)
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage} must lie between 0 and 1, such as 0.95")
+        if of not in ("mean", "target"):
+            raise ValueError(f"of={of!r} is not known; use 'mean' or 'target'")
+        if of == "target" and not self._loss.quadratic:
+            raise ValueError(
+                f"of='target' knows how targets spread with loss='squared_error' alone, got "
+                f"{self.loss!r}; use of='mean'"
+            )
+        self._check_deviation()
+        mean, deviation = answer(self, X, "prediction"), answer(self, X, "deviation")
+        if of == "target":
+            deviation = np.sqrt(deviation**2 + self.scale_)
+        reach = float(ndtri(0.5 + 0.5 * coverage)) * deviation
+        if self._loss.link is LOG:
+            spread = np.exp(reach / mean)
+            return np.stack([mean / spread, mean * spread], axis=1)
+        return np.stack([mean - reach, mean + reach], axis=1)
 
     def _explain_chunk(self, chunk: Chunk) -> np.ndarray:
         terms = super()._explain_chunk(chunk)

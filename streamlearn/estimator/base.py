@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -47,6 +47,8 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     """
 
     _parameter_constraints: dict[str, list[object]] = {}
+    _later_parameters: ClassVar[dict[str, object]] = {"encoding": None}
+    """Parameters that checkpoints of older versions do not have, and what they stood for."""
     _accepts_sparse = False
     """Whether chunks may be `Csr`."""
     _accepts_levels = False
@@ -128,7 +130,8 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
         path : path or URL
             ``*.zarr`` gives zarr, anything else a folder of parquet files; complete when it holds
             ``_SUCCESS``.
-        what : {"prediction", "decision", "probability", "explanation"}
+        what : {"prediction", "decision", "probability", "explanation", "deviation"}
+            "deviation": standard deviations, of a model that knows its covariance.
         overwrite : bool
             An existing target is refused unless this is True.
         """

@@ -301,10 +301,11 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
 def plain_parameters(model: Any) -> dict[str, Any]:
     """The constructor parameters as JSON takes them: a loss or basis by its class and numbers.
 
-    An encoding that is not asked for is left out: older checkpoints do not say it.
+    Parameters that came later (`_later_parameters`) are left out where they ask for nothing: older
+    checkpoints do not say them.
     """
     return {
         name: [class_name(type(value)), *value] if isinstance(value, Parametric) else value
         for name, value in model.get_params(deep=False).items()
-        if name != "encoding" or value is not None
+        if name not in model._later_parameters or value != model._later_parameters[name]
     }

@@ -24,7 +24,7 @@ from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .inputs import check_count, is_dask, match_names, open_features, small_rows
 
-WHAT = ("prediction", "decision", "probability", "explanation")
+WHAT = ("prediction", "decision", "probability", "explanation", "deviation")
 
 
 def decide(model: Any, chunk: Chunk) -> np.ndarray:
@@ -38,6 +38,10 @@ def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
     if what == "explanation":
         check_finite(model, chunk)
         return model._explain_chunk(chunk)
+    if what == "deviation":
+        check_finite(model, chunk)
+        found: np.ndarray = model._deviation_chunk(chunk)
+        return found
     decision = decide(model, chunk)
     if what == "decision":
         return decision
@@ -97,6 +101,10 @@ def check_what(model: Any, what: str) -> None:
         model._check_probability()
     if what == "explanation" and not hasattr(model, "_explain_chunk"):
         raise AttributeError(f"{type(model).__name__} is no sum of terms that could be told apart")
+    if what == "deviation":
+        if not hasattr(model, "_check_deviation"):
+            raise AttributeError(f"{type(model).__name__} does not know how precise it is")
+        model._check_deviation()
 
 
 Parts = list[np.ndarray]
@@ -164,7 +172,7 @@ def empty_answer(model: Any, what: str) -> np.ndarray:
         return np.empty(0)
     if what == "prediction":
         return np.empty(0, classes.dtype)
-    if what == "decision" and len(classes) == 2:
+    if what in ("decision", "deviation") and len(classes) == 2:
         return np.empty(0)
     return np.empty((0, len(classes)))
 

@@ -115,6 +115,8 @@ class Loss(Parametric):
     quadratic: ClassVar[bool] = False
     """Whether the slope is curvature times (f - y) with one curvature everywhere: one Newton step
     over all rows is then exact."""
+    deviances: ClassVar[float] = 0.5
+    """The loss in units of the deviance at dispersion 1: 1 for squares, 1/2 for half-deviances."""
     multinomial: ClassVar[bool] = False
     """Whether K classes may be one problem, the multinomial loss of their softmax."""
 
@@ -122,6 +124,14 @@ class Loss(Parametric):
     def homogeneity(self) -> float:
         """The a of l(c y, f + log c) = c^a l(y, f), which exposures need under the log link."""
         return 1.0 if self.target is COUNT else 0.0
+
+    @property
+    def scale_known(self) -> bool:
+        """Whether the loss is minus the log-likelihood of classes or counts: the dispersion is 1.
+
+        Of others it is estimated, if it is needed.
+        """
+        return self.link is not None and self.target in (CLASS, COUNT)
 
     if TYPE_CHECKING:  # the methods that a loss may have; `has` tells which it has
 
@@ -160,7 +170,7 @@ class LogLoss(Loss):
 class SquaredHinge(Loss):
     """max(0, 1 - y f)^2."""
 
-    name, target, link = "squared_hinge", CLASS, None
+    name, target, link, deviances = "squared_hinge", CLASS, None, 1.0
 
     def value(self, y: float, f: float) -> float:
         r = max(0.0, 1.0 - y * f)
@@ -197,7 +207,7 @@ class Hinge(Loss):
 class SquaredError(Loss):
     """(y - f)^2."""
 
-    name, quadratic = "squared_error", True
+    name, quadratic, deviances = "squared_error", True, 1.0
 
     def value(self, y: float, f: float) -> float:
         return (y - f) * (y - f)
@@ -235,7 +245,7 @@ class EpsilonInsensitive(Loss):
 class SquaredEpsilonInsensitive(Loss):
     """max(0, |y - f| - epsilon)^2."""
 
-    name = "squared_epsilon_insensitive"
+    name, deviances = "squared_epsilon_insensitive", 1.0
     epsilon: float = 0.1
 
     def value(self, y: float, f: float) -> float:

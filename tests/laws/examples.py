@@ -208,6 +208,7 @@ def mixture_folds():
 def additive_folds():
     from streamlearn.additive import objective
     from streamlearn.additive.newton import curvature
+    from streamlearn.additive.smooth import moments
     from streamlearn.numeric.bases.bsplines import make_bases
     from streamlearn.numeric.bases.roughness import (
         make_reference,
@@ -228,6 +229,9 @@ def additive_folds():
         at + "evaluation_fold": objective.evaluation_fold(problem, theta),
         at + "loss_fold": objective.loss_fold(problem, theta),
         "additive.newton.curvature.gram_fold": curvature.gram_fold(problem, theta, 0.5, 7),
+        "additive.smooth.moments.moments_fold": moments.moments_fold(
+            problem, theta, np.zeros(problem.n_outputs)
+        ),
         "additive.newton.curvature.mass_fold": curvature.mass_fold(problem, theta),
     }
     if has("additive.dual.descent"):

@@ -9,6 +9,8 @@ from streamlearn.passes.fold import nbytes_of
 
 MODELS = {
     "newton": sl.AdditiveClassifier(n_bases=6),
+    "smoothness": sl.AdditiveClassifier(n_bases=6, smoothness="reml"),
+    "covariance": sl.AdditiveRegressor(n_bases=6, covariance=True),
     "gram": sl.AdditiveRegressor(n_bases=6),
     "lbfgs": sl.AdditiveClassifier(n_bases=6, solver="lbfgs"),
     "dual": sl.AdditiveClassifier(n_bases=6, solver="dual-cd", calibration="sigmoid"),
@@ -24,6 +26,8 @@ CALLED = {
     "lbfgs": ("newton",),
     "gram": ("gram", "gram-refit"),
     "prototypes": ("prototypes",),
+    "smoothness": ("smooth",),
+    "covariance": ("covariance",),
     "certificate": ("certificate",),
     "calibration": ("calibration",),
     "lloyd": ("lloyd", "centres"),

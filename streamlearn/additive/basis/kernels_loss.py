@@ -175,6 +175,23 @@ def curvatures(loss: Loss, y: np.ndarray, f: np.ndarray) -> np.ndarray:
     return out
 
 
+def row_losses(
+    loss: Loss, y: np.ndarray, f: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) weighted losses and (m,) weighted slopes of targets and decisions (m,), in new arrays.
+
+    `weight` (m,), or empty: all are 1.
+    """
+    m = len(y)
+    s = weight.copy() if len(weight) else np.ones(m)
+    rows = LossBuffers(y.copy(), s, f.copy(), np.empty(m), np.empty(m))
+    if is_coded(loss):
+        coded_losses(loss_code(loss), m, rows)
+    else:
+        fill_own_losses(loss, m, rows)
+    return rows.value, rows.slope
+
+
 def own_losses(
     loss: Loss, F: np.ndarray, y: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -182,14 +199,12 @@ def own_losses(
 
     `F` (m, K) are decisions, `y` as `load_targets` takes them.
     """
-    m, n_classes = F.shape
+    n_classes = F.shape[1]
     total, slopes = np.empty(n_classes), np.empty(F.shape)
-    s = weight if len(weight) else np.ones(m)
     for k in range(n_classes):
         own = y[:, k] if y.shape[1] == n_classes else np.where(y[:, 0] == k, 1.0, -1.0)
-        rows = LossBuffers(own.copy(), s.copy(), F[:, k].copy(), np.empty(m), np.empty(m))
-        fill_own_losses(loss, m, rows)
-        total[k], slopes[:, k] = rows.value.sum(), rows.slope
+        values, slopes[:, k] = row_losses(loss, own, F[:, k], weight)
+        total[k] = values.sum()
     return total, slopes
 
 

@@ -56,6 +56,7 @@ class Choosing(AdditiveModel):
     }
     # the plain estimators have these as parameters
     solver, early_stopping, warm_start = "newton", False, False
+    smoothness, select, covariance = None, False, False
 
     @property
     def partial_fit(self) -> NoReturn:
@@ -168,7 +169,8 @@ class Choosing(AdditiveModel):
         way, size = self._layout(dataset, summary)
         fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
         outcome, problem = fit(run, dataset, summary, sample, tried, scoring, size)
-        self._keep_fit(problem, outcome.theta, summary, dataset.sparse)
+        means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
+        self._keep_fit(problem, outcome.theta, means, summary)
         choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 MOST_PANELS = 12
@@ -24,7 +25,8 @@ class AdditiveDisplay:
     drawn as bars, any other as a line between its first and last knot.  The level of missing values
     (of categories: and of all other words) is the last bar, or a dot beside the line.  Grey below:
     how many training rows lie there, each panel by itself.  All panels share the vertical axis, so
-    heights compare.
+    heights compare.  A model fitted with `smoothness` or ``covariance=True`` has bands, of one
+    curve at a time: they cover it, on average over x, as often as `coverage` says.
 
     Attributes
     ----------
@@ -33,6 +35,8 @@ class AdditiveDisplay:
         Where each curve is evaluated; last NaN, if missing values have a level.
     curves : list of (m,) or (m, K) arrays
         Its values; K classes with more than two of them.
+    deviations : list of (m,) or (m, K) arrays, or None
+        Standard deviations of the curves.
     densities : list of Density
         Where the training rows lie.
     axes_ : array of Axes
@@ -49,14 +53,23 @@ class AdditiveDisplay:
         by_value: Sequence[bool],
         levels: Sequence[Sequence[str] | None],
         classes: Sequence[object] | None = None,
+        deviations: Sequence[np.ndarray] | None = None,
+        coverage: float = 0.95,
     ) -> None:
+        self.deviations = None if deviations is None else list(deviations)
+        self.coverage = coverage
         self.names, self.grids, self.curves = list(names), list(grids), list(curves)
         self.densities, self.by_value = list(densities), list(by_value)
         self.levels, self.classes = list(levels), classes
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, features: Sequence[int | str] | None = None, ax: object = None
+        cls,
+        estimator: Any,
+        *,
+        features: Sequence[int | str] | None = None,
+        coverage: float | None = 0.95,
+        ax: object = None,
     ) -> AdditiveDisplay:
         """Evaluate and draw the curves of a fitted model.
 
@@ -65,6 +78,8 @@ class AdditiveDisplay:
         estimator : fitted AdditiveClassifier or AdditiveRegressor
         features : sequence of int or str, optional
             Columns to draw; default the 12 of largest importance.
+        coverage : float or None
+            How often a band covers its curve; None: no bands.
         ax : array of Axes, optional
             One for each column; default a new figure.
         """
@@ -93,6 +108,11 @@ class AdditiveDisplay:
             grid = knots[d] if few else np.linspace(knots[d][0], knots[d][-1], GRID_POINTS)
             grids.append(np.append(grid, np.nan) if estimator.bases_.has_missing[d] else grid)
         classes = getattr(estimator, "classes_", None)
+        deviations = None
+        if coverage is not None and hasattr(estimator, "effective_dof_"):
+            deviations = [
+                estimator._curve_deviation(d, grid) for d, grid in zip(columns, grids, strict=True)
+            ]
         display = cls(
             [str(all_names[d]) for d in columns],
             grids,
@@ -101,6 +121,8 @@ class AdditiveDisplay:
             by_value=[by_value[d] for d in columns],
             levels=[estimator.levels_.get(str(all_names[d])) for d in columns],
             classes=None if classes is None or len(classes) == 2 else list(classes),
+            deviations=deviations,
+            coverage=coverage or 0.0,
         )
         return display.plot(ax=ax)
 
@@ -112,8 +134,12 @@ class AdditiveDisplay:
         if len(axes) != len(self.names):
             raise ValueError(f"got {len(axes)} axes for {len(self.names)} columns")
         self.axes_, self.figure_ = axes, axes[0].figure
-        low = min(float(curve.min()) for curve in self.curves)
-        high = max(float(curve.max()) for curve in self.curves)
+        reaches = [np.zeros_like(curve) for curve in self.curves]
+        if self.deviations is not None:
+            width = float(ndtri(0.5 + 0.5 * self.coverage))
+            reaches = [width * deviation for deviation in self.deviations]
+        low = min(float((f - r).min()) for f, r in zip(self.curves, reaches, strict=True))
+        high = max(float((f + r).max()) for f, r in zip(self.curves, reaches, strict=True))
         margin = 0.06 * (high - low) or 1.0
         floor, ceiling = low - 4 * margin, high + margin
         for d, (panel, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=True)):
@@ -121,6 +147,8 @@ class AdditiveDisplay:
                 handles = _draw_bars(panel, _tick_labels(grid, self.levels[d]), self.curves[d])
             else:
                 handles = _draw_lines(panel, grid, self.curves[d])
+            if self.deviations is not None:
+                _draw_bands(panel, handles, grid, self.curves[d], reaches[d], self.by_value[d])
             _draw_density(panel, self.densities[d], floor, 3 * margin, grid, self.by_value[d])
             panel.axhline(0.0, color="0.6", linewidth=0.8, zorder=0.5)
             panel.set_title(name, fontsize="medium")
@@ -142,6 +170,31 @@ def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[object]
         panel.text(at, -0.03, MISSING, rotation=90, fontsize="x-small", ha="center", va="top",
                    transform=panel.get_xaxis_transform())  # fmt: skip
     return handles
+
+
+def _draw_bands(
+    panel: Any,
+    handles: list[Any],
+    grid: np.ndarray,
+    curve: np.ndarray,
+    reach: np.ndarray,
+    by_value: bool,
+) -> None:
+    """Bands around lines, whiskers on bars and on the dot of missing values."""
+    curves, reaches = curve.reshape(len(curve), -1), reach.reshape(len(curve), -1)
+    there = np.isfinite(grid)
+    for handle, f, r in zip(handles, curves.T, reaches.T, strict=True):
+        if by_value:
+            at = [bar.get_x() + 0.5 * bar.get_width() for bar in handle]
+            panel.errorbar(at, f, r, fmt="none", ecolor="0.3", elinewidth=0.8, capsize=1.5)
+            continue
+        colour = handle.get_color()
+        low, high = (f - r)[there], (f + r)[there]
+        panel.fill_between(grid[there], low, high, color=colour, alpha=0.25, linewidth=0)
+        if not there.all():
+            panel.errorbar(
+                [_missing_place(grid)], [f[-1]], [r[-1]], fmt="none", ecolor=colour, elinewidth=0.8
+            )
 
 
 def _missing_place(grid: np.ndarray) -> float:

@@ -19,18 +19,18 @@ from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_offsets, check_records
 from ...passes.summary.facts import ColumnFacts, ends_of
 from ...passes.summary.summary import Summary
-from ..basis.column_bases import mean_splines
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_bars import bars_of_columns
 from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
+from .uncertainty import Uncertainty
 
 N_BARS = 32
 """Bars of the density of a column that is drawn as a line."""
 STEPS = np.arange(N_BARS + 1) / N_BARS
 
 
-class Terms:
+class Terms(Uncertainty):
     """A mixin: f(x) = b + sum_d f_d(x_d) of a trained model."""
 
     n_features_in_: int
@@ -61,11 +61,9 @@ class Terms:
         self.intercept_ = b + problem.target_mean
 
     def _keep_fit(
-        self, problem: Problem, theta: np.ndarray, summary: Summary, sparse: bool
+        self, problem: Problem, theta: np.ndarray, means: np.ndarray, summary: Summary
     ) -> None:
         """`_keep` with the means of the summary's rows, and how they lie along each column."""
-        # the reference of dense rows is the means
-        means = mean_splines(summary, problem.bases) if sparse else problem.reference.c
         self._keep(problem, theta, means)
         self._keep_distribution(summary)
 
@@ -132,7 +130,9 @@ class Terms:
         measure = "mean distance from 0 over the training rows"
         return Parts.by_size("terms", measure, column_names(self), self.term_importances_)
 
-    def shape_function(self, column: int | str, grid: object) -> np.ndarray:
+    def shape_function(
+        self, column: int | str, grid: object, *, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The learned curve of a column at the values `grid`.
 
         Its mean over the training rows is 0; the terms and the intercept add up to the decision.
@@ -143,17 +143,20 @@ class Terms:
             Number or name of the column.
         grid : array-like of shape (m,)
             Of a column of categories: their names.  NaN (None) is the level of missing values.
+        return_std : bool
+            Also the curve's standard deviation, if the model knows its covariance.
 
         Returns
         -------
-        array of shape (m,), or (m, K) with more than two classes
+        array of shape (m,), or (m, K) with more than two classes; or two of them
         """
         check_is_fitted(self)
         d = self._column(column)
         if self.bases_.kind[d] == LEVELS:
             name = str(self.feature_names_in_[d])
             grid = Coder(name, self.levels_[name]).of_values(np.asarray(grid, object))
-        return self._curve(d, grid)
+        curve = self._curve(d, grid)
+        return (curve, self._curve_deviation(d, grid)) if return_std else curve
 
     def _curve(self, d: int, grid: object) -> np.ndarray:
         phi = evaluate(self.bases_, d, np.asarray(grid))

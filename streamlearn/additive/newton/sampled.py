@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...data.source import Chunk, Csr, Source
-from ...engine.scratch.blocks import RowForm
-from ...numeric.bases.bsplines import Coordinates
+from ...engine.run import Run
 from ...passes.fold import both
 from ...solvers.newton import Evaluation
-from ..basis.kernels import GramSums, coordinates_rows, empty_sums
+from ..basis.kernels import GramSums, empty_sums
 from ..objective import Problem, add_evaluation, evaluation_fold, finish_evaluation, spline_sums
 from .curvature import (
     add_gram,
@@ -25,6 +23,7 @@ from .curvature import (
     row_curvatures,
 )
 from .products import SampledCurvature
+from .reads import CachedReads
 
 ROUNDING = {True: 1e-8, False: 1e-13}
 """Relative error of a value summed in float32 and in float64 arithmetic."""
@@ -154,7 +153,7 @@ class StreamedObjective:
 
     def __init__(
         self,
-        run: Any,
+        run: Run,
         source: Source,
         problem: Problem,
         sample: SampleObjective,
@@ -163,8 +162,8 @@ class StreamedObjective:
         may_grow: bool,
         to_scratch: bool = False,
     ) -> None:
-        self.problem, self.rounding = problem, sample.rounding
-        self._run, self._source, self._sample = run, source, sample
+        self.rounding = sample.rounding
+        self._sample = sample
         self._share, self._seed, self._may_grow = sample.share, seed, may_grow
         self._extra = ""
         if sample.share < 1.0 and not sample.matrix_free and sample.misses_values:
@@ -172,16 +171,10 @@ class StreamedObjective:
         self._curvature: tuple[str, Any] = "", None
         self._kept: Kept | None = None
         self._n_reads = self._n_slow = 0
-        self._caches = to_scratch or (run.keeps_rows and sample.share < 1.0)
-        self._form: RowForm | None = None
-        if to_scratch:  # the first read writes what the others need, in the form kernels take
-            convert, n_columns = partial(_by_columns, problem.bases), len(problem.bases.degree)
-            self._form = RowForm(convert, n_columns, "float32")
-            self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
-        elif source.converts:
-            # Each column is mapped while its decoded values are still in the processor's cache.
-            self._source = source.through(Coordinates(problem.bases))
-            self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
+        self._reads = CachedReads(
+            run, source, problem.bases, in_memory=sample.share < 1.0, to_scratch=to_scratch
+        )
+        self.problem = problem._replace(bases=self._reads.bases)
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
@@ -192,23 +185,12 @@ class StreamedObjective:
         elif self._extra == "gram":
             scaled = self.problem._replace(C=self.problem.C / self._share)
             fold = both(fold, gram_fold(scaled, theta, self._share, self._seed))
-        found = self._read(fold, f"newton-{self._n_reads}")
+        found = self._reads.fold(fold, f"newton-{self._n_reads}")
         if not self._extra:
             return found
         at, more = found
         self._curvature = self._extra, more
         return at
-
-    def _read(self, fold: Any, name: str) -> Any:
-        """The fold of all rows, which the first read caches."""
-        if not self._caches:
-            return self._run.fold(fold, self._source, name=name)
-        self._caches = False
-        in_memory = self._form is None
-        self._source, found = self._run.cache(
-            self._source, self._form, also=fold, in_memory=in_memory, name=name
-        )
-        return found
 
     def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
         kind, found = self._curvature
@@ -233,12 +215,6 @@ class StreamedObjective:
         elif self._may_grow and (self._extra == "gram" or self._n_slow):
             self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
         self._n_slow += 1
-
-
-def _by_columns(bases: Any, chunk: Chunk) -> Chunk:
-    """The chunk as column-major coordinates."""
-    X = coordinates_rows(chunk.X, bases)
-    return Chunk(X, chunk.y, chunk.weight, chunk.rows)
 
 
 def _every(rows: Chunk, stride: int) -> Chunk:

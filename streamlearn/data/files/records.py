@@ -21,6 +21,8 @@ RECORDS: dict[str, tuple[str, str | None]] = {
     "additive.GramSums": ("additive.basis.kernels:GramSums", "additive.kernels:GramSums"),
     "additive.MovedRows": ("additive.dual.cached_rows:MovedRows", None),
     "additive.Moments": ("additive.choose.gram:Moments", "additive.fold_gram:Moments"),
+    "additive.Posterior": ("additive.smooth.posterior:Posterior", None),
+    "additive.RowMoments": ("additive.smooth.moments:RowMoments", None),
     "additive.Sums": ("additive.basis.kernels:Sums", "additive.kernels:Sums"),
     "additive.Sweep": ("additive.dual.descent:Sweep", "additive.dual_cd:Sweep"),
     "data.Coding": ("data.encoding:Coding", None),

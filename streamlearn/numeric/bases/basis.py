@@ -81,3 +81,10 @@ class Basis(Parametric):
             return np.diag(np.sqrt(P))
         R: np.ndarray = np.linalg.cholesky(P).T
         return R
+
+    def unpenalised(self, n: int, order: int, scale: str) -> np.ndarray:
+        """(n, r) orthonormal: what the penalty takes in only to be definite, less the constant.
+
+        A spline's straight line, where the penalty is of second derivatives.
+        """
+        return np.zeros((n, 0))

@@ -54,8 +54,17 @@ class Spline(Basis):
         if r == 0:
             return np.sqrt(h) * np.eye(n)
         difference = np.diff(np.eye(n), r, axis=0) / h ** (r - 0.5)
-        polynomials = np.linalg.qr(np.vander(np.linspace(-1, 1, n), r, increasing=True))[0]
-        return np.vstack([difference, polynomials.T])
+        return np.vstack([difference, _polynomials(n, r).T])
+
+    def unpenalised(self, n: int, order: int, scale: str) -> np.ndarray:
+        straight = scale == "integral" and order == 2 and n > 2
+        return _polynomials(n, 2 if straight else 1)[:, 1:]
+
+
+def _polynomials(n: int, r: int) -> np.ndarray:
+    """(n, r) orthonormal polynomials of degree below r in the numbers of the splines."""
+    Q: np.ndarray = np.linalg.qr(np.vander(np.linspace(-1, 1, n), r, increasing=True))[0]
+    return Q
 
 
 class Levels(Spline):
@@ -65,3 +74,6 @@ class Levels(Spline):
 
     def factor(self, n: int, n_intervals: int, order: int, scale: str) -> np.ndarray:
         return np.eye(n)
+
+    def unpenalised(self, n: int, order: int, scale: str) -> np.ndarray:
+        return np.zeros((n, 0))

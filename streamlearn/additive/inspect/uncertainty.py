@@ -1,0 +1,112 @@
+"""What a fitted additive model knows of its own precision: its smoothness, errors and tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...data.source import Chunk
+from ...numeric.bases.bsplines import Bases, evaluate
+from ...numeric.losses import Loss
+from ..smooth.posterior import Posterior, curve_deviations, row_deviations
+from .summary_table import SummaryTable, make_table
+
+
+class Uncertainty:
+    """A mixin: attributes of a model fitted with `smoothness` or `covariance=True`."""
+
+    _posterior: Posterior
+    bases_: Bases
+    n_features_in_: int
+    smoothness: str | None
+    C: float
+
+    @property
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _known(self, what: str) -> Posterior:
+        """The posterior; an AttributeError, as `hasattr` understands, if there is none."""
+        posterior = vars(self).get("_posterior")
+        if posterior is None:
+            raise AttributeError(
+                f"{what} needs the covariance of the coefficients, which this "
+                f"{type(self).__name__} has not: fit it with smoothness='reml' or 'gcv', or with "
+                "covariance=True"
+            )
+        found: Posterior = posterior
+        return found
+
+    @property
+    def smoothing_(self) -> np.ndarray:
+        """(p,) or (p, K) weight of each term's penalty beside the sum of the losses.
+
+        Infinite of a column without a curve.
+        """
+        return _by_term(self._known("smoothing_").weights)
+
+    @property
+    def line_smoothing_(self) -> np.ndarray:
+        """(p,) or (p, K) weight of the penalty of each term's straight line; 0: it has none.
+
+        With ``penalty_order=2`` only: the penalty of lower orders takes the line in.
+        """
+        return _by_term(self._known("line_smoothing_").line_weights)
+
+    @property
+    def effective_dof_(self) -> np.ndarray:
+        """(p,) or (p, K) effective degrees of freedom of each term, the trace of V H."""
+        return _by_term(self._known("effective_dof_").freedom)
+
+    @property
+    def scale_(self) -> float | np.ndarray:
+        """Dispersion, a number or (K,): 1 for classes and counts.
+
+        Of the squared error the variance of the residuals, of other losses Pearson's statistic over
+        the rows less the degrees of freedom.
+        """
+        scale = self._known("scale_").scale
+        return float(scale[0]) if len(scale) == 1 else scale.copy()
+
+    def summary_table(self) -> SummaryTable:
+        """The terms with their degrees of freedom and tests, and the deviance explained.
+
+        A term's p-value is of the hypothesis that it has no effect (`smooth.significance`); it
+        takes the smoothness as known, so it is approximate.  No read.
+
+        Returns
+        -------
+        SummaryTable
+            ``print`` it; its ``columns`` and ``facts`` are dicts.
+        """
+        posterior = self._known("summary_table")
+        loss = self._loss
+        facts: dict[str, str | float] = {
+            "model": type(self).__name__,
+            "loss": loss.name,
+            "smoothness": self.smoothness or f"C={self.C:g}",
+        }
+        names = getattr(self, "feature_names_in_", None)
+        terms = [f"x{d}" for d in range(self.n_features_in_)] if names is None else names
+        classes = getattr(self, "classes_", [])
+        several = [str(label) for label in classes] if len(classes) > 2 else []
+        return make_table(posterior, list(map(str, terms)), several, facts, loss.scale_known)
+
+    def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:
+        """(m,) or (m, K) standard deviations of the decisions."""
+        found = row_deviations(self._known("the standard deviation"), self.bases_, chunk.X)
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def _check_deviation(self) -> None:
+        self._known("the standard deviation")
+
+    def _curve_deviation(self, d: int, grid: object) -> np.ndarray:
+        """(m,) or (m, K) standard deviations of the curve of column d."""
+        phi = evaluate(self.bases_, d, np.asarray(grid))
+        own = slice(*self.bases_.first[d : d + 2])
+        found = curve_deviations(self._known("the standard deviation"), own, phi)
+        return found[:, 0] if found.shape[1] == 1 else found
+
+
+def _by_term(values: np.ndarray) -> np.ndarray:
+    """(p,) of one output, (p, K) of several."""
+    return values[0].copy() if len(values) == 1 else values.T.copy()

@@ -1,0 +1,76 @@
+"""What a fit that takes the curvature of all rows costs, and which fits may have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...config import format_bytes
+from ...data.source import Source
+from ...engine.plan import Needs
+from ...passes.fold import nbytes_of
+from ..costs import NEWTON, Choice, Size, require_offered, sample_rows
+from .moments import empty_moments
+
+MOMENTS_NBYTES = 128 << 20
+"""Largest state of a read that sums up the curvature of all rows: 4,000 coefficients of one
+output."""
+
+
+def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
+    """Newton with the curvature of all rows, for what `why` names; refuses what has none."""
+    loss = size.loss
+    if joint:
+        raise ValueError(
+            f"{why} takes one output at a time, and multi_class='multinomial' is one problem of "
+            "all; use multi_class='ovr'"
+        )
+    require_offered(loss, solver, joint)
+    if not loss.has("curvature"):
+        raise ValueError(f"{why} needs a smooth loss, loss={loss.name!r} has no curvature")
+    if solver not in ("auto", NEWTON):
+        raise ValueError(
+            f"{why} takes the curvature of all rows, which solver={solver!r} does not sum up; use "
+            "solver='newton'"
+        )
+    state = nbytes_of(empty_moments(size.n_outputs, 0)) + 8 * size.n_outputs * size.dim**2
+    if state > MOMENTS_NBYTES:
+        raise ValueError(
+            f"{why} sums up a matrix of {size.dim} coefficients for each of {size.n_outputs} "
+            f"outputs, {format_bytes(state)}, and {format_bytes(MOMENTS_NBYTES)} is the most; "
+            "lower n_bases or max_levels, take fewer columns, or leave it out"
+        )
+    if loss.quadratic:
+        return Choice("gram", f"{loss.name.replace('_', ' ')}: one Gram of all rows is exact")
+    return Choice(NEWTON, f"newton, as {why} takes the curvature of all rows")
+
+
+def least_size(size: Size, n_bases: int | Sequence[int], dataset: Source) -> Size:
+    """The size before the summary: a column of categories may have two levels."""
+    n_levels = len(dataset.categorical)
+    least = n_bases if isinstance(n_bases, int) else min(n_bases)
+    return size._replace(dim=(dataset.n_features - n_levels) * least + 2 * n_levels)
+
+
+def moments_needs(size: Size, max_passes: int, *, at_end: bool) -> list[Needs]:
+    """The phase of a fit after the summary; `at_end`: of one read where another solver ended."""
+    dim, K = size.dim, size.n_outputs
+    matrix = 8 * (dim + 1) ** 2
+    state = nbytes_of(empty_moments(K, 0)) + K * (8 * dim**2 + 16 * dim)
+    once = at_end or size.loss.quadratic
+    rows = 0 if once else min(sample_rows(size), size.n_rows)
+    sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
+    # each output's model and fit, those of the point before it, and what one fit takes
+    driver = sample + K * 4 * matrix + 6 * matrix
+    again = not (once or size.in_memory or size.sparse)
+    return [
+        Needs(
+            "covariance" if at_end else "smoothness",
+            state,
+            96.0 + 24 * K,  # targets, weights, decisions, losses, slopes, curvatures
+            driver,
+            3 * 8 * K * dim,
+            step_bytes=state // max(K, 1),
+            passes=(1, 1 if once else max_passes - 1),
+            cached_bytes_per_row=size.row_nbytes + 24 if again else 0,
+        )
+    ]

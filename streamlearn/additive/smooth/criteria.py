@@ -1,0 +1,199 @@
+"""The weights of the penalties, from a quadratic model of the losses: REML, or GCV.
+
+    losses(theta) = value + g'(theta - theta_0) + 1/2 (theta - theta_0)'H (theta - theta_0)
+
+With S = sum_j lambda_j S_j and V = (H + S)^-1 the optimum is theta = V (H theta_0 - g).  The losses
+over a dispersion psi are minus a log-likelihood: 1 for classes and counts.  Else psi is what makes
+the mean square of slopes that of curvatures, sum s l'^2 = psi sum s l'', with n - edf rows for n.
+Of the squared error that is twice the residual variance, of other losses Pearson's statistic.
+
+"reml" maximises the marginal likelihood of the weights by the generalised Fellner-Schall update
+(Wood & Fasiolo 2017; H is taken as it is),
+
+    lambda_j <- psi gamma_j / theta'S_j theta,     gamma_j = rank(S_j) - lambda_j tr(V S_j),
+
+with every third step as long as a geometric series of the last two.  "gcv" minimises n D / (n -
+edf)^2, D the losses, or where psi is known (UBRE) D / psi + edf, by its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from .penalties import LINE_WEIGHT, Penalties, inverse_of
+
+LONGEST = 5.0
+"""Largest change of a weight's logarithm in a step."""
+RANGE = (-18.0, 18.0)
+"""How far a weight's logarithm may be from where the penalty equals the curvature."""
+MOST_UPDATES = 200
+SETTLED = 1e-4
+"""Largest change of a penalty's degrees of freedom at which updates end."""
+LEAST_ROWS = 1e-3
+"""Share of the rows that is left for the dispersion, whatever the degrees of freedom are."""
+
+
+class Quadratic(NamedTuple):
+    """The losses near theta_0, as a read measured them."""
+
+    theta: np.ndarray
+    """(dim + 1,) theta_0, the intercept last."""
+    value: float
+    g: np.ndarray
+    """(dim + 1,)."""
+    H: np.ndarray
+    """(dim + 1, dim + 1)."""
+    squares: float
+    """sum s l'^2."""
+    curvature: float
+    """sum s l''."""
+    weight: float
+    """n = sum s."""
+    exact: bool
+    """Whether the losses are quadratic: then the model holds everywhere."""
+    known: bool
+    """Whether psi is 1."""
+
+    def at(self, theta: np.ndarray) -> float:
+        """The model's losses."""
+        step = theta - self.theta
+        return self.value + float(self.g @ step + 0.5 * step @ self.H @ step)
+
+    def dispersion(self, theta: np.ndarray, edf: float) -> float:
+        """psi at a point with so many degrees of freedom."""
+        if self.known:
+            return 1.0
+        rows = max(self.weight - edf, LEAST_ROWS * self.weight)
+        if self.exact:
+            return max(2.0 * self.at(theta) / rows, np.finfo(float).tiny)
+        if not self.curvature > 0:
+            return 1.0
+        return self.squares / self.curvature * self.weight / rows
+
+
+class Fit(NamedTuple):
+    """The optimum for one choice of weights."""
+
+    weights: np.ndarray
+    """(m,) lambda."""
+    theta: np.ndarray
+    V: np.ndarray
+    gamma: np.ndarray
+    """(m,) degrees of freedom that each penalty leaves."""
+    edf: float
+    """Those of all, the intercept's too."""
+    psi: float
+
+
+def fit_at(model: Quadratic, penalties: Penalties, weights: np.ndarray) -> Fit:
+    """The optimum of the model with these weights."""
+    A = penalties.matrix(weights)
+    A += model.H
+    V, solve = inverse_of(A)
+    theta = solve(model.H @ model.theta - model.g)
+    sizes = np.array([penalty.size for penalty in penalties.each])
+    gamma = sizes - weights * penalties.traces(V)
+    # a fixed penalty's degrees are free, but for what it takes
+    edf = float(gamma.sum()) + 1.0 - penalties.intercept * float(V[-1, -1])
+    return Fit(weights, theta, V, gamma, edf, model.dispersion(theta, edf))
+
+
+def reml(model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fit:
+    """The fit with the weights of largest marginal likelihood, from `start` (m,)."""
+    low, high, log, free = _begin(model, penalties, start)
+    last = np.zeros(len(log))
+    for n in range(MOST_UPDATES):
+        fit = fit_at(model, penalties, np.exp(log))
+        gamma, sums = np.maximum(fit.gamma, 1e-300), penalties.sums(fit.theta)
+        step = np.log(fit.psi * gamma) - np.log(np.maximum(sums, 1e-300)) - log
+        step = np.where(free, np.clip(step, -LONGEST, LONGEST), 0.0)
+        if n % 3 == 2:
+            rate = np.divide(step, last, out=np.zeros_like(step), where=last != 0)
+            faster = (rate > 0) & (rate < 0.98)
+            step = np.where(faster, step / (1.0 - np.where(faster, rate, 0.0)), step)
+            step = np.clip(step, -LONGEST, LONGEST)
+        moved = np.clip(log + step, low, high) - log
+        if not (np.abs(moved) * np.maximum(fit.gamma, 0.0) > SETTLED).any():
+            return fit
+        log, last = log + moved, moved
+    return fit_at(model, penalties, np.exp(log))
+
+
+def gcv(model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fit:
+    """The fit with the weights of least generalised cross-validation, from `start` (m,)."""
+    low, high, log, free = _begin(model, penalties, start)
+
+    def value(x: np.ndarray) -> tuple[float, np.ndarray]:
+        every = log.copy()
+        every[free] = x
+        score, slope = gcv_score(model, penalties, fit_at(model, penalties, np.exp(every)))
+        return score, slope[free]
+
+    if free.any():
+        bounds = list(zip(low[free], high[free], strict=True))
+        found = minimize(value, log[free], jac=True, method="L-BFGS-B", bounds=bounds)
+        log[free] = found.x
+    return fit_at(model, penalties, np.exp(log))
+
+
+def gcv_score(model: Quadratic, penalties: Penalties, fit: Fit) -> tuple[float, np.ndarray]:
+    """The logarithm of GCV, or UBRE, of a fit, and its slopes in the logarithms of the weights."""
+    theta, V = fit.theta, fit.V
+    losses = model.at(theta) if model.exact else _working_losses(model, theta)
+    VHV = V - V @ penalties.matrix(fit.weights) @ V
+    forces = V @ penalties.times(fit.weights, theta)
+    of_losses = np.array(
+        [w * forces[p.at] @ p.S @ theta[p.at]
+         for p, w in zip(penalties.each, fit.weights, strict=True)]
+    )  # fmt: skip
+    of_edf = -fit.weights * penalties.traces(VHV)
+    if model.known:
+        scale = 1.0 / model.weight
+        return scale * (losses + fit.edf), scale * (of_losses + of_edf)
+    rows = max(model.weight - fit.edf, LEAST_ROWS * model.weight)
+    tiny = np.finfo(float).tiny
+    score = float(np.log(max(losses, tiny)) - 2.0 * np.log(rows))
+    return score, of_losses / max(losses, tiny) + 2.0 * of_edf / rows
+
+
+CRITERIA: dict[str, Callable[[Quadratic, Penalties, np.ndarray | None], Fit]] = {
+    "reml": reml,
+    "gcv": gcv,
+}
+"""How `smoothness` chooses."""
+
+
+def start_weights(model: Quadratic, penalties: Penalties) -> np.ndarray:
+    """(m,) weights at which each penalty is about the curvature."""
+    return np.exp(_begin(model, penalties, None)[2])
+
+
+def _begin(
+    model: Quadratic, penalties: Penalties, start: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(m,) least, largest and first logarithms of the weights, and which are free."""
+    equal = []
+    for penalty in penalties.each:
+        curvature = float(np.trace(model.H[penalty.at, penalty.at]))
+        equal.append(curvature / float(np.trace(penalty.S)) if curvature > 0 else 1.0)
+    middle = np.log(np.array(equal))
+    low, high = middle + RANGE[0], middle + RANGE[1]
+    log = middle if start is None else np.log(start)
+    free = penalties.free
+    log = np.where(free, np.clip(log, low, high), np.log(LINE_WEIGHT))
+    return np.where(free, low, log), np.where(free, high, log), log, free
+
+
+def _working_losses(model: Quadratic, theta: np.ndarray) -> float:
+    """1/2 sum s l'' (z - f)^2 of the working targets z = f_0 - l' / l''.
+
+    Of that sum at theta_0, 1/2 sum s l'^2 / l'', the read has 1/2 psi n, to the leading order.
+    """
+    step = theta - model.theta
+    own = 0.5 * model.squares / max(model.curvature, 1e-300) * model.weight
+    change = float(model.g @ step + 0.5 * step @ model.H @ step)
+    return max(own + change, 1e-12 * own)

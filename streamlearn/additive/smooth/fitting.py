@@ -1,0 +1,274 @@
+"""Newton's method that chooses the smoothness as it goes.
+
+Every read gives value, gradient and curvature of all rows at a point, so the quadratic model of the
+losses there, whatever the weights of the penalties are.  Between two reads the criterion chooses
+the weights for that model and goes to its optimum (the performance-oriented iteration: Gu 1992;
+Wood, Goude & Shaw 2015).  It ends at a point that is optimal for the weights at hand, by the
+duality gap of all rows, and where the model of its own read no longer moves the degrees of freedom.
+With the squared error one read is all: its model holds everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...data.source import Chunk
+from ...passes.fold import run_fold
+from ...solvers.damped_newton import SUFFICIENT, shorter
+from ...solvers.newton import SHORTEST, Evaluation, relative_gap
+from ..newton.reads import CachedReads
+from ..objective import Problem
+from ..training import Outcome, Watch
+from .criteria import Fit, Quadratic, fit_at, start_weights
+from .moments import RowMoments, moments_fold, quadratic
+from .penalties import Penalties
+
+STEADY = 2e-3
+"""Largest change of a term's degrees of freedom, beside one and them, between two reads at the end:
+about one part in a hundred of its weight."""
+SAMPLE_ITERATIONS = 30
+FARTHEST = 8.0
+"""Four times the change of a weight's logarithm that is tried where any change was too much."""
+SLACK = 1e-13
+"""Relative error of a value."""
+
+Measure = Callable[[np.ndarray], list[RowMoments]]
+Choose = Callable[[Quadratic, Penalties, np.ndarray | None], Fit]
+
+
+class Point(NamedTuple):
+    """Where one output stands: the model of the read there, and its losses' constant."""
+
+    model: Quadratic
+    alone: float
+    """Losses of the best constant decision."""
+
+
+class Stand(NamedTuple):
+    """Where one output stands, and where it goes."""
+
+    point: Point
+    weights: np.ndarray
+    """(m,) those with which it came."""
+    chosen: Fit
+    """The criterion's choice for the model of this point."""
+    target: Fit
+    """What the next read tries: the choice, or as near it as is in reach."""
+    is_steady: bool
+    """Whether the choice leaves the degrees of freedom as they are."""
+    size: float
+    """Share of the step to the target."""
+    reach: float
+    """Largest change of a weight's logarithm."""
+
+
+class SmoothFit(NamedTuple):
+    """The end of a fit."""
+
+    outcome: Outcome
+    points: list[Point]
+    fits: list[Fit]
+    """Each output's fit at the weights at hand; `theta` is the outcome's point."""
+
+
+class Task(NamedTuple):
+    """What is to be fitted, and when it is good enough."""
+
+    problem: Problem
+    penalties: Penalties
+    choose: Choose
+    null: np.ndarray
+    """(K,) best constant decision of each output."""
+    tol: float
+    """Largest relative duality gap at the end."""
+    max_reads: int
+
+
+def fit_smooth(
+    task: Task,
+    reads: CachedReads,
+    watch: Watch,
+    *,
+    sample: Chunk | None,
+    start: np.ndarray | None,
+    n_threads: int,
+) -> SmoothFit:
+    """Weights and coefficients of every output, from all rows.
+
+    `sample`: rows in memory whose own fit gives the first point, unless `start` (K, dim + 1) does.
+    """
+    problem, iteration = task.problem, _Iteration(task)
+    theta = np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
+    weights: list[np.ndarray | None] = [None] * problem.n_outputs
+    if sample is not None and start is None:
+
+        def of_sample(at: np.ndarray) -> list[RowMoments]:
+            return run_fold(moments_fold(problem, at, task.null, n_threads), [sample])
+
+        first = iteration.run(of_sample, theta, weights, SAMPLE_ITERATIONS, None)
+        theta, weights = first.outcome.theta, [fit.weights for fit in first.fits]
+    problem = problem._replace(bases=reads.bases)
+    n_reads = 0
+
+    def of_all(at: np.ndarray) -> list[RowMoments]:
+        nonlocal n_reads
+        n_reads += 1
+        fold = moments_fold(problem, at, task.null)
+        found: list[RowMoments] = reads.fold(fold, f"smooth-{n_reads}")
+        return found
+
+    return iteration.run(of_all, theta, weights, task.max_reads, watch)
+
+
+class _Iteration:
+    """The iteration over all rows, or over a sample of them."""
+
+    def __init__(self, task: Task) -> None:
+        self._problem, self._penalties, self._tol = task.problem, task.penalties, task.tol
+        self._choose = task.choose
+
+    def run(
+        self,
+        measure: Measure,
+        theta: np.ndarray,
+        weights: list[np.ndarray | None],
+        max_reads: int,
+        watch: Watch | None,
+    ) -> SmoothFit:
+        """Iterate from a point, and from weights where they are known."""
+        tol = self._tol
+        points = self._points(theta, measure(theta))
+        if self._problem.loss.quadratic:
+            return self._exact(points, weights, watch)
+        stands = [
+            self._stand(
+                point, start_weights(point.model, self._penalties) if weight is None else weight,
+                np.inf,
+            )
+            for point, weight in zip(points, weights, strict=True)
+        ]  # fmt: skip
+        n_reads = 1
+        while True:
+            evaluation = self._evaluation(
+                [stand.point for stand in stands], [stand.weights for stand in stands]
+            )
+            gap = relative_gap(evaluation.value, evaluation.bound)
+            reason = watch(evaluation, gap) if watch is not None else ""
+            done = (gap <= tol) & np.array([stand.is_steady for stand in stands])
+            stuck = ~done & np.array([stand.size < SHORTEST for stand in stands])
+            if reason or (done | stuck).all() or n_reads >= max_reads:
+                break
+            trial = evaluation.theta + np.array(
+                [stand.size * (stand.target.theta - stand.point.model.theta) for stand in stands]
+            )
+            tried = self._points(trial, measure(trial))
+            n_reads += 1
+            stands = [self._after(*pair) for pair in zip(stands, tried, strict=True)]
+        if done.all():
+            reason = f"relative gap {gap.max():.2g} <= tol {tol:.2g}"
+        elif not reason:
+            reason = "no step lowers the objective any more"
+            if n_reads >= max_reads:
+                reason = f"max_passes: {max_reads} reads were made"
+        outcome = Outcome(
+            evaluation.theta, evaluation.value, evaluation.bound, reason, bool(done.all())
+        )
+        ends = [stand.point for stand in stands]
+        return SmoothFit(outcome, ends, [self._own(stand) for stand in stands])
+
+    def _stand(self, point: Point, weights: np.ndarray, reach: float) -> Stand:
+        """Where an output is once it has moved to a point, with the next target in reach."""
+        chosen = self._choose(point.model, self._penalties, weights)
+        gamma = fit_at(point.model, self._penalties, weights).gamma
+        change = np.abs(chosen.gamma - gamma)
+        is_steady = bool((change <= STEADY * (1.0 + np.abs(gamma))).all())
+        return self._aimed(Stand(point, weights, chosen, chosen, is_steady, 1.0, reach))
+
+    def _aimed(self, stand: Stand) -> Stand:
+        """The stand with its target within reach of the weights at hand."""
+        change = np.log(stand.chosen.weights / stand.weights)
+        if np.abs(change).max(initial=0.0) <= stand.reach:
+            return stand
+        weights = stand.weights * np.exp(np.clip(change, -stand.reach, stand.reach))
+        return stand._replace(target=fit_at(stand.point.model, self._penalties, weights))
+
+    def _after(self, stand: Stand, tried: Point) -> Stand:
+        """The output at the point tried, if its value there is low enough; else another target."""
+        model, target = stand.point.model, stand.target
+        step = target.theta - model.theta
+        before = self._value(model, target.weights)
+        after = self._value(tried.model, target.weights)
+        slope = float(self._gradient(model, target.weights) @ step)
+        if after <= before + SUFFICIENT * stand.size * slope + SLACK * abs(before):
+            return self._stand(tried, target.weights, 4.0 * stand.reach)
+        # the model does not hold as far as that: other weights, not too far, and shorter steps
+        size = stand.size
+        if np.isfinite(stand.reach):
+            size *= float(shorter(before, after, size * slope))
+        return self._aimed(stand._replace(reach=0.25 * min(stand.reach, FARTHEST), size=size))
+
+    def _exact(
+        self, points: list[Point], weights: list[np.ndarray | None], watch: Watch | None
+    ) -> SmoothFit:
+        """The optimum of losses that are quadratic, from one read."""
+        fits = [
+            self._choose(point.model, self._penalties, weight)
+            for point, weight in zip(points, weights, strict=True)
+        ]
+        moved = [
+            Point(
+                point.model._replace(
+                    theta=fit.theta,
+                    value=point.model.at(fit.theta),
+                    g=point.model.g + point.model.H @ (fit.theta - point.model.theta),
+                ),
+                point.alone,
+            )
+            for point, fit in zip(points, fits, strict=True)
+        ]
+        evaluation = self._evaluation(moved, [fit.weights for fit in fits])
+        gap = relative_gap(evaluation.value, evaluation.bound)
+        if watch is not None:
+            watch(evaluation, gap)
+        tol = max(self._tol, 1e-8)
+        reason = f"relative gap {gap.max():.2g} <= tol {tol:.2g}" if gap.max() <= tol else ""
+        outcome = Outcome(
+            evaluation.theta, evaluation.value, evaluation.bound, reason, bool(gap.max() <= tol)
+        )
+        return SmoothFit(outcome, moved, fits)
+
+    def _points(self, theta: np.ndarray, moments: list[RowMoments]) -> list[Point]:
+        return [
+            Point(quadratic(self._problem, theta[k], found), float(found.sums[5]))
+            for k, found in enumerate(moments)
+        ]
+
+    def _own(self, stand: Stand) -> Fit:
+        """The fit at the weights at hand, with the curvature of this very point, and at it."""
+        model = stand.point.model
+        fit = fit_at(model, self._penalties, stand.weights)
+        return fit._replace(theta=model.theta, psi=model.dispersion(model.theta, fit.edf))
+
+    def _value(self, model: Quadratic, weights: np.ndarray) -> float:
+        theta = model.theta
+        penalty = float(weights @ self._penalties.sums(theta))
+        return model.value + 0.5 * (penalty + self._penalties.intercept * float(theta[-1]) ** 2)
+
+    def _gradient(self, model: Quadratic, weights: np.ndarray) -> np.ndarray:
+        return model.g + self._penalties.times(weights, model.theta)
+
+    def _evaluation(self, points: list[Point], weights: list[np.ndarray]) -> Evaluation:
+        theta = np.array([point.model.theta for point in points])
+        value = np.array(
+            [self._value(point.model, w) for point, w in zip(points, weights, strict=True)]
+        )
+        gradient = np.array(
+            [self._gradient(point.model, w) for point, w in zip(points, weights, strict=True)]
+        )
+        norm = np.array(
+            [self._penalties.half_norm(w, g) for w, g in zip(weights, gradient, strict=True)]
+        )
+        return Evaluation(theta, value, gradient, value - norm)

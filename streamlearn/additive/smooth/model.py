@@ -1,0 +1,156 @@
+"""Additive models whose smoothness is chosen term by term, and that know their covariance."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.utils._param_validation import StrOptions
+
+from ...data.source import Chunk, Source
+from ...engine.run import Run
+from ...numeric.losses import CLASS, Loss
+from ..newton.reads import CachedReads
+from ..objective import Problem
+from ..training import Outcome, Watch, caches_in_scratch
+from .criteria import CRITERIA, fit_at
+from .fitting import Point, Task, fit_smooth
+from .moments import moments_fold, quadratic
+from .penalties import make_penalties
+from .posterior import Posterior, make_posterior
+
+SMOOTHNESS: dict[str, list[object]] = {
+    "smoothness": [StrOptions(set(CRITERIA)), None],
+    "select": ["boolean"],
+    "covariance": ["boolean"],
+}
+
+
+class Parameters(Protocol):
+    """What an estimator's parameters say of its smoothness."""
+
+    smoothness: str | None
+    select: bool
+    covariance: bool
+    C: float
+    penalty_order: int
+    penalty_scale: str
+    early_stopping: bool
+    tol: float
+    max_passes: int
+
+
+def check_smoothness(model: Parameters) -> None:
+    """Refuse parameters that have no say beside the others."""
+    if model.smoothness is None:
+        if model.select:
+            raise ValueError(
+                "select=True is a choice of the terms' smoothness, and smoothness=None chooses "
+                "none; use smoothness='reml'"
+            )
+        return
+    why = f"smoothness={model.smoothness!r}"
+    if model.C != 1.0:
+        raise ValueError(
+            f"{why} weighs each term by itself, so C has no say; leave C={model.C!r} out"
+        )
+    if model.early_stopping:
+        raise ValueError(
+            f"{why} holds curves back by their penalties, and early_stopping=True would end before "
+            "these are known; leave it out"
+        )
+
+
+def why_moments(model: Parameters) -> str:
+    """What makes a fit take the curvature of all rows; empty: nothing does."""
+    if model.smoothness is not None:
+        return f"smoothness={model.smoothness!r}"
+    return "covariance=True" if model.covariance else ""
+
+
+class Given(NamedTuple):
+    """What a fit knows before its reads."""
+
+    null: np.ndarray
+    """(K,) best constant decision of each output."""
+    means: np.ndarray
+    """(dim,) means of the functions over the rows."""
+    sample: Chunk | None = None
+    share: float = 1.0
+    """Share of the rows, by weight, that the sample holds."""
+    start: np.ndarray | None = None
+    """(K, dim + 1) the point of an earlier fit."""
+
+
+def train_smooth(
+    model: Parameters, run: Run, source: Source, problem: Problem, watch: Watch, given: Given
+) -> tuple[Outcome, Posterior]:
+    """Fit with the smoothness that `model.smoothness` chooses."""
+    penalties = make_penalties(
+        problem.bases,
+        problem.roughness,
+        model.penalty_order,
+        model.penalty_scale,
+        1.0 / problem.intercept_scaling**2,
+        model.select,
+    )
+    choose = CRITERIA[model.smoothness or "reml"]
+    again = given.share < 1.0 and not problem.loss.quadratic
+    to_scratch = again and caches_in_scratch(source)
+    found = fit_smooth(
+        Task(
+            problem,
+            penalties,
+            choose,
+            given.null,
+            model.tol,
+            max(model.max_passes - 1, 1),
+        ),
+        CachedReads(run, source, problem.bases, in_memory=again, to_scratch=to_scratch),
+        watch,
+        sample=given.sample,
+        start=given.start,
+        n_threads=run.n_threads,
+    )
+    posterior = make_posterior(
+        penalties, found.points, found.fits, problem.reference.c, given.means, problem.loss
+    )
+    return found.outcome, posterior
+
+
+def posterior_at(
+    run: Run, source: Source, problem: Problem, theta: np.ndarray, given: Given
+) -> Posterior:
+    """The posterior of a fit with one C, by one more read at its end."""
+    theta = problem.by_output(theta)
+    # in the losses' own units the penalty's weight is 1 / C, that of a line in it the same
+    intercept = 1.0 / (problem.C * problem.intercept_scaling**2)
+    penalties = make_penalties(problem.bases, problem.roughness, 1, "paper", intercept, False)
+    found = run.fold(moments_fold(problem, theta, given.null), source, name="covariance")
+    weights = np.full(len(penalties.each), 1.0 / problem.C)
+    points, fits = [], []
+    for k, moments in enumerate(found):
+        model = quadratic(problem, theta[k], moments)
+        fit = fit_at(model, penalties, weights)
+        psi = model.dispersion(theta[k], fit.edf)
+        points.append(Point(model, float(moments.sums[5])))
+        fits.append(fit._replace(theta=theta[k], psi=psi))
+    return make_posterior(penalties, points, fits, problem.reference.c, given.means, problem.loss)
+
+
+def null_decisions(loss: Loss, shares: np.ndarray | None) -> np.ndarray:
+    """(K,) best constant decisions; `shares` (K,) of +1 in each output, None of a regression.
+
+    A regression's target is less its mean, or over it: 0 is what is best, or near it.
+    """
+    if shares is None or loss.target is not CLASS:
+        return np.zeros(1)
+
+    def of(p: float) -> float:
+        def loss_of(f: float) -> float:
+            return p * loss.value(1.0, f) + (1.0 - p) * loss.value(-1.0, f)
+
+        return float(minimize_scalar(loss_of, bracket=(-1.0, 1.0)).x)
+
+    return np.array([of(float(p)) for p in shares])

@@ -1,0 +1,143 @@
+"""The penalties of the terms, each with a weight of its own.
+
+    1/2 sum_j lambda_j w'S_j w + 1/2 b^2 / B^2
+
+A term has its basis's penalty, whole.  Where that takes in a straight line only to be definite
+(`Basis.unpenalised`), the line has a penalty apart: of a small fixed weight, or of a weight that is
+chosen too (`select`; Marra & Wood 2011), so that the whole term may vanish.  A constant shift of a
+term's coefficients changes no decision: its part of a trace is 1 - 1 = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from ...numeric.bases.bsplines import Bases
+from ...numeric.bases.roughness import Roughness
+
+LINE_WEIGHT = 1e-3
+"""Weight of a straight line's penalty that is not chosen: as little as a thousandth of a row."""
+
+
+class Penalty(NamedTuple):
+    """One S_j."""
+
+    term: int
+    """Number of its column."""
+    at: slice
+    """The term's coefficients."""
+    S: np.ndarray
+    """(n, n) on those."""
+    size: int
+    """Its rank."""
+    line: bool
+    """Whether it is a straight line's."""
+    fixed: bool
+    """Whether its weight is `LINE_WEIGHT`."""
+
+
+class Penalties(NamedTuple):
+    """All penalties of a problem."""
+
+    each: list[Penalty]
+    dim: int
+    """Coefficients without the intercept."""
+    n_terms: int
+    intercept: float
+    """1 / B^2."""
+
+    @property
+    def free(self) -> np.ndarray:
+        """(m,) bool: those whose weight is chosen."""
+        return np.array([not penalty.fixed for penalty in self.each], bool)
+
+    def matrix(self, weights: np.ndarray) -> np.ndarray:
+        """(dim + 1, dim + 1) of the weighted sum, the intercept's last."""
+        out = np.zeros((self.dim + 1, self.dim + 1))
+        for penalty, weight in zip(self.each, weights, strict=True):
+            out[penalty.at, penalty.at] += weight * penalty.S
+        out[-1, -1] = self.intercept
+        return out
+
+    def times(self, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """(dim + 1,) the weighted sum times theta."""
+        out = np.zeros(self.dim + 1)
+        for p, weight in zip(self.each, weights, strict=True):
+            out[p.at] += weight * (p.S @ theta[p.at])
+        out[-1] = self.intercept * theta[-1]
+        return out
+
+    def half_norm(self, weights: np.ndarray, g: np.ndarray) -> float:
+        """1/2 g'S^-1 g of the weighted sum S."""
+        total = 0.5 * float(g[-1]) ** 2 / self.intercept
+        for first, own in self.by_term():
+            S = sum(weights[j] * self.each[j].S for j in own)
+            part = g[first.at]
+            total += 0.5 * float(part @ np.linalg.solve(S, part))
+        return total
+
+    def by_term(self) -> list[tuple[Penalty, list[int]]]:
+        """Each term's first penalty, and the numbers of all of them."""
+        out: list[tuple[Penalty, list[int]]] = []
+        for j, penalty in enumerate(self.each):
+            if out and out[-1][0].term == penalty.term:
+                out[-1][1].append(j)
+            else:
+                out.append((penalty, [j]))
+        return out
+
+    def sums(self, theta: np.ndarray) -> np.ndarray:
+        """(m,) w'S_j w."""
+        return np.array([theta[p.at] @ p.S @ theta[p.at] for p in self.each])
+
+    def traces(self, V: np.ndarray) -> np.ndarray:
+        """(m,) tr(V S_j)."""
+        return np.array([float((V[p.at, p.at] * p.S).sum()) for p in self.each])
+
+
+def make_penalties(
+    bases: Bases, roughness: Roughness, order: int, scale: str, intercept: float, select: bool
+) -> Penalties:
+    """The penalties of every term; `order` and `scale` are the roughness's."""
+    each = []
+    first = bases.first.tolist()
+    for d, (a, z) in enumerate(zip(first[:-1], first[1:], strict=True)):
+        n = z - a
+        if not n:
+            continue
+        begin, at = int(roughness.table[d]), slice(a, z)
+        P = roughness.P[begin : begin + n * n].reshape(n, n)
+        own = n - int(bases.has_missing[d]) * int(bases.degree[d])
+        lines = bases.basis(d).unpenalised(own, order, scale)
+        if not lines.shape[1]:
+            each.append(Penalty(d, at, P, n, False, False))
+            continue
+        S = np.zeros((n, n))
+        S[:own, :own] = lines @ lines.T
+        each.append(Penalty(d, at, P - S, n - lines.shape[1], False, False))
+        each.append(Penalty(d, at, S, lines.shape[1], True, not select))
+    return Penalties(each, bases.dim, len(first) - 1, intercept)
+
+
+def inverse_of(A: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """A^-1 and b -> A^-1 b of a symmetric positive definite A, which is overwritten.
+
+    Raises ValueError if A is not positive definite to rounding.
+    """
+    factor, failed = dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise ValueError(
+            f"the {len(A)} penalised equations are not positive definite to rounding: some columns "
+            "tell the same, or a column has too few values; lower n_bases, or leave columns out"
+        )
+    inverse, _ = dpotri(factor, lower=1, overwrite_c=0)
+    inverse = np.tril(inverse)
+    V = inverse + inverse.T
+    np.fill_diagonal(V, inverse.diagonal())
+    return V, partial(cho_solve, (factor, True))
