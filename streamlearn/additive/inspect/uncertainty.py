@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...data.source import Chunk
+from ...estimator.encoding import column_names
 from ...numeric.bases.bsplines import Bases, evaluate
 from ...numeric.losses import Loss
 from ..smooth.posterior import Posterior, curve_deviations, row_deviations
@@ -85,11 +86,9 @@ class Uncertainty:
             "loss": loss.name,
             "smoothness": self.smoothness or f"C={self.C:g}",
         }
-        names = getattr(self, "feature_names_in_", None)
-        terms = [f"x{d}" for d in range(self.n_features_in_)] if names is None else names
         classes = getattr(self, "classes_", [])
         several = [str(label) for label in classes] if len(classes) > 2 else []
-        return make_table(posterior, list(map(str, terms)), several, facts, loss.scale_known)
+        return make_table(posterior, column_names(self), several, facts, loss.scale_known)
 
     def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:
         """(m,) or (m, K) standard deviations of the decisions."""
