@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -156,6 +156,11 @@ effective_dof_, scale_, line_smoothing_
         self.random_state = random_state
 
     _targets = TARGETS
+    _later_parameters: ClassVar[dict[str, object]] = {
+        **AdditiveModel._later_parameters,
+        "power": 1.5,
+        "quantile": 0.5,
+    }
     _column_of_mean = -1
     """Number of the column of exposures or offsets; -1: there is none."""
 
