@@ -1,4 +1,4 @@
-"""The command line: describe data, plan, fit, predict, evaluate, plot, and a demonstration.
+"""The command line: describe data, plan, fit, predict, evaluate, plot, report, and a demonstration.
 
 Exit codes: 0 done; 1 the data, a parameter or the system stood in the way; 2 wrong usage; 3 the
 memory budget is too small; 4 the model is saved, but the fit stopped short of its tolerance; 5 the
@@ -379,6 +379,34 @@ def plot(
     report(
         {"plots": paths}, "\n".join(f"written to {path}" for path in paths), json_output=json_output
     )
+
+
+@main.command("report")
+@click.argument("model_file")
+@click.argument("data", nargs=-1)
+@TARGET
+@WEIGHT
+@click.option("--output", "-o", default="report.html", show_default=True, help="File for the page.")
+@BUDGET
+@JSON
+def report_page(
+    model_file: str,
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    output: str,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
+    """Show MODEL_FILE on one HTML page, and with DATA and --target how it does on them."""
+    if bool(data) != (target is not None):
+        raise click.UsageError("DATA and --target go together")
+    check_folder(output)
+    model = sl.load(model_file)
+    source = data[0] if len(data) == 1 else list(data) or None
+    with settings_of(memory_budget):
+        path = model.report(source, target, weight, output=output)
+    report({"report": path}, f"written to {path}", json_output=json_output)
 
 
 @main.command()

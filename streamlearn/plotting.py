@@ -14,6 +14,7 @@ import streamlearn as sl
 from .data.source import Chunk
 from .estimator.inputs import open_scored, used_columns
 from .estimator.predicting import answer_chunk, run
+from .estimator.report.measures import grouped
 from .estimator.targets import code_targets
 from .solvers.calibration import score_fold
 
@@ -89,11 +90,8 @@ def reliability(histogram: np.ndarray, n_groups: int = 10) -> tuple[np.ndarray, 
     the weight of the positive rows and the weighted sum of the probabilities.  A group is whole
     bins, so that all rows of one probability are in one group.
     """
-    before = np.cumsum(histogram[0]) - histogram[0]
-    group = np.minimum((n_groups * before / histogram[0].sum()).astype(np.intp), n_groups - 1)
-    weight, positive, total = (np.bincount(group, part, n_groups) for part in histogram)
-    full = weight > 0
-    return total[full] / weight[full], positive[full] / weight[full]
+    weight, positive, total = grouped(histogram, n_groups)
+    return total / weight, positive / weight
 
 
 def _write(figure: Any, path: Path) -> str:

@@ -97,6 +97,17 @@ def test_plot(data, tmp_path):
     assert "no probabilities" in failed.stderr
 
 
+def test_report(data, tmp_path):
+    model, page = tmp_path / "m.slm", tmp_path / "page.html"
+    fit(data, model)
+    assert json.loads(run("report", model, "-o", page, "--json").stdout) == {"report": str(page)}
+    assert "Where it is worst" not in page.read_text()
+    run("report", model, data, "-t", "y", "-o", page, "-m", "64MiB")
+    assert "Where it is worst" in page.read_text()
+    assert "go together" in run("report", model, data, code=2).stderr
+    assert "no folder" in run("report", model, "-o", tmp_path / "none" / "r.html", code=1).stderr
+
+
 def test_checkpoint_and_validation(data, tmp_path):
     for _ in range(2):
         fit(data, tmp_path / "m.slm", "--checkpoint", tmp_path / "run", "--validation", "0.2")

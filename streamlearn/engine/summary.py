@@ -23,29 +23,30 @@ def summarise(dataset: Source) -> Summary:
     """The summary of a dataset: a read of each string column, and one or more of all columns."""
     with planned_reads(dataset, _needs, "summary") as (dataset, reads):
         coded = learn_levels(dataset, read=reads.fold)
-        return collect_summary(reads.fold, coded, _state_limit(dataset))
+        return collect_summary(reads.fold, coded, state_limit(dataset))
 
 
 def _needs(dataset: Source) -> Sequence[Needs]:
-    return [*_levels(dataset), _columns(dataset, _state_limit(dataset))]
+    return [*_levels(dataset), column_needs(dataset, state_limit(dataset))]
 
 
 def _levels(dataset: Source) -> list[Needs]:
     return [Needs("levels", STATE_NBYTES, STEP_NBYTES_PER_ROW)] if dataset.categorical else []
 
 
-def _columns(dataset: Source, limit: int) -> Needs:
+def column_needs(dataset: Source, limit: int) -> Needs:
+    """What the read of all columns costs."""
     return Needs("summary", state_nbytes(dataset, limit), step_nbytes_per_row(dataset))
 
 
-def _state_limit(dataset: Source) -> int:
+def state_limit(dataset: Source) -> int:
     """Bytes of a state: halved, for more reads of fewer columns each, until a lane fits."""
     limit, finest = MAX_STATE_BYTES, partial(state_nbytes, dataset)
     if dataset.in_memory:
         return limit
     while finest(limit) > finest(limit // 2):
         try:
-            make_plan(dataset, [_columns(dataset, limit)])
+            make_plan(dataset, [column_needs(dataset, limit)])
         except MemoryBudgetError:
             limit //= 2
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,8 @@ from ..data.source import Source
 from . import fitting, predicting, scoring
 from .callbacks import CallbackSupportMixin, with_callbacks
 from .facts import Parts, ShowsFacts, facts_of
+from .report.figures import Figure
+from .report.report import write_report
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -163,6 +166,40 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     def _parts(self) -> Parts:
         """What the fitted model consists of, with sizes; none for a family without parts."""
         return Parts("", "", [])
+
+    def _figures(self) -> tuple[str, Sequence[Figure]]:
+        """What the report says of its pictures of the fitted model, and these."""
+        return "", []
+
+    def report(
+        self,
+        data: object = None,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        output: str | os.PathLike[str] | None = None,
+    ) -> str:
+        """Show the fitted model on one HTML page that needs nothing from elsewhere.
+
+        The facts and the certificate, how the fit went, what the model consists of and pictures of
+        what it learned.  With `data`, in two reads within the memory budget: what is in the rows,
+        scores, ROC and calibration or residuals, errors by decile, and the segments of one column
+        on which the mean loss is worst.
+
+        Parameters
+        ----------
+        data : anything `score` takes, optional
+            Rows with their target, best those that the fit has not seen.
+        y, sample_weight : as in `fit`
+        output : path, optional
+            File for the page; one that exists is replaced.
+
+        Returns
+        -------
+        str
+            The path of the file, or without `output` the page itself.
+        """
+        return write_report(self, data, y, sample_weight, output)
 
     def _label(self, decision: np.ndarray) -> np.ndarray:
         """Predictions from what `_decision_chunk` returned."""

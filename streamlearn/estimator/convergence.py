@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 EPSILON = float(np.finfo(np.float64).eps)
+ONE_READ = "The objective was measured once: there is no way of the fit to draw."
 
 
 class ConvergenceDisplay:
@@ -38,7 +39,9 @@ class ConvergenceDisplay:
         self.tolerance, self.name = tolerance, name
         self.reads = np.array([record.get("read", k + 1) for k, record in enumerate(history)])
         self.gap = _series(history, ("relative_gap", "estimated_gap"), np.max)
-        self.objective = _series(history, ("objective", "estimated_objective"), np.sum)
+        self.objective = _series(
+            history, ("objective", "estimated_objective", "gcv", "cost"), np.sum
+        )
         self.bound = _series(history, ("dual",), np.sum)
         self.validation_loss = _series(history, ("validation_loss",), np.sum)
 
@@ -82,6 +85,9 @@ class ConvergenceDisplay:
         self.axes_, self.figure_ = axes, axes[0].figure
         for panel, draw in zip(axes, panels, strict=True):
             draw(panel)
+            if len(self.reads) == 1:
+                panel.text(0.5, 0.04, "measured once", transform=panel.transAxes, ha="center",
+                           color="0.4", fontsize="small")  # fmt: skip
             panel.set_xlabel("reads after the summary")
             panel.xaxis.get_major_locator().set_params(integer=True)
         return self

@@ -16,6 +16,7 @@ from .certificate import Certificate
 MOST_PARTS = 5
 """Parts that the facts name, at most."""
 
+_EXACT = "the best possible, to rounding"
 _STYLE = """<style>
 .streamlearn-facts { border-collapse: collapse; margin: 0 0 0.5em; font-size: 0.9em }
 .streamlearn-facts th, .streamlearn-facts td {
@@ -129,9 +130,8 @@ def in_words(certificate: Certificate) -> str:
         return f"nothing to prove: {what.removeprefix('none: ')} ({certificate.reason})"
     limit = f"; the tolerance is {certificate.tolerance:.3g}" if certificate.tolerance else ""
     if reached is not None and np.isfinite(reached):
-        proof = (
-            f"the objective is proved to be within {reached:.2g} of the best possible, relatively"
-        )
+        within = f"within {reached:.2g} of the best possible, relatively"
+        proof = f"the objective is proved to be {within if reached > 0 else _EXACT}"
     elif certificate.objective is not None:
         proof = f"{what}, with an objective of {certificate.objective:.6g}"
     else:

@@ -10,8 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
 from ..estimator.encoding import feature_names
+from ..estimator.report.figures import MOST_COLUMNS
 from .answers import gate_shares
 from .estimator import SVMMixtureClassifier
+from .figures import expert_weights, largest_columns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 GRID_POINTS = 240
 """Points of the map along each column."""
-MOST_COLUMNS = 24
-"""Columns whose weights are drawn, at most."""
 _INCHES = (5.0, 4.4)
 
 
@@ -88,9 +88,7 @@ class MixtureDisplay:
         check_is_fitted(estimator)
         names = feature_names(estimator)
         p = len(names)
-        n = estimator.problem_.tree.n_gates
-        experts = estimator.parameters_.rows[n:, :-1].reshape(*estimator.coef_.shape[:2], p)
-        weights = experts[:, 0] if experts.shape[1] == 1 else np.linalg.norm(experts, axis=1)
+        weights = expert_weights(estimator.problem_, estimator.parameters_)
         if p != 2:
             if X is not None:
                 raise ValueError(f"rows are drawn on a map of 2 columns; this model has {p}")
@@ -162,8 +160,7 @@ class MixtureDisplay:
         ax.set(xlabel=self.names[0], ylabel=self.names[1], xlim=extent[:2], ylim=extent[2:])
 
     def _plot_weights(self, ax: Axes) -> None:
-        size = np.abs(self.weights).max(axis=0)
-        columns = np.sort(np.argsort(-size, kind="stable")[:MOST_COLUMNS])
+        columns = largest_columns(self.weights, MOST_COLUMNS)
         order = np.argsort(-self.shares, kind="stable")
         shown = self.weights[np.ix_(order, columns)]
         most = np.abs(shown).max() or 1.0

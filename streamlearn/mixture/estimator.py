@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Self, TypedDict
 
@@ -20,11 +21,13 @@ from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from ..estimator.encoding import n_features
 from ..estimator.facts import Parts
+from ..estimator.report.figures import Figure
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array
 from ..numeric.links import sigmoid, two_classes
 from ..passes.summary.summary import Summary
 from . import answers, experts, gate, needs, training
+from .figures import figures_of
 from .objective import Parameters, Problem
 from .online import Online, check_online
 
@@ -321,6 +324,9 @@ class SVMMixtureClassifier(StreamClassifier):
     def _parts(self) -> Parts:
         names = [f"component {j}" for j in range(self.n_components_)]
         return Parts.by_size("components", "share of the rows", names, self.weights_)
+
+    def _figures(self) -> tuple[str, Sequence[Figure]]:
+        return figures_of(self, self.problem_, self.parameters_, self.weights_)
 
     def _state(self) -> MixtureState:
         return {

@@ -10,16 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimator.encoding import feature_names
 from .boosting.classifier import JensenShannonBoostClassifier
+from .model import MOST_BARS, MOST_DRAWN
 from .regression.regressor import ProjectionPursuitRegressor
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
 
-MOST_TERMS = 6
-"""Terms that are drawn by default, at most."""
-MOST_BARS = 10
-"""Columns of a direction that are drawn, at most."""
 _ROW_INCHES = 2.2
 
 
@@ -84,7 +81,7 @@ class PursuitDisplay:
         """
         check_is_fitted(estimator)
         pieces = estimator.pieces_
-        chosen = list(range(min(len(pieces), MOST_TERMS))) if terms is None else list(terms)
+        chosen = list(range(min(len(pieces), MOST_DRAWN))) if terms is None else list(terms)
         if not chosen or not all(-len(pieces) <= k < len(pieces) for k in chosen):
             raise ValueError(
                 f"terms {chosen} of a model with {len(pieces)} terms; "

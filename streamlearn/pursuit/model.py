@@ -17,9 +17,12 @@ from ..data.source import Source
 from ..estimator.encoding import column_names, column_of, feature_names, n_features
 from ..estimator.facts import Parts
 from ..estimator.inputs import open_features
+from ..estimator.report.figures import Curve, Figure, Rows
 from .columns import project
 from .kernels import ScaledColumns
 
+MOST_DRAWN, MOST_BARS = 6, 10
+"""Terms that are drawn by default, and columns of a direction, at most."""
 GRID_POINTS = 200
 """Points of a term's curve in `pieces_`."""
 NAMED_COLUMNS = 3
@@ -177,6 +180,35 @@ class PursuitModel:
             of = ", ".join(columns[m] for m in largest[size[largest] > 0])
             names.append(f"{piece['title']} of {of}")
         return Parts.by_size("terms", self._measure, names, self._weights)
+
+    def _figures(self) -> tuple[str, Sequence[Figure]]:
+        pieces, columns = self.pieces_, feature_names(self)
+        order = np.argsort(-np.array(self._weights), kind="stable")[:MOST_DRAWN]
+        unit = "decision" if hasattr(self, "classes_") else "units of the target"
+        figures: list[Figure] = []
+        for k in order:
+            grid, values, title = pieces[k]["grid"], pieces[k]["values"], pieces[k]["title"]
+            steps = len(grid) > len(values)
+            y = np.append(values, values[-1:]) if steps else values
+            alpha = pieces[k]["direction"]
+            largest = np.argsort(-np.abs(alpha), kind="stable")[:MOST_BARS]
+            largest = largest[alpha[largest] != 0]
+            names = [columns[m] for m in largest]
+            figures.append(Rows(f"{title}: direction", "entry", names, alpha[largest][:, None]))
+            figures.append(
+                Curve(
+                    f"{title}: its function",
+                    unit,
+                    grid,
+                    y[:, None],
+                    steps=steps,
+                    x_label="projection",
+                )  # fmt: skip
+            )
+        said = "Each term is a function of one direction through the scaled columns."
+        if len(pieces) > len(order):
+            said += f" The {len(order)} largest of {len(pieces)} terms are drawn."
+        return said, figures
 
     def _state(self) -> dict[str, object]:
         names = ("_columns", "_taus", "_path", "_losses", "tau_")

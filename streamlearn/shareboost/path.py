@@ -21,6 +21,7 @@ from ..estimator.encoding import column_names, column_of, feature_names, n_featu
 from ..estimator.facts import Part, Parts
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
+from ..estimator.report.figures import MOST_COLUMNS, MOST_ROWS, Curve, Figure, HeatMap
 from ..numeric.checks import check_array, check_records
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
@@ -235,7 +236,9 @@ class Selector(TransformerMixin):
 
     _kind: Kind
     choices_: list[Choice]
+    classes_: np.ndarray
     coef_: np.ndarray
+    path_: dict[str, np.ndarray]
     support_: np.ndarray
     n_features_in_: int
     encoding_: Encoding
@@ -327,7 +330,35 @@ class Selector(TransformerMixin):
     def _parts(self) -> Parts:
         sizes = np.linalg.norm(self._weights_of_choices(), axis=0)
         parts = [Part(*part) for part in zip(self._labels(), sizes.tolist(), strict=True)]
-        return Parts("selected, the first first", "norm of the weights over the classes", parts)
+        return Parts("selected", "norm of the weights over the classes", parts)
+
+    def _figures(self) -> tuple[str, Sequence[Figure]]:
+        path = self.path_
+        lines = [("objective", path["objective"]), ("loss", path["loss"])]
+        if not np.isnan(path["validation_loss"]).all():
+            lines.append(("validation loss", path["validation_loss"]))
+        names = [name for name, _ in lines]
+        y = np.column_stack([values for _, values in lines])
+        n = np.asarray(path["n"], np.float64)
+        figures: list[Figure] = []
+        if len(n) > 1:
+            note = f"the model has {len(self.choices_)}"
+            figures.append(Curve("Path", "loss", n, y, names, x_label="selected", note=note))
+        weights = self._weights_of_choices()
+        if weights.shape[1]:
+            scale = np.abs(weights).max(axis=0)
+            shown = (weights / np.where(scale > 0, scale, 1.0))[:MOST_ROWS, :MOST_COLUMNS]
+            notes = ["each divided by its largest"]
+            if weights.shape[1] > MOST_COLUMNS:
+                notes.append(f"the first {MOST_COLUMNS} of {weights.shape[1]}")
+            if len(weights) > MOST_ROWS:
+                notes.append(f"the first {MOST_ROWS} of {len(weights)} classes")
+            classes = [str(label) for label in self.classes_[:MOST_ROWS]]
+            title, chosen = "Weights by class, in the order of selection", self._labels()
+            figures.append(
+                HeatMap(title, "weight", classes, chosen[:MOST_COLUMNS], shown, "; ".join(notes))
+            )
+        return "What was selected, how the loss fell, and which class uses it.", figures
 
     def _labels(self) -> list[str]:
         """What each choice is called; a group that is one column's is called as the column."""

@@ -15,8 +15,9 @@ from ..data.source import Chunk, Csr, Source
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
-from ..estimator.encoding import n_features
+from ..estimator.encoding import feature_names, n_features
 from ..estimator.facts import Parts
+from ..estimator.report.figures import MOST_COLUMNS, MOST_ROWS, Figure, HeatMap
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array, check_number
 from ..passes.fold import nbytes_of
@@ -262,6 +263,28 @@ class SuperSparseModel:
         size = np.abs(self.coef_).max(axis=0)
         names = [f"prototype {j}" for j in range(len(size))]
         return Parts.by_size("prototypes", "largest size of a coefficient", names, size)
+
+    def _figures(self) -> tuple[str, Sequence[Figure]]:
+        names, Z = feature_names(self), self.prototypes_
+        size = np.abs(self.coef_).max(axis=0)
+        low, spread = Z.min(axis=0), np.ptp(Z, axis=0)
+        columns = np.arange(Z.shape[1])
+        notes = ["each column from its least (0) to its largest value among the prototypes (1)"]
+        if len(columns) > MOST_COLUMNS:
+            columns = columns[:MOST_COLUMNS]
+            notes.append(f"the first {MOST_COLUMNS} of {Z.shape[1]} columns")
+        order = np.argsort(-size, kind="stable")[:MOST_ROWS]
+        if len(order) < len(Z):
+            notes.append(f"the {MOST_ROWS} largest of {len(Z)} prototypes")
+        values = ((Z - low) / np.where(spread > 0, spread, 1.0))[np.ix_(order, columns)]
+        beta = self.coef_[0] if len(self.coef_) == 1 else size
+        rows = [f"{j}: {beta[j]:+.3g}" for j in order]
+        said = (
+            "The decision is a sum of similarities to the prototypes, each times its coefficient."
+        )
+        figure = HeatMap("Prototypes and their coefficients", "place", rows,
+                         [names[d] for d in columns], values, "; ".join(notes))  # fmt: skip
+        return said, [figure]
 
     def _state(self) -> ModelState:
         similarity = self.similarity_

@@ -137,6 +137,9 @@ class Cell:
     _predict = _predict_proba = _decision_function = _explain = _score = _ask
     _gate_probabilities = _transform = _ask
 
+    def _report(self, data, out):
+        self.model.report(data, output=f"{out}.html")
+
     def _project(self, data, _out):
         self.model.project(data, 0)
 

@@ -9,12 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-MOST_PANELS = 12
+from .figures import MISSING, drawn_columns, grid_of, tick_labels
+
 MOST_TICKS = 8
 MOST_LETTERS = 32
 """Largest number of characters, over all tick labels of a panel, that are drawn level."""
-MISSING, OTHER = "missing", "other"
-GRID_POINTS = 200
 _PANEL_INCHES = (3.2, 2.4)
 
 
@@ -90,9 +89,7 @@ class AdditiveDisplay:
         knots = estimator.knots_
         by_value = [len(density.at) == len(density.share) for density in estimator.densities_]
         if features is None:
-            drawn = [d for d in range(len(knots)) if len(knots[d])]
-            by_rank = sorted(drawn, key=lambda d: -estimator.term_importances_[d])
-            columns = sorted(by_rank[:MOST_PANELS])
+            columns = drawn_columns(estimator)
         else:
             columns = [estimator._column(feature) for feature in features]
         constant = [str(all_names[d]) for d in columns if not len(knots[d])]
@@ -102,11 +99,7 @@ class AdditiveDisplay:
                 if constant
                 else "every column was constant in training: there is no curve to draw"
             )
-        grids = []
-        for d in columns:
-            few = by_value[d]
-            grid = knots[d] if few else np.linspace(knots[d][0], knots[d][-1], GRID_POINTS)
-            grids.append(np.append(grid, np.nan) if estimator.bases_.has_missing[d] else grid)
+        grids = [grid_of(estimator, d, by_value[d]) for d in columns]
         classes = getattr(estimator, "classes_", None)
         deviations = None
         if coverage is not None and hasattr(estimator, "effective_dof_"):
@@ -144,7 +137,7 @@ class AdditiveDisplay:
         floor, ceiling = low - 4 * margin, high + margin
         for d, (panel, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=True)):
             if self.by_value[d]:
-                handles = _draw_bars(panel, _tick_labels(grid, self.levels[d]), self.curves[d])
+                handles = _draw_bars(panel, tick_labels(grid, self.levels[d]), self.curves[d])
             else:
                 handles = _draw_lines(panel, grid, self.curves[d])
             if self.deviations is not None:
@@ -200,13 +193,6 @@ def _draw_bands(
 def _missing_place(grid: np.ndarray) -> float:
     """Where beside the line the missing values are drawn."""
     return float(grid[-2] + 0.1 * (grid[-2] - grid[0]))
-
-
-def _tick_labels(grid: np.ndarray, words: Sequence[str] | None) -> list[str]:
-    """A name for each bar."""
-    if words is None:
-        return [MISSING if np.isnan(value) else f"{value:.4g}" for value in grid]
-    return [*words, OTHER][: len(grid)]
 
 
 def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,17 +13,20 @@ from ...data.source import Chunk, Csr
 from ...estimator import predicting
 from ...estimator.encoding import column_names
 from ...estimator.facts import Parts
+from ...estimator.report.figures import Figure
 from ...estimator.restored import n_outputs
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
 from ...numeric.bases.means import mean_sizes
 from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_offsets, check_records
+from ...numeric.losses import Loss
 from ...passes.summary.facts import ColumnFacts, ends_of
 from ...passes.summary.summary import Summary
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_bars import bars_of_columns
 from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
+from .figures import figures_of
 from .uncertainty import Uncertainty
 
 N_BARS = 32
@@ -36,6 +40,11 @@ class Terms(Uncertainty):
     n_features_in_: int
     feature_names_in_: np.ndarray
     levels_: dict[str, list[str]]
+
+    @property
+    def _loss(self) -> Loss:
+        """The loss whose sum is minimised."""
+        raise NotImplementedError
 
     @property
     def _has_level(self) -> np.ndarray:
@@ -129,6 +138,9 @@ class Terms(Uncertainty):
     def _parts(self) -> Parts:
         measure = "mean distance from 0 over the training rows"
         return Parts.by_size("terms", measure, column_names(self), self.term_importances_)
+
+    def _figures(self) -> tuple[str, Sequence[Figure]]:
+        return figures_of(self)
 
     def shape_function(
         self, column: int | str, grid: object, *, return_std: bool = False

@@ -1,0 +1,116 @@
+"""What there is to draw of an additive model: the curve of each column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ...estimator.encoding import column_names
+from ...estimator.report.figures import MOST_ROWS, Curve, Figure, Rows
+from ...numeric.bases.bsplines import Bases
+from ...numeric.links import LOG, LOGIT
+from ...numeric.losses import Loss
+
+MOST_PANELS = 12
+"""Columns that are drawn by default, those of largest importance."""
+GRID_POINTS = 200
+MISSING, OTHER = "missing", "other"
+
+
+class Shares(Protocol):
+    """Where the rows lie along a column: at values, or between edges."""
+
+    @property
+    def at(self) -> np.ndarray: ...
+    @property
+    def share(self) -> np.ndarray: ...
+    @property
+    def missing(self) -> float: ...
+
+
+class HasCurves(Protocol):
+    """A fitted additive model, by what is drawn of it."""
+
+    n_features_in_: int
+    bases_: Bases
+    levels_: dict[str, list[str]]
+
+    @property
+    def _loss(self) -> Loss: ...
+    @property
+    def knots_(self) -> list[np.ndarray]: ...
+    @property
+    def densities_(self) -> Sequence[Shares]: ...
+    @property
+    def term_importances_(self) -> np.ndarray: ...
+    def _curve(self, d: int, grid: object) -> np.ndarray: ...
+
+
+def decision_unit(model: HasCurves) -> str:
+    """What a curve adds to, and in which unit."""
+    link, classes = model._loss.link, getattr(model, "classes_", None)
+    if link is LOGIT and classes is not None:
+        return f"log-odds of {classes[1]}" if len(classes) == 2 else "log-odds of the class"
+    if classes is not None:
+        return f"decision for {classes[1]}" if len(classes) == 2 else "decision for the class"
+    return "logarithm of the mean" if link is LOG else "units of the target"
+
+
+def drawn_columns(model: HasCurves, most: int = MOST_PANELS) -> list[int]:
+    """The columns that have a curve and matter most, in the order of the table."""
+    drawn = [d for d, knots in enumerate(model.knots_) if len(knots)]
+    by_rank = sorted(drawn, key=lambda d: -model.term_importances_[d])
+    return sorted(by_rank[:most])
+
+
+def grid_of(model: HasCurves, d: int, by_value: bool) -> np.ndarray:
+    """Where a column's curve is evaluated; last NaN, if missing values have a level."""
+    knots = model.knots_[d]
+    grid = knots if by_value else np.linspace(knots[0], knots[-1], GRID_POINTS)
+    return np.append(grid, np.nan) if model.bases_.has_missing[d] else grid
+
+
+def tick_labels(grid: np.ndarray, words: Sequence[str] | None) -> list[str]:
+    """A name for each value."""
+    if words is None:
+        return [MISSING if np.isnan(value) else f"{value:.4g}" for value in grid]
+    return [*words, OTHER][: len(grid)]
+
+
+def figures_of(model: HasCurves) -> tuple[str, list[Figure]]:
+    """The curves of the largest terms, largest first, and what is said of them."""
+    columns = drawn_columns(model)
+    columns.sort(key=lambda d: -model.term_importances_[d])
+    n_curves = sum(len(knots) > 0 for knots in model.knots_)
+    said = (
+        "What each column adds to the decision; each term is 0 on average over the training rows, "
+        "and all have one vertical scale. Grey: how many of them lie there."
+    )
+    if n_curves > len(columns):
+        said += f" The {len(columns)} largest of {n_curves} terms are drawn."
+    return said, [_figure(model, d) for d in columns]
+
+
+def _figure(model: HasCurves, d: int) -> Figure:
+    name, density, unit = column_names(model)[d], model.densities_[d], decision_unit(model)
+    by_value = len(density.at) == len(density.share)
+    grid = grid_of(model, d, by_value)
+    y = model._curve(d, grid).reshape(len(grid), -1)
+    classes = getattr(model, "classes_", ())
+    labels = [str(label) for label in classes] if y.shape[1] > 1 else []
+    has_missing = bool(np.isnan(grid[-1]))
+    if not by_value:
+        n = len(grid) - has_missing
+        missing = y[-1] if has_missing else None
+        return Curve(name, unit, grid[:n], y[:n], labels, None, (density.at, density.share),
+                     missing)  # fmt: skip
+    words = model.levels_.get(name)
+    names = tick_labels(grid, words)
+    share = np.append(density.share, density.missing) if has_missing else density.share
+    kept, note = np.arange(len(names)), ""
+    if len(names) > MOST_ROWS:
+        kept = np.sort(np.argsort(-share, kind="stable")[:MOST_ROWS])
+        note = f"the {MOST_ROWS} of {len(names)} values that most rows have"
+    return Rows(name, unit, [names[j] for j in kept], y[kept], labels, share[kept], note)
