@@ -21,6 +21,8 @@ import streamlearn as sl
 
 N_ROWS, N_COLUMNS = 3_000_000, 20
 BLOCK_ROWS = 65_536
+DRAWN = "abcdefgh"
+"""Columns of which the target depends."""
 SAMPLE = 10
 """Splines are computed for every tenth row; for all they take ten times that memory."""
 
@@ -60,10 +62,11 @@ def _run(
 
     job = {"small": small_path, "budget": budget, "model": model_path}
     write_data(small_path, 3 * BLOCK_ROWS)  # more than a sample holds, in lanes that merge
-    compiled = in_fresh_process({**job, "job": "fit", "data": small_path})
-    say(f"\nLibraries and kernels loaded, compiled if need be: {compiled['load_seconds']:.1f} s")
+    say("\nLoading libraries and kernels; the first time on a machine compiles them")
+    compiled = in_fresh_process({**job, "job": "fit", "data": small_path}, "compiling")
+    say(f"  {compiled['load_seconds']:.1f} s")
     say("\nTraining in a fresh process")
-    fitted = in_fresh_process({**job, "job": "fit", "data": data_path})
+    fitted = in_fresh_process({**job, "job": "fit", "data": data_path}, "training")
     model = sl.load(model_path)
     say(f"{model}\n{model.certificate_!r}")
 
@@ -71,7 +74,10 @@ def _run(
 
     with sl.config_context(memory_budget=budget):
         scores = evaluate(model, test, scoring=["accuracy", "log_loss"])
-    embedded = in_fresh_process({**job, "job": "embed", "data": data_path})
+    embedded = in_fresh_process({**job, "job": "embed", "data": data_path}, "splines of all rows")
+    plots.mkdir(parents=True, exist_ok=True)
+    with sl.config_context(memory_budget=budget):
+        report = model.report(test, output=plots / "streamlearn-demo.html")
 
     result = {
         "rows": n_rows,
@@ -87,6 +93,7 @@ def _run(
         **scores,
         "best_possible_log_loss": floor,
         "plots": draw(model, plots),
+        "report": report,
         "seconds": time.perf_counter() - began,
     }
     rows = [
@@ -106,7 +113,12 @@ def _run(
         f"{result['reads']} reads, {result['fit_seconds']:.1f} s to fit, "
         f"relative gap {result['relative_gap']:.1e}; the demo took {result['seconds']:.0f} s."
     )
-    say(f"Plots: {result['plots'] or 'install matplotlib (pip install .[plot]) to see the curves'}")
+    if result["plots"]:
+        say(f"Plots: {', '.join(result['plots'])}")
+    else:
+        say("\nWhat each column adds to the log-odds, from its least to its largest value")
+        say("\n".join(text_curves(model, DRAWN)))
+    say(f"Report: {report} (open it in a browser)")
     return result
 
 
@@ -142,26 +154,61 @@ def draw(model: Any, folder: Path) -> list[str]:
     import matplotlib as mpl
 
     mpl.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "streamlearn-demo.png"
-    display = sl.AdditiveDisplay.from_estimator(model, features=list("abcdefgh"))
+    display = sl.AdditiveDisplay.from_estimator(model, features=list(DRAWN))
     display.figure_.savefig(path, dpi=120)
     return [str(path)]
 
 
-def in_fresh_process(job: dict[str, object]) -> dict[str, float]:
-    """Run a job of this module in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        check=False,
+def text_curves(model: sl.AdditiveClassifier, features: str, width: int = 60) -> list[str]:
+    """The curves as lines of characters, a line a column, all with one vertical scale."""
+    import numpy as np
+
+    knots = dict(zip(model.feature_names_in_, model.knots_, strict=True))
+    curves = [
+        model.shape_function(name, np.linspace(knots[name][0], knots[name][-1], width))
+        for name in features
+    ]
+    low = min(float(curve.min()) for curve in curves)
+    high = max(float(curve.max()) for curve in curves)
+    utf = (sys.stdout.encoding or "").lower().startswith("utf")
+    levels = np.array(
+        list("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588" if utf else "_.-~=+*#")
     )
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+    scale = (len(levels) - 1) / ((high - low) or 1.0)
+    return [
+        f"  {name}  {''.join(levels[np.rint(scale * (curve - low)).astype(int)])}  "
+        f"{curve.min():+.2f} to {curve.max():+.2f}"
+        for name, curve in zip(features, curves, strict=True)
+    ]
+
+
+def in_fresh_process(job: dict[str, object], doing: str) -> dict[str, float]:
+    """Run a job of this module in a process of its own; a terminal is told the seconds it takes."""
+    began, show = time.perf_counter(), sys.stderr.isatty()
+    with subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        asked: str | None = json.dumps(job)
+        while True:
+            try:
+                answer, problems = process.communicate(asked, timeout=1.0)
+                break
+            except subprocess.TimeoutExpired:
+                asked = None
+                if show:
+                    seconds = time.perf_counter() - began
+                    print(f"\r  {doing}: {seconds:.0f} s", end="", file=sys.stderr, flush=True)
+    if show:
+        print("\r" + 40 * " " + "\r", end="", file=sys.stderr, flush=True)
+    if process.returncode:
+        last = problems.strip().splitlines()[-1:] or ["no message"]
         raise sl.StreamlearnError(f"the {job['job']} process of the demo failed: {last[0]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(answer.splitlines()[-1])
 
 
 def measure(job: dict[str, object]) -> dict[str, float]:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -238,4 +239,19 @@ def test_demo(tmp_path):
     assert facts["peak_over_baseline_bytes"] <= facts["memory_budget_bytes"]
     assert facts["log_loss"] < facts["best_possible_log_loss"] + 0.01
     assert facts["relative_gap"] < 1e-4
-    assert all(path.startswith(str(tmp_path)) for path in facts["plots"])
+    assert all(path.startswith(str(tmp_path)) for path in (*facts["plots"], facts["report"]))
+    assert "Where it is worst" in (tmp_path / "plots" / "streamlearn-demo.html").read_text()
+
+
+def test_curves_as_text():
+    from streamlearn.demo import text_curves
+
+    X = np.random.default_rng(0).random((500, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": 0.1 * X[:, 1]})
+    model = sl.AdditiveClassifier().fit(frame, X[:, 0] > 0.5)
+    rising, flat = (line.split()[1] for line in text_curves(model, "ab", 30))
+    heights = [ord(c) for c in rising]
+    assert len(rising) == len(flat) == 30
+    assert heights == sorted(heights)  # blocks of growing height, one after the other in Unicode
+    assert heights[-1] - heights[0] == 7
+    assert len(set(flat)) < 4
