@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 from ...estimator.encoding import column_names
 from ...estimator.report.figures import MOST_ROWS, Curve, Figure, Rows
@@ -16,6 +17,8 @@ from ...numeric.losses import Loss
 MOST_PANELS = 12
 """Columns that are drawn by default, those of largest importance."""
 GRID_POINTS = 200
+BAND = float(ndtri(0.975))
+"""Standard deviations of a band that covers its curve 95 times in 100."""
 MISSING, OTHER = "missing", "other"
 
 
@@ -46,6 +49,7 @@ class HasCurves(Protocol):
     @property
     def term_importances_(self) -> np.ndarray: ...
     def _curve(self, d: int, grid: object) -> np.ndarray: ...
+    def _curve_deviation(self, d: int, grid: object) -> np.ndarray: ...
 
 
 def decision_unit(model: HasCurves) -> str:
@@ -88,6 +92,8 @@ def figures_of(model: HasCurves) -> tuple[str, list[Figure]]:
         "What each column adds to the decision; each term is 0 on average over the training rows, "
         "and all have one vertical scale. Grey: how many of them lie there."
     )
+    if hasattr(model, "effective_dof_"):
+        said += " Bands cover their curve 95 times in 100, on average over the column."
     if n_curves > len(columns):
         said += f" The {len(columns)} largest of {n_curves} terms are drawn."
     return said, [_figure(model, d) for d in columns]
@@ -104,7 +110,11 @@ def _figure(model: HasCurves, d: int) -> Figure:
     if not by_value:
         n = len(grid) - has_missing
         missing = y[-1] if has_missing else None
-        return Curve(name, unit, grid[:n], y[:n], labels, None, (density.at, density.share),
+        band = None
+        if hasattr(model, "effective_dof_"):  # it knows its covariance
+            reach = BAND * model._curve_deviation(d, grid[:n]).reshape(n, -1)
+            band = y[:n] - reach, y[:n] + reach
+        return Curve(name, unit, grid[:n], y[:n], labels, band, (density.at, density.share),
                      missing)  # fmt: skip
     words = model.levels_.get(name)
     names = tick_labels(grid, words)
