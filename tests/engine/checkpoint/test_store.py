@@ -193,8 +193,8 @@ def test_a_kept_result_of_another_read_is_refused_where_it_does_not_fit(tmp_path
 
 
 def test_an_algorithm_fails_with_its_own_error_where_nothing_was_kept(tmp_path):
-    with pytest.raises(KeyError, match="no such"), open_run(Rows(), tmp_path) as run:
-        run.fold(gram_fold(3), name="a")["no such"]
+    with pytest.raises(KeyError, match="sum of cubes"), open_run(Rows(), tmp_path) as run:
+        run.fold(gram_fold(3), name="a")["sum of cubes"]
 
 
 NAME = "0123456789abcdef"
