@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -63,6 +63,19 @@ class ColumnSummary:
         lo, hi, mass = self.cdf()
         spread = mass[lo < hi]
         return float(spread.max() / mass.sum()) if len(spread) else 0.0
+
+
+class Distributions(NamedTuple):
+    """The distributions of columns, as the members of the same names in `ColumnFacts`."""
+
+    few: np.ndarray
+    values: np.ndarray
+    value_counts: np.ndarray
+    value_ends: np.ndarray
+    bins: np.ndarray
+    bin_counts: np.ndarray
+    """int64, or float64 of weights."""
+    bin_ends: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from .columns import (
     merge_columns,
     settle_bytes,
 )
-from .facts import ColumnFacts, ColumnSummary, ends_of
+from .facts import ColumnFacts, ColumnSummary, Distributions, ends_of
 from .few_rows import count_rows, keep_rows, kept_nbytes
 from .kernels_pieces import collect_occupied, count_occupied
 from .kernels_table import MANY, sort_tables
@@ -258,12 +258,15 @@ def _finish(
     weighted: bool,
     state: State,
 ) -> Summary:
-    counts: Iterable[tuple[int, int, State]] = [(0, len(names), state["columns"])]
+    counts: Iterable[tuple[int, int, State, Distributions]]
     if isinstance(state["columns"], list):
         counts = count_rows(state["columns"], len(names), weighted)
+    else:
+        columns = settle_bytes(state["columns"])
+        counts = [(0, len(names), columns, _counted(columns))]
     facts = [
-        _column_facts(settle_bytes(columns), names[first:stop], levels)
-        for first, stop, columns in counts
+        _column_facts(columns, distributions, names[first:stop], levels)
+        for first, stop, columns, distributions in counts
     ]
     return Summary(
         n_rows=state["n_rows"],
@@ -273,21 +276,14 @@ def _finish(
     )
 
 
-def _column_facts(
-    state: State, names: tuple[str, ...], levels: dict[str, tuple[str, ...]]
-) -> ColumnFacts:
-    weight, few = state["weight"], state["distinct"] < MANY
+def _counted(state: State) -> Distributions:
+    """The distributions that tables and bins have counted."""
+    few = state["distinct"] < MANY
     value_ends = ends_of(np.where(few, state["distinct"], 0))
     values = np.empty(value_ends[-1])
     value_counts = np.empty(value_ends[-1], state["key_counts"].dtype)
     if len(values):
         sort_tables(state["keys"], state["key_counts"], value_ends, values, value_counts)
-    exact = state["bins"].dtype.kind == "i"
-    with np.errstate(invalid="ignore", divide="ignore"):
-        moments = [state["low"], state["high"], state["mean"], state["scatter"] / weight]
-    low, high, mean, variance = (np.where(weight == 0, np.nan, x) for x in moments)
-    counts = [weight, *(state[name] for name in ("missing", "infinite", "zeros"))]
-    count, missing, infinite, zeros = (x.astype(np.int64) if exact else x.copy() for x in counts)
     # few columns of a merged state may have bins that they do not need
     rows = np.where(few, -1, state["bin_of"])
     n_bins = np.empty(len(rows), np.intp)
@@ -298,7 +294,23 @@ def _column_facts(
         np.empty(bin_ends[-1], state["bins"].dtype),
     )
     collect_occupied(rows, state["bins"], bin_ends, bins, bin_counts)
-    bad = state["bad_row"]
+    return Distributions(few, values, value_counts, value_ends, bins, bin_counts, bin_ends)
+
+
+def _column_facts(
+    state: State,
+    distributions: Distributions,
+    names: tuple[str, ...],
+    levels: dict[str, tuple[str, ...]],
+) -> ColumnFacts:
+    weight = state["weight"]
+    exact = state["bins"].dtype.kind == "i"
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moments = [state["low"], state["high"], state["mean"], state["scatter"] / weight]
+    low, high, mean, variance = (np.where(weight == 0, np.nan, x) for x in moments)
+    counts = [weight, *(state[name] for name in ("missing", "infinite", "zeros"))]
+    count, missing, infinite, zeros = (x.astype(np.int64) if exact else x.copy() for x in counts)
+    bad, bin_counts = state["bad_row"], distributions.bin_counts
     return ColumnFacts(
         names,
         count,
@@ -310,14 +322,8 @@ def _column_facts(
         mean,
         variance,
         np.where(bad == NO_ROW, -1, bad).astype(np.int64),
-        few,
-        values,
-        value_counts,
-        value_ends,
-        bins,
-        bin_counts.astype(_count_type(bin_counts)),
-        bin_ends,
-        {name: levels[name] for name in names if name in levels} if levels else {},
+        **distributions._replace(bin_counts=bin_counts.astype(_count_type(bin_counts)))._asdict(),
+        levels={name: levels[name] for name in names if name in levels} if levels else {},
     )
 
 
