@@ -68,7 +68,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         more than two reads from the store, where the budget has room for that.  "dual-cd" holds
         8 dim bytes and 4 to 8 a row on disk.  "pegasos" (hinge and log_loss) is averaged mini-batch
         descent: near the optimum in a pass or two if C is small, far from a small `tol` in many.
-        "auto" takes Newton where it fits, else "dual-cd".
+        "auto" takes Newton where it fits, else "dual-cd"; for log_loss of dense rows in memory also
+        where "dual-cd" is predicted to be far faster, from shape and parameters alone.
     multi_class : {"ovr", "multinomial"}, default="ovr"
         Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of
         their softmax.  Two classes are one curve either way.

@@ -22,6 +22,20 @@ from .newton.curvature import empty_grams, empty_mass
 
 NEWTON_DIM = 8000
 """Most coefficients for which "auto" solves with matrices."""
+GRAM_SECONDS, SOLVE_SECONDS = 5e-10, 8e-11
+"""Seconds of one product that Newton adds up in the sample's Gram of linear splines, and of one
+multiplication of its Cholesky factors.  Like the three that follow from fits of 2,000 to 100,000
+generated rows of 20 to 500 columns; constants, so that every machine chooses the same solver."""
+NEWTON_STEPS, MORE_STEPS = 6, 3
+"""Grams and factors of a fit, and more of them where the sample is not all rows."""
+DUAL_SECONDS: dict[str, float] = {"log_loss": 4e-7}
+"""Seconds of all visits of dual CD to one value of rows in memory, for each smooth loss that was
+measured, to `DUAL_TOL` with C up to `DUAL_C`."""
+DUAL_TOL, DUAL_C, DUAL_ROUNDS = 1e-4, 1.0, 30
+"""Smallest tolerance, largest C and fewest reads allowed with which "auto" takes it."""
+TIMES_FASTER, LEAST_SECONDS = 2.5, 1.0
+"""What the predictions must promise before "auto" leaves Newton, which ends at the optimum itself:
+a ratio, and seconds that Newton would take."""
 UNSET_BUDGET = 1 << 30
 """What a choice counts on when no budget is set; never the memory that happens to be free."""
 GRAM_NBYTES = 16 << 20
@@ -137,8 +151,11 @@ def require_offered(loss: Loss, solver: str, joint: bool) -> tuple[str, ...]:
     return offered
 
 
-def choose(loss: Loss, solver: str, size: Size, joint: bool = False) -> Choice:
-    """The solver to use; `joint`: of the multinomial loss."""
+def choose(loss: Loss, solver: str, size: Size, joint: bool = False, easy: bool = False) -> Choice:
+    """The solver to use; `joint`: of the multinomial loss.
+
+    `easy`: whether the parameters are among those for which dual CD has been measured.
+    """
     offered = require_offered(loss, solver, joint)
     matrix = 8 * size.dim**2
     if loss.quadratic and solver in ("auto", NEWTON) and matrix <= GRAM_NBYTES:
@@ -157,7 +174,29 @@ def choose(loss: Loss, solver: str, size: Size, joint: bool = False) -> Choice:
         return Choice(
             large, f"{large} as a matrix of {format_bytes(matrix)} is over half of the budget"
         )
+    newton, dual = newton_seconds(size), dual_seconds(loss, size)
+    if DUAL in offered and easy and newton > max(TIMES_FASTER * dual, LEAST_SECONDS):
+        return Choice(
+            DUAL,
+            f"{DUAL} as it is predicted to take {dual:.2g} s for up to {size.dim} coefficients, "
+            f"{NEWTON} {newton:.2g} s",
+        )
     return Choice(NEWTON, f"newton as {loss.name} is smooth, with at most {size.dim} coefficients")
+
+
+def newton_seconds(size: Size) -> float:
+    """What Newton's steps on a sample of dense rows take, whatever the reads add."""
+    rows = min(size.n_rows, sample_rows(size))
+    steps = NEWTON_STEPS + (MORE_STEPS if rows < size.n_rows else 0)
+    products = 2.0 * rows * size.n_columns**2
+    return steps * (GRAM_SECONDS * products + SOLVE_SECONDS * size.dim**3 / 3)
+
+
+def dual_seconds(loss: Loss, size: Size) -> float:
+    """What dual CD takes for a smooth loss; infinite where no measurement says it."""
+    if size.sparse or not holds_rows(size):
+        return np.inf
+    return DUAL_SECONDS.get(loss.name, np.inf) * size.n_rows * size.n_columns
 
 
 def sample_rows(size: Size) -> int:

@@ -15,6 +15,8 @@ from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
+from ..numeric.bases.basis import Basis
+from ..numeric.bases.registry import make_basis
 from ..numeric.bases.roughness import make_reference, make_roughness
 from ..numeric.losses import LOSS_PARAMETERS, Loss, Target, make_loss
 from ..passes.summary.summary import Summary
@@ -62,6 +64,7 @@ class AdditiveModel(Terms):
 
     loss: str | Loss
     C: float
+    basis: str | Basis
     n_bases: int | Sequence[int]
     penalty_order: int
     penalty_scale: str
@@ -129,7 +132,8 @@ class AdditiveModel(Terms):
             least = smooth_costs.least_size(size, self.n_bases, dataset)
             choice = smooth_costs.choose_moments(why, least, self.solver, self._is_joint)
         if not why or self.smoothness is None:
-            choice = needs.choose(self._loss, self.solver, size, self._is_joint)
+            easy = not why and self._is_easy
+            choice = needs.choose(self._loss, self.solver, size, self._is_joint, easy)
         if self.warm_start and choice.solver not in WARM:
             raise ValueError(
                 f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
@@ -137,6 +141,17 @@ class AdditiveModel(Terms):
                 + ("" if choice.solver != "pegasos" else ", or go on with partial_fit")
             )
         return choice
+
+    @property
+    def _is_easy(self) -> bool:
+        """Whether dual CD has been measured for these parameters, and they allow it."""
+        return bool(
+            not self.warm_start
+            and make_basis(self.basis).local
+            and self.C <= needs.DUAL_C
+            and self.tol >= needs.DUAL_TOL
+            and self.max_passes >= needs.DUAL_ROUNDS
+        )
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         size, choice = needs.size_of(self, dataset, summary), self._choice(dataset)

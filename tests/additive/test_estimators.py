@@ -232,6 +232,41 @@ def test_solver_is_chosen_by_size_and_the_budget_that_was_set(loss, budget, n_co
     assert choice.reason
 
 
+@pytest.mark.parametrize(
+    ("n", "p", "kw", "solver"),
+    [
+        (100_000, 500, {}, "dual-cd"),
+        (60_000, 784, {"tol": 1e-2}, "dual-cd"),
+        (5_000, 600, {"n_bases": 8}, "dual-cd"),
+        (300, 20, {"n_bases": 20}, "newton"),
+        (1_000_000, 20, {"n_bases": 20}, "newton"),
+        (200_000, 100, {"n_bases": 20}, "newton"),
+        # parameters that the prediction was not measured for
+        (100_000, 500, {"C": 10.0}, "newton"),
+        (100_000, 500, {"tol": 1e-6}, "newton"),
+        (100_000, 500, {"max_passes": 10}, "newton"),
+        (100_000, 500, {"warm_start": True}, "newton"),
+        (100_000, 500, {"basis": "cosine"}, "newton"),
+        (100_000, 500, {"loss": "squared_hinge"}, "newton"),
+    ],
+)
+def test_auto_leaves_newton_where_dual_cd_is_predicted_to_be_much_faster(n, p, kw, solver):
+    data = as_dataset(np.broadcast_to(np.float32(0), (n, p)), np.zeros(n))
+    model = sl.AdditiveClassifier(**({"loss": "log_loss", "n_bases": 10} | kw))
+    choice = model._choice(data)
+    assert choice.solver == solver
+    if solver == "dual-cd":
+        assert "newton" in choice.reason
+
+
+def test_auto_stays_with_newton_where_the_budget_keeps_no_rows_for_dual_cd():
+    data = as_dataset(np.broadcast_to(np.float32(0), (100_000, 450)), np.zeros(100_000))
+    model = sl.AdditiveClassifier("log_loss", n_bases=10)
+    for budget, solver in (("330MiB", "newton"), ("1GiB", "dual-cd")):  # a matrix takes 155 MiB
+        with sl.config_context(memory_budget=budget):
+            assert model._choice(data).solver == solver
+
+
 def test_newton_refuses_the_hinge():
     X, y = table(50)
     with pytest.raises(ValueError, match="smooth loss.*dual-cd"):
