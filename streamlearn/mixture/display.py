@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
+from ..estimator.colours import SIGNED, TWO_CLASSES
 from ..estimator.encoding import feature_names
 from ..estimator.report.figures import MOST_COLUMNS
 from .answers import gate_shares
@@ -141,7 +142,7 @@ class MixtureDisplay:
         if self.rows is not None:
             codes = np.zeros(len(self.rows)) if self.codes is None else self.codes
             x, y = self.rows.T
-            ax.scatter(x, y, c=codes, cmap="coolwarm", s=6, linewidths=0.4, edgecolors="white")
+            ax.scatter(x, y, c=codes, cmap=TWO_CLASSES, s=6, linewidths=0.4, edgecolors="white")
         for j in range(len(self.shares)):
             at = np.argwhere(region == j)
             if len(at):
@@ -164,7 +165,7 @@ class MixtureDisplay:
         order = np.argsort(-self.shares, kind="stable")
         shown = self.weights[np.ix_(order, columns)]
         most = np.abs(shown).max() or 1.0
-        image = ax.imshow(shown, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+        image = ax.imshow(shown, cmap=SIGNED, vmin=-most, vmax=most, aspect="auto")
         ax.figure.colorbar(image, ax=ax, label="weight in scaled columns")
         labels = [f"{j}: {self.shares[j]:.1%}" for j in order]
         ax.set_yticks(range(len(order)), labels, fontsize=8)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimator.colours import NEGATIVE, POSITIVE
 from ..estimator.encoding import feature_names
 from .boosting.classifier import JensenShannonBoostClassifier
 from .model import MOST_BARS, MOST_DRAWN
@@ -147,7 +148,7 @@ class PursuitDisplay:
     def _draw_direction(self, panel: Axes, k: int) -> None:
         values = self.weights[k]
         at = np.arange(len(values))
-        panel.barh(at, values, color=np.where(values > 0, "tab:blue", "tab:orange"), height=0.7)
+        panel.barh(at, values, color=np.where(values > 0, POSITIVE, NEGATIVE), height=0.7)
         panel.set_yticks(at, self.names[k], fontsize="small")
         panel.set_ylim(len(values) - 0.4, -0.6)
         panel.set_xlim(-1.05, 1.05)

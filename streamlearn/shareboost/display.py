@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimator.colours import SIGNED
 from .estimator import ShareBoostClassifier
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class ShareBoostDisplay:
         left.set_ylabel("loss")
         left.xaxis.get_major_locator().set_params(integer=True)
         self._plain_log(left.yaxis)
-        colours = ("RdBu", -1) if self.weights.min() < 0 else ("Blues", 0)  # norms have no sign
+        colours = (SIGNED, -1) if self.weights.min() < 0 else ("Blues", 0)  # norms have no sign
         image = right.imshow(self.weights, cmap=colours[0], vmin=colours[1], vmax=1, aspect="auto")
         right.set_yticks(range(len(self.classes)), self.classes)
         right.set_ylabel("class")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimator.colours import NEGATIVE, POSITIVE, TWO_CLASSES
 from ..estimator.encoding import feature_names, n_features
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
 from .estimators_cv import SuperSparseClassifierCV, SuperSparseRegressorCV
@@ -117,7 +118,7 @@ class PrototypeDisplay:
                 panel.imshow(z.reshape(self.shape), cmap="gray", vmin=low, vmax=high)
                 panel.set_axis_off()
                 continue
-            panel.barh(np.arange(len(z)), z, color="C0" if beta > 0 else "C3")
+            panel.barh(np.arange(len(z)), z, color=POSITIVE if beta > 0 else NEGATIVE)
             panel.set_xlim(min(low, 0.0), max(high, 0.0) or 1.0)
             panel.invert_yaxis()
             few = len(z) <= 12
@@ -185,7 +186,7 @@ class PrototypeDisplay:
         else:
             value = estimator.predict(grid)
         value = value.reshape(GRID_POINTS, GRID_POINTS)
-        ax.contourf(a, b, value, levels=12, cmap="coolwarm" if classify else "viridis", alpha=0.5)
+        ax.contourf(a, b, value, levels=12, cmap=TWO_CLASSES if classify else "viridis", alpha=0.5)
         if isinstance(estimator, SuperSparseClassifier) and len(estimator.classes_) == 2:
             decision = estimator.decision_function(grid).reshape(value.shape)
             ax.contour(a, b, decision, levels=[0.0], colors="k", linewidths=1)
@@ -193,7 +194,7 @@ class PrototypeDisplay:
         if y is not None:
             labels = np.asarray(y)
             colour = np.searchsorted(estimator.classes_, labels) if classify else labels
-        ax.scatter(X[:, 0], X[:, 1], c=colour, s=6, cmap="coolwarm" if classify else "viridis")
+        ax.scatter(X[:, 0], X[:, 1], c=colour, s=6, cmap=TWO_CLASSES if classify else "viridis")
         positive = estimator.coef_[0] > 0
         ax.scatter(Z[positive, 0], Z[positive, 1], marker="*", s=140, c="k")
         ax.scatter(

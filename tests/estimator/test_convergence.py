@@ -49,3 +49,12 @@ def test_a_fit_without_a_gap_in_its_history():
     assert [axis.get_title() for axis in display.axes_] == ["objective"]
     with pytest.raises(ValueError, match="no history"):
         type(display)([]).plot()
+
+
+def test_a_fit_of_one_read_says_so():
+    X = np.linspace(0, 1, 60)[:, None]
+    model = sl.AdditiveRegressor(n_bases=4).fit(X, X[:, 0])
+    display = sl.ConvergenceDisplay.from_estimator(model)
+    said = [text.get_text() for panel in display.axes_ for text in panel.texts]
+    assert said.count("measured once") == len(display.axes_)
+    assert "measured once" in model.report()

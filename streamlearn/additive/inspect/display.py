@@ -9,9 +9,13 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from .figures import MISSING, drawn_columns, grid_of, tick_labels
+from .figures import MISSING, decision_unit, drawn_columns, grid_of, tick_labels
 
-MOST_TICKS = 8
+MOST_TICKS = 24
+"""Bars of a panel that all have a label; of more a few have one, and the panel says how many."""
+FEW_TICKS = 8
+MOST_CLASSES = 10
+"""Classes that are drawn by default, as many as there are colours."""
 MOST_LETTERS = 32
 """Largest number of characters, over all tick labels of a panel, that are drawn level."""
 _PANEL_INCHES = (3.2, 2.4)
@@ -24,8 +28,9 @@ class AdditiveDisplay:
     drawn as bars, any other as a line between its first and last knot.  The level of missing values
     (of categories: and of all other words) is the last bar, or a dot beside the line.  Grey below:
     how many training rows lie there, each panel by itself.  All panels share the vertical axis, so
-    heights compare.  A model fitted with `smoothness` or ``covariance=True`` has bands, of one
-    curve at a time: they cover it, on average over x, as often as `coverage` says.
+    heights compare, unless `share_y` is False.  A model fitted with `smoothness` or
+    ``covariance=True`` has bands, of one curve at a time: they cover it, on average over x, as
+    often as `coverage` says.
 
     Attributes
     ----------
@@ -54,12 +59,15 @@ class AdditiveDisplay:
         classes: Sequence[object] | None = None,
         deviations: Sequence[np.ndarray] | None = None,
         coverage: float = 0.95,
+        unit: str = "",
+        left_out: str = "",
     ) -> None:
         self.deviations = None if deviations is None else list(deviations)
         self.coverage = coverage
         self.names, self.grids, self.curves = list(names), list(grids), list(curves)
         self.densities, self.by_value = list(densities), list(by_value)
         self.levels, self.classes = list(levels), classes
+        self.unit, self.left_out = unit, left_out
 
     @classmethod
     def from_estimator(
@@ -68,6 +76,8 @@ class AdditiveDisplay:
         *,
         features: Sequence[int | str] | None = None,
         coverage: float | None = 0.95,
+        classes: Sequence[object] | None = None,
+        share_y: bool = True,
         ax: object = None,
     ) -> AdditiveDisplay:
         """Evaluate and draw the curves of a fitted model.
@@ -79,6 +89,10 @@ class AdditiveDisplay:
             Columns to draw; default the 12 of largest importance.
         coverage : float or None
             How often a band covers its curve; None: no bands.
+        classes : sequence of labels, optional
+            With more than two classes, those to draw; default the 10 whose curves vary most.
+        share_y : bool, default=True
+            Whether all panels share the vertical axis, so that heights compare.
         ax : array of Axes, optional
             One for each column; default a new figure.
         """
@@ -100,29 +114,43 @@ class AdditiveDisplay:
                 else "every column was constant in training: there is no curve to draw"
             )
         grids = [grid_of(estimator, d, by_value[d]) for d in columns]
-        classes = getattr(estimator, "classes_", None)
+        curves = [estimator._curve(d, grid) for d, grid in zip(columns, grids, strict=True)]
+        chosen = _chosen_classes(getattr(estimator, "classes_", None), classes, curves)
+        labels, notes = None, []
+        if chosen is not None:
+            labels = [estimator.classes_[k] for k in chosen]
+            curves = [curve[:, chosen] for curve in curves]
+            if classes is None and len(chosen) < len(estimator.classes_):
+                notes.append(f"{len(chosen)} of {len(estimator.classes_)} classes")
+        n_curves = sum(len(own) > 0 for own in knots)
+        if features is None and len(columns) < n_curves:
+            notes.insert(0, f"the {len(columns)} largest of {n_curves} terms")
         deviations = None
         if coverage is not None and hasattr(estimator, "effective_dof_"):
             deviations = [
                 estimator._curve_deviation(d, grid) for d, grid in zip(columns, grids, strict=True)
             ]
+            if chosen is not None:
+                deviations = [deviation[:, chosen] for deviation in deviations]
         display = cls(
             [str(all_names[d]) for d in columns],
             grids,
-            [estimator._curve(d, grid) for d, grid in zip(columns, grids, strict=True)],
+            curves,
             densities=[estimator.densities_[d] for d in columns],
             by_value=[by_value[d] for d in columns],
             levels=[estimator.levels_.get(str(all_names[d])) for d in columns],
-            classes=None if classes is None or len(classes) == 2 else list(classes),
+            classes=labels,
+            unit=decision_unit(estimator),
+            left_out=", ".join(notes),
             deviations=deviations,
             coverage=coverage or 0.0,
         )
-        return display.plot(ax=ax)
+        return display.plot(share_y=share_y, ax=ax)
 
-    def plot(self, *, ax: object = None) -> AdditiveDisplay:
-        """Draw; `ax` as in `from_estimator`."""
+    def plot(self, *, share_y: bool = True, ax: object = None) -> AdditiveDisplay:
+        """Draw; `share_y` and `ax` as in `from_estimator`."""
         if ax is None:
-            ax = _new_axes(len(self.names))
+            ax = _new_axes(len(self.names), share_y)
         axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         if len(axes) != len(self.names):
             raise ValueError(f"got {len(axes)} axes for {len(self.names)} columns")
@@ -131,11 +159,15 @@ class AdditiveDisplay:
         if self.deviations is not None:
             width = float(ndtri(0.5 + 0.5 * self.coverage))
             reaches = [width * deviation for deviation in self.deviations]
-        low = min(float((f - r).min()) for f, r in zip(self.curves, reaches, strict=True))
-        high = max(float((f + r).max()) for f, r in zip(self.curves, reaches, strict=True))
-        margin = 0.06 * (high - low) or 1.0
-        floor, ceiling = low - 4 * margin, high + margin
+        ends = [
+            (float((f - r).min()), float((f + r).max()))
+            for f, r in zip(self.curves, reaches, strict=True)
+        ]
         for d, (panel, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=True)):
+            low = min(one for one, _ in ends) if share_y else ends[d][0]
+            high = max(one for _, one in ends) if share_y else ends[d][1]
+            margin = 0.06 * (high - low) or 1.0
+            floor = low - 4 * margin
             if self.by_value[d]:
                 handles = _draw_bars(panel, tick_labels(grid, self.levels[d]), self.curves[d])
             else:
@@ -145,11 +177,38 @@ class AdditiveDisplay:
             _draw_density(panel, self.densities[d], floor, 3 * margin, grid, self.by_value[d])
             panel.axhline(0.0, color="0.6", linewidth=0.8, zorder=0.5)
             panel.set_title(name, fontsize="medium")
-            panel.set_ylim(floor, ceiling)
+            panel.set_ylim(floor, high + margin)
+            spec = panel.get_subplotspec()
+            if spec is None or spec.is_first_col():
+                panel.set_ylabel(self.unit, fontsize="small")
         if self.classes is not None:
             labels = [str(label) for label in self.classes]
             axes[0].legend(handles, labels, fontsize="x-small", ncols=2)
+        if self.left_out:
+            self.figure_.suptitle(self.left_out, fontsize="small")
         return self
+
+
+def _chosen_classes(
+    known: np.ndarray | None, wanted: Sequence[object] | None, curves: Sequence[np.ndarray]
+) -> list[int] | None:
+    """Numbers of the classes to draw; None where there is one curve."""
+    several = known is not None and len(known) > 2
+    if not several or known is None:
+        if wanted is not None:
+            raise ValueError(
+                f"classes={list(wanted)!r}: the model has one curve a column, not one a class; "
+                "leave classes out"
+            )
+        return None
+    labels = known.tolist()
+    if wanted is not None:
+        unknown = [label for label in wanted if label not in labels]
+        if unknown or not len(wanted):
+            raise ValueError(f"classes={list(wanted)!r} are to be some of {labels[:10]}")
+        return [labels.index(label) for label in wanted]
+    spread = np.max([np.ptp(curve, axis=0) for curve in curves], axis=0)
+    return sorted(np.argsort(-spread, kind="stable")[:MOST_CLASSES].tolist())
 
 
 def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[object]:
@@ -202,10 +261,14 @@ def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[object]
     width = 0.8 / columns.shape[1]
     places = np.arange(n) - 0.4 + width / 2
     handles = [panel.bar(places + k * width, f, width) for k, f in enumerate(columns.T)]
-    shown = np.unique(np.linspace(0, n - 1, min(n, MOST_TICKS)).astype(int))
+    shown = np.arange(n)
+    if n > MOST_TICKS:
+        shown = np.unique(np.linspace(0, n - 1, FEW_TICKS).astype(int))
+        panel.set_xlabel(f"{n} values, {len(shown)} of them named", fontsize="x-small")
     panel.set_xticks(shown, [_short(labels[at]) for at in shown])
-    if max(len(_short(labels[at])) for at in shown) * len(shown) > MOST_LETTERS:
-        panel.tick_params(axis="x", labelrotation=90)
+    longest = max(len(_short(labels[at])) for at in shown)
+    if (longest + 1) * len(shown) > MOST_LETTERS:
+        panel.tick_params(axis="x", labelrotation=90, labelsize="x-small")
     return handles
 
 
@@ -231,8 +294,8 @@ def _draw_density(
     panel.bar(left, tall, width, bottom=floor, align="edge", color="0.85", zorder=0)
 
 
-def _new_axes(n_panels: int) -> np.ndarray:
-    """Axes of a new figure, four panels a row, sharing the vertical axis."""
+def _new_axes(n_panels: int, share_y: bool) -> np.ndarray:
+    """Axes of a new figure, four panels a row."""
     import matplotlib.pyplot as plt
 
     n_wide = min(4, n_panels)
@@ -242,7 +305,7 @@ def _new_axes(n_panels: int) -> np.ndarray:
         n_high,
         n_wide,
         figsize=(width * n_wide, height * n_high),
-        sharey=True,
+        sharey=share_y,
         squeeze=False,
         layout="constrained",
     )

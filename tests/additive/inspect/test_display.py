@@ -107,3 +107,72 @@ def test_given_axes_and_bad_choices():
         sl.AdditiveDisplay.from_estimator(model, features=[0, 1], ax=ax)
     with pytest.raises(ValueError, match=r"x3.*constant"):
         sl.AdditiveDisplay.from_estimator(model, features=[3])
+
+
+def test_axes_say_the_unit_of_the_decision():
+    X, y = rows()
+    names = {}
+    for model in (
+        sl.AdditiveClassifier(n_bases=4),
+        sl.AdditiveClassifier(n_bases=4, loss="squared_hinge"),
+        sl.AdditiveRegressor(n_bases=4),
+        sl.AdditiveRegressor(n_bases=4, loss="poisson"),
+    ):
+        display = sl.AdditiveDisplay.from_estimator(model.fit(X, y))
+        names[model.loss] = display.axes_[0].get_ylabel()
+        assert [panel.get_ylabel() for panel in display.axes_[1:]] == ["", ""]  # said once a row
+    assert names == {
+        "log_loss": "log-odds of 1",
+        "squared_hinge": "decision for 1",
+        "squared_error": "units of the target",
+        "poisson": "logarithm of the mean",
+    }
+
+
+def test_terms_that_are_left_out_are_said():
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 14))
+    model = sl.AdditiveRegressor(n_bases=4).fit(X, X.sum(axis=1))
+    display = sl.AdditiveDisplay.from_estimator(model)
+    assert display.figure_.get_suptitle() == "the 12 largest of 14 terms"
+    assert sl.AdditiveDisplay.from_estimator(model, features=[0]).figure_.get_suptitle() == ""
+
+
+def test_many_classes_are_chosen_or_the_largest_are_drawn():
+    X, y = rows(n_classes=13)
+    model = sl.AdditiveClassifier(n_bases=4, max_passes=4, tol=0.5).fit(X, y)
+    display = sl.AdditiveDisplay.from_estimator(model)
+    n = len(model.classes_)
+    assert f"10 of {n} classes" in display.figure_.get_suptitle()
+    assert display.curves[0].shape[1] == len(display.classes) == 10
+    two = model.classes_[[3, 1]].tolist()
+    display = sl.AdditiveDisplay.from_estimator(model, classes=two, features=[0])
+    expected = model.shape_function(0, display.grids[0])[:, [3, 1]]
+    np.testing.assert_array_equal(display.curves[0], expected)
+    legend = display.axes_[0].get_legend().get_texts()
+    assert [text.get_text() for text in legend] == [str(label) for label in two]
+    with pytest.raises(ValueError, match="are to be some of"):
+        sl.AdditiveDisplay.from_estimator(model, classes=["none"])
+    with pytest.raises(ValueError, match="one curve a column"):
+        sl.AdditiveDisplay.from_estimator(sl.AdditiveRegressor().fit(X, y), classes=[0])
+
+
+def test_a_scale_a_term_on_request():
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 2))
+    model = sl.AdditiveRegressor(n_bases=4).fit(X, 100 * X[:, 0] + X[:, 1])
+    together = sl.AdditiveDisplay.from_estimator(model)
+    assert together.axes_[0].get_ylim() == together.axes_[1].get_ylim()
+    apart = sl.AdditiveDisplay.from_estimator(model, share_y=False)
+    spans = [np.ptp(panel.get_ylim()) for panel in apart.axes_]
+    assert spans[0] > 50 * spans[1]
+
+
+def test_all_levels_are_named_or_their_number_is():
+    for n in (20, 60):
+        X = pd.DataFrame({"c": [f"level {k % n}" for k in range(600)]})
+        model = sl.AdditiveRegressor().fit(X, np.arange(600) % n)
+        panel = sl.AdditiveDisplay.from_estimator(model).axes_[0]
+        named = len(panel.get_xticks())
+        assert named == (21 if n == 20 else 8)  # and one for other words
+        assert panel.get_xlabel() == ("" if n == 20 else f"{n + 1} values, {named} of them named")
