@@ -27,6 +27,8 @@ _.check_fold
 _.rms
 _.solver_table
 _.tau_
+_.to_dict
+_.to_sql
 _.to_parquet
 _.to_zarr
 _.ax_

@@ -35,6 +35,8 @@ _HOME = {
     "ConvergenceDisplay": "estimator.convergence",
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
+    "to_dict": "export.scoring_table",
+    "to_sql": "export.sql",
     "save": "estimator.persistence",
     "load": "estimator.persistence",
     "cross_validate": "estimator.cross_validate",

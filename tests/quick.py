@@ -15,6 +15,7 @@ QUICK = (
     "estimator/test_checkpoint.py",
     "estimator/test_cross_validate.py",
     "estimator/test_persistence.py",
+    "export/test_sql.py",
     "hostile/test_archives.py",
     "laws/test_folds.py",
     "mixture/test_objective.py",

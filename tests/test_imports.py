@@ -28,6 +28,7 @@ LEVEL = {
     "estimator": 6,
     **dict.fromkeys(FAMILIES, 7),
     "testing": 8,
+    "export": 8,
     **{program: 8 + i for i, program in enumerate(PROGRAMS)},
 }
 

@@ -1,0 +1,217 @@
+"""An additive model as a table of numbers from which anyone can score rows.
+
+The decision is the intercept plus a number for each column.  A column of categories has a number
+for each word, and one for every other word and for missing ones.  Any other column has ascending
+breakpoints k_0 < ... < k_M and coefficients w:
+
+    u = j + (x - k_j) / (k_{j+1} - k_j), j the last with k_j <= x, clamped to [0, M]
+    u rounded to a float of 32 bits;  i = min(floor u, M - 1);  f = u - i
+    degree 1:  w_i (1 - f) + w_{i+1} f
+
+and for degrees 2 and 3 the splines of `streamlearn.numeric.bases.bsplines`.  A missing value has a
+number of its own, or none: the model then refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..additive.inspect.terms import Terms
+from ..data.source import Chunk
+from ..estimator.encoding import column_names
+from ..numeric.bases.bsplines import evaluate, make_bases
+from ..numeric.bases.registry import LEVELS, SPLINE
+from ..numeric.links import IDENTITY, LOG, LOGIT
+
+PROBES = 64
+"""Rows on which a table must answer as its model does."""
+
+
+class Column(NamedTuple):
+    """What one column adds to the decision."""
+
+    name: str
+    place: int
+    """Number of the column in the training table."""
+    knots: np.ndarray
+    """(M + 1,) breakpoints; none of a column of categories."""
+    degree: int
+    weights: np.ndarray
+    """(K, M + degree) coefficients, of categories (K, levels)."""
+    missing: np.ndarray | None
+    """(K,) number of a missing value; None: the model refuses it."""
+    levels: tuple[str, ...] | None = None
+
+
+class ScoringTable(NamedTuple):
+    """An additive model as numbers."""
+
+    names: list[str]
+    """All columns of the training table, those without a say too."""
+    columns: list[Column]
+    intercept: np.ndarray
+    """(K,)."""
+    link: str
+    """What the decision is of: "logit" (the probability of the second class), "log" (the mean),
+    "identity" (the mean), or "none"."""
+    classes: list[object] | None
+    exposure: int
+    """Number of the column that multiplies the mean, -1: none; or"""
+    offset: int
+    """of the column that is added to the decision."""
+
+
+def scoring_table(model: object) -> ScoringTable:
+    """The table of a fitted additive model.
+
+    Raises
+    ------
+    TypeError
+        The model is of another family.
+    ValueError
+        A column has functions that are no splines, or the model has parts that are no curve of one
+        column.
+    """
+    if not isinstance(model, Terms):
+        raise TypeError(
+            f"{type(model).__name__} is no additive model; only those have a scoring table"
+        )
+    bases, names = model.bases_, column_names(model)
+    columns = []
+    for d in np.flatnonzero(np.diff(bases.first)):
+        if bases.kind[d] not in (SPLINE, LEVELS):
+            raise ValueError(
+                f"column {names[d]!r} has the basis {type(bases.basis(d)).__name__}, which is no "
+                "polynomial between breakpoints; fit with basis='bspline' to export the model"
+            )
+        columns.append(_column(model, names[d], int(d)))
+    names_of = {LOGIT: "logit", LOG: "log", IDENTITY: "identity"}
+    link = "none" if model._loss.link is None else names_of.get(model._loss.link, "none")
+    classes = getattr(model, "classes_", None)
+    at = getattr(model, "_column_of_mean", -1)
+    exposed = getattr(model, "exposure", None) is not None
+    table = ScoringTable(
+        names,
+        columns,
+        model.intercept_.copy(),
+        link,
+        None if classes is None else classes.tolist(),
+        at if exposed else -1,
+        -1 if exposed else at,
+    )
+    _check(model, table)
+    return table
+
+
+def _column(model: Terms, name: str, d: int) -> Column:
+    bases = model.bases_
+    first, last = bases.first[d : d + 2]
+    shift = model._shifts[:, d]
+    alone = np.array([np.nan])
+    has_missing = bool(bases.has_missing[d])
+    missing = None
+    if has_missing or bases.kind[d] == LEVELS:
+        missing = np.atleast_1d(model._curve(d, alone)[0])
+    if bases.kind[d] == LEVELS:
+        words = tuple(model.levels_[name])
+        values = model._curve(d, np.arange(float(len(words)))).reshape(len(words), -1)
+        return Column(name, d, np.empty(0), 0, values.T, missing, words)
+    degree = int(bases.degree[d])
+    weights = model.coef_[:, first : last - degree if has_missing else last]
+    return Column(name, d, model.knots_[d], degree, weights - shift[:, None], missing)
+
+
+def score(table: ScoringTable, rows: Sequence[np.ndarray]) -> np.ndarray:
+    """(n, K) decisions of rows, given as one array for each of `names`: the table's own meaning.
+
+    Offsets are in them, exposures are not.
+    """
+    out = np.tile(table.intercept, (len(rows[0]), 1))
+    for column in table.columns:
+        x = rows[column.place]
+        if column.levels is not None:
+            place = {word: j for j, word in enumerate(column.levels)}
+            at = np.array([place.get(value, -1) for value in x.tolist()])
+            assert column.missing is not None  # categories always have one
+            every = np.vstack([column.weights.T, column.missing])
+            out += every[at]
+            continue
+        x = np.asarray(x, np.float64)
+        bases = make_bases([column.knots], [column.degree])
+        there = ~np.isnan(x)
+        out[there] += evaluate(bases, 0, x[there]) @ column.weights.T
+        out[~there] += np.nan if column.missing is None else column.missing
+    if table.offset >= 0:
+        out += np.asarray(rows[table.offset], np.float64)[:, None]
+    return out
+
+
+def _check(model: Terms, table: ScoringTable) -> None:
+    """Compare the table with the model: no part that is left out goes unnoticed."""
+    rng = np.random.Generator(np.random.Philox(key=0))
+    X, rows = np.zeros((PROBES, len(table.names))), [np.zeros(PROBES)] * len(table.names)
+    for column in table.columns:
+        if column.levels is not None:
+            codes = rng.integers(0, len(column.levels), PROBES)
+            X[:, column.place] = codes
+            rows[column.place] = np.array(column.levels, dtype=object)[codes]
+            continue
+        low, high = column.knots[0], column.knots[-1]
+        x = rng.uniform(low - 0.1 * (high - low), high + 0.1 * (high - low), PROBES)
+        X[:, column.place] = rows[column.place] = x
+    wanted = Terms._decision_chunk(model, Chunk(X, rows=range(PROBES))).reshape(PROBES, -1)
+    got = score(table._replace(offset=-1), rows)
+    if not np.allclose(got, wanted, rtol=1e-9, atol=1e-9 * (1.0 + np.abs(wanted).max())):
+        raise ValueError(
+            f"this {type(model).__name__} has parts that are no curve of one column, which a "
+            "scoring table cannot hold; fit it without them to export it"
+        )
+
+
+def to_dict(model: object) -> dict[str, object]:
+    """A fitted additive model as a dict that JSON can hold, from which anyone can score rows.
+
+    The module says how; with a link "logit" the probability is 1 / (1 + exp(-decision)), with "log"
+    the mean is exp(decision), times the exposure if there is one.
+
+    Parameters
+    ----------
+    model : fitted AdditiveClassifier or AdditiveRegressor, or one with ``CV``
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveRegressor, to_dict
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> table = to_dict(AdditiveRegressor(n_bases=3).fit(X, 2 * X[:, 0]))
+    >>> table["link"], [column["name"] for column in table["columns"]]
+    ('identity', ['x0'])
+    """
+    table = scoring_table(model)
+    columns: list[dict[str, object]] = []
+    for column in table.columns:
+        said: dict[str, object] = {"name": column.name}
+        if column.levels is None:
+            said |= {"breakpoints": column.knots.tolist(), "degree": column.degree}
+            said["coefficients"] = column.weights.tolist()
+        else:
+            said["levels"] = {
+                word: column.weights[:, j].tolist() for j, word in enumerate(column.levels)
+            }
+        said["missing"] = None if column.missing is None else column.missing.tolist()
+        columns.append(said)
+    return {
+        "intercept": table.intercept.tolist(),
+        "columns": columns,
+        "link": table.link,
+        "classes": table.classes,
+        "exposure": table.names[table.exposure] if table.exposure >= 0 else None,
+        "offset": table.names[table.offset] if table.offset >= 0 else None,
+    }
