@@ -28,6 +28,7 @@ _.rms
 _.solver_table
 _.tau_
 _.to_dict
+_.to_onnx
 _.to_sql
 _.to_parquet
 _.to_zarr

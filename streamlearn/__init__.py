@@ -36,6 +36,7 @@ _HOME = {
     "Certificate": "estimator.certificate",
     "plan": "estimator.planning",
     "to_dict": "export.scoring_table",
+    "to_onnx": "export.onnx_file",
     "to_sql": "export.sql",
     "save": "estimator.persistence",
     "load": "estimator.persistence",

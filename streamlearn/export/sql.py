@@ -127,14 +127,14 @@ def _polynomial(name: str, j: int, knots: list[float], w: list[float]) -> str:
     if j == len(knots) - 2:
         t = f"CASE WHEN {x} >= {_number(knots[-1])} THEN 1e0 ELSE {t} END"
     f = f"(CAST(CAST({j}e0 + {t} AS REAL) AS DOUBLE PRECISION) - {j}e0)"
-    a = _powers(w)
+    a = powers(w)
     value = _number(a[-1])
     for coefficient in a[-2::-1]:  # Horner's rule
         value = f"({_number(coefficient)} + {f} * {value})"
     return value
 
 
-def _powers(w: list[float]) -> list[float]:
+def powers(w: list[float]) -> list[float]:
     """Coefficients of 1, f, f^2, f^3 of a sum of the splines that are met in one interval."""
     if len(w) == 2:
         a, b = w
