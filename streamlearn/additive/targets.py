@@ -50,7 +50,7 @@ def adjusted(source: Source, adjustment: Adjustment) -> Source:
     changes = adjustment.class_weight is not None or adjustment.column >= 0
     if not (changes or adjustment.link is LOG):
         return source
-    return MappedSource(source, partial(adjust, adjustment))
+    return MappedSource(source, partial(adjust, adjustment), reads_features=adjustment.column >= 0)
 
 
 def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:

@@ -127,6 +127,12 @@ class MappedSource(SourceOver):
 
     function: Callable[[Chunk], Chunk]
     """Picklable; may change the chunk it is given.  A `SourceError` it raises is told the place."""
+    reads_features: bool = False
+    """Whether `function` looks at features, which then must not be converted below it."""
+
+    @property
+    def converts(self) -> bool:
+        return self.source.converts and not self.reads_features
 
     def reader(self) -> SourceReader:
         return _MappedReader(self)

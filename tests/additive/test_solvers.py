@@ -136,6 +136,43 @@ def test_so_many_targets_lie_below_a_quantile(quantile):
     assert np.mean(y < model.predict(X)) == pytest.approx(quantile, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("loss", "kind", "solver"),
+    [
+        ("poisson", "exposure", "newton"),
+        ("poisson", "exposure", "lbfgs"),
+        ("gamma", "offset", "newton"),
+        ("huber", "offset", "newton"),
+        ("huber", "offset", "dual-cd"),
+        ("squared_error", "offset", "newton"),
+    ],
+)
+def test_exposures_and_offsets_of_a_file_are_seen_before_columns_become_coordinates(
+    loss, kind, solver, tmp_path
+):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    X, y = numbers(loss=loss)
+    column = np.random.default_rng(2).uniform(0.5, 3, len(y))
+    both = np.column_stack([X, column]).astype(np.float32)
+    columns = {f"x{j}": both[:, j] for j in range(6)} | {"y": y}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=100)
+    model = regress(X, y, loss, solver, **{kind: "x5"})
+    model.fit(sl.open_dataset(tmp_path / "t.parquet", target="y"))
+    alone = regress(X, y, loss, solver, **{kind: 5}).fit(both, y)
+    assert model.certificate_.primal == pytest.approx(alone.certificate_.primal, rel=1e-5)
+    np.testing.assert_allclose(
+        model.predict(columns_of(both)), alone.predict(both), rtol=1e-2, atol=1e-2
+    )
+
+
+def columns_of(X):
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+
+
 def test_offset_is_added_to_the_prediction():
     X, y = numbers()
     offset = 3 * np.random.default_rng(3).standard_normal(len(y))
