@@ -21,6 +21,7 @@ _.gamma_
 _.gate_probabilities
 _.get_support
 _.plane
+_.predict_log_proba
 _.rank_error
 _.register_store
 _.check_fold
@@ -39,7 +40,9 @@ _.axes_
 _._cache
 _._cache_file
 
-# Python, click, scikit-learn and fsspec call these by name.
+# Python, click, scikit-learn, fsspec and http.server call these by name.
+_.do_POST
+_.log_message
 _.__dir__
 _.__getattr__
 _.__init_subclass__

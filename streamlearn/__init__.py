@@ -3,10 +3,8 @@
 The names below load when they are first used, so that `import streamlearn` costs next to nothing.
 """
 
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any
-
-__version__ = "0.1.0"
 
 _HOME = {
     "open_dataset": "data.open",
@@ -59,6 +57,8 @@ __all__ = ["__version__", *_HOME]
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module when it is first used (PEP 562)."""
+    if name == "__version__":  # of the package that is installed: no second place to forget
+        return metadata.version("streamlearn")
     if name not in _HOME:
         raise AttributeError(f"module 'streamlearn' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"streamlearn.{_HOME[name]}"), name)
@@ -66,4 +66,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *__all__})

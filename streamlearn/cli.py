@@ -141,13 +141,24 @@ def settings_of(
     return sl.config_context(**{key: value for key, value in asked.items() if value is not None})
 
 
+def examples(*lines: str) -> str:
+    """The end of a command's help: lines that run one after another (a test runs them all)."""
+    return "\b\nExamples:\n" + "\n".join(f"  streamlearn {line}" for line in lines)
+
+
 DATA = click.argument("data", nargs=-1, required=True)
 TARGET = click.option("--target", "-t", help="Column with the targets.")
 WEIGHT = click.option("--weight", "-w", help="Column with sample weights.")
 FEATURES = click.option(
     "--features", help="Feature columns, separated by commas; default all others."
 )
-MODEL = click.option("--model", "model_name", default="AdditiveClassifier", show_default=True)
+MODEL = click.option(
+    "--model",
+    "model_name",
+    default="AdditiveClassifier",
+    show_default=True,
+    help="Name of the estimator; a wrong name lists them all.",
+)
 SET = click.option(
     "--set",
     "settings",
@@ -160,13 +171,39 @@ BUDGET = click.option("--memory-budget", "-m", metavar="SIZE", help='Such as "25
 JSON = click.option("--json", "json_output", is_flag=True, help="Print one JSON object.")
 
 
-@click.group(cls=Commands)
-@click.version_option(sl.__version__, package_name="streamlearn")
+OVERVIEW = """\b
+From a table to a served model:
+  streamlearn demo
+  streamlearn describe all.parquet --target y
+  streamlearn plan     all.parquet --target y --memory-budget 256MiB
+  streamlearn fit      all.parquet --target y --memory-budget 256MiB -o model.slm
+  streamlearn evaluate model.slm all.parquet --target y
+  streamlearn predict  model.slm all.parquet -o scores.parquet
+
+\b
+Exit codes:
+  0  done
+  1  the data, a parameter or the system stood in the way
+  2  wrong usage
+  3  the memory budget is too small; the message says what would fit
+  4  the model is saved, but the fit stopped short of its tolerance
+  5  the fit had its --max-seconds; the same line goes on
+  130  interrupted; with --checkpoint the same line goes on
+"""
+
+
+@click.group(cls=Commands, epilog=OVERVIEW)
+@click.version_option(package_name="streamlearn")
 def main() -> None:
-    """Train models on data larger than memory."""
+    """Train models on data larger than memory.
+
+    DATA is a parquet file, a folder of them, a quoted glob, several of these, a zarr store or a URL
+    such as s3://bucket/train/*.parquet.  Nothing is loaded whole: a fit adds at most
+    --memory-budget to what the libraries take, by default a quarter of the memory that is free.
+    """
 
 
-@main.command()
+@main.command(epilog=examples("describe all.parquet --target y", "describe all.parquet --json"))
 @DATA
 @TARGET
 @WEIGHT
@@ -181,7 +218,11 @@ def describe(
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
-    """Read DATA once and say what is in it."""
+    """Read DATA once and say what is in it.
+
+    Types, ranges, missing values, quantiles, levels and classes, and whether the file is sorted by
+    class: what to know before a fit.
+    """
     dataset = open_data(data, target, weight, features)
     with settings_of(memory_budget):
         summary = dataset.summary()
@@ -190,7 +231,7 @@ def describe(
     report(facts, f"{dataset!r}\n\n{summary}", json_output=json_output)
 
 
-@main.command()
+@main.command(epilog=examples("plan all.parquet --target y --memory-budget 256MiB"))
 @DATA
 @TARGET
 @WEIGHT
@@ -209,13 +250,23 @@ def plan(
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
-    """Say what a fit on DATA would cost, before anything is read."""
+    """Say what a fit on DATA would cost, before it reads.
+
+    The rows, the reads, and the memory of each phase, term by term.  A plan that does not fit the
+    budget is refused with exit code 3 and says what would fit.
+    """
     dataset = open_data(data, target, weight, features)
     result = sl.plan(make_model(model_name, settings), dataset, memory_budget=memory_budget)
     report(result, str(result), json_output=json_output)
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "fit all.parquet --target y --output model.slm",
+        "fit all.parquet -t y -o m.slm -m 256MiB --set C=10 --set n_bases=8 --checkpoint run1/",
+        "fit all.parquet -t y -o mixture.slm --model SVMMixtureClassifier --set n_components=2",
+    )
+)
 @DATA
 @TARGET
 @WEIGHT
@@ -252,7 +303,11 @@ def fit(
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
-    """Train on DATA and write the model to a file."""
+    """Train on DATA and write the model to a file.
+
+    Prints the certificate: within which gap of the optimum the fit stopped, and what it cost.  A
+    line that was killed goes on from its --checkpoint when it is run again.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     if target is None:
@@ -279,21 +334,29 @@ def fit(
         sys.exit(NOT_CONVERGED)
 
 
-@main.command()
+@main.command(epilog=examples("status run1/"))
 @click.argument("run")
 @JSON
 def status(
     run: str,
     json_output: bool,
 ) -> None:
-    """Say how far the fit with checkpoint RUN (a folder or URL) is, from any shell."""
+    """Say how far a fit is, from any shell.
+
+    RUN is the folder or URL that was given to fit as --checkpoint.
+    """
     from .engine.watch.status import read_status
 
     result = read_status(run)
     report(result, str(result), json_output=json_output)
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "predict model.slm all.parquet --output scores.parquet",
+        "predict model.slm all.parquet -o scores.parquet --what probability --overwrite",
+    )
+)
 @click.argument("model_file")
 @DATA
 @click.option("--output", "-o", required=True, help="Folder for the parts (*.zarr: a zarr group).")
@@ -311,7 +374,11 @@ def predict(
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
-    """Write a prediction of MODEL_FILE for each row of DATA, in row order."""
+    """Write a prediction for each row of DATA.
+
+    MODEL_FILE is what fit wrote.  The rows keep their order; --output becomes a folder of parquet
+    files, which readers take for one table, or a zarr group.
+    """
     model = sl.load(model_file)
     with settings_of(memory_budget):
         source = data[0] if len(data) == 1 else list(data)
@@ -319,7 +386,7 @@ def predict(
     report({"output": output, "what": what}, f"written to {output}", json_output=json_output)
 
 
-@main.command()
+@main.command(epilog=examples("evaluate model.slm all.parquet --target y"))
 @click.argument("model_file")
 @DATA
 @TARGET
@@ -334,7 +401,10 @@ def evaluate(
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
-    """Score MODEL_FILE on DATA, in one read."""
+    """Score MODEL_FILE on DATA, in one read.
+
+    Accuracy and log-loss of classifiers, R2 and errors of regressors.
+    """
     from .estimator.scoring import evaluate, suitable_metrics
 
     if target is None:
@@ -348,7 +418,12 @@ def evaluate(
     report(scores, "\n".join(lines), json_output=json_output)
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "plot model.slm --output pictures",
+        "plot model.slm -o pictures --data all.parquet --target y",
+    )
+)
 @click.argument("model_file")
 @click.option("--output", "-o", default=".", show_default=True, help="Folder for the pictures.")
 @click.option(
@@ -367,7 +442,10 @@ def plot(
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
-    """Draw MODEL_FILE: its terms, how its fit converged, and with --data its calibration."""
+    """Draw MODEL_FILE as PNG pictures.
+
+    Its terms, how its fit converged, and with --data and --target its calibration.
+    """
     from .plotting import draw_model
 
     if (data is None) != (target is None):
@@ -381,7 +459,13 @@ def plot(
     )
 
 
-@main.command("report")
+@main.command(
+    "report",
+    epilog=examples(
+        "report model.slm --output report.html",
+        "report model.slm all.parquet --target y -o report.html",
+    ),
+)
 @click.argument("model_file")
 @click.argument("data", nargs=-1)
 @TARGET
@@ -398,7 +482,11 @@ def report_page(
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
-    """Show MODEL_FILE on one HTML page, and with DATA and --target how it does on them."""
+    """Show MODEL_FILE on one HTML page.
+
+    Its summary, certificate, convergence and terms; with DATA and --target also how it does on
+    them: curves, calibration or residuals, errors by decile, and where it is worst.
+    """
     if bool(data) != (target is not None):
         raise click.UsageError("DATA and --target go together")
     check_folder(output)
@@ -409,7 +497,7 @@ def report_page(
     report({"report": path}, f"written to {path}", json_output=json_output)
 
 
-@main.command()
+@main.command(epilog=examples("demo --rows 20000 --plots ."))
 @click.option("--rows", default=None, type=int, help="Rows to write; default 3 million.")
 @click.option("--folder", default=None, help="Where to write; default a temporary folder, removed.")
 @click.option("--plots", default=".", show_default=True, help="Folder for the plots.")
@@ -422,7 +510,11 @@ def demo(
     memory_budget: str,
     json_output: bool,
 ) -> None:
-    """Train on a generated dataset several times larger than the memory budget."""
+    """Train on more data than memory, now.
+
+    Writes a table several times larger than the memory budget, fits it, and shows the peak of
+    memory beside what other ways need.
+    """
     from .demo import run_demo
 
     say = (lambda text: None) if json_output else click.echo

@@ -255,3 +255,43 @@ def test_curves_as_text():
     assert heights == sorted(heights)  # blocks of growing height, one after the other in Unicode
     assert heights[-1] - heights[0] == 7
     assert len(set(flat)) < 4
+
+
+ORDER = "describe plan fit status predict evaluate plot report demo".split()
+"""Of the commands: each leaves what the next one's examples need."""
+
+
+def example_lines():
+    return [
+        line.split()[1:]
+        for name in sorted(cli.main.commands, key=ORDER.index)
+        for line in cli.main.commands[name].epilog.splitlines()
+        if line.startswith("  streamlearn ")
+    ]
+
+
+def test_every_command_ends_with_examples_and_begins_with_a_whole_sentence():
+    assert {line[0] for line in example_lines()} == set(cli.main.commands)
+    listed = run("--help").output
+    for name, command in cli.main.commands.items():
+        short = command.get_short_help_str(100)
+        assert short.endswith((".", "?")), name
+        assert short in " ".join(listed.split()), f"{name} is cut off in the list of commands"
+
+
+@pytest.mark.slow
+def test_examples_of_the_help_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.random((3, 3000), dtype=np.float32)
+    columns = {"a": x[0], "b": x[1], "y": (x[0] + x[1] > rng.random(3000) + 0.5).astype(int)}
+    pq.write_table(pa.table(columns), "all.parquet", row_group_size=1000)
+    for line in example_lines():
+        assert run(*line).output.strip(), line
+    assert (tmp_path / "mixture.slm").exists()
+
+
+def test_the_version_is_that_of_the_installed_package():
+    from importlib.metadata import version
+
+    assert version("streamlearn") in run("--version").output

@@ -51,6 +51,7 @@ class _Embedding(ShowsFacts, TransformerMixin, BaseEstimator):
     _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
         "output": [StrOptions({"psi", "phi"})],
+        "sparse_output": ["boolean"],
     }
     _accepts_sparse = True
 
@@ -124,9 +125,10 @@ class _Embedding(ShowsFacts, TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        csr_matrix of float64, Dataset or dask array
-            A matrix of arrays, frames and sparse matrices.  A path or Dataset gives a lazy
-            `Dataset` of the same rows, target and weights, in its dtype, whose features are made
+        csr_matrix or array of float64, Dataset or dask array
+            A matrix of arrays, frames and sparse matrices, dense with ``sparse_output=False``.
+            A path or Dataset gives a lazy `Dataset` of the same rows, target and weights, in its
+            dtype, whose features are made
             chunk by chunk when it is read: `fit` takes it, ``to_zarr`` and ``to_parquet`` write it.
             A dask collection gives a lazy dask array of float64.
         """
@@ -139,7 +141,8 @@ class _Embedding(ShowsFacts, TransformerMixin, BaseEstimator):
         dataset = open_features(self, X)
         if isinstance(X, Dataset) or is_on_disk(X):
             return self._lazy(X, dataset)
-        return self._in_memory(dataset)
+        psi = self._in_memory(dataset)
+        return psi if self.sparse_output else psi.toarray()
 
     def _in_memory(self, dataset: Dataset) -> scipy.sparse.csr_matrix:
         parts = [self._embed(chunk) for chunk in dataset.iter_chunks()]
@@ -240,6 +243,9 @@ class SplineEmbedding(_Embedding):
         "phi" gives the B-splines themselves, degree + 1 values a column.
     missing : {"level", "error"}, default="level"
         NaN is a level of its own in columns that have some in training, or refused.
+    sparse_output : bool, default=True
+        Whether rows in memory become a CSR matrix or an array; ``set_output`` of pandas or polars
+        needs the array.
 
     Attributes
     ----------
@@ -267,6 +273,7 @@ class SplineEmbedding(_Embedding):
         knots: str = "quantile",
         output: str = "psi",
         missing: str = "level",
+        sparse_output: bool = True,
     ) -> None:
         self.n_bases = n_bases
         self.degree = degree
@@ -275,6 +282,7 @@ class SplineEmbedding(_Embedding):
         self.knots = knots
         self.output = output
         self.missing = missing
+        self.sparse_output = sparse_output
 
 
 class FourierEmbedding(_Embedding):
@@ -301,6 +309,8 @@ class FourierEmbedding(_Embedding):
     output : {"psi", "phi"}, default="psi"
         "phi" gives the functions themselves.
     missing : {"level", "error"}, default="level"
+    sparse_output : bool, default=True
+        Whether rows in memory become a CSR matrix or an array.
 
     Attributes
     ----------
@@ -336,6 +346,7 @@ class FourierEmbedding(_Embedding):
         knots: str = "quantile",
         output: str = "psi",
         missing: str = "level",
+        sparse_output: bool = True,
     ) -> None:
         self.n_bases = n_bases
         self.basis = basis
@@ -344,3 +355,4 @@ class FourierEmbedding(_Embedding):
         self.knots = knots
         self.output = output
         self.missing = missing
+        self.sparse_output = sparse_output

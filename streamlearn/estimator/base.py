@@ -14,6 +14,7 @@ from ..data.source import Source
 from . import fitting, predicting, scoring
 from .callbacks import CallbackSupportMixin, with_callbacks
 from .facts import Parts, ShowsFacts, facts_of
+from .inputs import is_dask
 from .report.figures import Figure
 from .report.report import write_report
 
@@ -228,6 +229,12 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
         """Probability of each class, columns in the order of ``classes_``."""
         return predicting.answer(self, X, "probability")
 
+    @available_if(_has_probability)
+    def predict_log_proba(self, X: object) -> np.ndarray:
+        """Logarithm of `predict_proba`: -inf where a probability is 0; lazy for dask."""
+        probability = predicting.answer(self, X, "probability")
+        return probability.map_blocks(_log) if is_dask(probability) else _log(probability)
+
     def _check_probability(self) -> None:
         raise AttributeError(f"{type(self).__name__} has no probabilities; use decision_function")
 
@@ -242,6 +249,11 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
         return (decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)
 
     score = StreamEstimator.score  # the mixin's would predict all rows at once
+
+
+def _log(probability: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(probability)
 
 
 class StreamRegressor(RegressorMixin, StreamEstimator):

@@ -146,3 +146,15 @@ def test_slices_of_a_lazy_embedding_hold_its_features(tmp_path):
 
 def _infinite(X):
     return np.full_like(X, np.inf)
+
+
+@pytest.mark.parametrize("cls", [SplineEmbedding, sl.FourierEmbedding])
+def test_dense_output_is_the_sparse_one_and_goes_into_frames(cls):
+    X, _ = table(60)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    dense = cls(4, sparse_output=False).set_output(transform="pandas")
+    out = dense.fit_transform(frame)
+    np.testing.assert_array_equal(out, cls(4).fit_transform(frame).toarray())
+    assert list(out.columns) == list(dense.get_feature_names_out())
+    with pytest.raises(ValueError, match="(?i)dense array|sparse_output=False"):
+        cls(4).set_output(transform="pandas").fit_transform(frame)

@@ -203,3 +203,17 @@ def test_transformers_do_not_depend_on_batches(name, tmp_path):
     for copy in (pickle.loads(pickle.dumps(model)), sl.load(tmp_path / "model.slm")):
         np.testing.assert_array_equal(sparse.csr_array(copy.transform(X)).toarray(), whole)
         assert list(copy.get_feature_names_out()) == list(model.get_feature_names_out())
+
+
+def test_logarithms_of_probabilities_are_where_probabilities_are(name, fitted):
+    """Also of a dask collection, which stays lazy."""
+    import dask.array
+
+    model = fitted[name]
+    assert hasattr(model, "predict_log_proba") == hasattr(model, "predict_proba")
+    if hasattr(model, "predict_proba"):
+        X, _ = rows(40)
+        expected = np.log(model.predict_proba(X))
+        np.testing.assert_array_equal(model.predict_log_proba(X), expected)
+        lazy = model.predict_log_proba(dask.array.from_array(X, chunks=(20, 3)))
+        np.testing.assert_array_equal(lazy.compute(), expected)
