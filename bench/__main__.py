@@ -5,6 +5,7 @@ import importlib
 import sys
 from pathlib import Path
 
+from . import report
 from .run import RESULTS, Session
 
 NAMES = {
@@ -13,6 +14,7 @@ NAMES = {
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
     "regress": "speed and memory of this checkout against those of COMMIT, in pairs of one run",
+    "report": "writes the saved results into docs/measured.md",
     "scaling": "1, 2 and 4 processes, the cost of a lane, a model of 1 TB on many workers",
     "shareboost-tables": "error, columns and reads of ShareBoost in the paper's experiments",
     "supersparse-tables": "faces, regression, compression and scale of super-sparse machines",
@@ -85,6 +87,8 @@ def main(argv=None):
     if (options.name == "regress") != (options.commit is not None):
         parser.error("regress, and it alone, takes a COMMIT, as in `regress HEAD~3`")
     options.data, options.results = options.data.resolve(), options.results.resolve()
+    if options.name == "report":
+        return 0 if report.write(options.results) else 1
     sizes = options.sizes or ("0.5" if options.name == "regress" else "0.5,2,8")
     options.sizes = tuple(float(size) for size in sizes.split(","))
     if options.tiny:

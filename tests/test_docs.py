@@ -1,6 +1,7 @@
 """What README and docs name exists, what they show runs, and banned words do not come back."""
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import streamlearn as sl
 from bench.__main__ import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,6 +77,19 @@ def test_symbols_beside_files_are_in_them():
     for symbol, file in named:
         defined = rf"^(?:class {symbol}\b|def {symbol}\b|{symbol}\b.*=)"
         assert re.search(defined, (ROOT / file).read_text(), re.MULTILINE), f"{symbol}: {file}"
+
+
+def test_every_public_name_is_in_the_reference():
+    text = (ROOT / "docs" / "reference.md").read_text()
+    listed = dict(re.findall(r"^\| `streamlearn\.(\w+)` \| (.*) \|$", text, re.MULTILINE))
+    assert sorted(listed) == sorted(set(sl.__all__) - {"__version__"})
+    for name, told in listed.items():  # in the words of its docstring
+        first = inspect.getdoc(getattr(sl, name)).partition("\n\n")[0]
+        assert told.split() == first.split(), name
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 200
 
 
 def blocks():

@@ -1,4 +1,4 @@
-"""Every example runs as a user runs it, and so does every Python block of the README."""
+"""Every example runs as a user runs it, and so does every Python block of README and docs."""
 
 import os
 import re
@@ -40,19 +40,30 @@ def readme(language):
 
 @pytest.mark.slow
 def test_readme(tmp_path):
-    """The README's Python blocks, one after another, and then its shell lines."""
-    data, *_ = blocks = readme("python")
+    """The README: Python blocks, then shell lines, and all once more, as nothing is in the way."""
     script = tmp_path / "readme.py"
-    script.write_text("\n".join(blocks))
-    run([script], tmp_path)
+    script.write_text("\n".join(readme("python")))
+    for _ in range(2):
+        run([script], tmp_path)
+        for line in "".join(readme("sh")).splitlines():
+            program, *arguments = line.split()
+            assert run(["-m", program, *arguments], tmp_path).strip(), line
 
-    shell = tmp_path / "shell"
-    shell.mkdir()
-    script.write_text(data)
-    run([script], shell)
-    for line in "".join(readme("sh")).splitlines():
-        program, *arguments = line.split()
-        assert run(["-m", program, *arguments], shell).strip(), line
+
+PAGES = sorted(
+    page for page in (ROOT / "docs").glob("*.md")
+    if "```python\n" in page.read_text() and page.name != "extending.md"  # has a test of its own
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page(page, tmp_path):
+    """The Python blocks of a page of the documentation, one after another."""
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks))
+    assert run([script], tmp_path).strip()
 
 
 def test_examples_are_short():
