@@ -16,6 +16,7 @@ from ..numeric.losses import CLASS, Loss
 from ..passes.summary.summary import Summary
 from ..solvers.calibration import METHODS, Calibration
 from .model import AdditiveModel
+from .smooth.shape import Signs
 from .stochastic.partial_fit import go_on
 from .targets import Adjustment, names_of, weigh_classes
 
@@ -100,6 +101,14 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     covariance : bool, default=False
         Know the covariance of the coefficients, for bands, tests and `summary_table`: one more
         read, which takes the curvature of all rows.  With `smoothness` it is known without.
+    monotone : dict, optional
+        Column (name or number) -> 1 if its curve may only rise, -1 if only fall.  Exact at degree
+        1, at higher degrees by rising coefficients, which is enough.  Newton's method with the
+        curvature of all rows, splines and two classes only; the certificate proves the optimum
+        among such curves.
+    convex : dict, optional
+        Column -> 1 if its curve is to be convex, -1 concave.  With ``degree=1``, or 2 and
+        ``knots="uniform"``.
     calibration : {None, "sigmoid", "isotonic"}, default=None
         Hold out a tenth of the rows by hash and fit curves to their decisions, in one more read:
         Platt's sigmoid or an isotonic one.  Any loss then has probabilities, and `predict` goes by
@@ -169,6 +178,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         smoothness: str | None = None,
         select: bool = False,
         covariance: bool = False,
+        monotone: Signs | None = None,
+        convex: Signs | None = None,
         calibration: str | None = None,
         random_state: int = 0,
     ) -> None:
@@ -193,6 +204,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self.smoothness = smoothness
         self.select = select
         self.covariance = covariance
+        self.monotone = monotone
+        self.convex = convex
         self.calibration = calibration
         self.random_state = random_state
 

@@ -37,12 +37,14 @@ from .smooth.model import (
     SMOOTHNESS,
     Given,
     check_smoothness,
+    goes_by_moments,
     null_decisions,
     posterior_at,
     train_smooth,
     why_moments,
 )
 from .smooth.posterior import check_posterior
+from .smooth.shape import Signs, check_shapes
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
 from .targets import Adjustment, adjust, adjusted, names_of, without_column
@@ -78,6 +80,11 @@ class AdditiveModel(Terms):
     smoothness: str | None
     select: bool
     covariance: bool
+    monotone: Signs | None
+    convex: Signs | None
+    knots: str
+    degree: int
+    basis: str | Basis
     random_state: int
     classes_: np.ndarray
     _parameter_constraints: dict[str, list[object]] = {
@@ -97,6 +104,8 @@ class AdditiveModel(Terms):
         "smoothness": None,
         "select": False,
         "covariance": False,
+        "monotone": None,
+        "convex": None,
     }
     _accepts_sparse = True
     _accepts_levels = True
@@ -131,7 +140,7 @@ class AdditiveModel(Terms):
         if why:
             least = smooth_costs.least_size(size, self.n_bases, dataset)
             choice = smooth_costs.choose_moments(why, least, self.solver, self._is_joint)
-        if not why or self.smoothness is None:
+        if not goes_by_moments(self):
             easy = not why and self._is_easy
             choice = needs.choose(self._loss, self.solver, size, self._is_joint, easy)
         if self.warm_start and choice.solver not in WARM:
@@ -155,18 +164,18 @@ class AdditiveModel(Terms):
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         size, choice = needs.size_of(self, dataset, summary), self._choice(dataset)
-        phases = [] if self.smoothness else needs.needs_of(choice.solver, size, self.max_passes)
+        alone = goes_by_moments(self)
+        phases = [] if alone else needs.needs_of(choice.solver, size, self.max_passes)
         if why := why_moments(self):
             if summary is None:
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
-            at_end = self.smoothness is None
-            phases += smooth_costs.moments_needs(size, self.max_passes, at_end=at_end)
+            phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
         return needs.with_temporaries(phases, self, size, summary)
 
     def _sample_rows(self, dataset: Source) -> int:
         choice = self._choice(dataset)
-        wanted = choice.solver in WARM and not (self.smoothness and self._loss.quadratic)
+        wanted = choice.solver in WARM and not (goes_by_moments(self) and self._loss.quadratic)
         return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
 
     # Saving.
@@ -220,12 +229,15 @@ class AdditiveModel(Terms):
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
         given = Given(null_decisions(self._loss, self._shares(summary, adjustment)), means)
         vars(self).pop("_posterior", None)  # of an earlier fit
-        if self.smoothness is not None:
-            given = given._replace(start=warm_point(problem, before))
+        shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
+        if goes_by_moments(self):
+            given = given._replace(shapes=shapes, start=warm_point(problem, before))
             if sample is not None:
                 share = needs.sample_share(sample, summary.total_weight)
                 given = given._replace(sample=adjust(adjustment, sample), share=share)
-            outcome, self._posterior = train_smooth(self, run, dataset, problem, watch, given)
+            outcome, posterior = train_smooth(self, run, dataset, problem, watch, given)
+            if posterior is not None:
+                self._posterior = posterior
         elif choice.solver == "gram":
             outcome = fit_gram(run, dataset, problem, watch, tol)
         elif choice.solver in ("newton", "lbfgs"):
@@ -301,7 +313,7 @@ class AdditiveModel(Terms):
             single=solver in ("newton", "lbfgs")
             and not regression
             and self.tol >= SINGLE_TOL
-            and self.smoothness is None
+            and not goes_by_moments(self)
             and not bases.dense,
             joint=self._is_joint and n_classes > 2,
         )

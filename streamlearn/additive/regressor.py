@@ -19,6 +19,7 @@ from ..numeric.links import LOG
 from ..numeric.losses import AMOUNT, COUNT, NUMBER, TOTAL, Loss
 from ..passes.summary.summary import Summary
 from .model import AdditiveModel
+from .smooth.shape import Signs
 from .stochastic.partial_fit import go_on
 from .targets import (
     Adjustment,
@@ -69,7 +70,7 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
         has no curve.
     C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
 intercept_scaling, tol, max_passes, \
-early_stopping, warm_start, smoothness, select, covariance, random_state
+early_stopping, warm_start, smoothness, select, covariance, monotone, convex, random_state
         As in `AdditiveClassifier`.
 
     Attributes
@@ -127,6 +128,8 @@ effective_dof_, scale_, line_smoothing_
         smoothness: str | None = None,
         select: bool = False,
         covariance: bool = False,
+        monotone: Signs | None = None,
+        convex: Signs | None = None,
         random_state: int = 0,
     ) -> None:
         self.loss = loss
@@ -153,6 +156,8 @@ effective_dof_, scale_, line_smoothing_
         self.smoothness = smoothness
         self.select = select
         self.covariance = covariance
+        self.monotone = monotone
+        self.convex = convex
         self.random_state = random_state
 
     _targets = TARGETS

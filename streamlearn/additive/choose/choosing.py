@@ -56,7 +56,7 @@ class Choosing(AdditiveModel):
     }
     # the plain estimators have these as parameters
     solver, early_stopping, warm_start = "newton", False, False
-    smoothness, select, covariance = None, False, False
+    smoothness, select, covariance, monotone, convex = None, False, False, None, None
 
     @property
     def partial_fit(self) -> NoReturn:

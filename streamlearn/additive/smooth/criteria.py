@@ -87,6 +87,8 @@ class Fit(NamedTuple):
     edf: float
     """Those of all, the intercept's too."""
     psi: float
+    forces: np.ndarray
+    """(dim + 1,) G'mu of the inequalities that hold the point; 0 without any."""
 
 
 def fit_at(model: Quadratic, penalties: Penalties, weights: np.ndarray) -> Fit:
@@ -99,7 +101,7 @@ def fit_at(model: Quadratic, penalties: Penalties, weights: np.ndarray) -> Fit:
     gamma = sizes - weights * penalties.traces(V)
     # a fixed penalty's degrees are free, but for what it takes
     edf = float(gamma.sum()) + 1.0 - penalties.intercept * float(V[-1, -1])
-    return Fit(weights, theta, V, gamma, edf, model.dispersion(theta, edf))
+    return Fit(weights, theta, V, gamma, edf, model.dispersion(theta, edf), 0.0 * theta)
 
 
 def reml(model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fit:

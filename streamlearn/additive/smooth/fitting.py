@@ -85,6 +85,8 @@ class Task(NamedTuple):
     tol: float
     """Largest relative duality gap at the end."""
     max_reads: int
+    weights: np.ndarray | None = None
+    """(m,) of the penalties, where they are given."""
 
 
 def fit_smooth(
@@ -102,7 +104,7 @@ def fit_smooth(
     """
     problem, iteration = task.problem, _Iteration(task)
     theta = np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
-    weights: list[np.ndarray | None] = [None] * problem.n_outputs
+    weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
     if sample is not None and start is None:
 
         def of_sample(at: np.ndarray) -> list[RowMoments]:
@@ -153,7 +155,9 @@ class _Iteration:
         n_reads = 1
         while True:
             evaluation = self._evaluation(
-                [stand.point for stand in stands], [stand.weights for stand in stands]
+                [stand.point for stand in stands],
+                [stand.weights for stand in stands],
+                [stand.chosen.forces for stand in stands],
             )
             gap = relative_gap(evaluation.value, evaluation.bound)
             reason = watch(evaluation, gap) if watch is not None else ""
@@ -229,7 +233,9 @@ class _Iteration:
             )
             for point, fit in zip(points, fits, strict=True)
         ]
-        evaluation = self._evaluation(moved, [fit.weights for fit in fits])
+        evaluation = self._evaluation(
+            moved, [fit.weights for fit in fits], [fit.forces for fit in fits]
+        )
         gap = relative_gap(evaluation.value, evaluation.bound)
         if watch is not None:
             watch(evaluation, gap)
@@ -260,7 +266,10 @@ class _Iteration:
     def _gradient(self, model: Quadratic, weights: np.ndarray) -> np.ndarray:
         return model.g + self._penalties.times(weights, model.theta)
 
-    def _evaluation(self, points: list[Point], weights: list[np.ndarray]) -> Evaluation:
+    def _evaluation(
+        self, points: list[Point], weights: list[np.ndarray], forces: list[np.ndarray]
+    ) -> Evaluation:
+        """The values and bounds of all outputs, with the forces of what holds their curves."""
         theta = np.array([point.model.theta for point in points])
         value = np.array(
             [self._value(point.model, w) for point, w in zip(points, weights, strict=True)]
@@ -268,7 +277,10 @@ class _Iteration:
         gradient = np.array(
             [self._gradient(point.model, w) for point, w in zip(points, weights, strict=True)]
         )
-        norm = np.array(
-            [self._penalties.half_norm(w, g) for w, g in zip(weights, gradient, strict=True)]
+        short = np.array(
+            [
+                self._penalties.half_norm(w, g - force) + force @ point
+                for w, g, force, point in zip(weights, gradient, forces, theta, strict=True)
+            ]
         )
-        return Evaluation(theta, value, gradient, value - norm)
+        return Evaluation(theta, value, gradient, value - short)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -15,15 +17,17 @@ from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch, caches_in_scratch
 from .criteria import CRITERIA, fit_at
-from .fitting import Point, Task, fit_smooth
+from .fitting import Choose, Point, Task, fit_smooth
 from .moments import moments_fold, quadratic
 from .penalties import make_penalties
 from .posterior import Posterior, make_posterior
+from .shape import SHAPES, Signs, in_cone, make_cone
 
 SMOOTHNESS: dict[str, list[object]] = {
     "smoothness": [StrOptions(set(CRITERIA)), None],
     "select": ["boolean"],
     "covariance": ["boolean"],
+    **SHAPES,
 }
 
 
@@ -39,10 +43,25 @@ class Parameters(Protocol):
     early_stopping: bool
     tol: float
     max_passes: int
+    monotone: Signs | None
+    convex: Signs | None
+    warm_start: bool
 
 
 def check_smoothness(model: Parameters) -> None:
     """Refuse parameters that have no say beside the others."""
+    if model.monotone or model.convex:
+        for name, is_set, why in (
+            ("smoothness", model.smoothness is not None, "is chosen for curves that nothing holds"),
+            ("covariance", model.covariance, "is of coefficients that nothing holds"),
+            ("early_stopping", model.early_stopping, "has no certificate of the shape"),
+            ("warm_start", model.warm_start, "may begin at curves of another shape"),
+        ):
+            if is_set:
+                raise ValueError(
+                    f"{name}={getattr(model, name)!r} {why}; leave it out, or leave out monotone "
+                    "and convex"
+                )
     if model.smoothness is None:
         if model.select:
             raise ValueError(
@@ -64,9 +83,16 @@ def check_smoothness(model: Parameters) -> None:
 
 def why_moments(model: Parameters) -> str:
     """What makes a fit take the curvature of all rows; empty: nothing does."""
+    if model.monotone or model.convex:
+        return f"monotone={model.monotone}" if model.monotone else f"convex={model.convex}"
     if model.smoothness is not None:
         return f"smoothness={model.smoothness!r}"
     return "covariance=True" if model.covariance else ""
+
+
+def goes_by_moments(model: Parameters) -> bool:
+    """Whether the fit itself takes the curvature of all rows, and not a read after its end."""
+    return model.smoothness is not None or bool(model.monotone or model.convex)
 
 
 class Given(NamedTuple):
@@ -81,21 +107,25 @@ class Given(NamedTuple):
     """Share of the rows, by weight, that the sample holds."""
     start: np.ndarray | None = None
     """(K, dim + 1) the point of an earlier fit."""
+    shapes: Mapping[int, tuple[int, int]] = {}
+    """Signs of the slope and the bend of columns."""
 
 
 def train_smooth(
     model: Parameters, run: Run, source: Source, problem: Problem, watch: Watch, given: Given
-) -> tuple[Outcome, Posterior]:
-    """Fit with the smoothness that `model.smoothness` chooses."""
+) -> tuple[Outcome, Posterior | None]:
+    """Fit with the smoothness that is chosen, or in the shapes that are given."""
+    intercept = 1.0 / problem.intercept_scaling**2
+    order, scale = (model.penalty_order, model.penalty_scale) if model.smoothness else (1, "paper")
     penalties = make_penalties(
-        problem.bases,
-        problem.roughness,
-        model.penalty_order,
-        model.penalty_scale,
-        1.0 / problem.intercept_scaling**2,
-        model.select,
+        problem.bases, problem.roughness, order, scale, intercept, model.select
     )
-    choose = CRITERIA[model.smoothness or "reml"]
+    choose: Choose
+    weights = None if model.smoothness else np.ones(len(penalties.each))
+    if model.smoothness is not None:
+        choose = CRITERIA[model.smoothness]
+    else:
+        choose = partial(in_cone, make_cone(problem.bases, given.shapes))
     again = given.share < 1.0 and not problem.loss.quadratic
     to_scratch = again and caches_in_scratch(source)
     found = fit_smooth(
@@ -106,6 +136,7 @@ def train_smooth(
             given.null,
             model.tol,
             max(model.max_passes - 1, 1),
+            weights,
         ),
         CachedReads(run, source, problem.bases, in_memory=again, to_scratch=to_scratch),
         watch,
@@ -113,6 +144,8 @@ def train_smooth(
         start=given.start,
         n_threads=run.n_threads,
     )
+    if model.smoothness is None:  # the covariance is of coefficients that nothing holds
+        return found.outcome, None
     posterior = make_posterior(
         penalties, found.points, found.fits, problem.reference.c, given.means, problem.loss
     )
@@ -127,8 +160,9 @@ def posterior_at(
     # in the losses' own units the penalty's weight is 1 / C, that of a line in it the same
     intercept = 1.0 / (problem.C * problem.intercept_scaling**2)
     penalties = make_penalties(problem.bases, problem.roughness, 1, "paper", intercept, False)
-    found = run.fold(moments_fold(problem, theta, given.null), source, name="covariance")
     weights = np.full(len(penalties.each), 1.0 / problem.C)
+    problem = problem._replace(C=1.0)
+    found = run.fold(moments_fold(problem, theta, given.null), source, name="covariance")
     points, fits = [], []
     for k, moments in enumerate(found):
         model = quadratic(problem, theta[k], moments)

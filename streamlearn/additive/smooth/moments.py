@@ -80,7 +80,7 @@ def _finish(state: list[RowMoments]) -> list[RowMoments]:
 
 
 def quadratic(problem: Problem, theta: np.ndarray, moments: RowMoments) -> Quadratic:
-    """The losses near theta (dim + 1,), in the coordinates Phi - c and the intercept."""
+    """C times the losses near theta (dim + 1,), in the coordinates Phi - c and the intercept."""
     c, (H, g, b) = problem.reference.c, moments.gram
     value, slope, total, squares, weight, _ = moments.sums.tolist()
     dim = problem.dim
@@ -91,10 +91,12 @@ def quadratic(problem: Problem, theta: np.ndarray, moments: RowMoments) -> Quadr
     full[:dim, :dim] -= np.outer(c, u)
     full[-1, :dim] = full[:dim, -1] = u
     full[-1, -1] = total
+    C = problem.C
+    full *= C
     return Quadratic(
         theta,
-        value,
-        np.append(b - slope * c, slope),
+        C * value,
+        C * np.append(b - slope * c, slope),
         full,
         squares,
         total,

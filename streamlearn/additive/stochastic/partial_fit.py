@@ -31,6 +31,7 @@ from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..dual.descent import shuffled
 from ..objective import Problem
+from ..smooth.model import why_moments
 from ..targets import Adjustment, adjusted
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
 
@@ -201,6 +202,10 @@ def check_offered(model: Any) -> None:
     if model.solver not in ("auto", "pegasos"):
         raise ValueError(
             f"partial_fit is solver='pegasos', got solver={model.solver!r}; use fit, or 'auto'"
+        )
+    if why := why_moments(model):
+        raise ValueError(
+            f"{why} takes the curvature of all rows, and partial_fit sees each row once; use fit"
         )
     if getattr(model, "class_weight", None) == "balanced":
         raise ValueError(
