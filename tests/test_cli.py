@@ -295,3 +295,32 @@ def test_the_version_is_that_of_the_installed_package():
     from importlib.metadata import version
 
     assert version("streamlearn") in run("--version").output
+
+
+FAMILIES = {
+    "AdditiveClassifier": "n_bases=4",
+    "SVMMixtureClassifier": "n_components=2",
+    "ShareBoostClassifier": "n_selected=2",
+    "JensenShannonBoostClassifier": "n_learners=2",
+    "SuperSparseClassifier": "n_prototypes=3",
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_is_fitted_to_strings(tmp_path, name):
+    """Strings, holes and a string target from the command line; the same model as from Python."""
+    rng = np.random.default_rng(0)
+    a, city = rng.random(300), rng.choice(["Bern", "Oslo", "Rome"], 300)
+    label = np.where(a + (city == "Oslo") > 0.8, "yes", "no")
+    a[::20] = np.nan
+    pq.write_table(pa.table({"a": a, "city": city, "y": label}), tmp_path / "s.parquet")
+    table, saved, out = (tmp_path / x for x in ("s.parquet", "m.slm", "out.parquet"))
+    result = CliRunner().invoke(
+        cli.main,
+        ["fit", str(table), "-t", "y", "--model", name, "-o", str(saved), "--set", FAMILIES[name]],
+    )
+    assert result.exit_code in (0, cli.NOT_CONVERGED), result.output
+    run("predict", saved, table, "-o", out)
+    answers = pq.read_table(out)["prediction"].to_numpy(zero_copy_only=False)
+    np.testing.assert_array_equal(answers, sl.load(saved).predict(str(table)))
+    assert (answers == label).mean() > 0.8

@@ -29,7 +29,7 @@ from ..passes.sample import SampledRead
 from ..passes.summary.summary import Summary, collect_summary
 from .answers import Answers, answered, answers_of, with_features_of
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
-from .parameters import rounded_number, similarity_for
+from .parameters import rounded_number, scale_for, scaled_columns, similarity_for
 from .prototypes import Problem
 from .sample import SampleObjective
 from .search import Recording
@@ -70,7 +70,8 @@ def compress(
         a read.
     **parameters
         Parameters of `SuperSparseRegressor`: `similarity`, `gamma`, `ridge`, `init`, `n_passes`,
-        ...  An `SVC` fitted to the same rows uses ``gamma="scale"`` by default.
+        ...  An `SVC` fitted to the same rows uses ``gamma="scale"`` by default, and rows as they
+        are: so is `scaling` "none" here, unless it is given.
 
     Returns
     -------
@@ -101,6 +102,7 @@ def compress(
     """
     check_is_fitted(estimator)
     model: SuperSparseClassifier | SuperSparseRegressor
+    parameters = {"scaling": "none", **parameters}
     model = SuperSparseRegressor(n_prototypes, **parameters)
     if hasattr(estimator, "classes_"):
         model = SuperSparseClassifier(n_prototypes, loss="squared_error", **parameters)
@@ -203,8 +205,9 @@ def _fit(
     whole = weight >= summary.total_weight * (1 - 1e-12)
     sample.y = answers(sample.X)
     shift = np.array([rounded_number(mean) for mean in sample.target.mean(axis=0)])
-    model.similarity_ = similarity_for(model, summary.columns)
-    problem = Problem(model.similarity_, float(model.ridge), 0, shift)
+    scale = scale_for(model, summary.columns)
+    similarity = similarity_for(model, scaled_columns(summary.columns, scale))
+    problem = Problem(similarity, float(model.ridge), 0, shift, scale=scale)
     rows = SampleObjective.of_chunk(problem, sample)
     reading: Recording = run
     source: Source | None = answered(dataset, answers)

@@ -34,8 +34,8 @@ class SuperSparseRegressorCV(SelectedPrototypes, SuperSparseRegressor):
         Number of splits.
     tradeoff : float, default=0.0
         Fall of the mean squared error that one more prototype must bring: rho of eq. 8.
-    similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, n_passes, \
-tol, random_state, encoding
+    similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, scaling, \
+schedule, n_passes, tol, random_state, encoding
         As in `SuperSparseRegressor`; `init` by name only.
 
     Attributes
@@ -76,6 +76,7 @@ tol, random_state, encoding
         repulsion: float = 0.0,
         init: npt.ArrayLike = "rows",
         neighbours: Neighbours | None = None,
+        scaling: str = "auto",
         schedule: str = "all",
         n_passes: int = 20,
         tol: float = 1e-3,
@@ -94,6 +95,7 @@ tol, random_state, encoding
             repulsion=repulsion,
             init=init,
             neighbours=neighbours,
+            scaling=scaling,
             schedule=schedule,
             n_passes=n_passes,
             tol=tol,
@@ -112,7 +114,7 @@ class SuperSparseClassifierCV(SelectedPrototypes, SuperSparseClassifier):
     ----------
     n_prototypes, cv, tradeoff
         As in `SuperSparseRegressorCV`.
-    loss, similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, schedule, \
+    loss, similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, scaling, schedule, \
 n_passes, tol, random_state, encoding
         As in `SuperSparseClassifier`; `init` by name only.
 
@@ -152,6 +154,7 @@ certificate_, history_, n_passes_
         repulsion: float = 0.0,
         init: npt.ArrayLike = "rows",
         neighbours: Neighbours | None = None,
+        scaling: str = "auto",
         schedule: str = "all",
         n_passes: int = 20,
         tol: float = 1e-3,
@@ -172,6 +175,7 @@ certificate_, history_, n_passes_
             repulsion=repulsion,
             init=init,
             neighbours=neighbours,
+            scaling=scaling,
             schedule=schedule,
             n_passes=n_passes,
             tol=tol,
@@ -229,7 +233,7 @@ def _count_errors(
         return sums
     Y = targets(problem, chunk.target)
     size = block_rows(chunk.X.shape[1], max(len(Z) for _, Z, _ in points))
-    for rows, buffer in dense_blocks(chunk.X, size):
+    for rows, buffer in dense_blocks(chunk.X, size, problem.scale):
         B = buffer[: rows.stop - rows.start]
         u = np.ones(len(B)) if chunk.weight is None else chunk.weight[rows]
         of_rows = split_of_content(B, n_splits, seed)

@@ -80,7 +80,7 @@ def _step(
     if not chunk.n_rows:
         return state
     Y = targets(problem, chunk.target)
-    for rows, buffer in dense_blocks(chunk.X, block_rows(Z.shape[1], len(Z))):
+    for rows, buffer in dense_blocks(chunk.X, block_rows(Z.shape[1], len(Z)), problem.scale):
         B = buffer[: rows.stop - rows.start]
         u = None if chunk.weight is None else chunk.weight[rows]
         S = problem.similarity.values(B, Z)

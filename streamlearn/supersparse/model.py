@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,14 @@ from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary
 from .descent import warm_start
 from .equations import error_of
-from .parameters import CONSTRAINTS, check_rows, rounded_number, similarity_for
+from .parameters import (
+    CONSTRAINTS,
+    check_rows,
+    rounded_number,
+    scale_for,
+    scaled_columns,
+    similarity_for,
+)
 from .prototypes import Candidate, Found, Problem, candidates_fold, empty_candidates
 from .sample import SampleObjective, first_prototypes
 from .search import MOVES, RADII, Incumbent, Outcome, Recording, drive, refine
@@ -52,6 +60,7 @@ class ModelState(TypedDict):
 
     gamma: float
     centre: np.ndarray | None
+    scale: NotRequired[np.ndarray | None]  # older models took rows as they are
     prototypes: np.ndarray
     increase: np.ndarray
     coef: np.ndarray
@@ -85,6 +94,7 @@ class SuperSparseModel:
         repulsion: float = 0.0,
         init: npt.ArrayLike = "rows",
         neighbours: Neighbours | None = None,
+        scaling: str = "auto",
         schedule: str = "all",
         n_passes: int = 20,
         tol: float = 1e-3,
@@ -100,6 +110,7 @@ class SuperSparseModel:
         self.repulsion = repulsion
         self.init = init
         self.neighbours = neighbours
+        self.scaling = scaling
         self.schedule = schedule
         self.n_passes = n_passes
         self.tol = tol
@@ -210,7 +221,7 @@ class SuperSparseModel:
             raise ValueError(
                 f"init has shape {Z.shape}; expected n_prototypes x columns = {shape}, all finite"
             )
-        return Z
+        return Z if rows.problem.scale is None else Z * rows.problem.scale
 
     def _problem(self, summary: Summary) -> Problem:
         classes = getattr(self, "classes_", None)
@@ -218,19 +229,22 @@ class SuperSparseModel:
         shift = np.zeros(T)
         if classes is None:
             shift[:] = rounded_number(summary.target.mean)
-        self.similarity_ = similarity_for(self, summary.columns)
+        scale = scale_for(self, summary.columns)
         return Problem(
-            self.similarity_,
+            similarity_for(self, scaled_columns(summary.columns, scale)),
             float(self.ridge),
             0 if classes is None else len(classes),
             shift,
             self.schedule == "paper",
             self.neighbours,
+            scale,
         )
 
     def _keep(self, problem: Problem, outcome: Outcome) -> None:
+        scale = problem.scale
         order = np.argsort(-np.abs(outcome.theta[:-1]).max(axis=1), kind="stable")
-        self.prototypes_ = outcome.Z[order]
+        self.prototypes_ = outcome.Z[order] if scale is None else outcome.Z[order] / scale
+        self.similarity_ = replace(problem.similarity, scale=scale)
         self.increase_ = outcome.increase[order]
         self._set_theta(outcome.theta[[*order, -1]], problem.shift)
         self._outcome = outcome
@@ -291,6 +305,7 @@ class SuperSparseModel:
         return {
             "gamma": similarity.gamma,
             "centre": similarity.centre,
+            "scale": similarity.scale,
             "prototypes": self.prototypes_,
             "increase": self.increase_,
             "coef": self.coef_,
@@ -304,6 +319,9 @@ class SuperSparseModel:
         check_array("coef", tree["coef"], (k, len(Z)))
         check_array("intercept", tree["intercept"], (k,))
         check_number("gamma", gamma, 0)
+        scale = tree.get("scale")
+        if scale is not None:
+            check_array("scale", scale, (n_features(self),), low=0)
         if tree["centre"] is not None:
             check_array("centre", tree["centre"], (n_features(self),))
         self.prototypes_, self.increase_ = tree["prototypes"], tree["increase"]
@@ -314,6 +332,7 @@ class SuperSparseModel:
             degree=self.degree,
             coef0=self.coef0,
             centre=tree["centre"],
+            scale=scale,
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from .similarity import BOUNDED, NAMES, Similarity, SimilarityParameter, make_si
 CONSTRAINTS: dict[str, list[object]] = {
     "similarity": [StrOptions(set(NAMES)), callable, tuple],
     "neighbours": [callable, None],
+    "scaling": [StrOptions({"auto", "standard", "none"})],
     "schedule": [StrOptions({"all", "paper"})],
     "gamma": [StrOptions({"scale"}), Interval(Real, 1e-100, 1e100, closed="both")],
     "degree": [Interval(Integral, 1, None, closed="left")],
@@ -30,6 +32,8 @@ CONSTRAINTS: dict[str, list[object]] = {
 }
 
 
+SCALED = ("rbf", "laplacian", "linear", "poly")
+"""Similarities whose columns are scaled by default: not histograms, nor what a callable takes."""
 LARGEST = 1e20
 """Largest value whose fourth power, in the descent's equations, does not overflow in float64."""
 
@@ -38,6 +42,7 @@ class Options(Protocol):
     """Parameters of the estimators that say what a similarity is and how prototypes move."""
 
     similarity: SimilarityParameter
+    scaling: str
     gamma: float | str
     degree: int
     coef0: float
@@ -45,6 +50,41 @@ class Options(Protocol):
     init: npt.ArrayLike
     neighbours: Callable[[np.ndarray], np.ndarray] | None
     schedule: str
+
+
+def scale_for(model: Options, columns: ColumnFacts) -> np.ndarray | None:
+    """(p,) one over each column's standard deviation; None if rows are taken as they are.
+
+    A constant column, or one whose numbers differ in their last digits only, keeps its unit.
+    """
+    scaling = model.scaling
+    if scaling == "auto":
+        numbers = model.neighbours is None and model.similarity in SCALED
+        scaling = "standard" if numbers else "none"
+    if scaling == "none":
+        return None
+    if model.neighbours is not None:
+        raise ValueError(
+            f"scaling={scaling!r}: neighbours= makes prototypes structures, whose codes have "
+            "no unit; use scaling='none'"
+        )
+    width = np.sqrt(np.maximum(columns.variance, 0.0))
+    flat = (width <= 1e-12 * np.maximum(-columns.min, columns.max)) | (width < 1e-30)
+    scale: np.ndarray = (1.0 / np.where(flat, 1.0, width)).astype(np.float32).astype(np.float64)
+    return scale
+
+
+def scaled_columns(columns: ColumnFacts, scale: np.ndarray | None) -> ColumnFacts:
+    """The moments of the columns times their factors (p,)."""
+    if scale is None:
+        return columns
+    return replace(
+        columns,
+        min=columns.min * scale,
+        max=columns.max * scale,
+        mean=columns.mean * scale,
+        variance=columns.variance * scale**2,
+    )
 
 
 def similarity_for(model: Options, columns: ColumnFacts) -> Similarity:

@@ -38,6 +38,8 @@ class Problem(NamedTuple):
     """Whether prototypes move one at a time (the paper's Algorithm 1)."""
     neighbours: Callable[[np.ndarray], np.ndarray] | None = None
     """The moves (k, p) of a structured prototype (p,)."""
+    scale: np.ndarray | None = None
+    """(p,) factors of the columns: rows are multiplied by them, and prototypes are in that unit."""
 
     @property
     def n_targets(self) -> int:
@@ -131,7 +133,7 @@ def _step(
     Y = targets(problem, chunk.target)
     splits = any(c.held_out >= 0 for c in candidates)
     size = block_rows(chunk.X.shape[1], max(len(c.Z) for c in candidates))
-    for rows, buffer in dense_blocks(chunk.X, size):
+    for rows, buffer in dense_blocks(chunk.X, size, problem.scale):
         B, y = buffer[: rows.stop - rows.start], Y[rows]
         u = None if chunk.weight is None else chunk.weight[rows]
         of_rows = split_of_content(B, n_splits, seed) if splits else None

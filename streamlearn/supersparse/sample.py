@@ -36,7 +36,9 @@ class SampleObjective:
 
     @classmethod
     def of_chunk(cls, problem: Problem, chunk: Chunk) -> SampleObjective:
-        X, Y, u = canonical(dense(chunk.X), targets(problem, chunk.target), chunk.weight)
+        X, Y, u = canonical(
+            dense(chunk.X, problem.scale), targets(problem, chunk.target), chunk.weight
+        )
         return cls(problem, X, Y, u)
 
     @property

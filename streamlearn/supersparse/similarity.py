@@ -8,7 +8,7 @@ take rows in dense float64 blocks, which `dense_blocks` makes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -56,6 +56,8 @@ class Similarity:
     vjp: Vjp | None = None
     centre: np.ndarray | None = None
     """(p,) point that rbf subtracts from rows and prototypes; it changes rounding, no value."""
+    scale: np.ndarray | None = None
+    """(p,) factors by which rows and prototypes are multiplied first; None: 1."""
 
     @property
     def has_gradient(self) -> bool:
@@ -64,6 +66,8 @@ class Similarity:
 
     def values(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """(n, m) similarities in a new array."""
+        if self.scale is not None:
+            X, Z = X * self.scale, Z * self.scale
         if self.function is not None:
             return _checked(self.function, "similarity", (X, Z), (len(X), len(Z)))
         return _VALUES[self.name](self, X, Z)
@@ -74,6 +78,9 @@ class Similarity:
         For a callable without a vjp the derivative is replaced by s(x, z) (x - z) (eq. 7), as a
         move towards a row makes the two more similar.
         """
+        if self.scale is not None:
+            inner = replace(self, scale=None)
+            return inner.gradient(X * self.scale, Z * self.scale, S, R) * self.scale
         if self.vjp is not None:
             return _checked(self.vjp, "vjp", (X, Z, R), Z.shape)
         if self.function is not None:
@@ -214,16 +221,19 @@ def make_similarity(
     degree: int = 3,
     coef0: float = 1.0,
     centre: np.ndarray | None = None,
+    scale: np.ndarray | None = None,
 ) -> Similarity:
     """The similarity that the parameter `similarity` describes."""
     if callable(similarity):
-        return Similarity("callable", function=similarity)
+        return Similarity("callable", function=similarity, scale=scale)
     if isinstance(similarity, tuple):
         function, vjp = similarity
-        return Similarity("callable", function=function, vjp=vjp)
+        return Similarity("callable", function=function, vjp=vjp, scale=scale)
     if similarity != "rbf":
         centre = None
-    return Similarity(similarity, float(gamma), int(degree), float(coef0), centre=centre)
+    return Similarity(
+        similarity, float(gamma), int(degree), float(coef0), centre=centre, scale=scale
+    )
 
 
 def block_rows(n_columns: int, n_prototypes: int) -> int:
@@ -232,8 +242,13 @@ def block_rows(n_columns: int, n_prototypes: int) -> int:
     return min(max(1 << (max(rows, 1).bit_length() - 1), LEAST_ROWS), MOST_ROWS)
 
 
-def dense_blocks(X: np.ndarray | Csr, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield (rows, B): B (n_rows, p) float64 holds the rows, then zeros; it is overwritten."""
+def dense_blocks(
+    X: np.ndarray | Csr, n_rows: int, scale: np.ndarray | None = None
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield (rows, B): B (n_rows, p) float64 holds the rows, then zeros; it is overwritten.
+
+    `scale` (p,) are factors of the columns.
+    """
     m, p = X.shape
     buffer = np.zeros((n_rows, p))
     for a in range(0, m, n_rows):
@@ -246,12 +261,14 @@ def dense_blocks(X: np.ndarray | Csr, n_rows: int) -> Iterator[tuple[slice, np.n
         else:
             buffer[: b - a] = X[a:b]
             buffer[b - a :] = 0.0
+        if scale is not None:
+            buffer *= scale
         yield slice(a, b), buffer
 
 
-def dense(X: np.ndarray | Csr) -> np.ndarray:
-    """All rows as one C-ordered float64 array."""
+def dense(X: np.ndarray | Csr, scale: np.ndarray | None = None) -> np.ndarray:
+    """All rows as one C-ordered float64 array, its columns times `scale` (p,)."""
     out = np.empty(X.shape)
-    for rows, block in dense_blocks(X, MOST_ROWS):
+    for rows, block in dense_blocks(X, MOST_ROWS, scale):
         out[rows] = block[: rows.stop - rows.start]
     return out

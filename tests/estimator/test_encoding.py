@@ -1,6 +1,8 @@
 """One encoding for the families that take numbers alone: against numpy and by brute force."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_array
 
@@ -317,3 +319,28 @@ def test_the_most_frequent_levels_are_kept_in_bounded_memory():
             state = fold.step(state, reader.read(ref))
             assert len(state["hashes"]) <= 100
     assert set(hash_words(words[:50]).tolist()) <= set(state["hashes"].tolist())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["ShareBoostClassifier", "SVMMixtureClassifier", "SuperSparseClassifier"]
+)
+def test_100_000_levels_within_the_budget(name, tmp_path):
+    """A column of 100,000 words that decides the target: better on new rows, within 128 MiB."""
+    rng = np.random.default_rng(0)
+    n, n_levels, budget = 240_000, 100_000, 128 << 20
+    level, x = rng.integers(0, n_levels, n), rng.random(n)
+    y = target_of(name, rng.standard_normal(n_levels)[level] + 0.5 * x)
+    table = pa.table({"x": x, "word": [f"word {k}" for k in level], "y": y})
+    paths = [tmp_path / "train.parquet", tmp_path / "test.parquet"]
+    for path, part in zip(paths, (table[:200_000], table[200_000:]), strict=True):
+        pq.write_table(part, path, row_group_size=20_000)
+    scores = {}
+    for features in (["x", "word"], ["x"]):
+        data = [sl.open_dataset(path, target="y", features=features) for path in paths]
+        with sl.config_context(memory_budget=budget):
+            model = make(name).fit(data[0])
+            scores[len(features)] = model.score(data[1])
+        spent = model.certificate_
+        assert spent.peak_memory_bytes - spent.memory_before_bytes < budget
+    assert scores[2] > scores[1] + 0.1

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
+from streamlearn.supersparse.similarity import make_similarity
 
 
 def expected_failures(estimator):
@@ -85,7 +87,7 @@ def test_what_a_fit_tells():
     size = np.abs(model.coef_[0])
     assert (np.diff(size) <= 0).all()
     assert model.increase_.shape == (5,)
-    assert model.gamma_ == pytest.approx(1 / (2 * X.var()), rel=1e-6)
+    assert model.gamma_ == pytest.approx(1 / (2 * (X / X.std(axis=0)).var()), rel=1e-6)
     assert model.certificate_.converged
     assert model.certificate_.dual is None
 
@@ -105,3 +107,67 @@ def test_more_than_the_budget_is_refused():
         pytest.raises(sl.MemoryBudgetError, match="prototypes"),
     ):
         sl.SuperSparseClassifier(200).fit(X, y)
+
+
+SIMILARITIES = ("rbf", "laplacian", "linear", "poly", "chi2")
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_scaling_is_a_fit_to_scaled_columns(similarity, sparse):
+    """The fit scales columns by itself, and gives prototypes in the columns' units."""
+    rng = np.random.default_rng(0)
+    unit = np.array([1e-6, 1.0, 1e5])
+    X = rng.random((200, 3)) * unit
+    y = np.sin(6 * X[:, 0] / unit[0]) + X[:, 2] / unit[2]
+    given = csr_array(X) if sparse else X
+    options = {"similarity": similarity, "random_state": 1}
+    model = sl.SuperSparseRegressor(4, scaling="standard", **options).fit(given, y)
+    scale = (1 / X.std(axis=0)).astype(np.float32).astype(np.float64)
+    np.testing.assert_allclose(model.similarity_.scale, scale, rtol=1e-6)
+    scale = model.similarity_.scale
+    plain = sl.SuperSparseRegressor(4, scaling="none", **options).fit(X * scale, y)
+    np.testing.assert_allclose(model.predict(given), plain.predict(X * scale), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(model.prototypes_ * scale, plain.prototypes_, rtol=1e-6)
+    S = model.similarity_.values(X, model.prototypes_)
+    decisions = S @ model.coef_[0] + model.intercept_[0]
+    np.testing.assert_allclose(model.predict(given), decisions, rtol=1e-6, atol=1e-8)
+
+
+def test_a_column_without_spread_keeps_its_unit_and_histograms_theirs():
+    X, y = moons()
+    X = np.column_stack([X, np.full(len(X), 7.0)])
+    model = sl.SuperSparseClassifier(5).fit(X, y)
+    assert model.similarity_.scale[2] == 1.0
+    shifted = X - X.min(axis=0)
+    assert sl.SuperSparseClassifier(5, similarity="chi2").fit(shifted, y).similarity_.scale is None
+
+
+def test_a_start_is_given_in_the_units_of_the_columns():
+    X, y = moons()
+    first = sl.SuperSparseRegressor(4, random_state=3).fit(X, y)
+    again = sl.SuperSparseRegressor(4, init=first.prototypes_).fit(X, y)
+    assert again.certificate_.objective <= first.certificate_.objective * (1 + 1e-9)
+
+
+def test_the_derivative_of_a_scaled_similarity():
+    rng = np.random.default_rng(0)
+    X, Z, R = rng.random((9, 2)), rng.random((3, 2)), rng.random((9, 3))
+    sim = make_similarity("rbf", gamma=0.7, centre=np.ones(2), scale=np.array([2.0, 0.5]))
+    found = sim.gradient(X, Z, sim.values(X, Z), R)
+    for j in range(3):
+        for d in range(2):
+            step = np.zeros((3, 2))
+            step[j, d] = 1e-6
+            rise = (R * (sim.values(X, Z + step) - sim.values(X, Z - step))).sum() / 2e-6
+            assert found[j, d] == pytest.approx(rise, rel=1e-6)
+
+
+def test_the_scale_is_saved(tmp_path):
+    X, y = moons()
+    X = X * [1.0, 1e4]
+    model = sl.SuperSparseClassifier(5).fit(X, y)
+    sl.save(model, tmp_path / "m.slm")
+    loaded = sl.load(tmp_path / "m.slm")
+    np.testing.assert_array_equal(loaded.similarity_.scale, model.similarity_.scale)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))

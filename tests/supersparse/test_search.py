@@ -99,7 +99,7 @@ def test_swaps_leave_a_bad_place():
         {"schedule": "paper"},
         {"similarity": "laplacian"},
         {"similarity": "chi2"},
-        {"similarity": "poly"},
+        {"similarity": "poly", "scaling": "none"},
         {"similarity": tent},
         {"similarity": tent, "neighbours": lambda z: z + 0.1 * np.vstack([np.eye(2), -np.eye(2)])},
     ],

@@ -104,6 +104,7 @@ def test_prototypes_become_strings_that_no_row_is(monkeypatch, sample_rows):
         ({"init": "k-means"}, "init must then be 'rows'"),
         ({"schedule": "paper"}, "schedule must then be 'all'"),
         ({"repulsion": 0.1}, "repulsion must then be 0"),
+        ({"scaling": "standard"}, "codes have no unit; use scaling='none'"),
     ],
 )
 def test_what_structures_cannot_have(parameters, message):
