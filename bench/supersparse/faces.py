@@ -187,6 +187,7 @@ def ours(X, y, subject, score, similarity, gamma, m, option):
         gamma=option.share * (gamma or 1.0),
         ridge=RIDGE,
         init=begin,
+        scaling="none",  # gamma is chosen for the features as they are
         tol=TOL if gamma is None else 1e-3,
     )
     return model.fit(rows, target)

@@ -8,17 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import StrOptions
 
-from ..data.source import Source
 from ..estimator.base import StreamClassifier
+from ..estimator.class_weights import CONSTRAINT
 from ..numeric.bases.basis import Basis
 from ..numeric.links import rest_probabilities, softmax_probabilities
 from ..numeric.losses import CLASS, Loss
-from ..passes.summary.summary import Summary
 from ..solvers.calibration import METHODS, Calibration
 from .model import AdditiveModel
 from .smooth.shape import Signs
 from .stochastic.partial_fit import go_on
-from .targets import Adjustment, names_of, weigh_classes
+from .targets import names_of
 
 TARGETS = (CLASS,)
 """Kinds of target that a classifier's loss may have."""
@@ -75,8 +74,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of
         their softmax.  Two classes are one curve either way.
     class_weight : None, "balanced" or dict, default=None
-        Factors of the rows' weights in the losses, by class; "balanced": inversely as their counts.
-        Classes that a dict does not name count 1.
+        Factors of the rows' weights, by class; "balanced": inversely as their counts.  Classes that
+        a dict does not name count 1.
     intercept_scaling : float, default=1.0
         B; the larger, the less the intercept is held to 0.
     tol : float, default=1e-4
@@ -150,7 +149,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions(names_of(TARGETS)), Loss],
         "multi_class": [StrOptions({"ovr", "multinomial"})],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "class_weight": CONSTRAINT,
         "calibration": [None, StrOptions(set(METHODS))],
     }
 
@@ -221,13 +220,6 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
                 "multi_class='ovr'"
             )
         return True
-
-    def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
-        counts = summary.target.counts
-        return Adjustment(self._loss, self._class_weights(counts[counts > 0]))
-
-    def _class_weights(self, counts: np.ndarray) -> np.ndarray | None:
-        return weigh_classes(self.class_weight, self.classes_, counts)
 
     def partial_fit(
         self,

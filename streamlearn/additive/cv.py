@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
@@ -36,9 +37,9 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     one_standard_error : bool, default=False
         Take the simplest candidate (fewest splines, then smallest C) whose mean score is within one
         standard error of the best (Breiman et al. 1984).
-    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, intercept_scaling, \
-tol, max_passes, calibration
-        As in `AdditiveClassifier`; `tol` holds for each of the fits.
+    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, class_weight, \
+intercept_scaling, tol, max_passes, calibration
+        As in `AdditiveClassifier`; `tol` holds for each of the fits, and scores are weighed too.
     random_state : int, default=0
         Of the sample of rows and of the splits, which are those of `cross_validate` with this seed.
 
@@ -70,7 +71,11 @@ tol, max_passes, calibration
         **AdditiveClassifier._parameter_constraints,
         **Choosing._choosing_constraints,
     }
-    multi_class, class_weight = "ovr", None
+    _later_parameters: ClassVar[dict[str, object]] = {
+        **AdditiveClassifier._later_parameters,
+        "class_weight": None,
+    }
+    multi_class = "ovr"
 
     def __init__(
         self,
@@ -88,6 +93,7 @@ tol, max_passes, calibration
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        class_weight: object = None,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
         max_passes: int = 100,
@@ -107,6 +113,7 @@ tol, max_passes, calibration
         self.knots = knots
         self.missing = missing
         self.max_levels = max_levels
+        self.class_weight = class_weight
         self.intercept_scaling = intercept_scaling
         self.tol = tol
         self.max_passes = max_passes

@@ -227,7 +227,7 @@ class AdditiveModel(Terms):
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
         tol, most, seed = self.tol, max(self.max_passes - 1, 1), self.random_state
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
-        given = Given(null_decisions(self._loss, self._shares(summary, adjustment)), means)
+        given = Given(null_decisions(self._loss, self._shares(summary)), means)
         vars(self).pop("_posterior", None)  # of an earlier fit
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
         if goes_by_moments(self):
@@ -269,7 +269,7 @@ class AdditiveModel(Terms):
                     watch,
                     tol=tol,
                     max_reads=most,
-                    total_weight=self._total_weight(summary, adjustment),
+                    total_weight=float(summary.total_weight),
                     seed=seed,
                 )
             else:
@@ -321,20 +321,11 @@ class AdditiveModel(Terms):
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
         return 0.0
 
-    def _total_weight(self, summary: Summary, adjustment: Adjustment) -> float:
-        """The weight of all rows, as the losses count them."""
-        if adjustment.class_weight is None:
-            return float(summary.total_weight)
-        counts = summary.target.counts
-        return float(counts[counts > 0] @ adjustment.class_weight)
-
-    def _shares(self, summary: Summary, adjustment: Adjustment) -> np.ndarray | None:
-        """(K,) share of the rows of each class, as the losses count them; None: no classes."""
+    def _shares(self, summary: Summary) -> np.ndarray | None:
+        """(K,) share of the weight that each class has; None: no classes."""
         if not hasattr(self, "classes_"):
             return None
         counts = summary.target.counts[summary.target.counts > 0].astype(np.float64)
-        if adjustment.class_weight is not None:
-            counts *= adjustment.class_weight
         shares: np.ndarray = counts / counts.sum()
         return shares[1:] if len(shares) == 2 else shares
 

@@ -188,7 +188,7 @@ effective_dof_, scale_, line_smoothing_
         elif self.offset is not None:
             column = find_column("offset", self.offset, dataset)
         self._column_of_mean = column
-        known = Adjustment(loss, None, column, self.exposure is not None)
+        known = Adjustment(loss, column, self.exposure is not None)
         return known._replace(mean=float(known.link.mean(self._target_mean(summary, known))))
 
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
@@ -202,7 +202,7 @@ effective_dof_, scale_, line_smoothing_
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         f = super()._decision_chunk(chunk)
-        known = Adjustment(self._loss, None, self._column_of_mean, self.exposure is not None)
+        known = Adjustment(self._loss, self._column_of_mean, self.exposure is not None)
         if known.link is LOG:
             scaled: np.ndarray = known.link.mean(f) * exposures(known, chunk)
             return scaled

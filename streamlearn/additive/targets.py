@@ -1,4 +1,4 @@
-"""Targets and weights as the loss takes them: class weights, exposure and offset.
+"""Targets and weights as the loss takes them: exposure and offset.
 
 A row of exposure e under the log link, mean e e^f, has the half-deviance of the target y / e at the
 mean e^f, times e^a with the loss's `homogeneity` a (counts: 1); an offset o of the decision, f + o,
@@ -30,8 +30,6 @@ class Adjustment(NamedTuple):
     """What is done to the rows of a fit."""
 
     loss: Loss
-    class_weight: np.ndarray | None = None
-    """(K,) factors of the rows' weights."""
     column: int = -1
     """Number of the column of exposures or offsets; -1: there is none."""
     exposure: bool = False
@@ -47,8 +45,7 @@ class Adjustment(NamedTuple):
 
 def adjusted(source: Source, adjustment: Adjustment) -> Source:
     """The source with its rows adjusted; itself if there is nothing to do."""
-    changes = adjustment.class_weight is not None or adjustment.column >= 0
-    if not (changes or adjustment.link is LOG):
+    if adjustment.column < 0 and adjustment.link is not LOG:
         return source
     return MappedSource(source, partial(adjust, adjustment), reads_features=adjustment.column >= 0)
 
@@ -57,8 +54,6 @@ def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:
     """The chunk with new targets and weights; its features are left alone."""
     y, weight = chunk.target, chunk.weight
     factor: np.ndarray | float | None = None
-    if adjustment.class_weight is not None:
-        factor = adjustment.class_weight[y.astype(np.intp)]
     if adjustment.link is LOG:
         scale = adjustment.mean * exposures(adjustment, chunk)
         y = y / scale
@@ -117,25 +112,6 @@ def without_column(summary: Any, column: int) -> Any:
         )
     flat = np.zeros(1), np.array([found.count])
     return replace(summary, columns=summary.columns.with_values(column, *flat))
-
-
-def weigh_classes(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
-    """(K,) weights of the classes; "balanced": inversely as their counts, 1 on average."""
-    if class_weight is None:
-        return None
-    if isinstance(class_weight, str):
-        return counts.sum() / (len(classes) * counts)
-    known = classes.tolist()
-    unknown = [label for label in class_weight if label not in known]
-    if unknown:
-        raise ValueError(
-            f"class_weight names {unknown[:5]}, which are none of the classes {known[:10]}; "
-            "leave them out"
-        )
-    weights = np.array([float(class_weight.get(label, 1.0)) for label in known])
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise ValueError(f"class_weight must be finite and above 0, got {class_weight}")
-    return weights
 
 
 def check_exposures(name: str | int, summary: Any) -> None:

@@ -67,6 +67,7 @@ class Dataset(Source):
     mapped_names: tuple[str, ...] | None = None
     convert: Convert | None = None
     bytes_kept: bool = False
+    reweigh: Callable[[Chunk], Chunk] | None = None
     """Whether sparse rows that are stored as bytes are given as uint8, whatever `dtype`."""
     _counted: list[int] = field(default_factory=list, repr=False, compare=False)
     """Number of rows after filters, once a summary has counted them."""
@@ -285,6 +286,14 @@ class Dataset(Source):
             )
         return self._with(store=self.store.coded(coders)) if coders else self
 
+    @property
+    def is_weighted(self) -> bool:
+        return self.weight is not None or self.reweigh is not None
+
+    def reweighed(self, reweigh: Callable[[Chunk], Chunk]) -> Dataset:
+        """The same rows with other weights; the function (picklable) may change its chunk."""
+        return self._with(reweigh=reweigh)
+
     def with_encoding(self, encoding: Encoding) -> Dataset:
         """The features that an encoding makes of these columns, whose words are codes already."""
         names = tuple(encoding.feature_names())
@@ -437,6 +446,7 @@ class DatasetReader:
                 "levels are known: Dataset.with_levels gives them, Dataset.summary() and the "
                 "families that take categories learn them; or leave them out with features="
             )
+        self._reweigh = data.reweigh if only is None else None
         target = data.target if only is None else only
         dtype = np.dtype(np.uint8) if data.bytes_kept else data.dtype
         if data.convert is None:
@@ -479,6 +489,8 @@ class DatasetReader:
                     mapped = f(chunk.X)
                 chunk.X = mapped if isinstance(mapped, Csr) else np.asarray(mapped)
             self._check_mapped(chunk, ref)
+        if self._reweigh is not None:
+            chunk = self._reweigh(chunk)
         return chunk
 
     def _check_mapped(self, chunk: Chunk, ref: Ref) -> None:

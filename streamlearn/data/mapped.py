@@ -74,6 +74,10 @@ class SourceOver(Source):
         return self.source.weight
 
     @property
+    def is_weighted(self) -> bool:
+        return self.source.is_weighted
+
+    @property
     def in_memory(self) -> bool:
         return self.source.in_memory
 

@@ -309,6 +309,11 @@ class Source(ABC):
         return None
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether chunks carry weights, of a column or of their classes."""
+        return self.weight is not None
+
+    @property
     def in_memory(self) -> bool:
         """Whether rows are read from arrays of this process: views, which must not be changed."""
         return False

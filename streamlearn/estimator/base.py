@@ -51,7 +51,7 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     """
 
     _parameter_constraints: dict[str, list[object]] = {}
-    _later_parameters: ClassVar[dict[str, object]] = {"encoding": None}
+    _later_parameters: ClassVar[dict[str, object]] = {"encoding": None, "class_weight": None}
     """Parameters that checkpoints of older versions do not have, and what they stood for."""
     _accepts_sparse = False
     """Whether chunks may be `Csr`."""

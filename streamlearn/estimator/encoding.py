@@ -154,7 +154,7 @@ def _read_levels(
     if dataset.in_memory:
         return learn(_read_here)
     (needs,) = needs_before(list(kinds.values()))
-    return _in_a_run(model, dataset, needs, checkpoint, lambda run: learn(run.fold))
+    return in_a_run(model, dataset, needs, checkpoint, lambda run: learn(run.fold))
 
 
 def needs_before(kinds: list[str | None]) -> tuple[Needs, ...]:
@@ -172,8 +172,8 @@ def _read_here(fold: Fold[State, Result], source: Source, *, name: str) -> Resul
     return run_fold(fold, read_all(source))
 
 
-def _in_a_run(
-    model: Encodes,
+def in_a_run(
+    model: object,
     dataset: Dataset,
     needs: Needs,
     checkpoint: Checkpoint,
@@ -184,7 +184,7 @@ def _in_a_run(
     if checkpoint is not None:
         place = f"{os.fspath(checkpoint)}/{needs.name}"
         identity = {
-            "encoding": model.encoding,
+            "encoding": getattr(model, "encoding", None),
             "random_state": _seed(model),
             "data": dataset.fingerprint(),
         }
@@ -203,7 +203,7 @@ def _in_a_run(
         return learned
 
 
-def _seed(model: Encodes) -> int:
+def _seed(model: object) -> int:
     return int(getattr(model, "random_state", 0) or 0)
 
 
@@ -245,7 +245,7 @@ def learn_targets(
     labels = Needs(
         "targets", state_nbytes(columns, moments_only=True), step_nbytes_per_row(columns)
     )
-    learned = _in_a_run(model, columns, labels, checkpoint, learn)
+    learned = in_a_run(model, columns, labels, checkpoint, learn)
     tables = iter(map(target_means.tables_of, learned["sums"]))
     codings = []
     for coding in encoding.codings:

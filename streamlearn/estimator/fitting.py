@@ -28,6 +28,7 @@ from ..solvers.calibration import calibrate, score_fold
 from . import encoding
 from .callbacks import Tasks
 from .certificate import warn_unless_converged
+from .class_weights import weigh_classes
 from .inputs import open_scored, open_training
 from .levels import settle_training
 from .planning import all_needs, plan_fit, summary_state_bytes
@@ -63,6 +64,7 @@ def fit(
         if held_out is not None:
             held_out = stack.enter_context(materialised(held_out))
         dataset, calibration_rows = hold_out_calibration(model, dataset)
+        dataset, held_out = weigh_classes(model, dataset, held_out, checkpoint, find_classes)
         columns = dataset
         if model._encodes:
             encoding.learn_targets(model, dataset, checkpoint, find_classes)

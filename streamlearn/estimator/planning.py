@@ -21,7 +21,7 @@ from ..passes.summary.summary import (
     step_nbytes_per_row,
 )
 from ..solvers.calibration import empty_histograms
-from .encoding import needs_before
+from . import class_weights, encoding
 from .inputs import open_data
 
 SUMMARY = "summary"
@@ -66,7 +66,8 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
         kinds = choose_kinds(
             dataset.column_types, dataset.feature_names, model.encoding, dataset.sparse
         )
-        before = needs_before([kind for kind in kinds.values() if kind != "cyclic"])
+        before = encoding.needs_before([kind for kind in kinds.values() if kind != "cyclic"])
+    before += class_weights.needs_before(model, dataset)
     return plan_fit(model, dataset, budget, before)
 
 

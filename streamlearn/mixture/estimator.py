@@ -19,6 +19,7 @@ from ..engine.run import Run
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..estimator.class_weights import CONSTRAINT
 from ..estimator.encoding import n_features
 from ..estimator.facts import Parts
 from ..estimator.report.figures import Figure
@@ -96,6 +97,8 @@ class SVMMixtureClassifier(StreamClassifier):
         Largest number of reads of the data, the summary included.
     random_state : int, default=0
         Seed of the sample, the clusters and the order of rows.
+    class_weight : None, "balanced" or dict, default=None
+        As in `AdditiveClassifier`: factors of the rows' weights by class.
     encoding : dict, optional
         Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
         where the default of `data.encoding` is not wanted.
@@ -143,6 +146,7 @@ class SVMMixtureClassifier(StreamClassifier):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_passes": [Interval(Integral, 2, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CONSTRAINT,
         "encoding": [dict, None],
     }
     _accepts_sparse = True
@@ -163,6 +167,7 @@ class SVMMixtureClassifier(StreamClassifier):
         tol: float = 1e-5,
         max_passes: int = 100,
         random_state: int = 0,
+        class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -177,6 +182,7 @@ class SVMMixtureClassifier(StreamClassifier):
         self.tol = tol
         self.max_passes = max_passes
         self.random_state = random_state
+        self.class_weight = class_weight
         self.encoding = encoding
 
     # What it costs.

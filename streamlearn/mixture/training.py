@@ -14,6 +14,7 @@ from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..estimator import encoding, fitting, inputs
 from ..estimator.certificate import Certificate
+from ..estimator.class_weights import refuse_balanced, weigh_stream
 from ..estimator.spread import check_spread
 from ..estimator.targets import coded
 from ..passes.summary.summary import (
@@ -316,6 +317,7 @@ class Stream(Options, Protocol):
     plan_: Plan | None
     levels_: dict[str, list[str]]
     encoding: dict[str, str] | None
+    class_weight: object
     problem_: Problem
     parameters_: Parameters
     online_: online.Online
@@ -331,11 +333,20 @@ def partial_fit(
     classes: npt.ArrayLike | None,
 ) -> None:
     """Advance `model` by the rows of one call, in place: planned, two reads where the data are."""
+    refuse_balanced(model)
     new = not hasattr(model, "certificate_")
     opens = inputs.open_training if new else inputs.open_scored
     with materialised(opens(model, X, y, sample_weight)) as dataset:
         if new:
             encoding.refuse_encoding(model.encoding, dataset)
+            if classes is not None:
+                model.classes_ = np.unique(classes)
+            elif model.class_weight is not None:
+                raise ValueError(
+                    "the first call of partial_fit needs classes= where there is a class_weight, "
+                    "got None; pass all classes that will come"
+                )
+        dataset = weigh_stream(model, dataset)
         checked = Needs(
             "summary",
             state_nbytes(dataset, moments_only=True),

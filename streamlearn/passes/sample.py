@@ -53,7 +53,7 @@ def sample_fold(dataset: Any, n_rows: int, seed: int) -> Fold[State, Sample]:
         _start,
         partial(_step, share, derive_seed(seed, _PURPOSE)),
         _merge,
-        partial(_finish, width, kept, dataset.target is not None, dataset.weight is not None),
+        partial(_finish, width, kept, dataset.target is not None, dataset.is_weighted),
     )
 
 

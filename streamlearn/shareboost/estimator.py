@@ -12,6 +12,7 @@ from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
+from ..estimator.class_weights import CONSTRAINT
 from ..estimator.encoding import column_of
 from ..numeric.links import softmax_probabilities
 from ..passes.summary.summary import Summary
@@ -74,6 +75,8 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         without columns.
     random_state : int, default=0
         Seed of the anchors.
+    class_weight : None, "balanced" or dict, default=None
+        As in `AdditiveClassifier`: factors of the rows' weights by class.
     encoding : dict, optional
         Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
         where the default of `data.encoding` is not wanted.
@@ -100,6 +103,10 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     With one column a read and |x| <= 1, the loss after T columns is at most L(W*) + 2 |W*|^2 / T in
     the norm |W|_{inf,1} (twice as good as the paper's Theorem 2), for any W*.
 
+    There is no `partial_fit`: a column's score is the gradient of all rows at the model so far, and
+    the correction minimises over all rows again when a column comes in, whose values in rows that
+    are gone were not kept.
+
     Examples
     --------
     >>> import numpy as np
@@ -125,6 +132,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         "n_radii": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CONSTRAINT,
         "encoding": [dict, None],
     }
     _encodes = True
@@ -145,6 +153,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         n_radii: int = 8,
         tol: float = 1e-7,
         random_state: int = 0,
+        class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_selected = n_selected
@@ -160,6 +169,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         self.n_radii = n_radii
         self.tol = tol
         self.random_state = random_state
+        self.class_weight = class_weight
         self.encoding = encoding
 
     # What it costs.

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..data.source import Source
 from ..estimator.base import StreamClassifier, StreamRegressor
 from ..estimator.certificate import Certificate
+from ..estimator.class_weights import CONSTRAINT
 from ..numeric.links import softmax_probabilities
 from .logistic import refit
 from .model import SuperSparseModel
@@ -66,8 +67,9 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         "rows" or an array.
     scaling : {"auto", "standard", "none"}, default="auto"
         "standard": the similarity sees each column over its standard deviation, and `gamma` is in
-        that unit; "none": as it is.  "auto" is "standard" for rbf, laplacian, linear and poly,
-        and "none" for chi2 and callables.
+        that unit; "none": as it is.  "auto" is "standard" for rbf, laplacian, linear and poly
+        where less than a quarter of the columns would make the distances, by their variances;
+        pixels are taken as they are, and so is what chi2 and callables see.
     schedule : {"all", "paper"}, default="all"
         Whether all prototypes move together, or one at a time as in Algorithm 1 ("paper"), with the
         step sizes scored exactly.
@@ -101,14 +103,20 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         ``objective`` after each read (and ``validation_loss``, a mean squared error).
     n_features_in_, feature_names_in_, n_passes_
 
+    Notes
+    -----
+    There is no `partial_fit`: a read scores several places for the prototypes on all rows and keeps
+    the best, and scores of different rows cannot be compared; coefficients belong to prototypes
+    that move, so those of rows that are gone would be of other functions.
+
     Examples
     --------
     >>> import numpy as np
     >>> from streamlearn import SuperSparseRegressor
     >>> X = np.linspace(0, 1, 300)[:, None]
     >>> model = SuperSparseRegressor(3).fit(X, np.sin(6 * X[:, 0]))
-    >>> round(model.score(X, np.sin(6 * X[:, 0])), 2)
-    0.99
+    >>> round(model.score(X, np.sin(6 * X[:, 0])), 3)
+    1.0
     """
 
 
@@ -129,6 +137,8 @@ class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
         Loss that the coefficients minimise.  With "log_loss" decisions are log odds, and there are
         probabilities; rows that are not all in memory are read a few times more.  "squared_error"
         is the paper's.
+    class_weight : None, "balanced" or dict, default=None
+        As in `AdditiveClassifier`: factors of the rows' weights by class.
     similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, scaling, \
 schedule, n_passes, tol, random_state, encoding
         As in `SuperSparseRegressor`; `n_passes` does not count the refit's reads.
@@ -151,6 +161,7 @@ history_, n_features_in_, feature_names_in_, n_passes_
     _parameter_constraints: dict[str, list[object]] = {
         **SuperSparseModel._parameter_constraints,
         "loss": [StrOptions({"squared_error", "log_loss"})],
+        "class_weight": CONSTRAINT,
     }
 
     def __init__(
@@ -171,9 +182,11 @@ history_, n_features_in_, feature_names_in_, n_passes_
         n_passes: int = 20,
         tol: float = 1e-3,
         random_state: int = 0,
+        class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
         self.loss = loss
+        self.class_weight = class_weight
         super().__init__(
             n_prototypes,
             similarity=similarity,

@@ -114,8 +114,8 @@ class SuperSparseClassifierCV(SelectedPrototypes, SuperSparseClassifier):
     ----------
     n_prototypes, cv, tradeoff
         As in `SuperSparseRegressorCV`.
-    loss, similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, scaling, schedule, \
-n_passes, tol, random_state, encoding
+    loss, class_weight, similarity, gamma, degree, coef0, ridge, repulsion, init, neighbours, \
+scaling, schedule, n_passes, tol, random_state, encoding
         As in `SuperSparseClassifier`; `init` by name only.
 
     Attributes
@@ -159,11 +159,13 @@ certificate_, history_, n_passes_
         n_passes: int = 20,
         tol: float = 1e-3,
         random_state: int = 0,
+        class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
         self.cv = cv
         self.tradeoff = tradeoff
         self.loss = loss
+        self.class_weight = class_weight
         SuperSparseModel.__init__(
             self,
             n_prototypes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import NotRequired, TypedDict
+from typing import ClassVar, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,11 @@ class SuperSparseModel:
     }
     _accepts_sparse = True
     _encodes = True
+    _later_parameters: ClassVar[dict[str, object]] = {
+        "encoding": None,
+        "class_weight": None,
+        "scaling": "none",
+    }
 
     def __init__(
         self,

@@ -297,7 +297,7 @@ def test_class_weights_multiply_sample_weights(loss, solver, given):
         loss, class_weight="balanced" if given == "balanced" else {1: 2.5}, **kw
     ).fit(X, y, weight)
     problem = linear_problem(
-        sl.SplineEmbedding(6).fit(X, sample_weight=weight), X, 2 * y - 1, loss,
+        sl.SplineEmbedding(6).fit(X, sample_weight=weight * factors[y]), X, 2 * y - 1, loss,
         weight=weight * factors[y],
     )  # fmt: skip
     from oracles import liblinear

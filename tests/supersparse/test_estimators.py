@@ -87,7 +87,7 @@ def test_what_a_fit_tells():
     size = np.abs(model.coef_[0])
     assert (np.diff(size) <= 0).all()
     assert model.increase_.shape == (5,)
-    assert model.gamma_ == pytest.approx(1 / (2 * (X / X.std(axis=0)).var()), rel=1e-6)
+    assert model.gamma_ == pytest.approx(1 / (2 * X.var()), rel=1e-6)
     assert model.certificate_.converged
     assert model.certificate_.dual is None
 
@@ -137,10 +137,21 @@ def test_scaling_is_a_fit_to_scaled_columns(similarity, sparse):
 def test_a_column_without_spread_keeps_its_unit_and_histograms_theirs():
     X, y = moons()
     X = np.column_stack([X, np.full(len(X), 7.0)])
-    model = sl.SuperSparseClassifier(5).fit(X, y)
+    model = sl.SuperSparseClassifier(5, scaling="standard").fit(X, y)
     assert model.similarity_.scale[2] == 1.0
     shifted = X - X.min(axis=0)
     assert sl.SuperSparseClassifier(5, similarity="chi2").fit(shifted, y).similarity_.scale is None
+
+
+def test_columns_that_share_one_scale_are_taken_as_they_are():
+    """Like pixels, of which many make the distances; whatever their unit."""
+    rng = np.random.default_rng(0)
+    pixels = 255 * rng.random((200, 8)) * np.linspace(0.3, 1, 8)
+    y = pixels[:, 0] + pixels[:, 7]
+    for factors, scaled in ((1.0, False), (1e6, False), (np.r_[100.0, np.ones(7)], True)):
+        model = sl.SuperSparseRegressor(3).fit(pixels * factors, y)
+        assert (model.similarity_.scale is not None) == scaled
+    assert sl.SuperSparseRegressor(3).fit(pixels[:, :1], y).similarity_.scale is None
 
 
 def test_a_start_is_given_in_the_units_of_the_columns():

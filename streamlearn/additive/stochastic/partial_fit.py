@@ -18,6 +18,7 @@ from ...engine.plan import Needs, make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import materialised
 from ...estimator.certificate import Certificate
+from ...estimator.class_weights import refuse_balanced, weigh_stream
 from ...estimator.fitting import check_summary
 from ...estimator.inputs import open_training
 from ...estimator.predicting import check_finite
@@ -32,7 +33,7 @@ from ..basis.column_bases import mean_splines
 from ..dual.descent import shuffled
 from ..objective import Problem
 from ..smooth.model import why_moments
-from ..targets import Adjustment, adjusted
+from ..targets import adjusted
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
 
 
@@ -59,11 +60,15 @@ def go_on(
         stream = getattr(model, "_stream", None)
         if stream is not None:
             require_same_columns(model, len(stream["summary"].columns), dataset)
+        if is_classifier(model):
+            if stream is None:
+                set_classes(model, classes)
+            dataset = weigh_stream(model, dataset)
         plan = make_plan(dataset, _phases(model, dataset, first=stream is None))
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
             if stream is None:
-                stream = begin(model, run, dataset, classes, n_rows)
-            adjustment = _adjustment(model, dataset, stream["summary"])
+                stream = begin(model, run, dataset, n_rows)
+            adjustment = model._adjustment(dataset, stream["summary"])
             kind = _Kind(np.dtype(stream["dtype"]), stream["sparse"])
             problem = model._problem(kind, stream["summary"], adjustment, "pegasos")
             require_same_parameters(model, stream, problem)
@@ -146,13 +151,6 @@ def _step(
     return {"state": state["state"], "n_chunks": state["n_chunks"] + 1}
 
 
-def _adjustment(model: Any, dataset: Dataset, summary: Summary) -> Adjustment:
-    if is_classifier(model):
-        return Adjustment(model._loss, model._class_weights(np.ones(len(model.classes_))))
-    adjustment: Adjustment = model._adjustment(dataset, summary)
-    return adjustment
-
-
 def check_stream(model: Any, stream: Stream) -> None:
     """Raise ValueError unless what a file says of a stream is of this model."""
     summary, state = stream["summary"], stream["state"]
@@ -207,11 +205,7 @@ def check_offered(model: Any) -> None:
         raise ValueError(
             f"{why} takes the curvature of all rows, and partial_fit sees each row once; use fit"
         )
-    if getattr(model, "class_weight", None) == "balanced":
-        raise ValueError(
-            "class_weight='balanced' needs the counts of all rows, which partial_fit does not "
-            "know; give a dict"
-        )
+    refuse_balanced(model)
     if getattr(model, "calibration", None) is not None:
         raise ValueError(
             f"calibration={model.calibration!r} holds rows out, and partial_fit looks at each row "
@@ -220,23 +214,25 @@ def check_offered(model: Any) -> None:
     needs.require_offered(model._loss, "pegasos", model._is_joint)
 
 
+def set_classes(model: Any, classes: npt.ArrayLike | None) -> None:
+    """What the first call must say: all the classes that will come."""
+    if classes is None:
+        raise ValueError("the first call of partial_fit needs classes=, all that will come")
+    model.classes_ = np.unique(np.asarray(classes))
+    if len(model.classes_) < 2:
+        raise ValueError(f"classes holds 1 class ({classes}); a classifier needs 2 at least")
+
+
 def begin(
     model: Any,
     run: Run,
     dataset: Dataset,
-    classes: npt.ArrayLike | None,
     n_rows: float | None,
 ) -> Stream:
     """The stream before the first step; knots and centres come from the first rows."""
     summary = collect_summary(run.fold, dataset)
     check_summary(dataset, summary, missing=model._accepts_missing)
-    if is_classifier(model):
-        if classes is None:
-            raise ValueError("the first call of partial_fit needs classes=, all that will come")
-        model.classes_ = np.unique(np.asarray(classes))
-        if len(model.classes_) < 2:
-            raise ValueError(f"classes holds 1 class ({classes}); a classifier needs 2 at least")
-    adjustment = _adjustment(model, dataset, summary)
+    adjustment = model._adjustment(dataset, summary)
     return {
         "state": start_averaged(model._problem(dataset, summary, adjustment, "pegasos")),
         "total": float(summary.total_weight if n_rows is None else n_rows),

@@ -126,7 +126,7 @@ def _block_fold(
     dataset: Any, names: tuple[str, ...], target: str | None, moments_only: bool, keeps: bool
 ) -> Fold[State, Summary]:
     """The fold of some columns, its labels by the refs of the whole dataset."""
-    starts, weighted = dataset.refs().starts, dataset.weight is not None
+    starts, weighted = dataset.refs().starts, dataset.is_weighted
     return Fold(
         partial(_start, len(names), weighted, target is not None, moments_only, keeps),
         partial(_step, starts, target),

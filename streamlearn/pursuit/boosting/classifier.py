@@ -13,6 +13,7 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
+from ...estimator.class_weights import CONSTRAINT
 from ...estimator.encoding import n_features
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
@@ -76,6 +77,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         Share by which a move must promise to raise the divergence.
     random_state : int, default=0
         Seed of the halves, and of the sample from which a round's first column is guessed.
+    class_weight : None, "balanced" or dict, default=None
+        As in `AdditiveClassifier`: factors of the rows' weights by class.
     encoding : dict, optional
         Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
         where the default of `data.encoding` is not wanted.
@@ -116,6 +119,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
         "smooth": ["boolean"],
         "stop": [StrOptions({"significance"}), None],
+        "class_weight": CONSTRAINT,
     }
 
     def __init__(
@@ -131,6 +135,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         standardize: bool = True,
         tol: float = 1e-3,
         random_state: int = 0,
+        class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
         self.n_learners = n_learners
@@ -143,6 +148,7 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
         self.standardize = standardize
         self.tol = tol
         self.random_state = random_state
+        self.class_weight = class_weight
         self.encoding = encoding
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
