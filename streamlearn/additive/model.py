@@ -84,7 +84,6 @@ class AdditiveModel(Terms):
     convex: Signs | None
     knots: str
     degree: int
-    basis: str | Basis
     random_state: int
     classes_: np.ndarray
     _parameter_constraints: dict[str, list[object]] = {
