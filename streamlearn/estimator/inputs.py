@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
 from ..data.column_types import NUMBERS, SINGLE
@@ -109,6 +110,16 @@ def small_rows(model: Any, X: object) -> np.ndarray | None:
     dtype = np.float32 if names <= {*SINGLE} else np.float64
     rows = np.array(values, dtype, order="C")
     return rows if used is None else np.ascontiguousarray(rows[:, used])
+
+
+def rows_to_draw(X: npt.ArrayLike) -> np.ndarray:
+    """The rows of a picture that has a point for each, as an array of float64."""
+    if isinstance(X, Dataset | str | os.PathLike):
+        raise TypeError(
+            f"X is a {type(X).__name__}, but every row is drawn as a point: give rows in memory, "
+            "an array or a frame of some of them"
+        )
+    return np.asarray(X, np.float64)
 
 
 def used_columns(model: Any, dataset: Dataset) -> Dataset:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.source import Chunk
 from ..estimator.colours import SIGNED, TWO_CLASSES
 from ..estimator.encoding import feature_names
+from ..estimator.inputs import rows_to_draw
 from ..estimator.report.figures import MOST_COLUMNS
 from .answers import gate_shares
 from .estimator import SVMMixtureClassifier
@@ -94,7 +95,7 @@ class MixtureDisplay:
             if X is not None:
                 raise ValueError(f"rows are drawn on a map of 2 columns; this model has {p}")
             return cls(estimator.weights_, weights, names).plot(ax=ax)
-        rows = None if X is None else np.asarray(X, np.float64)
+        rows = None if X is None else rows_to_draw(X)
         xs, ys = _extent(estimator, rows)
         points = np.column_stack([axis.ravel() for axis in np.meshgrid(xs, ys)])
         shape = len(ys), len(xs)

@@ -74,7 +74,7 @@ class PursuitDisplay:
         ----------
         estimator : fitted ProjectionPursuitRegressor or JensenShannonBoostClassifier
         X : array-like of shape (n, n_features), optional
-            Rows in memory whose density is drawn.
+            Rows whose density is drawn: an array, a frame, a path or a Dataset.
         terms : sequence of int, optional
             Terms to draw, in the order of `estimator.pieces_`; default: the first 6.
         ax : (terms, 2) array of Axes, optional
@@ -102,7 +102,7 @@ class PursuitDisplay:
             titles.append(piece["title"])
             if X is not None:
                 t = estimator.project(X, k)
-                inside = np.clip(t, piece["grid"][0], piece["grid"][-1])
+                inside = np.clip(t, piece["grid"][0], piece["grid"][-1], out=t)
                 edges = np.linspace(piece["grid"][0], piece["grid"][-1], 41)
                 densities.append(np.histogram(inside, edges)[0] / max(len(t), 1))
         display = cls(

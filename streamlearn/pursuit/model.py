@@ -13,12 +13,13 @@ import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.source import Source
+from ..data.source import Chunk, Source
+from ..estimator import predicting
+from ..estimator.base import StreamRegressor
 from ..estimator.encoding import column_names, column_of, feature_names, n_features
 from ..estimator.facts import Parts
-from ..estimator.inputs import open_features
 from ..estimator.report.figures import Curve, Figure, Rows
-from .columns import project
+from .columns import blocks, project
 from .kernels import ScaledColumns
 
 MOST_DRAWN, MOST_BARS = 6, 10
@@ -143,13 +144,17 @@ class PursuitModel:
         self.tau_ = tau
 
     def project(self, X: npt.ArrayLike, term: int) -> np.ndarray:
-        """(n,) projections of rows in memory on the direction of `pieces_[term]`."""
+        """(n,) projections of rows on the direction of `pieces_[term]`.
+
+        Arrays, frames, paths and Datasets give an array, dask collections a lazy dask array.
+        """
         check_is_fitted(self)
-        parts = [
-            project(np.asarray(chunk.X, np.float64), self._columns, unit_length(self._alphas[term]))
-            for chunk in open_features(self, X).iter_chunks()
-        ]
-        return np.concatenate(parts) if parts else np.empty(0)
+        view = _Projection()
+        for name in ("n_features_in_", "feature_names_in_", "encoding_", "certificate_"):
+            if hasattr(self, name):
+                setattr(view, name, getattr(self, name))
+        view.columns, view.direction = self._columns, unit_length(self._alphas[term])
+        return predicting.answer(view, X, "prediction")
 
     def irrelevant_weight(self, columns: Sequence[int | str]) -> float:
         """Share of the directions' weight that lies on some columns (eq. 14); 0 without directions.
@@ -262,3 +267,17 @@ def drive(
         for (k, _), answer in zip(batch, read(number, batch), strict=True):
             advance(k, partial(growing[k].send, answer))
     return [models[k] for k in range(len(growing))]
+
+
+class _Projection(StreamRegressor):
+    """One direction of a fitted model, as a regressor that predicts the projections on it."""
+
+    _accepts_sparse = True
+    columns: ScaledColumns
+    direction: np.ndarray
+
+    def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
+        out = np.empty(chunk.n_rows)
+        for part, X in blocks(chunk.X):
+            out[part] = project(X, self.columns, self.direction)
+        return out

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimator.colours import NEGATIVE, POSITIVE, TWO_CLASSES
 from ..estimator.encoding import feature_names, n_features
+from ..estimator.inputs import rows_to_draw
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
 from .estimators_cv import SuperSparseClassifierCV, SuperSparseRegressorCV
 
@@ -167,7 +168,7 @@ class PrototypeDisplay:
         coefficient is negative.  Regressors are drawn by value, classifiers by class.
         """
         check_is_fitted(estimator)
-        X = np.asarray(X, np.float64)
+        X = rows_to_draw(X)
         if X.ndim != 2 or X.shape[1] != 2 or n_features(estimator) != 2:
             raise ValueError(
                 f"a plane needs a model and rows of 2 columns; the model has "

@@ -116,15 +116,21 @@ class SampleObjective:
         prototypes are those of the last `equations`, with the coefficients theta.
         """
         m, ridge = self.similarities.shape[1], self.problem.ridge * self.weight
-        K = np.column_stack([self.similarities, np.ones(len(self.X))])
-        new = self.problem.similarity.values(self.X, rows)
-        weighted = new * self.u[:, None]
-        A = (K * self.u[:, None]).T @ K
+        A, cross = np.zeros((m + 1, m + 1)), np.zeros((m + 1, len(rows)))
+        squares, slope = np.zeros(len(rows)), np.zeros((len(rows), self.problem.n_targets))
+        residual = self.residual(theta)
+        for part in self._blocks(m + len(rows)):  # similarities to all candidates are not held
+            S, u = self.similarities[part], self.u[part, None]
+            K = np.column_stack([S, np.ones(len(S))])
+            new = self.problem.similarity.values(self.X[part], rows)
+            weighted = new * u
+            A += (K * u).T @ K
+            cross += K.T @ weighted
+            squares += (new * weighted).sum(axis=0)
+            slope += weighted.T @ residual[part]
         A[np.arange(m), np.arange(m)] += ridge
         A[np.arange(m + 1), np.arange(m + 1)] *= 1.0 + 1e-10
-        cross = K.T @ weighted
-        rest = (new * weighted).sum(axis=0) + ridge - (cross * np.linalg.solve(A, cross)).sum(0)
-        slope = weighted.T @ self.residual(theta)
+        rest = squares + ridge - (cross * np.linalg.solve(A, cross)).sum(axis=0)
         floor = 1e-9 * self.weight + np.finfo(np.float64).tiny
         return (slope**2).sum(axis=1) / np.maximum(rest, floor)
 

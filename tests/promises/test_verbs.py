@@ -25,9 +25,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("awkward")
 
 
-def measured(owner, name, folder, tmp_path):
+def measured(owners, name, folder, tmp_path):
     job = {
-        "verbs": [verb for verb in verbs() if verb.rpartition(".")[0] == owner],
+        "verbs": [verb for verb in verbs() if verb.rpartition(".")[0] in owners],
         "small": awkward.write(name, folder, small=True),
         "path": awkward.write(name, folder),
         "folder": str(tmp_path),
@@ -42,14 +42,33 @@ def measured(owner, name, folder, tmp_path):
     return cells
 
 
-MEASURED = ("Dataset", "AdditiveClassifier", "AdditiveClassifierCV", "SplineEmbedding")
-"""Owners whose every verb keeps the budget here; `test_memory` measures the fits of the others."""
+TOGETHER = (
+    ("", "Dataset", "cli", "SplineEmbedding", "FourierEmbedding"),
+    ("AdditiveClassifier", "AdditiveRegressor", "AdditiveClassifierCV", "AdditiveRegressorCV"),
+    ("ProjectionPursuitRegressor", "JensenShannonBoostClassifier", "PursuitDisplay"),
+    ("ShareBoostClassifier", "SVMMixtureClassifier", "MixtureDisplay"),
+    ("SuperSparseClassifier", "SuperSparseRegressor", "PrototypeDisplay"),
+    ("SuperSparseClassifierCV", "SuperSparseRegressorCV"),
+)
+"""Owners of all verbs, by the process that measures them; to start one and load its kernels takes
+five seconds of CPU."""
+
+
+OVER = ("AdditiveRegressor.predict_interval",)
+"""Over the budget (104 MiB): five numbers a row beside each other, outside of any plan."""
+
+
+def test_every_owner_is_measured():
+    found = {verb.rpartition(".")[0] for verb in verbs()}
+    assert sorted(found) == sorted(owner for owners in TOGETHER for owner in owners)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("owner", MEASURED)
-def test_one_large_row_group(owner, folder, tmp_path):
+@pytest.mark.parametrize("owners", TOGETHER, ids=lambda owners: owners[-1])
+def test_one_large_row_group(owners, folder, tmp_path):
     """92 MiB decoded, in one row group; only an answer that is over the budget alone is refused."""
-    for cell in measured(owner, "one row group", folder, tmp_path):
-        assert cell["over_baseline"] <= BUDGET * MIB, cell
-        assert cell["refused"] is None or "the answer alone" in cell["refused"], cell
+    for cell in measured(owners, "one row group", folder, tmp_path):
+        within = cell["over_baseline"] <= BUDGET * MIB
+        assert within == (cell["verb"] not in OVER), cell
+        said = cell["refused"]
+        assert said is None or "the answer alone" in said or "rows in memory" in said, cell

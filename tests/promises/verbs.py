@@ -19,15 +19,27 @@ QUICK = {
     "ProjectionPursuitRegressor": {"n_terms": 1, "backfit": 0},
     "JensenShannonBoostClassifier": {"n_learners": 1},
     "ShareBoostClassifier": {"n_selected": 2, "columns_per_pass": 2, "tol": 1e-2},
-    "SVMMixtureClassifier": {"n_components": 3, "gate": "linear", "max_passes": 5},
+    "SVMMixtureClassifier": {"n_components": 2, "gate": "linear", "max_passes": 5},
     "SuperSparseClassifier": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1},
     "SuperSparseRegressor": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1},
-    "SuperSparseClassifierCV": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1, "cv": 2},
-    "SuperSparseRegressorCV": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1, "cv": 2},
+    "SuperSparseClassifierCV": {"n_prototypes": [2, 4], "n_passes": 4, "tol": 0.1, "cv": 2},
+    "SuperSparseRegressorCV": {"n_prototypes": [2, 4], "n_passes": 4, "tol": 0.1, "cv": 2},
     "SplineEmbedding": {"n_bases": 4},
     "FourierEmbedding": {"n_bases": 4},
 }
 """Parameters with which a fit is over after a few reads."""
+
+FITTED = {
+    "compress": "AdditiveClassifier",
+    "cli.plot": "AdditiveClassifier",
+    "PursuitDisplay.from_estimator": "JensenShannonBoostClassifier",
+    "MixtureDisplay.from_estimator": "SVMMixtureClassifier",
+    "PrototypeDisplay.plane": "SuperSparseClassifier",
+}
+"""Verbs of no estimator that are shown one, and which."""
+
+MAPS = ("MixtureDisplay", "PrototypeDisplay")
+"""Displays of two columns."""
 
 LAZY = (
     *("as_bytes", "column", "iter_chunks", "map", "reader", "refs", "select", "split", "take"),
@@ -83,10 +95,10 @@ class Cell:
         self.owner, _, self.method = verb.rpartition(".")
         self.folder = Path(folder)
         self.model = None
-        if self.owner in QUICK and self.method not in ("fit", "fit_transform", "partial_fit"):
-            self.model = self._new().fit(self._open(small))
-        elif verb in ("compress", "cli.plot"):
-            self.model = self._new("AdditiveClassifier").fit(self._open(small))
+        if self.method not in ("fit", "fit_transform", "partial_fit"):
+            fitted = FITTED.get(verb, self.owner)
+            if fitted in QUICK:
+                self.model = self._new(fitted).fit(self._open(small))
 
     def run(self, path, name):
         """Run the verb on a table; `name` keeps what it writes apart."""
@@ -104,6 +116,8 @@ class Cell:
         parameters = dict(QUICK[name])
         if self.method in ("partial_fit", "gate_probabilities") and "gate" in parameters:
             parameters["algorithm"] = "online-em"
+        if self.method == "partial_fit" and name == "AdditiveRegressor":
+            parameters["loss"] = "epsilon_insensitive"
         if "Boost" in name or "Sparse" in name or name == "SVMMixtureClassifier":
             parameters["random_state"] = 0
         return getattr(sl, name)(**parameters)
@@ -111,7 +125,8 @@ class Cell:
     def _open(self, path):
         import streamlearn as sl
 
-        return sl.open_dataset(path, target="y")
+        data = sl.open_dataset(path, target="y")
+        return data.select(["x0", "x1"]) if self.owner in MAPS else data
 
     # The verbs.
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import streamlearn as sl
 from streamlearn import JensenShannonBoostClassifier, ProjectionPursuitRegressor, PursuitDisplay
 
 
@@ -53,3 +54,21 @@ def test_refused(rows):
     empty = ProjectionPursuitRegressor().fit(np.ones((20, 4)), y[:20])
     with pytest.raises(ValueError, match="nothing to draw"):
         PursuitDisplay.from_estimator(empty)
+
+
+def test_projections_of_a_dataset_are_those_of_its_rows(rows, tmp_path):
+    X, y = rows
+    X.to_parquet(tmp_path / "x.parquet")
+    data = sl.open_dataset(tmp_path / "x.parquet", chunk_rows=90)
+    model = ProjectionPursuitRegressor(n_terms=1).fit(X, y)
+    np.testing.assert_array_equal(model.project(data, 0), model.project(X, 0))
+    mean, deviation = X.to_numpy().mean(axis=0), X.to_numpy().std(axis=0)
+    scaled = (X.to_numpy() - mean) / deviation
+    found = np.corrcoef(scaled @ model.pieces_[0]["direction"], model.project(X, 0))
+    assert found[0, 1] > 0.999
+    shown = [PursuitDisplay.from_estimator(model, of).densities[0] for of in (data, X)]
+    np.testing.assert_array_equal(*shown)
+    with sl.config_context(memory_budget="1KiB"):
+        with pytest.raises(sl.MemoryBudgetError, match="the answer alone"):
+            model.project(data, 0)
+    plt.close("all")

@@ -70,3 +70,5 @@ def test_bad_requests_are_named(model, moons):
         sl.PrototypeDisplay.curve(model)
     with pytest.raises(ValueError, match="2 columns"):
         sl.PrototypeDisplay.plane(model, moons[0][:, :1])
+    with pytest.raises(TypeError, match="rows in memory"):
+        sl.PrototypeDisplay.plane(model, sl.open_dataset(moons[0]))

@@ -148,3 +148,14 @@ def test_validation_loss_is_recorded_after_every_read(small_sample):
     X, y = curve()
     model = sl.SuperSparseRegressor(3, tol=1e-2).fit(X, y, validation=0.2)
     assert all(0 < record["validation_loss"] < 0.2 for record in model.history_)
+
+
+def test_gains_are_falls_of_the_objective():
+    """Over several blocks of rows: each candidate is tried by a solution with it."""
+    X, Y, u = rows(2500)
+    sample = SampleObjective(problem(ridge=1e-3), X, Y, u)
+    Z, seeds = X[:4] + 0.05, X[10:40]
+    before = sample.solution(Z)
+    found = sample.gains(seeds, before.theta)
+    after = np.array([sample.solution(np.vstack([Z, z])).objective for z in seeds])
+    np.testing.assert_allclose(found / sample.weight, before.objective - after, rtol=1e-5)
