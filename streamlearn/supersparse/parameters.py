@@ -77,8 +77,10 @@ def scale_for(model: Options, columns: ColumnFacts) -> np.ndarray | None:
         )
     width = np.sqrt(np.maximum(columns.variance, 0.0))
     flat = (width <= 1e-12 * np.maximum(-columns.min, columns.max)) | (width < 1e-30)
-    scale: np.ndarray = (1.0 / np.where(flat, 1.0, width)).astype(np.float32).astype(np.float64)
-    return scale
+    scale: np.ndarray = 1.0 / np.where(flat, 1.0, width)
+    rounded = scale.astype(np.float32).astype(np.float64)
+    # float32 has no number for one over a width of 1e150: it would be 0
+    return np.where(rounded > 0, rounded, scale)
 
 
 def share_one_scale(columns: ColumnFacts) -> bool:

@@ -44,7 +44,7 @@ MAPS = ("MixtureDisplay", "PrototypeDisplay")
 LAZY = (
     *("as_bytes", "column", "iter_chunks", "map", "reader", "refs", "select", "split", "take"),
     *("through", "where_hash", "with_columns", "with_levels", "with_slice_rows", "place"),
-    *("drain_nbytes", "fingerprint", "versions", "with_coders", "with_encoding"),
+    *("drain_nbytes", "fingerprint", "versions", "with_coders", "with_encoding", "reweighed"),
 )
 """Methods of `Dataset` that give a dataset, or a reader, and read nothing themselves."""
 
@@ -151,7 +151,7 @@ class Cell:
         getattr(self.model, self.method)(data)
 
     _predict = _predict_proba = _decision_function = _explain = _score = _ask
-    _gate_probabilities = _transform = _ask
+    _gate_probabilities = _transform = _predict_log_proba = _ask
 
     def _predict_interval(self, data, _out):
         import streamlearn as sl
