@@ -19,6 +19,7 @@ from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
+from .pairs import check_interactions, empty_density, most_nodes, planned_nodes
 
 NEWTON_DIM = 8000
 """Most coefficients for which "auto" solves with matrices."""
@@ -66,6 +67,10 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         dim = (dataset.n_features - n_levels) * model.n_bases + n_levels * (model.max_levels + 1)
     else:
         dim = int(_n_bases(summary.columns, model).sum())
+    pairs = check_interactions(model, dataset)
+    if len(pairs):
+        facts = None if summary is None else summary.columns
+        dim += most_nodes(pairs, planned_nodes(model, dataset, facts))
     return Size(
         dim,
         len(classes) if classes is not None and len(classes) > 2 else 1,
@@ -270,13 +275,17 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 
 def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
     """The phases with what bases other than splines, and missing values, take beside."""
-    local = make_basis(model.basis).local
+    has_pairs = not isinstance(model.interactions, int) and len(model.interactions) > 0
+    local = make_basis(model.basis).local and not has_pairs
     tile = 0 if local and not size.sparse else tile_nbytes(size.dim)
     cold = 0 if local else COLD_NBYTES
     copied = 0.0
     if summary is not None and (summary.columns.missing > 0).any():
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
     sample = int(copied * min(sample_rows(size), size.n_rows))
+    if has_pairs:
+        nbytes = nbytes_of(empty_density(size.dim))
+        phases = [*phases, Needs("pairs", nbytes, 32.0, 0, nbytes, step_bytes=3 * nbytes)]
     return [
         replace(
             phase,

@@ -8,13 +8,14 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from ..data.source import Chunk, Source
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
+from ..numeric.bases.pairs import add_pairs
 from ..numeric.bases.roughness import make_reference, make_roughness
 from ..numeric.losses import Loss, Target, make_loss
 from ..passes.summary.summary import Summary
@@ -24,6 +25,7 @@ from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_v
 from .dual.in_memory import fit_held
 from .inspect.terms import Terms
 from .objective import Problem
+from .pairs import check_interactions, check_sizes, density_fold
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
 from .targets import Adjustment, adjust, adjusted, names_of, without_column
@@ -53,6 +55,7 @@ class AdditiveModel(Terms):
     intercept_scaling: float
     tol: float
     max_passes: int
+    interactions: int | Sequence[Sequence[int | str]] = 0
     early_stopping: bool
     warm_start: bool
     random_state: int
@@ -60,6 +63,7 @@ class AdditiveModel(Terms):
     _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
+        "interactions": [Options(Integral, {0}), list, tuple],
         "C": [Interval(Real, 0, None, closed="neither")],
         "intercept_scaling": [Interval(Real, 1e-100, 1e100, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -155,7 +159,9 @@ class AdditiveModel(Terms):
         problem = self._problem(dataset, summary, adjustment, choice.solver, before)
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
-        tol, most, seed = self.tol, max(self.max_passes - 1, 1), self.random_state
+        has_pairs = problem.bases.pairs is not None
+        most = max(self.max_passes - 1 - has_pairs, 1)
+        tol, seed = self.tol, self.random_state
         if choice.solver == "gram":
             outcome = fit_gram(run, dataset, problem, watch, tol)
         elif choice.solver in ("newton", "lbfgs"):
@@ -194,7 +200,10 @@ class AdditiveModel(Terms):
                 outcome = fit_dual(
                     run, dataset, problem, labels, watch, tol=tol, max_reads=most, seed=seed
                 )
-        self._keep_fit(problem, outcome.theta, summary, dataset.sparse)
+        density = None
+        if has_pairs:
+            density = run.fold(density_fold(problem), dataset, name="pairs")
+        self._keep_fit(problem, outcome.theta, summary, dataset.sparse, density)
         return self._certificate(outcome, choice)
 
     def _problem(
@@ -215,6 +224,11 @@ class AdditiveModel(Terms):
         roughness = make_roughness(
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None
         )
+        pairs = check_interactions(self, dataset)
+        if len(pairs):
+            check_sizes(bases, pairs, summary.columns.names, adjustment.column)
+            order, scale = self.penalty_order, self.penalty_scale
+            bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale)
         n_classes = 2 if regression else len(self.classes_)
         return Problem(
             bases,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -59,7 +60,7 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
         Column of X whose values are added to f (under the log link: to the mean's logarithm); it
         has no curve.
     C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
-intercept_scaling, tol, max_passes, \
+interactions, intercept_scaling, tol, max_passes, \
 early_stopping, warm_start, random_state
         As in `AdditiveClassifier`.
 
@@ -67,7 +68,7 @@ early_stopping, warm_start, random_state
     ----------
     coef_ : (1, dim) float64
     intercept_ : (1,) float64
-    bases_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
+    bases_, pair_tables_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
         As in `AdditiveClassifier`.
 
     Examples
@@ -101,6 +102,7 @@ early_stopping, warm_start, random_state
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        interactions: int | Sequence[Sequence[int | str]] = 0,
         epsilon: float = 0.1,
         solver: str = "auto",
         exposure: str | int | None = None,
@@ -122,6 +124,7 @@ early_stopping, warm_start, random_state
         self.knots = knots
         self.missing = missing
         self.max_levels = max_levels
+        self.interactions = interactions
         self.epsilon = epsilon
         self.solver = solver
         self.exposure = exposure

@@ -208,6 +208,7 @@ def mixture_folds():
 def additive_folds():
     from streamlearn.additive import objective
     from streamlearn.additive.newton import curvature
+    from streamlearn.additive.pairs import density_fold
     from streamlearn.numeric.bases.bsplines import make_bases
     from streamlearn.numeric.bases.roughness import (
         make_reference,
@@ -227,6 +228,7 @@ def additive_folds():
     folds = {
         at + "evaluation_fold": objective.evaluation_fold(problem, theta),
         at + "loss_fold": objective.loss_fold(problem, theta),
+        "additive.pairs.density_fold": density_fold(problem),
         "additive.newton.curvature.gram_fold": curvature.gram_fold(problem, theta, 0.5, 7),
         "additive.newton.curvature.mass_fold": curvature.mass_fold(problem, theta),
     }

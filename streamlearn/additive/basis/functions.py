@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, Columns, as_columns
+from ...numeric.bases.pairs import fill_pairs
 from ...numeric.bases.roughness import Roughness, reference_at_zero
 from ...numeric.rows.dense import flat_rows
 from ..dual.kernels_epoch import UNSEEN, visit_rows
@@ -63,6 +64,7 @@ def tiles(X: np.ndarray | Csr, bases: Bases) -> Iterator[Tile]:
             functions.fill(T[d], Phi[a:z])
             if z < last[d]:
                 Phi[a:z, Phi[z] > 0.0] = 0.0
+        fill_pairs(bases, Phi)
         yield Tile(start, start + n, Phi.T, None)
 
 

@@ -175,7 +175,7 @@ class StreamedObjective:
         self._caches = to_scratch or (run.keeps_rows and sample.share < 1.0)
         self._form: RowForm | None = None
         if to_scratch:  # the first read writes what the others need, in the form kernels take
-            convert, n_columns = partial(_by_columns, problem.bases), len(problem.bases.degree)
+            convert, n_columns = partial(_by_columns, problem.bases), problem.bases.n_columns
             self._form = RowForm(convert, n_columns, "float32")
             self.problem = problem._replace(bases=problem.bases._replace(prepared=True))
         elif source.converts:

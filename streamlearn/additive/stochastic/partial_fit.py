@@ -207,6 +207,11 @@ def check_offered(model: Any) -> None:
             "class_weight='balanced' needs the counts of all rows, which partial_fit does not "
             "know; give a dict"
         )
+    if model.interactions:
+        raise ValueError(
+            f"interactions={model.interactions!r} need one more read of all rows, and partial_fit "
+            "looks at each row once; use fit, or interactions=0"
+        )
     if getattr(model, "calibration", None) is not None:
         raise ValueError(
             f"calibration={model.calibration!r} holds rows out, and partial_fit looks at each row "
