@@ -44,7 +44,7 @@ def test_memory(tmp_path):
 @pytest.mark.slow
 def test_hostile(tmp_path):
     record, printed = bench(tmp_path, "hostile")
-    assert [row["kind"] for row in record["rows"]] == ["parquet", "zarr", "models"]
+    assert [row["kind"] for row in record["rows"]] == ["parquet", "zarr", "models", "checkpoints"]
     for row in record["rows"]:
         assert (row["files"], row["bad"]) == (20, 0), row
         assert row["refused"] > 0
