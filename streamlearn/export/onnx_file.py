@@ -247,12 +247,13 @@ def _shareboost(graph: Graph, model: ShareBoostClassifier, x: str) -> tuple[str,
 
 def _super_sparse(graph: Graph, model: SuperSparseModel, x: str) -> tuple[str, int]:
     similarity, Z = model.similarity_, model.prototypes_
-    gamma = graph.constant(-similarity.gamma)
     if similarity.name == "callable":
         raise ValueError(
             "a similarity of your own has no form in ONNX; fit with similarity='rbf', 'linear', "
             "'poly', 'laplacian' or 'chi2'"
         )
+    if similarity.scale is not None:
+        x, Z = graph.op("Mul", x, graph.constant(similarity.scale[None])), Z * similarity.scale
     if similarity.name in ("linear", "poly"):
         scale = 1.0 if similarity.name == "linear" else similarity.gamma
         S = graph.op("MatMul", x, graph.constant(scale * Z.T))
@@ -269,5 +270,6 @@ def _super_sparse(graph: Graph, model: SuperSparseModel, x: str) -> tuple[str, i
         if similarity.name == "chi2":
             least = graph.constant(np.finfo(np.float64).tiny)
             apart = graph.op("Div", apart, graph.op("Max", graph.op("Add", x, z), least))
-        S = graph.op("Exp", graph.op("Mul", gamma, graph.total(apart, 2, keep=False)))
+        total = graph.total(apart, 2, keep=False)
+        S = graph.op("Exp", graph.op("Mul", graph.constant(-similarity.gamma), total))
     return _affine(graph, S, model.coef_, model.intercept_), len(model.coef_)

@@ -65,7 +65,9 @@ CASES = {
     ],
     "shareboost": [{"candidates": name} for name in ("columns", "products", "stumps")],
     "supersparse": [
-        {"similarity": name} for name in ("rbf", "linear", "poly", "laplacian", "chi2")
+        {"similarity": name, "scaling": scaling}
+        for name in ("rbf", "linear", "poly", "laplacian", "chi2")
+        for scaling in ("none", "standard")
     ],
 }
 
