@@ -22,7 +22,7 @@ import click
 
 import streamlearn as sl
 
-WHAT = ("prediction", "decision", "probability", "explanation")
+WHAT = ("prediction", "decision", "probability", "explanation", "deviation", "uncertainty")
 DONE, FAILED, USAGE, OVER_BUDGET, NOT_CONVERGED, OUT_OF_TIME, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 

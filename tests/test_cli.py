@@ -14,6 +14,7 @@ from estimator.ridge import RidgeClassifier, RidgeRegressor
 
 import streamlearn as sl
 from streamlearn import cli, plotting
+from streamlearn.estimator import predicting
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,10 @@ def fit(data, output, *more, code=0):
         "fit", data, "--target", "y", "--weight", "w", "--model", "RidgeClassifier",
         "--output", output, *more, code=code,
     )  # fmt: skip
+
+
+def test_answers_that_can_be_asked_for():
+    assert cli.WHAT == predicting.WHAT
 
 
 def test_describe(data):

@@ -25,7 +25,7 @@ NEWTON_DIM = 8000
 GRAM_SECONDS, SOLVE_SECONDS = 5e-10, 8e-11
 """Seconds of one product that Newton adds up in the sample's Gram of linear splines, and of one
 multiplication of its Cholesky factors.  Like the three that follow from fits of 2,000 to 100,000
-generated rows of 20 to 500 columns; constants, so that every machine chooses the same solver."""
+generated rows of 20 to 400 columns; constants, so that every machine chooses the same solver."""
 NEWTON_STEPS, MORE_STEPS = 6, 3
 """Grams and factors of a fit, and more of them where the sample is not all rows."""
 DUAL_SECONDS: dict[str, float] = {"log_loss": 4e-7}

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk, Source
 from ..estimator.base import StreamRegressor
+from ..estimator.inputs import is_dask
 from ..estimator.predicting import answer
 from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
@@ -31,6 +32,8 @@ from .targets import (
     names_of,
 )
 
+INTERVAL_ROWS = 1 << 16
+"""Rows whose intervals are made at once."""
 TARGETS = (NUMBER, COUNT, TOTAL, AMOUNT)
 """Kinds of target that a regressor's loss may have."""
 
@@ -227,7 +230,7 @@ effective_dof_, scale_, line_smoothing_
 
         The deviation is that of the mean, by the Bayesian covariance of the coefficients; counts
         and amounts have it to first order.  It takes a model with `smoothness` or
-        ``covariance=True``, and a second read of rows that are not in memory.
+        ``covariance=True``.
 
         Parameters
         ----------
@@ -239,8 +242,11 @@ effective_dof_, scale_, line_smoothing_
         array of shape (n,), or two of them
             Lazy dask arrays for a dask collection.
         """
-        mean = answer(self, X, "prediction")
-        return (mean, answer(self, X, "deviation")) if return_std else mean
+        if not return_std:
+            mean: np.ndarray = answer(self, X, "prediction")
+            return mean
+        both = answer(self, X, "uncertainty")
+        return both[:, 0], both[:, 1]
 
     def predict_interval(
         self, X: object, coverage: float = 0.95, *, of: str = "mean"
@@ -270,15 +276,15 @@ effective_dof_, scale_, line_smoothing_
                 f"of='target' knows how targets spread with loss='squared_error' alone, got "
                 f"{self.loss!r}; use of='mean'"
             )
-        self._check_deviation()
-        mean, deviation = answer(self, X, "prediction"), answer(self, X, "deviation")
-        if of == "target":
-            deviation = np.sqrt(deviation**2 + self.scale_)
-        reach = float(ndtri(0.5 + 0.5 * coverage)) * deviation
-        if self._loss.link is LOG:
-            spread = np.exp(reach / mean)
-            return np.stack([mean / spread, mean * spread], axis=1)
-        return np.stack([mean - reach, mean + reach], axis=1)
+        own = np.zeros(1) if of == "mean" else np.atleast_1d(self.scale_)
+        how = float(ndtri(0.5 + 0.5 * coverage)), float(own[0]), self._loss.link is LOG
+        both = answer(self, X, "uncertainty")
+        if is_dask(both):
+            return both.map_blocks(_ends, *how)
+        for first in range(0, len(both), INTERVAL_ROWS):  # in place: the answer may fill the budget
+            part = both[first : first + INTERVAL_ROWS]
+            part[:] = _ends(part, *how)
+        return both
 
     def _explain_chunk(self, chunk: Chunk) -> np.ndarray:
         terms = super()._explain_chunk(chunk)
@@ -323,3 +329,17 @@ effective_dof_, scale_, line_smoothing_
         super()._restore(tree)
         check_integer("column_of_mean", tree["column_of_mean"], -1, self.n_features_in_ - 1)
         self._column_of_mean = tree["column_of_mean"]
+
+
+def _ends(both: np.ndarray, width: float, scale: float, is_log: bool) -> np.ndarray:
+    """(m, 2) the ends of intervals around means, from the means and their deviations (m, 2).
+
+    `width` in deviations; `scale`: the variance of a target about its mean, or 0 for the mean's own
+    interval; `is_log`: means whose logarithm is modelled.
+    """
+    mean, deviation = both.T
+    reach = width * np.sqrt(deviation**2 + scale)
+    if is_log:
+        spread = np.exp(reach / mean)
+        return np.column_stack([mean / spread, mean * spread])
+    return np.column_stack([mean - reach, mean + reach])

@@ -134,8 +134,9 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
         path : path or URL
             ``*.zarr`` gives zarr, anything else a folder of parquet files; complete when it holds
             ``_SUCCESS``.
-        what : {"prediction", "decision", "probability", "explanation", "deviation"}
-            "deviation": standard deviations, of a model that knows its covariance.
+        what : {"prediction", "decision", "probability", "explanation", "deviation", "uncertainty"}
+            "deviation": standard deviations, of a model that knows its covariance; "uncertainty":
+            predictions and their deviations in two columns, of such a regressor.
         overwrite : bool
             An existing target is refused unless this is True.
         """

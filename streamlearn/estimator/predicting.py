@@ -24,7 +24,7 @@ from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .inputs import check_count, is_dask, match_names, open_features, small_rows
 
-WHAT = ("prediction", "decision", "probability", "explanation", "deviation")
+WHAT = ("prediction", "decision", "probability", "explanation", "deviation", "uncertainty")
 
 
 def decide(model: Any, chunk: Chunk) -> np.ndarray:
@@ -43,6 +43,8 @@ def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
         found: np.ndarray = model._deviation_chunk(chunk)
         return found
     decision = decide(model, chunk)
+    if what == "uncertainty":
+        return np.column_stack([model._label(decision), model._deviation_chunk(chunk)])
     if what == "decision":
         return decision
     return model._probability(decision) if what == "probability" else model._label(decision)
@@ -101,10 +103,15 @@ def check_what(model: Any, what: str) -> None:
         model._check_probability()
     if what == "explanation" and not hasattr(model, "_explain_chunk"):
         raise AttributeError(f"{type(model).__name__} is no sum of terms that could be told apart")
-    if what == "deviation":
+    if what in ("deviation", "uncertainty"):
         if not hasattr(model, "_check_deviation"):
             raise AttributeError(f"{type(model).__name__} does not know how precise it is")
         model._check_deviation()
+        if what == "uncertainty" and hasattr(model, "classes_"):
+            raise AttributeError(
+                f"{type(model).__name__} predicts classes, which have no deviation; use "
+                "what='deviation', that of the decisions"
+            )
 
 
 Parts = list[np.ndarray]
@@ -168,6 +175,8 @@ def empty_answer(model: Any, what: str) -> np.ndarray:
         n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
         shape = (0, model.n_features_in_)
         return np.empty(shape if n_outputs == 1 else (*shape, n_outputs))
+    if what == "uncertainty":
+        return np.empty((0, 2))
     if classes is None:
         return np.empty(0)
     if what == "prediction":
@@ -259,6 +268,8 @@ def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
     """``prediction``, ``decision``; or one column for each class: ``probability_a``, ..."""
     if like.ndim == 1:
         return [what]
+    if what == "uncertainty":
+        return ["prediction", "deviation"]
     if what == "explanation":
         names = getattr(model, "feature_names_in_", None)
         terms = [f"x{d}" for d in range(model.n_features_in_)] if names is None else names

@@ -29,11 +29,11 @@ def stored():
 
 
 def places(node):
-    """Every (container, key) of a JSON tree."""
-    items = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in list(items):
-        yield node, key
-        if isinstance(value, dict | list):
+    """Every (container, key) of a JSON tree: none, if it is a number, a string or null."""
+    if isinstance(node, dict | list):
+        items = node.items() if isinstance(node, dict) else enumerate(node)
+        for key, value in list(items):
+            yield node, key
             yield from places(value)
 
 
