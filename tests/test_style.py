@@ -70,6 +70,19 @@ def test_any_becomes_rarer():
     assert count <= MOST_ANYS, f"{count} uses of Any, there were {MOST_ANYS}; name the type"
 
 
+def test_numpy_is_given_the_numbers_of_rows_as_an_array():
+    """Of a range it takes them one by one, 60 ns each: `Chunk.numbers`."""
+    slow = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).startswith("np.")
+        and any(ast.unparse(given) in ("chunk.rows", "part.rows") for given in node.args)
+    ]
+    assert not slow, slow
+
+
 def test_docstrings_can_be_read_alone():
     fragments = [
         f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value.value[:60]!r}"

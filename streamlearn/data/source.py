@@ -96,6 +96,14 @@ class Chunk:
         return len(self.rows)
 
     @property
+    def numbers(self) -> np.ndarray:
+        """(m,) int64 `rows` in an array of its own; numpy alone takes 60 ns for one of a range."""
+        rows = self.rows
+        if isinstance(rows, range):
+            return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64)
+        return rows.astype(np.int64)
+
+    @property
     def dense(self) -> np.ndarray:
         """X of a chunk that is known not to be sparse."""
         if isinstance(self.X, Csr):
@@ -125,7 +133,7 @@ class Chunk:
             X=X,
             y=None if self.y is None else self.y[index],
             weight=None if self.weight is None else self.weight[index],
-            rows=np.asarray(self.rows, np.int64)[index],
+            rows=_numbers_at(self.rows, index),
         )
 
     def where(self, keep: np.ndarray, *, in_place: bool = False) -> Chunk:
@@ -169,7 +177,7 @@ class Chunk:
         ):
             rows = range(int(runs[0][0]), int(runs[-1][-1]) + 1) if runs else rows
         else:
-            rows = np.concatenate([np.asarray(run, np.int64) for run in runs])
+            rows = np.concatenate([chunk.numbers for chunk in chunks])
         return Chunk(
             X=Csr.join(sparse) if sparse else np.concatenate(dense),
             y=_joined([chunk.y for chunk in chunks]),
@@ -180,6 +188,12 @@ class Chunk:
                 for name in chunks[0].state
             },
         )
+
+
+def _numbers_at(rows: range | np.ndarray, index: np.ndarray) -> np.ndarray:
+    if isinstance(rows, range):
+        return rows.start + rows.step * np.asarray(index, np.int64)
+    return rows[index].astype(np.int64, copy=False)
 
 
 def _moved_up(X: np.ndarray, index: np.ndarray) -> np.ndarray:

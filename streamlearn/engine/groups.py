@@ -164,7 +164,7 @@ class GroupBuffer:
                 dense.append(chunk.X)
             y.append(None if chunk.y is None else chunk.y.copy())
             weight.append(None if chunk.weight is None else chunk.weight.copy())
-            rows.append(np.array(chunk.rows, dtype=np.int64))  # a reader may use its buffer again
+            rows.append(chunk.numbers)
             parts.append((ref, chunk.n_rows))
         X: np.ndarray | Csr = dense.rows() if dense is not None else self._csr(sparse, n_columns)
         return Chunk(X, _joined(y), _joined_weights(weight, parts), np.concatenate(rows)), parts

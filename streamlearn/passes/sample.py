@@ -119,7 +119,7 @@ def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
         _add(state["lengths"], np.diff(X.indptr))
     else:
         _add(state["X"], np.array(X, order="C"))
-    _add(state["rows"], np.array(part.rows, np.int64))
+    _add(state["rows"], part.numbers)
     if part.y is not None:
         # strings as numpy's own: an array of objects is no plain tree
         _add(state["y"], part.y.astype(str) if part.y.dtype == object else np.array(part.y))

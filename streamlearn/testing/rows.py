@@ -36,7 +36,7 @@ def as_csr(X: np.ndarray) -> Csr:
 
 def rows_of(chunk: Chunk, index: np.ndarray) -> Chunk:
     """Some rows of a chunk, as a chunk of its own."""
-    part: Any = np.asarray(chunk.rows)[index]
+    part: Any = chunk.numbers[index]
     if len(part) and np.array_equal(part, np.arange(part[0], part[0] + len(part))):
         part = range(int(part[0]), int(part[0]) + len(part))
     return Chunk(
@@ -68,7 +68,7 @@ def read_whole(dataset: Any) -> Chunk:
         else np.concatenate([getattr(c, name) for c in parts])
         for name in ("y", "weight")
     )
-    return Chunk(X, y, weight, np.concatenate([np.asarray(c.rows) for c in parts]))
+    return Chunk(X, y, weight, np.concatenate([c.numbers for c in parts]))
 
 
 def same(a: Any, b: Any, rtol: float = 1e-11, path: str = "answer") -> None:

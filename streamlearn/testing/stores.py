@@ -42,7 +42,7 @@ def check_rows(
     with dataset.reader() as reader:
         for ref in dataset.refs():
             chunk = reader.read(ref)
-            rows = np.asarray(chunk.rows)
+            rows = chunk.numbers
             assert len(rows) == chunk.n_rows
             assert np.all((ref.start <= rows) & (rows < ref.stop)), f"{ref} gave rows {rows}"
             np.testing.assert_array_equal(dense(chunk.X), X[rows][:, columns], f"X of {ref}")

@@ -46,7 +46,7 @@ class MovedRows(NamedTuple):
             return alpha
         first, last = np.searchsorted(self.rows, (chunk.rows[0], chunk.rows[-1] + 1))
         among = self.rows[first:last]
-        numbers = np.asarray(chunk.rows, np.int64)
+        numbers = chunk.numbers
         place = np.searchsorted(numbers, among)
         here = numbers[np.minimum(place, len(numbers) - 1)] == among
         alpha[place[here]] = self.alpha[first:last][here]
@@ -123,7 +123,7 @@ class CachedRows:
         else:
             self._add_dense(chunk.X, index)
         here, (y, weight) = slice(self.n, self.n + len(index)), targets
-        self._rows[here] = np.asarray(chunk.rows, np.int64)[index]
+        self._rows[here] = chunk.numbers[index]
         self._y[here], self._alpha[here] = y[index], alpha[index]
         if norms is not None:
             self._norms[here] = norms[index]
@@ -170,7 +170,7 @@ def fetch(
     begins = np.flatnonzero(np.diff(ref_of, prepend=-1))
     for begin, end in zip(begins, [*begins[1:], len(rows)], strict=True):
         chunk = chunks(refs[int(ref_of[begin])])
-        index = np.searchsorted(np.asarray(chunk.rows, np.int64), rows[begin:end])
+        index = np.searchsorted(chunk.numbers, rows[begin:end])
         alpha = np.zeros((chunk.n_rows, stored["alpha"].shape[1]), np.float32)
         alpha[index] = stored["alpha"][begin:end]
         cached.add(chunk, index, targets_of(chunk), alpha, None)

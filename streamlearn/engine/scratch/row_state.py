@@ -219,9 +219,9 @@ def _placed(
     chunk: Chunk, parts: Sequence[tuple[Ref, int]]
 ) -> Iterator[tuple[Ref, slice, np.ndarray | None]]:
     """For each part: its ref, its place in the chunk, and which rows of the ref (None = all)."""
-    start = 0
+    start, numbers = 0, chunk.numbers
     for ref, n_rows in parts:
         at = slice(start, start + n_rows)
         start += n_rows
         whole = n_rows == ref.n_rows
-        yield ref, at, None if whole else np.asarray(chunk.rows[at], dtype=np.int64) - ref.start
+        yield ref, at, None if whole else numbers[at] - ref.start

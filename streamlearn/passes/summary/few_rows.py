@@ -40,8 +40,7 @@ def kept_nbytes(dataset: Source) -> int:
 def keep_rows(parts: list[Part], chunk: Chunk) -> None:
     """Append a copy of the chunk's columns to `parts`, in place."""
     weight = None if chunk.weight is None else chunk.weight.copy()
-    rows = np.array(chunk.rows, np.int64)
-    parts.append({"X": chunk.X.copy(), "weight": weight, "rows": rows})
+    parts.append({"X": chunk.X.copy(), "weight": weight, "rows": chunk.numbers})
 
 
 def count_rows(

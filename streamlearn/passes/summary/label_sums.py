@@ -45,7 +45,7 @@ def add_labels(state: State, chunk: Chunk, starts: np.ndarray, name: str) -> Sta
     y = chunk.y
     if y is None or not len(y):
         return state
-    rows = chunk.rows
+    rows = chunk.numbers
     at = np.searchsorted(starts, (rows[0], rows[-1]), "right") - 1
     if at[0] == at[1]:
         cuts = np.array([0, len(y)])
