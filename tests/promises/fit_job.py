@@ -32,9 +32,9 @@ def main(job):
         return read(self, ref)
 
     lanes.RetryingReader.read = counted
-    reset_peak()
-    baseline = resident_bytes()
     with settings(job):
+        reset_peak()
+        baseline = resident_bytes()
         model, data = fit(job)
     return {
         "digest": digest(model),

@@ -34,13 +34,20 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
 
 @pytest.mark.slow
 def test_the_driver_of_a_cluster_never_holds_row_state(tables):
-    """Two dual variables a row: 9 MiB of the short table, 27 of the long one."""
+    """Two dual variables a row: 9 MiB of the short table, 27 of the long one.
+
+    What row state would add is in each run.  How many results are on their way to the driver at
+    once is not, and adds 14 MiB to about every fourth: the least of three runs is compared.
+    """
     parameters = {"solver": "dual-cd", "loss": "log_loss", "max_passes": 2}
-    over = [
-        run(path=path, measure=True, workers=2, parameters=parameters)["over_baseline"]
+    short, long = (
+        min(
+            run(path=path, measure=True, workers=2, parameters=parameters)["over_baseline"]
+            for _ in range(3)
+        )
         for path in tables
-    ]
-    assert over[1] <= over[0] + 9 * MIB
+    )
+    assert long <= short + 9 * MIB
 
 
 OTHERS = [
