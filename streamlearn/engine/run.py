@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from ..config import get_config
 from ..data.row_ranges import Refs
@@ -37,7 +38,15 @@ from .watch.progress import Progress
 State = TypeVar("State")
 Result = TypeVar("Result")
 Visit = tuple[VisitOrder, int] | None
-MADE_BY_WRONG_CONTENT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MADE_BY_WRONG_CONTENT = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NumbaError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
 """What an algorithm raises when a kept result has another form than the read it stands for."""
 
 

@@ -160,6 +160,8 @@ class PathModel:
                 kind.check_choice(choice, p)
             width = sum(kind.width(choice) for choice in point.choices)
             check_array("theta", point.theta, (len(self.classes_), 1 + width))
+        if all(point.n != tree["n"] for point in points):
+            raise ValueError(f"no point of the path has {tree['n']!r} columns")
         self._points, self._kind = points, kind
         self._set(next(point for point in points if point.n == tree["n"]))
 

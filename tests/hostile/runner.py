@@ -29,6 +29,7 @@ def run(kind, n, first=0, say=None, **settings):
             counts[verdict.partition(" ")[0] if is_bad else verdict] += 1
             if is_bad:
                 bad.append((int(seed), verdict))
+                print(f"{kind}, seed {seed}: {verdict}", file=sys.stderr, flush=True)
             if say is not None:
                 say(sum(counts.values()), counts)
     assert sum(counts.values()) == n, f"the worker of {kind} ended early, with {worker.returncode}"

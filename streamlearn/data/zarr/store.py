@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -88,6 +89,11 @@ class ZarrStore(Store):
                 raise SourceError(
                     f"{url}: the array {array.path!r} has chunks of {array.chunks}; a chunk holds "
                     "at least one value: its metadata is damaged, restore it from a copy"
+                )
+            if math.prod(size) > sys.maxsize:
+                raise SourceError(
+                    f"{url}: the array {array.path!r} has chunks of {size}, more values than "
+                    "memory has addresses: its metadata is damaged, restore it from a copy"
                 )
             n_chunks = math.prod(-(-n // k) for n, k in zip(array.shape, size, strict=True))
             if n_chunks > MOST_CHUNKS:

@@ -63,18 +63,7 @@ class Checkpoint:
         self.place = os.fspath(place) if self.is_url else os.path.abspath(place)
         self.is_new = True
         self._check_lock: Callable[[], None] | None = None
-        self.manifest: dict[str, Any] = {
-            "format": FORMAT,
-            "version": package_version(),
-            "identity": plain(identity),
-            "plan": None,
-            "log": [],
-            "partial": None,
-            "rows": {},
-            "finished": None,
-            "history": [],
-            "counters": None,
-        }
+        self.manifest = new_manifest(identity)
         self._look()
 
     @contextmanager
@@ -256,8 +245,27 @@ def is_own(file: Any) -> bool:
     return isinstance(file, str) and _OWN_NAME.fullmatch(file) is not None
 
 
+def new_manifest(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What counts before the first read of a fit."""
+    return {
+        "format": FORMAT,
+        "version": package_version(),
+        "identity": plain(identity),
+        "plan": None,
+        "log": [],
+        "partial": None,
+        "rows": {},
+        "finished": None,
+        "history": [],
+        "counters": None,
+    }
+
+
 def check_manifest(manifest: Any) -> None:
     """Raise ValueError, KeyError or TypeError unless a manifest has the form that a fit writes."""
+    missing = new_manifest({}).keys() - manifest.keys()
+    if missing:
+        raise ValueError(f"it says nothing of {', '.join(sorted(missing))}")
     if not isinstance(manifest["identity"], dict) or not isinstance(manifest["history"], list):
         raise ValueError("identity or history of another type")
     if not isinstance(manifest["identity"].get(VERSIONS, {}), dict):

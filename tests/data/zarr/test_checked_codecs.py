@@ -88,3 +88,14 @@ def test_shapes_that_no_table_has_are_refused_at_once(tmp_path, shape, told):
     (tmp_path / "s/X/.zarray").write_text(json.dumps({**metadata, "shape": shape}))
     with pytest.raises(sl.SourceError, match=told):
         sl.open_dataset(tmp_path / "s/X")
+
+
+@pytest.mark.parametrize(
+    "of, size", [("X", [20, 2**70]), ("X", [2**63, 2]), ("X", [2**32, 2**32]), ("y", [2**70])]
+)
+def test_chunks_larger_than_memory_has_addresses_are_refused_at_once(tmp_path, of, size):
+    write(tmp_path / "s", "2")
+    path = tmp_path / "s" / of / ".zarray"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chunks": size}))
+    with pytest.raises(sl.SourceError, match="more values than memory has addresses"):
+        sl.open_dataset(tmp_path / "s", target="y")

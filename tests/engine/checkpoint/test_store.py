@@ -20,8 +20,9 @@ from engine_kit import (
 
 from streamlearn.data.files.archive import write_archive
 from streamlearn.engine.checkpoint import lanes_done
+from streamlearn.engine.checkpoint.store import new_manifest
 from streamlearn.engine.plan import Needs, make_plan
-from streamlearn.engine.run import Run
+from streamlearn.engine.run import MADE_BY_WRONG_CONTENT, Run
 from streamlearn.errors import CheckpointError, MemoryBudgetError
 
 
@@ -252,6 +253,30 @@ def test_what_is_no_manifest_is_refused_by_name(tmp_path, text):
     with pytest.raises(CheckpointError, match=r"manifest\.json is not a manifest.*start anew"):
         with open_run(Rows(), tmp_path):
             pass
+
+
+@pytest.mark.parametrize("key", new_manifest({}))
+def test_a_manifest_says_all_that_a_fit_writes(tmp_path, key):
+    with open_run(Rows(), tmp_path):
+        pass
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest[key]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match=f"is not a manifest .*says nothing of {key}"):
+        with open_run(Rows(), tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("kind", MADE_BY_WRONG_CONTENT)
+def test_what_wrong_content_makes_an_algorithm_raise_names_the_checkpoint(tmp_path, kind):
+    with open_run(Rows(), tmp_path):
+        pass
+    with pytest.raises(
+        CheckpointError, match=f"went on from checkpoint .* failed .{kind.__name__}"
+    ):
+        with open_run(Rows(), tmp_path):
+            raise kind("not what this fit wrote")
 
 
 def test_a_resume_goes_by_the_plan_it_began_with(tmp_path):
