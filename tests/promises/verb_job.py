@@ -38,12 +38,18 @@ def measured(verb, job):
     from streamlearn.numeric.malloc import return_freed_blocks, trim_heaps
 
     return_freed_blocks()
-    cell = Cell(verb, job["small"], job["folder"])
+    try:
+        cell = Cell(verb, job["small"], job["folder"], job["features"])
+    except sl.StreamlearnError as error:  # the model that the verb asks cannot be had
+        return refusal(error)
     if verb in DRAW_POINTS:
-        with pytest.raises(TypeError, match="rows in memory") as refusal:
+        with pytest.raises(TypeError, match="rows in memory") as refused:
             cell.run(job["path"], verb)
-        return {"over_baseline": 0, "planned": 0, "refused": str(refusal.value)}
-    cell.run(job["small"], f"{verb}-small")
+        return refusal(refused.value)
+    try:
+        cell.run(job["small"], f"{verb}-small")
+    except sl.StreamlearnError as error:
+        return refusal(error)
     trim_heaps()
     reset_peak()
     baseline, refused = resident_bytes(), None
@@ -51,9 +57,17 @@ def measured(verb, job):
         try:
             cell.run(job["path"], verb)
         except sl.StreamlearnError as error:
-            refused = f"{type(error).__name__}: {error}"
+            refused = refusal(error)["refused"]
     over = peak_resident_bytes() - baseline
     return {"over_baseline": over, "planned": max(planned, default=0), "refused": refused}
+
+
+def refusal(error):
+    return {
+        "over_baseline": 0,
+        "planned": 0,
+        "refused": f"{type(error).__name__}: {error}",
+    }
 
 
 @contextmanager

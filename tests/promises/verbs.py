@@ -91,7 +91,8 @@ def _takes_data(function):
 class Cell:
     """One verb, made ready by a small table: what it needs (a fitted model) comes from there."""
 
-    def __init__(self, verb, small, folder):
+    def __init__(self, verb, small, folder, features=None):
+        self.features = features
         self.owner, _, self.method = verb.rpartition(".")
         self.folder = Path(folder)
         self.model = None
@@ -125,7 +126,7 @@ class Cell:
     def _open(self, path):
         import streamlearn as sl
 
-        data = sl.open_dataset(path, target="y")
+        data = sl.open_dataset(path, target="y", features=self.features)
         return data.select(["x0", "x1"]) if self.owner in MAPS else data
 
     # The verbs.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import MEASURED, NUMBERS, arrow_type
+from ..column_types import CATEGORIES, MEASURED, NUMBERS, arrow_type
 from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
 from ..store import Column, Store
 from .footer import FileFacts, Footers, kept_nbytes, page_nbytes
@@ -24,7 +24,9 @@ _HELD = 1 << 18
 _SLACK = 1.35
 """Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
 CODING_NBYTES = 40
-"""Bytes of a row of a string column while it becomes codes: a short word, two indices, the code."""
+"""Bytes of a row of a string column while it becomes codes or objects: indices, code, pointers."""
+WORD_NBYTES = 100
+"""Bytes of a word beside its characters, as a Python object and in the library's dictionary."""
 _POOL = 8 << 20
 """What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""
 
@@ -196,8 +198,12 @@ class ParquetFiles(Store):
                 each = page_nbytes(self.footers, file, group, stored)
                 batch = 2 * wide * min(BATCH_ROWS, slice_rows)
                 held = max(held, each + len(stored) * (PAGE_BUFFER + batch))
-        if any(name in self.levels for name in stored):
-            held += CODING_NBYTES * min(int(rows.max(initial=0)), slice_rows)
+        words = [c.name for c in self.columns if c.name in stored and c.dtype in CATEGORIES]
+        if words and len(rows):
+            n = int(rows.max())
+            m, text = min(n, slice_rows), max(self._largest[name] for name in words)
+            # a word that is stored takes four bytes and its characters
+            held += CODING_NBYTES * m + WORD_NBYTES * min(m, text // 4 + 1) + text * m // n
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest

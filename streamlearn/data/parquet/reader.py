@@ -203,7 +203,8 @@ class ParquetReader:
             elif (pages := self._excerpted(file, group)) is not None:
                 opened, index = self._open(file, group, streamed=False)
                 facts = self._footer.layout, index  # type: ignore[union-attr]
-                self._group = _Excerpts(unit, store.paths[file], pages, self._pages, facts)
+                words = {name for name in pages if self._by_words(self._footer, name)}  # type: ignore[arg-type]
+                self._group = _Excerpts(unit, store.paths[file], pages, self._pages, facts, words)
             else:
                 opened, group = self._open(file, group, streamed=True)
                 self._check_pages(group, self._read)
@@ -257,6 +258,11 @@ class ParquetReader:
         roles = (self._target, self._weight, *self._filtering)
         return name in self._row_of and name not in roles and name not in self._store.levels
 
+    def _by_words(self, footer: Parsed, name: str) -> bool:
+        """Whether a column is read as a dictionary and indices: words that many rows may share."""
+        is_one = name == self._target or name in self._store.levels
+        return is_one and _has_dictionaries(footer, name)
+
     def _open(self, file: int, group: int, *, streamed: bool) -> tuple[Any, int]:
         """The file with the part of its footer that has this row group, whose number is there."""
         store = self._store
@@ -266,12 +272,10 @@ class ParquetReader:
             # Streamed columns take turns at the file: a shared read-ahead would be thrown away.
             raw = store.footers.open_raw(file, "none" if streamed else "readahead")
             footer = store.footers.parsed(file, block)
-            target = self._target if self._target in self._read else None
-            by_words = target is not None and _has_dictionaries(footer, target)
             self._file = pq.ParquetFile(
                 raw,
                 metadata=footer.library,
-                read_dictionary=[target] if by_words else None,
+                read_dictionary=[n for n in self._read if self._by_words(footer, n)] or None,
                 buffer_size=PAGE_BUFFER
                 if streamed and store.fs is None
                 else 16 * PAGE_BUFFER * streamed,
@@ -314,9 +318,15 @@ class _Excerpts:
     at = 0
 
     def __init__(
-        self, unit: int, path: str, pages: dict[str, ColumnPages], numbers: Any, facts: Any
+        self,
+        unit: int,
+        path: str,
+        pages: dict[str, ColumnPages],
+        numbers: Any,
+        facts: Any,
+        words: set[str],
     ) -> None:
-        self.unit = unit
+        self.unit, self._words = unit, words
         self._file = os.open(path, os.O_RDONLY)
         self._pages, self._numbers, self._facts = pages, numbers, facts
 
@@ -334,7 +344,8 @@ class _Excerpts:
             raw = read_run(self._file, pages, first, last)
             largest = max(int(pages.plain_nbytes[first:last].max()), pages.dictionary_nbytes)
             array = self._numbers.run(self._facts, name, raw[len(MAGIC) :], largest, end - base)
-            pieces = decode_run(raw, pages, first, last) if array is None else [array]
+            by_words = name if name in self._words else None
+            pieces = decode_run(raw, pages, first, last, by_words) if array is None else [array]
             del raw, array
             some = pa.chunked_array(pieces).slice(start - base, stop - start).chunks
             yield [(name, some)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...data.row_ranges import Ref
 from ...data.source import Chunk
-from ...errors import ScratchError
+from ...errors import CheckpointError, ScratchError
 from ...passes.fold import RowState
 from ..checkpoint.store import Checkpoint
 from .folder import ScratchFolder, scratch_write
@@ -35,6 +35,10 @@ class RowFile:
     """None: no generation yet, all zeros."""
     write_path: str | None = None
     """None: the pass only reads."""
+    kept: bool = False
+    """Whether what is read was found in a checkpoint, so that others may have changed it."""
+    continues: bool = False
+    """Whether what is written goes on with what was found in a checkpoint."""
 
     @property
     def row_nbytes(self) -> int:
@@ -55,7 +59,7 @@ class RowStates:
             path = self._path(kept["file"])
             if checkpoint is not None and checkpoint.is_url:
                 checkpoint.download(kept["file"], path)
-            self._current[name] = RowFile(name, kept["dtype"], kept["width"], path)
+            self._current[name] = RowFile(name, kept["dtype"], kept["width"], path, kept=True)
 
     def current(self, name: str) -> RowFile:
         """The generation that a read would read now."""
@@ -83,7 +87,7 @@ class RowStates:
             if writes:
                 kept = partial["rows"][name]["file"] if partial is not None else None
                 path = self._path(kept or f"rows-{secrets.token_hex(8)}.bin")
-                now = replace(now, write_path=path)
+                now = replace(now, write_path=path, continues=kept is not None)
             files.append(now)
         return tuple(files)
 
@@ -96,7 +100,9 @@ class RowStates:
             Path(file.write_path).touch()  # a source without rows writes nothing
             if file.read_path is not None:
                 replaced.append(file.read_path)
-            self._current[file.name] = replace(file, read_path=file.write_path, write_path=None)
+            self._current[file.name] = RowFile(
+                file.name, file.dtype, file.width, file.write_path, kept=file.continues
+            )
             if self._checkpoint is not None:
                 base = os.path.basename(file.write_path)
                 if self._checkpoint.is_url:
@@ -185,6 +191,12 @@ class RowAccess:
                     break
                 done += n
         flat[done:] = 0
+        if file.kept and not np.isfinite(span).all():
+            raise CheckpointError(
+                f"row state {file.name!r} in {file.read_path} holds numbers that are not finite "
+                f"for rows {start} to {start + len(span)}: it was changed by others; do not trust "
+                "the checkpoint, remove it to start anew"
+            )
 
     def write_span(self, file: RowFile, start: int, values: np.ndarray) -> None:
         """Write rows from `start` on into the next generation."""

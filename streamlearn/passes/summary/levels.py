@@ -1,8 +1,9 @@
 """The levels of string columns: which words occur, and how often.
 
-Counts are exact up to `CAPACITY` distinct words.  Beyond, the rarest are forgotten (Misra & Gries
-1982; merged as in Agarwal et al. 2012): a word's count is then too low by at most N / CAPACITY, so
-the most frequent levels are found in bounded memory, whatever the column holds.
+Counts are exact up to `CAPACITY` distinct words of `WORDS_NBYTES` in all.  Beyond, the rarest are
+forgotten (Misra & Gries 1982; merged as in Agarwal et al. 2012): where words are short, a word's
+count is then too low by at most N / CAPACITY, so the most frequent levels are found in bounded
+memory, whatever the column holds.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ CAPACITY = 4096
 """Words of a column whose counts are kept."""
 MOST_LEVELS = 255
 """Levels of a column at most; with the one for all others they fit a table of 256 values."""
-STATE_NBYTES = 2 * CAPACITY * 160
-"""Bytes of one state: words of a few dozen characters and their counts."""
-STEP_NBYTES_PER_ROW = 120.0
-"""Strings of a chunk as Python objects."""
+WORDS_NBYTES = CAPACITY << 7
+"""Bytes of the characters of the words whose counts are kept."""
+STATE_NBYTES = 2 * (WORDS_NBYTES + 160 * CAPACITY)
+"""Bytes of one state: it is cut down once it has twice as many words or bytes."""
+STEP_NBYTES_PER_ROW = 16.0
+"""Of a chunk's rows: the words themselves are the reader's, and are counted some at a time."""
 
 State = dict[str, Any]
 
@@ -59,41 +62,68 @@ def _read_in_order(fold: Fold[Any, tuple[str, ...]], source: Any, *, name: str) 
 
 
 def _start() -> State:
-    return {"counts": {}, "forgotten": 0.0}
+    return {"counts": {}, "nbytes": 0, "forgotten": 0.0}
 
 
 def _step(name: str, state: State, chunk: Chunk) -> State:
-    if not chunk.n_rows or chunk.y is None:
-        return state
+    for first in range(0, chunk.n_rows if chunk.y is not None else 0, CAPACITY):
+        for value, count in _counted(chunk, slice(first, first + CAPACITY)).items():
+            word = word_of(value, name)
+            if word is not None and count > 0:
+                _add(state, word, count)
+        state = _cut_down(state)
+    return state
+
+
+def _counted(chunk: Chunk, rows: slice) -> dict[Any, Any]:
+    values = chunk.y[rows].tolist()  # type: ignore[index]
     if chunk.weight is None:
-        found: dict[Any, Any] = Counter(chunk.y.tolist())
-    else:
-        found = {}
-        for value, weight in zip(chunk.y.tolist(), chunk.weight.tolist(), strict=True):
-            found[value] = found.get(value, 0.0) + weight
+        return Counter(values)
+    found: dict[Any, Any] = {}
+    for value, weight in zip(values, chunk.weight[rows].tolist(), strict=True):
+        found[value] = found.get(value, 0.0) + weight
+    return found
+
+
+def _add(state: State, word: str, count: float) -> None:
     counts = state["counts"]
-    for value, count in found.items():
-        word = word_of(value, name)
-        if word is not None and count > 0:
-            counts[word] = counts.get(word, 0.0) + count
-    return _forget(state) if len(counts) > 2 * CAPACITY else state
+    if word not in counts:
+        state["nbytes"] += _nbytes(word)
+    counts[word] = counts.get(word, 0.0) + count
+
+
+def _nbytes(word: str) -> int:
+    """Bytes of a word's characters at most."""
+    return len(word) if word.isascii() else 4 * len(word)
+
+
+def _cut_down(state: State) -> State:
+    """The state if it has at most twice what is kept; else what is kept of it."""
+    if len(state["counts"]) <= 2 * CAPACITY and state["nbytes"] <= 2 * WORDS_NBYTES:
+        return state
+    return _forget(state)
 
 
 def _forget(state: State) -> State:
-    """The state with `CAPACITY` words at most, each less the largest count that goes."""
+    """The state with the words that are kept, each less the largest count that goes."""
     counts = state["counts"]
-    if len(counts) <= CAPACITY:
+    if len(counts) <= CAPACITY and state["nbytes"] <= WORDS_NBYTES:
         return state
-    largest_lost = float(
-        np.partition(np.fromiter(counts.values(), float), -CAPACITY - 1)[-CAPACITY - 1]
-    )
+    by_count = sorted(counts, key=lambda word: (-counts[word], word))
+    room = np.cumsum([_nbytes(word) for word in by_count])
+    fit = min(CAPACITY, int(np.searchsorted(room, WORDS_NBYTES, side="right")))
+    largest_lost = float(counts[by_count[fit]])
     kept = {word: count - largest_lost for word, count in counts.items() if count > largest_lost}
-    return {"counts": kept, "forgotten": state["forgotten"] + largest_lost}
+    return {
+        "counts": kept,
+        "nbytes": sum(map(_nbytes, kept)),
+        "forgotten": state["forgotten"] + largest_lost,
+    }
 
 
 def _merge(a: State, b: State) -> State:
     for word, count in b["counts"].items():
-        a["counts"][word] = a["counts"].get(word, 0.0) + count
+        _add(a, word, count)
     a["forgotten"] += b["forgotten"]
     return _forget(a)
 

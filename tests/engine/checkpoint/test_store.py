@@ -1,5 +1,6 @@
 """A fit that ends at any instant goes on from there, to the same bits; others are refused."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -277,6 +278,30 @@ def test_what_wrong_content_makes_an_algorithm_raise_names_the_checkpoint(tmp_pa
     ):
         with open_run(Rows(), tmp_path):
             raise kind("not what this fit wrote")
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["whole", "half written"])
+def test_row_state_that_is_no_numbers_is_refused_before_a_kernel_has_it(
+    tmp_path, half, monkeypatch
+):
+    """A bin that is looked up by NaN lies outside every table."""
+    monkeypatch.setattr("streamlearn.engine.groups.LANE_NBYTES", 4 * 32 * 24)
+    place, w = tmp_path / "run", np.zeros(3)
+    first = FailingRows(folder=str(tmp_path), at=(608,) if half else (), times=99, error=ValueError)
+    with contextlib.suppress(ValueError), open_run(first, place) as run:
+        run.sweep(sgd_fold(w, row_state="sum"), None, Shuffled(), name="a")
+    (file,) = place.glob("rows-*")
+    values = np.fromfile(file)
+    values[values != 0] = np.nan
+    values.tofile(file)
+
+    def go_on():
+        with open_run(FailingRows(folder=str(tmp_path), at=(), times=0), place) as run:
+            for name in ("a", "b"):
+                run.sweep(sgd_fold(w, row_state="sum"), None, Shuffled(), name=name)
+
+    with pytest.raises(CheckpointError, match="row state 'sum' in .*not finite.*changed by others"):
+        go_on()
 
 
 def test_a_resume_goes_by_the_plan_it_began_with(tmp_path):

@@ -8,7 +8,7 @@ import streamlearn as sl
 from streamlearn.data.source import Chunk
 from streamlearn.passes.fold import run_fold
 from streamlearn.passes.summary import levels
-from streamlearn.passes.summary.levels import CAPACITY, learn_levels, levels_fold
+from streamlearn.passes.summary.levels import learn_levels, levels_fold
 
 
 def chunks_of(words, size=500, weight=None):
@@ -72,5 +72,15 @@ def test_a_dataset_reads_codes_once_it_has_levels():
         data.map(np.log1p).with_levels({"w": ["u"]})
 
 
-def test_the_capacity_is_what_the_plan_counts():
-    assert 2 * CAPACITY * 160 == levels.STATE_NBYTES
+def test_words_of_many_characters_are_kept_as_far_as_their_bytes_go():
+    """2,000 words of 1,000 characters do not fit; the two that are frequent stay, exact or less."""
+    words = np.array([f"{k:04d}" + "x" * 996 for k in range(2_000)] + ["often"] * 900, object)
+    words = np.concatenate([words, np.array(["é" * 1_000] * 700, object)])
+    fold = levels.levels_fold("w", most=2)
+    state = fold.start()
+    for some in np.array_split(np.random.default_rng(0).permutation(words), 7):
+        state = fold.step(state, Chunk(np.empty((len(some), 0)), some, None, range(len(some))))
+        held = sum(len(w) if w.isascii() else 4 * len(w) for w in state["counts"])
+        assert held == state["nbytes"] <= 2 * levels.WORDS_NBYTES
+    assert fold.finish(state) == ("often", "é" * 1_000)
+    assert 900 - state["forgotten"] <= state["counts"]["often"] <= 900

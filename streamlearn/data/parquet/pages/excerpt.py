@@ -123,8 +123,13 @@ def read_run(stream: int, pages: ColumnPages, first: int, last: int) -> np.ndarr
     return raw
 
 
-def decode_run(raw: np.ndarray, pages: ColumnPages, first: int, last: int) -> list[pa.Array]:
-    """The values of pages [first, last), by the library; `raw` is what `read_run` gave of them."""
+def decode_run(
+    raw: np.ndarray, pages: ColumnPages, first: int, last: int, by_words: str | None = None
+) -> list[pa.Array]:
+    """The values of pages [first, last), by the library; `raw` is what `read_run` gave of them.
+
+    Those of the column `by_words` are a dictionary and indices, however its pages have them.
+    """
     n_rows = int(pages.rows[last] - pages.rows[first])
     begin, packed = len(MAGIC), len(raw) - len(MAGIC)
     a, b = pages.dictionary
@@ -158,7 +163,10 @@ def decode_run(raw: np.ndarray, pages: ColumnPages, first: int, last: int) -> li
         pa.BufferReader(b"".join([MAGIC, footer, len(footer).to_bytes(4, "little"), MAGIC]))
     )
     content = pa.BufferReader(pa.py_buffer(raw))
-    with pq.ParquetFile(content, metadata=metadata, pre_buffer=False) as file:
+    dictionaries = None if by_words is None else [by_words]
+    with pq.ParquetFile(
+        content, metadata=metadata, read_dictionary=dictionaries, pre_buffer=False
+    ) as file:
         table = file.read_row_group(0, use_threads=False)
     if table.num_rows != n_rows:
         raise ValueError(f"pages of {n_rows} rows hold {table.num_rows}")
