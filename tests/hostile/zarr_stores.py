@@ -189,6 +189,8 @@ def read_zarr(kind, path, dtype):
         starts = X["indptr"][: MOST_ROWS + 1]
         values = X["data"][:].astype(dtype)
         found = dense(values, X["indices"][:], starts, X.attrs["shape"])
+        if isinstance(group["obs/label"], zarr.Array):  # an array's metadata took the group's place
+            return found, list(group["obs/label"][:MOST_ROWS])
         codes = group["obs/label/codes"][:MOST_ROWS]
         words = group["obs/label/categories"][:]
         return found, [None if k < 0 else words[k] for k in codes]

@@ -14,6 +14,8 @@ from unittest.mock import patch
 
 import pytest
 
+REFUSALS = (ValueError, RuntimeError, OSError, MemoryError)
+"""What refusals are, by their kinds; the test looks at what each says."""
 DRAW_POINTS = ("MixtureDisplay.from_estimator", "PrototypeDisplay.plane")
 """Pictures of one point a row, for which a dataset is refused before it is read."""
 
@@ -40,7 +42,7 @@ def measured(verb, job):
     return_freed_blocks()
     try:
         cell = Cell(verb, job["small"], job["folder"], job["features"])
-    except sl.StreamlearnError as error:  # the model that the verb asks cannot be had
+    except REFUSALS as error:  # the model that the verb asks cannot be had
         return refusal(error)
     if verb in DRAW_POINTS:
         with pytest.raises(TypeError, match="rows in memory") as refused:
@@ -48,7 +50,7 @@ def measured(verb, job):
         return refusal(refused.value)
     try:
         cell.run(job["small"], f"{verb}-small")
-    except sl.StreamlearnError as error:
+    except REFUSALS as error:
         return refusal(error)
     trim_heaps()
     reset_peak()
@@ -56,7 +58,7 @@ def measured(verb, job):
     with planned_peaks() as planned:
         try:
             cell.run(job["path"], verb)
-        except sl.StreamlearnError as error:
+        except REFUSALS as error:
             refused = refusal(error)["refused"]
     over = peak_resident_bytes() - baseline
     return {"over_baseline": over, "planned": max(planned, default=0), "refused": refused}
