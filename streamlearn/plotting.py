@@ -18,6 +18,14 @@ from .estimator.report.measures import grouped
 from .estimator.targets import code_targets
 from .solvers.calibration import score_fold
 
+PICTURES = {
+    "path": ("choices_", "ShareBoostDisplay"),
+    "projections": ("pieces_", "PursuitDisplay"),
+    "experts": ("gate_probabilities", "MixtureDisplay"),
+    "prototypes": ("prototypes_", "PrototypeDisplay"),
+}
+"""Name of the file -> (what a model with this picture has, the public display that draws it)."""
+
 
 def draw_model(
     model: Any,
@@ -26,11 +34,16 @@ def draw_model(
     data: Any = None,
     target: str | None = None,
 ) -> list[str]:
-    """Write ``terms.png``, ``convergence.png`` and, of `data`, ``calibration.png``; their paths.
+    """Write ``terms.png``, of `PICTURES`, ``errors.png``, ``convergence.png``, ``calibration.png``.
 
-    Whatever the model does not have is left out: terms of what is no sum, a history that is empty,
-    probabilities.  Features that are named must be there.
+    Returns their paths.  Whatever the model does not have is left out: terms of what is no sum, a
+    history that is empty, probabilities.  Features that are named must be there.
     """
+    if not hasattr(model, "history_"):
+        raise ValueError(
+            f"{type(model).__name__} has nothing to draw: it makes features and is fitted to no "
+            "target; plot the model that learns from them"
+        )
     try:
         import matplotlib
     except ImportError as error:
@@ -41,7 +54,12 @@ def draw_model(
             figures["terms"] = sl.AdditiveDisplay.from_estimator(model, features=features).figure_
         elif features is not None:
             raise ValueError(f"{type(model).__name__} is no sum of terms; leave --features out")
-        if model.history_:
+        for name, (attribute, display) in PICTURES.items():
+            if hasattr(model, attribute):
+                figures[name] = getattr(sl, display).from_estimator(model).figure_
+        if hasattr(model, "curve_"):
+            figures["errors"] = sl.PrototypeDisplay.curve(model).figure
+        if sl.ConvergenceDisplay(model.history_).has_panels:
             figures["convergence"] = sl.ConvergenceDisplay.from_estimator(model).figure_
         if data is not None:
             figures["calibration"] = _calibration(model, data, target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -30,6 +30,7 @@ from ..estimator.inputs import (
     open_pair,
 )
 from ..estimator.predicting import check_finite, matched
+from ..estimator.streams import WithoutStream
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.registry import BASES, make_basis
@@ -45,7 +46,7 @@ _ARRAYS = 4
 """Arrays of float64 that a chunk's features take while they are made: sparse, dense, a copy."""
 
 
-class _Embedding(ShowsFacts, TransformerMixin, BaseEstimator):
+class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
     """What explicit features of every basis share: fit and transform."""
 
     _parameter_constraints: dict[str, list[object]] = {
@@ -54,6 +55,9 @@ class _Embedding(ShowsFacts, TransformerMixin, BaseEstimator):
         "sparse_output": ["boolean"],
     }
     _accepts_sparse = True
+    _no_stream: ClassVar[str] = (
+        "knots are quantiles of all rows, and other knots would be other features; fit to a sample"
+    )
 
     @property
     def _accepts_missing(self) -> bool:
@@ -153,7 +157,10 @@ class _Embedding(ShowsFacts, TransformerMixin, BaseEstimator):
     def _embed(self, chunk: Chunk) -> scipy.sparse.csr_matrix:
         check_finite(self, chunk)
         psi = (self._roughness, self._reference) if self.output == "psi" else None
-        data, indices, indptr, dim = embed_rows(chunk.X, self.bases_, psi)
+        X = chunk.X
+        if isinstance(X, Csr) and psi is not None and not self._sparse:
+            X = X.dense()  # fitted to dense rows: an absent value has features that are not 0
+        data, indices, indptr, dim = embed_rows(X, self.bases_, psi)
         return scipy.sparse.csr_matrix((data, indices, indptr), (chunk.n_rows, dim))
 
     def _lazy(self, given: object, dataset: Dataset) -> Dataset:

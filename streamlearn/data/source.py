@@ -43,6 +43,12 @@ class Csr(NamedTuple):
         """Bytes of the three arrays."""
         return self.data.nbytes + self.indices.nbytes + self.indptr.nbytes
 
+    def dense(self) -> np.ndarray:
+        """The rows as an array, absent values as 0."""
+        out = np.zeros(self.shape, self.data.dtype)
+        out[np.repeat(np.arange(len(out)), np.diff(self.indptr)), self.indices] = self.data
+        return out
+
     def take(self, index: np.ndarray) -> Csr:
         """Copies of the rows at these places, in this order."""
         lengths = np.diff(self.indptr)[index]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,17 +61,22 @@ class ConvergenceDisplay:
         display = cls(estimator.history_, tolerance=tolerance, name=type(estimator).__name__)
         return display.plot(ax=ax)
 
+    @property
+    def has_panels(self) -> bool:
+        """Whether the history holds anything to draw."""
+        return bool(self._panels())
+
+    def _panels(self) -> list[Callable[[object], None]]:
+        panels = (
+            (self._draw_gap, self.gap),
+            (self._draw_objective, self.objective),
+            (self._draw_validation, self.validation_loss),
+        )
+        return [draw for draw, series in panels if np.isfinite(series).any()]
+
     def plot(self, *, ax: object = None) -> ConvergenceDisplay:
         """Draw; `ax` as in `from_estimator`."""
-        panels = [
-            draw
-            for draw, series in (
-                (self._draw_gap, self.gap),
-                (self._draw_objective, self.objective),
-                (self._draw_validation, self.validation_loss),
-            )
-            if np.isfinite(series).any()
-        ]
+        panels = self._panels()
         if not panels:
             raise ValueError("the fit kept no history: there is nothing to draw")
         if ax is None:

@@ -94,7 +94,8 @@ def cross_validate(
     index.  Each candidate is trained for each split with its own reads, within the memory budget;
     all candidates of a split are scored in one shared read.  `AdditiveClassifierCV` and
     `AdditiveRegressorCV` train all candidates for all splits in the same reads; with
-    ``random_state=seed`` their splits are the same as these.
+    ``random_state=seed`` their splits are the same as these.  One of them that is itself scored
+    here is scored on other splits than those in which it chooses, each of which has its rows.
 
     Parameters
     ----------
@@ -123,6 +124,12 @@ def cross_validate(
     >>> scores.best_parameters, scores.mean.round(2)
     ({'C': 10}, array([0.85, 1.  ]))
     """
+    if not hasattr(model, "predict"):
+        name = getattr(model, "__name__", type(model).__name__)
+        raise TypeError(
+            f"cross_validate scores predictions, which {name} does not make; give an estimator "
+            "that has predict"
+        )
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
         raise ValueError(f"cv must be a number of splits, at least 2, got {cv!r}")
     scoring = scoring or ("accuracy" if is_classifier(model) else "r2")
@@ -133,7 +140,7 @@ def cross_validate(
         raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
     started = time.perf_counter()
     opened = open_training(clone(model), dataset, y, sample_weight)
-    edges, seed = split_shares(cv, seed)
+    edges, seed = split_shares(cv, seed, around_choice=hasattr(model, "cv"))
     scores, n_passes = np.empty((len(candidates), cv)), 0
     n_score_passes = 0
     with materialised(opened) as rows:

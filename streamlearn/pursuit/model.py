@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import Any, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Self, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from ..estimator.base import StreamRegressor
 from ..estimator.encoding import column_names, column_of, feature_names, n_features
 from ..estimator.facts import Parts
 from ..estimator.report.figures import Curve, Figure, Rows
+from ..estimator.streams import WithoutStream
 from .columns import blocks, project
 from .kernels import ScaledColumns
 
@@ -79,7 +80,7 @@ def column_numbers(model: PursuitModel, columns: Sequence[int | str]) -> list[in
     return found
 
 
-class PursuitModel:
+class PursuitModel(WithoutStream):
     """Base of both estimators: one fitted model for each tau, and the directions of one of them.
 
     A subclass sets ``_columns`` and the lists ``_taus``, ``_path`` (a model for each) and
@@ -95,6 +96,10 @@ class PursuitModel:
     """What `_weights` are, in words."""
     _accepts_sparse = True
     _encodes = True
+    _no_stream: ClassVar[str] = (
+        "a new direction is the best for what the terms before it left of all rows, which must be "
+        "read again for each; use fit"
+    )
     _parameter_constraints: dict[str, list[object]] = {
         "tau": [Interval(Real, 0, None, closed="right"), "array-like"],
         "penalty": [StrOptions({"scale-free", "paper"})],

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Self, TypedDict
+from typing import ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -22,6 +22,7 @@ from ..estimator.facts import Part, Parts
 from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..estimator.report.figures import MOST_COLUMNS, MOST_ROWS, Curve, Figure, HeatMap
+from ..estimator.streams import WithoutStream
 from ..numeric.checks import check_array, check_records
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
@@ -140,7 +141,7 @@ class PathState(TypedDict):
     """Number of choices of the point that is the estimator's model."""
 
 
-class PathModel:
+class PathModel(WithoutStream):
     """A mixin over ``_points`` and ``_kind``: the fit's models, one of them the estimator's."""
 
     _points: list[PathPoint]
@@ -149,6 +150,10 @@ class PathModel:
     classes_: np.ndarray
     n_features_in_: int
     encoding_: Encoding
+    _no_stream: ClassVar[str] = (
+        "a column's score is the gradient of all rows at the model so far, and values of a column "
+        "that comes in later were not kept; use fit"
+    )
 
     def _restore(self, tree: PathState) -> None:
         points, kind, p = tree["points"], tree["kind"], n_features(self)

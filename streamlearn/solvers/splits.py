@@ -12,6 +12,8 @@ from ..data.order import derive_seed, row_share
 
 _BY_NUMBER = 0x666F6C6473
 """Number that keeps these splits apart from those of `Dataset.split` with the same seed."""
+_OUTSIDE = 0x6F757473696465
+"""Number that keeps the splits around a choice apart from those of the choice."""
 _BY_CONTENT = 0x70726F746F
 """Number that keeps the splits by content apart from both."""
 _ODD = 0x9E3779B97F4A7C15
@@ -29,9 +31,12 @@ def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Datase
     return dataset.where_hash(share, 1.0, seed), dataset.where_hash(0.0, share, seed)
 
 
-def split_shares(cv: int, seed: int) -> tuple[np.ndarray, int]:
-    """(cv + 1,) edges between the splits, as shares of a row number's hash, and the hash's seed."""
-    return np.linspace(0, 1, cv + 1), derive_seed(seed, _BY_NUMBER)
+def split_shares(cv: int, seed: int, *, around_choice: bool = False) -> tuple[np.ndarray, int]:
+    """(cv + 1,) edges between the splits, as shares of a row number's hash, and the hash's seed.
+
+    `around_choice`: splits for a model that itself chooses by splits of this seed.
+    """
+    return np.linspace(0, 1, cv + 1), derive_seed(seed, _OUTSIDE if around_choice else _BY_NUMBER)
 
 
 def split_of_rows(rows: range | np.ndarray, cv: int, seed: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from ..estimator.encoding import feature_names, n_features
 from ..estimator.facts import Parts
 from ..estimator.report.figures import MOST_COLUMNS, MOST_ROWS, Figure, HeatMap
 from ..estimator.restored import n_outputs
+from ..estimator.streams import WithoutStream
 from ..numeric.checks import check_array, check_number
 from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary
@@ -67,7 +68,7 @@ class ModelState(TypedDict):
     intercept: np.ndarray
 
 
-class SuperSparseModel:
+class SuperSparseModel(WithoutStream):
     """A mixin of the estimators; `equations` says what is minimised."""
 
     n_features_in_: int
@@ -81,6 +82,10 @@ class SuperSparseModel:
     }
     _accepts_sparse = True
     _encodes = True
+    _no_stream: ClassVar[str] = (
+        "a read scores several places for the prototypes on all rows and keeps the best, and "
+        "scores of different rows cannot be compared; use fit"
+    )
     _later_parameters: ClassVar[dict[str, object]] = {
         "encoding": None,
         "class_weight": None,

@@ -27,21 +27,6 @@ def small(name, **params):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_class_weights_are_weights_by_hand(name):
-    X, y, w = task()
-    counts = np.bincount(y, w)
-    for given, factors in (
-        ({1: 3.0}, np.array([1.0, 3.0])),
-        ("balanced", counts.sum() / (2 * counts)),
-    ):
-        weighed = fit(small(name, class_weight=given), X, y, w)
-        by_hand = fit(small(name), X, y, w * factors[y])
-        np.testing.assert_array_equal(answer(weighed, X), answer(by_hand, X))
-    plain = fit(small(name), X, y, w)
-    assert np.abs(answer(plain, X) - answer(by_hand, X)).max() > 1e-3
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_three_classes_of_words_from_disk(name, tmp_path):
     """Planned, read once more, kept in the checkpoint; the same model as in memory."""
     import pandas as pd

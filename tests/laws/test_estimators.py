@@ -133,15 +133,6 @@ def test_the_model_does_not_depend_on_chunking(name, chunk_rows):
     close(answer(sliced, X), answer(whole, X))
 
 
-def test_weight_is_number_of_copies(name):
-    X, z = rows()
-    w = np.random.default_rng(1).integers(0, 3, N)
-    y = target_for(make(name), z)
-    weighted = fit(make(name), X, y, w.astype(float))
-    copied = fit(make(name), np.repeat(X, w, axis=0), np.repeat(y, w))
-    close(answer(weighted, X), answer(copied, X))
-
-
 def test_weight_zero_is_absent(name):
     X, z = rows()
     y = target_for(make(name), z)

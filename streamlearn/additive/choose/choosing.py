@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -15,6 +15,7 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.certificate import Certificate
 from ...estimator.scoring import METRICS, check_metric
+from ...estimator.streams import WithoutStream
 from ...numeric.checks import check_integer
 from ...numeric.losses import LOSSES, Loss, make_loss
 from ...passes.summary.summary import Summary
@@ -34,7 +35,7 @@ GRID = (-3, 4)
 """An integer `Cs` is so many powers of 10, evenly spaced between these."""
 
 
-class Choosing(AdditiveModel):
+class Choosing(WithoutStream, AdditiveModel):
     """A mixin before an additive estimator; `_fit` chooses, then fits all rows."""
 
     Cs: int | Sequence[float]
@@ -58,12 +59,10 @@ class Choosing(AdditiveModel):
     solver, early_stopping, warm_start = "newton", False, False
     smoothness, select, covariance, monotone, convex = None, False, False, None, None
 
-    @property
-    def partial_fit(self) -> NoReturn:
-        raise AttributeError(
-            f"{type(self).__name__} reads the rows several times and has no partial_fit; choose "
-            f"with fit, then go on with {type(self._plain()).__name__}"
-        )
+    _no_stream: ClassVar[str] = (
+        "all candidates are compared on the same rows, which are read several times; choose with "
+        "fit, then go on with the estimator that does not choose"
+    )
 
     # What it costs.
 
