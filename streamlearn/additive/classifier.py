@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -62,6 +63,13 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     max_levels : int, default=255
         Most categories of a column of strings, dictionaries or pandas categories: the most
         frequent ones.  All others, those not seen in training, and missing ones share a level.
+    interactions : 0 or list of pairs of int or str, default=0
+        Pairs of columns, by number or name, that get a term of both, fitted jointly with the
+        curves: bilinear between 8 x 8 quantiles (Eilers & Marx 2003), of categories all levels, of
+        missing values a level of their own; at most 1,024 functions a pair.  Their means along
+        each column then move into its curve, which changes no decision.  Dense rows, splines of
+        degree 1, `C` for all terms (no `smoothness`, `select`, `covariance`, `monotone` or
+        `convex`), no `warm_start` or `partial_fit`, and one read more.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
         and holds no matrix.  Both keep the rows in memory, as large as they are read, and take no
@@ -122,6 +130,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     intercept_ : (K,) float64
     bases_ : Bases
         ``first`` says which coefficients are whose; `knots_` lists the breakpoints by column.
+    pair_tables_ : list of PairTable
+        The terms of two columns, with the density of the training rows on each.
     calibration_ : Calibration
         With `calibration` only.
     smoothing_, effective_dof_, scale_, line_smoothing_
@@ -166,6 +176,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        interactions: int | Sequence[Sequence[int | str]] = 0,
         solver: str = "auto",
         multi_class: str = "ovr",
         class_weight: object = None,
@@ -192,6 +203,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self.knots = knots
         self.missing = missing
         self.max_levels = max_levels
+        self.interactions = interactions
         self.solver = solver
         self.multi_class = multi_class
         self.class_weight = class_weight

@@ -19,6 +19,7 @@ from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
+from .pairs import check_interactions, empty_density, has_pairs, planned_nodes, sizes_of
 
 NEWTON_DIM = 8000
 """Most coefficients for which "auto" solves with matrices."""
@@ -44,6 +45,8 @@ GROWN_NBYTES = 4 << 20
 """Largest state of a Newton read that sums up the curvature of rows outside the sample."""
 COLD_NBYTES = 6 << 20
 """Kernels that `warm` leaves out, being for bases other than splines."""
+PENALTY_MATRICES = 3
+"""Matrices of each pair that a problem carries: its penalty, inverse and factor."""
 CACHED_ROW_NBYTES = 64
 """Bytes of a cached row of dual-cd: target, weight, norms, places in the orders of visits."""
 SAMPLE_ROWS, SAMPLE_NBYTES, MOST_SAMPLE_NBYTES = 50_000, 8 << 20, 32 << 20
@@ -70,6 +73,8 @@ class Size(NamedTuple):
     loss: Loss
     in_memory: bool
     sparse: bool
+    pair_squares: int = 0
+    """Sum of the squares of the numbers of functions of the pairs."""
 
 
 def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
@@ -80,8 +85,11 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         dim = (dataset.n_features - n_levels) * model.n_bases + n_levels * (model.max_levels + 1)
     else:
         dim = int(_n_bases(summary.columns, model).sum())
+    facts = None if summary is None else summary.columns
+    pairs = check_interactions(model, dataset)
+    of_pairs = sizes_of(pairs, planned_nodes(model, dataset, facts))
     return Size(
-        dim,
+        dim + int(of_pairs.sum()),
         len(classes) if classes is not None and len(classes) > 2 else 1,
         dataset.n_features,
         dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
@@ -89,6 +97,7 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         model._loss,
         dataset.in_memory,
         dataset.sparse,
+        int((of_pairs**2).sum()),
     )
 
 
@@ -309,17 +318,22 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 
 def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
     """The phases with what bases other than splines, and missing values, take beside."""
-    local = make_basis(model.basis).local
+    local = make_basis(model.basis).local and not has_pairs(model)
     tile = 0 if local and not size.sparse else tile_nbytes(size.dim)
     cold = 0 if local else COLD_NBYTES
     copied = 0.0
     if summary is not None and (summary.columns.missing > 0).any():
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
     sample = int(copied * min(sample_rows(size), size.n_rows))
+    if has_pairs(model):
+        nbytes = nbytes_of(empty_density(size.dim))
+        phases = [*phases, Needs("pairs", nbytes, 32.0, 0, nbytes, step_bytes=3 * nbytes)]
+    penalties = 8 * size.pair_squares
     return [
         replace(
             phase,
-            step_bytes=phase.step_bytes + tile,
+            step_bytes=phase.step_bytes + tile + (penalties if phase.name == DUAL else 0),
+            model_bytes=phase.model_bytes + PENALTY_MATRICES * penalties,
             step_bytes_per_row=phase.step_bytes_per_row + copied,
             driver_bytes=phase.driver_bytes + cold + (sample + tile if phase.driver_bytes else 0),
         )

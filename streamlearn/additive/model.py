@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from ..data.source import Chunk, Source
 from ..engine.plan import Needs
@@ -16,6 +16,7 @@ from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
 from ..numeric.bases.basis import Basis
+from ..numeric.bases.pairs import add_pairs
 from ..numeric.bases.registry import make_basis
 from ..numeric.bases.roughness import make_reference, make_roughness
 from ..numeric.losses import LOSS_PARAMETERS, Loss, Target, make_loss
@@ -32,6 +33,7 @@ from .basis.column_bases import (
 from .dual.in_memory import fit_held
 from .inspect.terms import Terms
 from .objective import Problem
+from .pairs import check_interactions, check_sizes, density_fold, has_pairs
 from .smooth import costs as smooth_costs
 from .smooth.model import (
     SMOOTHNESS,
@@ -71,10 +73,12 @@ class AdditiveModel(Terms):
     penalty_order: int
     penalty_scale: str
     missing: str
+    max_levels: int
     solver: str
     intercept_scaling: float
     tol: float
     max_passes: int
+    interactions: int | Sequence[Sequence[int | str]] = 0
     early_stopping: bool
     warm_start: bool
     smoothness: str | None
@@ -89,6 +93,7 @@ class AdditiveModel(Terms):
     _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
+        "interactions": [Options(Integral, {0}), list, tuple],
         "C": [Interval(Real, 0, None, closed="neither")],
         "intercept_scaling": [Interval(Real, 1e-100, 1e100, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -100,6 +105,7 @@ class AdditiveModel(Terms):
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
     _later_parameters: ClassVar[dict[str, object]] = {
+        "interactions": 0,
         "smoothness": None,
         "select": False,
         "covariance": False,
@@ -156,15 +162,21 @@ class AdditiveModel(Terms):
         return bool(
             not self.warm_start
             and make_basis(self.basis).local
+            and not has_pairs(self)
             and self.C <= needs.DUAL_C
             and self.tol >= needs.DUAL_TOL
             and self.max_passes >= needs.DUAL_ROUNDS
         )
 
+    @property
+    def _most_passes(self) -> int:
+        """Reads that the summary and the solver may take."""
+        return self.max_passes - has_pairs(self)
+
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         size, choice = needs.size_of(self, dataset, summary), self._choice(dataset)
         alone = goes_by_moments(self)
-        phases = [] if alone else needs.needs_of(choice.solver, size, self.max_passes)
+        phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
         if why := why_moments(self):
             if summary is None:
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
@@ -217,14 +229,15 @@ class AdditiveModel(Terms):
         self._stream = None  # what partial_fit has seen does not go into this fit
         choice = self._choice(dataset)
         adjustment = self._adjustment(dataset, summary)
-        dataset = adjusted(dataset, adjustment)
+        rows, dataset = dataset, adjusted(dataset, adjustment)
         if validation is not None:
             validation = adjusted(validation, adjustment)
         before = self._before(run)
         problem = self._problem(dataset, summary, adjustment, choice.solver, before)
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
-        tol, most, seed = self.tol, max(self.max_passes - 1, 1), self.random_state
+        most = max(self._most_passes - 1, 1)
+        tol, seed = self.tol, self.random_state
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
         given = Given(null_decisions(self._loss, self._shares(summary)), means)
         vars(self).pop("_posterior", None)  # of an earlier fit
@@ -275,7 +288,10 @@ class AdditiveModel(Terms):
                 outcome = fit_dual(
                     run, dataset, problem, labels, watch, tol=tol, max_reads=most, seed=seed
                 )
-        self._keep_fit(problem, outcome.theta, means, summary)
+        density = None
+        if has_pairs(self):  # of the rows as they are: exposures are no part of their weight
+            density = run.fold(density_fold(problem), rows, name="pairs")
+        self._keep_fit(problem, outcome.theta, means, summary, density)
         if self.covariance and self.smoothness is None:
             exact = problem._replace(single=False)
             self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)
@@ -299,6 +315,11 @@ class AdditiveModel(Terms):
         roughness = make_roughness(
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None
         )
+        pairs = check_interactions(self, dataset)
+        if len(pairs):
+            check_sizes(bases, pairs, summary.columns.names, adjustment.column)
+            order, scale = self.penalty_order, self.penalty_scale
+            bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale)
         n_classes = 2 if regression else len(self.classes_)
         return Problem(
             bases,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -72,7 +73,7 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
         Column of X whose values are added to f (under the log link: to the mean's logarithm); it
         has no curve.
     C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
-intercept_scaling, tol, max_passes, \
+interactions, intercept_scaling, tol, max_passes, \
 early_stopping, warm_start, smoothness, select, covariance, monotone, convex, random_state
         As in `AdditiveClassifier`.
 
@@ -80,8 +81,8 @@ early_stopping, warm_start, smoothness, select, covariance, monotone, convex, ra
     ----------
     coef_ : (1, dim) float64
     intercept_ : (1,) float64
-    bases_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_, smoothing_, \
-effective_dof_, scale_, line_smoothing_
+    bases_, pair_tables_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_, \
+smoothing_, effective_dof_, scale_, line_smoothing_
         As in `AdditiveClassifier`.
 
     Examples
@@ -117,6 +118,7 @@ effective_dof_, scale_, line_smoothing_
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        interactions: int | Sequence[Sequence[int | str]] = 0,
         epsilon: float = 0.1,
         power: float = 1.5,
         quantile: float = 0.5,
@@ -145,6 +147,7 @@ effective_dof_, scale_, line_smoothing_
         self.knots = knots
         self.missing = missing
         self.max_levels = max_levels
+        self.interactions = interactions
         self.epsilon = epsilon
         self.power = power
         self.quantile = quantile

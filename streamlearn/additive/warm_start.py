@@ -15,6 +15,11 @@ from .objective import Problem
 def warm_bases(before: dict[str, Any], summary: Any) -> Bases:
     """The bases of the last fit, which its coefficients belong to."""
     bases, columns = Bases(*before["bases"]), summary.columns
+    if bases.pairs is not None:
+        raise ValueError(
+            "warm_start=True goes on from a fit without interactions, and the last one had "
+            f"{len(bases.pairs)}; fit a new estimator"
+        )
     if len(bases.degree) != len(columns):
         raise ValueError(
             f"warm_start=True goes on from a fit of {len(bases.degree)} columns, X has "

@@ -173,7 +173,7 @@ def empty_answer(model: Any, what: str) -> np.ndarray:
     classes = getattr(model, "classes_", None)
     if what == "explanation":
         n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
-        shape = (0, model.n_features_in_)
+        shape = (0, len(model.term_names_))
         return np.empty(shape if n_outputs == 1 else (*shape, n_outputs))
     if what == "uncertainty":
         return np.empty((0, 2))
@@ -271,8 +271,7 @@ def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
     if what == "uncertainty":
         return ["prediction", "deviation"]
     if what == "explanation":
-        names = getattr(model, "feature_names_in_", None)
-        terms = [f"x{d}" for d in range(model.n_features_in_)] if names is None else names
+        terms = model.term_names_
         if like.ndim == 2:
             return [f"{what}_{term}" for term in terms]
         return [f"{what}_{term}_{label}" for term in terms for label in model.classes_]

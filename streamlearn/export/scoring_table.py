@@ -80,6 +80,11 @@ def scoring_table(model: object) -> ScoringTable:
             f"{type(model).__name__} is no additive model; only those have a scoring table"
         )
     bases, names = model.bases_, column_names(model)
+    if bases.pairs is not None:
+        raise ValueError(
+            f"this {type(model).__name__} has terms of two columns (interactions), which a table "
+            "of single columns cannot hold; fit it with interactions=0 to export it"
+        )
     columns = []
     for d in np.flatnonzero(np.diff(bases.first)):
         if bases.kind[d] not in (SPLINE, LEVELS):

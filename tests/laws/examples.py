@@ -208,8 +208,10 @@ def mixture_folds():
 def additive_folds():
     from streamlearn.additive import objective
     from streamlearn.additive.newton import curvature
+    from streamlearn.additive.pairs import density_fold
     from streamlearn.additive.smooth import moments
     from streamlearn.numeric.bases.bsplines import make_bases
+    from streamlearn.numeric.bases.pairs import add_pairs
     from streamlearn.numeric.bases.roughness import (
         make_reference,
         make_roughness,
@@ -224,10 +226,16 @@ def additive_folds():
     reference = make_reference(roughness, reference_at_zero(bases))
     problem = objective.Problem(bases, roughness, reference, LogLoss(), 0.5, 1.0, 3, 0.0, False)
     theta = np.random.default_rng(0).standard_normal((3, problem.dim + 1)) / 10
+    both = np.array([[0, 1], [2, 3]])
+    joined, of_pairs, c = add_pairs(bases, roughness, reference.c, both, 1, "integral")
+    paired = problem._replace(
+        bases=joined, roughness=of_pairs, reference=make_reference(of_pairs, c)
+    )
     at = "additive.objective."
     folds = {
         at + "evaluation_fold": objective.evaluation_fold(problem, theta),
         at + "loss_fold": objective.loss_fold(problem, theta),
+        "additive.pairs.density_fold": density_fold(paired),
         "additive.newton.curvature.gram_fold": curvature.gram_fold(problem, theta, 0.5, 7),
         "additive.smooth.moments.moments_fold": moments.moments_fold(
             problem, theta, np.zeros(problem.n_outputs)

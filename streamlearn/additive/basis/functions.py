@@ -15,10 +15,12 @@ from scipy.sparse import csr_matrix, vstack
 
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, Columns, as_columns
+from ...numeric.bases.pairs import fill_pairs
 from ...numeric.bases.roughness import Roughness, reference_at_zero
 from ...numeric.rows.dense import flat_rows
 from ..dual.kernels_epoch import UNSEEN, visit_rows
 from . import kernels_functions as ker
+from .kernels_csr import dense_coordinates
 from .kernels_loss import loss_code
 
 TILE_NBYTES = 1 << 21
@@ -44,7 +46,7 @@ def tile_nbytes(dim: int) -> int:
 def tiles(X: np.ndarray | Csr, bases: Bases) -> Iterator[Tile]:
     """The rows' functions; each tile's are overwritten by the next one's."""
     if isinstance(X, Csr):
-        yield from _sparse_tiles(X, bases)
+        yield from _sparse_tiles(X, bases) if bases.pairs is None else _filled_tiles(X, bases)
         return
     columns, kinds, rows = as_columns(bases, X.dtype), kinds_of(bases), flat_rows(X)
     step = max(LEAST_ROWS, min(MOST_ROWS, TILE_NBYTES // (8 * max(bases.dim, 1))))
@@ -63,12 +65,25 @@ def tiles(X: np.ndarray | Csr, bases: Bases) -> Iterator[Tile]:
             functions.fill(T[d], Phi[a:z])
             if z < last[d]:
                 Phi[a:z, Phi[z] > 0.0] = 0.0
+        fill_pairs(bases, Phi)
         yield Tile(start, start + n, Phi.T, None)
 
 
 def kinds_of(bases: Bases) -> ker.Kinds:
     """The kernels' view of what is not in `Columns`."""
     return ker.Kinds(bases.local, bases.has_missing.astype(np.intp))
+
+
+def _filled_tiles(X: Csr, bases: Bases) -> Iterator[Tile]:
+    """Tiles of sparse rows with all their values: a pair of absent values has functions too."""
+    prepared = bases._replace(prepared=True)
+    step = max(LEAST_ROWS, min(MOST_ROWS, TILE_NBYTES // (4 * max(X.n_columns, 1))))
+    for start in range(0, len(X.indptr) - 1, step):
+        ends = X.indptr[start : start + step + 1]
+        part = slice(ends[0], ends[-1])
+        some = X._replace(data=X.data[part], indices=X.indices[part], indptr=ends - ends[0])
+        for tile in tiles(dense_coordinates(some, bases), prepared):
+            yield tile._replace(start=start + tile.start, stop=start + tile.stop)
 
 
 def _sparse_tiles(X: Csr, bases: Bases) -> Iterator[Tile]:

@@ -172,7 +172,7 @@ def scatter_coordinates(data, indices, indptr, columns, U):
 
 def dense_coordinates(X: Csr, bases: Bases) -> np.ndarray:
     """The coordinates of all columns, (m, p) float32 column-major, absent values included."""
-    U = np.empty(X.shape[::-1], np.float32)
+    U, bases = np.empty(X.shape[::-1], np.float32), bases.main
     U[:] = coordinates_of_zero(bases, X.data.dtype)[:, None]
     scatter_coordinates(*X[:3], as_columns(bases, X.data.dtype), U)
     return U.T

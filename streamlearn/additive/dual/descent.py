@@ -291,7 +291,7 @@ def _by_rows(problem: Problem, chunk: Chunk) -> tuple[Chunk, Problem]:
 
 def coordinate_form(problem: Problem) -> RowForm:
     """Rows as every epoch takes them, cached."""
-    return RowForm(partial(_coordinates, problem), len(problem.bases.degree), "float32", "rows")
+    return RowForm(partial(_coordinates, problem), problem.bases.n_columns, "float32", "rows")
 
 
 def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:

@@ -125,6 +125,8 @@ class AdditiveDisplay:
         n_curves = sum(len(own) > 0 for own in knots)
         if features is None and len(columns) < n_curves:
             notes.insert(0, f"the {len(columns)} largest of {n_curves} terms")
+        if estimator.pair_tables_:
+            notes.append(f"{len(estimator.pair_tables_)} pairs of columns are not drawn")
         deviations = None
         if coverage is not None and hasattr(estimator, "effective_dof_"):
             deviations = [

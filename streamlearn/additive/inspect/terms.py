@@ -26,6 +26,7 @@ from ..basis.kernels import margins_rows, present
 from ..basis.kernels_bars import bars_of_columns
 from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
+from ..pairs import PairTable, pair_margins, pair_tables, purified
 from .figures import figures_of
 from .uncertainty import Uncertainty
 
@@ -40,6 +41,8 @@ class Terms(Uncertainty):
     n_features_in_: int
     feature_names_in_: np.ndarray
     levels_: dict[str, list[str]]
+    _pair_density = np.empty(0)
+    """Share of the training rows at the nodes of every pair, pair after pair."""
 
     @property
     def _loss(self) -> Loss:
@@ -49,38 +52,60 @@ class Terms(Uncertainty):
     @property
     def _has_level(self) -> np.ndarray:
         """(p,) bool: the columns in which a missing value has a meaning."""
-        return self.bases_.has_missing | (self.bases_.kind == LEVELS)
+        bases = self.bases_.main
+        return bases.has_missing | (bases.kind == LEVELS)
 
     def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
         """Set the fitted attributes: terms less their training means, which go to the intercept."""
         theta = problem.by_output(theta)
-        W, b = theta[:, :-1].copy(), theta[:, -1] - theta[:, :-1] @ problem.reference.c
+        W = purified(problem.bases, theta[:, :-1], means)
+        b = theta[:, -1] - theta[:, :-1] @ problem.reference.c
         first = problem.bases.first
-        n_bases, splines = np.diff(first), problem.bases.local
+        n_bases, constant = np.diff(first), problem.bases.sums_to_one
         used = np.flatnonzero(n_bases)
         shifts = np.zeros((len(W), len(n_bases)))
         if len(used):
             shifts[:, used] = np.add.reduceat(W * means, first[used], axis=1)
         # the splines of a column sum to 1; others have no constant among them
-        W -= np.repeat(np.where(splines, shifts, 0.0), n_bases, axis=1)
-        self._shifts = np.where(splines, 0.0, shifts)
+        W -= np.repeat(np.where(constant, shifts, 0.0), n_bases, axis=1)
+        self._shifts = np.where(constant, 0.0, shifts)
         b += shifts.sum(axis=1)
         self.bases_ = problem.bases
         self.coef_ = W
         self.intercept_ = b + problem.target_mean
 
     def _keep_fit(
-        self, problem: Problem, theta: np.ndarray, means: np.ndarray, summary: Summary
+        self,
+        problem: Problem,
+        theta: np.ndarray,
+        means: np.ndarray,
+        summary: Summary,
+        density: np.ndarray | None = None,
     ) -> None:
-        """`_keep` with the means of the summary's rows, and how they lie along each column."""
+        """`_keep` with the means of the summary's rows, and how they lie along each column.
+
+        `density` (dim,): the means of the functions, where there are pairs.
+        """
+        pairs = slice(problem.bases.main.dim, None)
+        if density is not None:
+            means = np.append(means[: problem.bases.main.dim], density[pairs])
+        self._pair_density = means[pairs].copy()
         self._keep(problem, theta, means)
         self._keep_distribution(summary)
 
     def _keep_distribution(self, summary: Summary) -> None:
         """What pictures and importances need of the rows."""
         facts = summary.columns
-        self._densities = densities(facts, self.bases_)
+        self._densities = densities(facts, self.bases_.main)
         self._importances = mean_sizes(self.bases_, facts.distributions(), self.coef_, self._shifts)
+        for i, pair in enumerate(self.pair_tables_):
+            sizes = np.abs(pair.table).reshape(*pair.density.shape, -1).mean(axis=2)
+            self._importances[self.bases_.n_columns + i] = (sizes * pair.density).sum()
+
+    @property
+    def pair_tables_(self) -> list[PairTable]:
+        """The terms of two columns at their nodes; none without `interactions`."""
+        return pair_tables(self.bases_, self.coef_, self._pair_density)
 
     @property
     def densities_(self) -> list[Density]:
@@ -110,8 +135,9 @@ class Terms(Uncertainty):
         Returns
         -------
         array of shape (n, p), or (n, p, K) with more than two classes
-            A lazy dask array for a dask collection.  Of a Dataset an answer over the memory budget
-            is refused: ``predict_to(X, path, what="explanation")`` writes it to disk.
+            Pairs of `interactions` are so many more terms after those of the columns.  A lazy dask
+            array for a dask collection.  Of a Dataset an answer over the memory budget is refused:
+            ``predict_to(X, path, what="explanation")`` writes it to disk.
         """
         return predicting.answer(self, X, "explanation")
 
@@ -121,23 +147,34 @@ class Terms(Uncertainty):
             X, bases = dense_coordinates(X, bases), bases._replace(prepared=True)
         terms = np.zeros((chunk.n_rows, len(bases.degree), K))
         F = np.empty((chunk.n_rows, K))
-        for d in np.flatnonzero(np.diff(bases.first)):
+        for d in np.flatnonzero(np.diff(bases.main.first)):
             own = slice(*bases.first[d : d + 2])
             margins_rows(X[:, d : d + 1], select_columns(bases, [d]), self.coef_[:, own], F)
             terms[:, d] = F - self._shifts[:, d]
+        for i in range(terms.shape[1] - bases.n_columns):
+            terms[:, bases.n_columns + i] = pair_margins(X, bases, i, self.coef_)
         return terms[:, :, 0] if K == 1 else terms
 
     @property
     def term_importances_(self) -> np.ndarray:
         """(p,) mean distance of each term from 0 over the training rows; of K classes their mean.
 
-        From the summary's distribution of each column: no read.
+        From the summary's distribution of each column: no read.  Those of pairs follow, as the
+        mean over their nodes, weighted by the rows there.
         """
         return self._importances
 
+    @property
+    def term_names_(self) -> list[str]:
+        """Names of the terms: those of the columns, then ``a & b`` of each pair."""
+        names = column_names(self)
+        pairs = self.bases_.pairs
+        both = [] if pairs is None else pairs[:, :2].tolist()
+        return names + [f"{names[d]} & {names[e]}" for d, e in both]
+
     def _parts(self) -> Parts:
         measure = "mean distance from 0 over the training rows"
-        return Parts.by_size("terms", measure, column_names(self), self.term_importances_)
+        return Parts.by_size("terms", measure, self.term_names_, self.term_importances_)
 
     def _figures(self) -> tuple[str, Sequence[Figure]]:
         return figures_of(self)
@@ -188,9 +225,10 @@ class Terms(Uncertainty):
     @property
     def knots_(self) -> list[np.ndarray]:
         """Breakpoints of every column; none if it is constant.  Those of categories are codes."""
-        knots = self.bases_.knots
+        bases = self.bases_.main
+        knots = bases.knots
         finite = np.isfinite(knots)
-        ends = np.concatenate([[0], np.cumsum(finite)])[self.bases_.first_knot].tolist()
+        ends = np.concatenate([[0], np.cumsum(finite)])[bases.first_knot].tolist()
         kept = knots[finite]
         return [kept[a:z] for a, z in zip(ends[:-1], ends[1:], strict=True)]
 
@@ -202,17 +240,21 @@ class Terms(Uncertainty):
             "shifts": self._shifts,
             "densities": self._densities,
             "importances": self._importances,
+            "pair_density": self._pair_density,
         }
 
     def _restore(self, tree: dict[str, Any]) -> None:
         self.bases_ = bases = tree["bases"]
         p, k = self.n_features_in_, n_outputs(self)
-        if not isinstance(bases, Bases) or len(bases.degree) != p:
+        if not isinstance(bases, Bases) or bases.n_columns != p:
             raise ValueError(f"the bases are not of {p} columns")
         check_array("coef", tree["coef"], (k, bases.dim))
         check_array("intercept", tree["intercept"], (k,))
-        check_array("shifts", tree["shifts"], (k, p))
-        check_array("importances", tree["importances"], (p,))
+        n_terms = len(bases.degree)
+        check_array("shifts", tree["shifts"], (k, n_terms))
+        check_array("importances", tree["importances"], (n_terms,))
+        density = tree.get("pair_density", np.empty(0))
+        check_array("pair_density", density, (bases.dim - bases.main.dim,))
         densities = tree["densities"]
         if not isinstance(densities, Densities):  # of an archive of 0.1.0
             check_records("densities", densities, Density)
@@ -220,7 +262,7 @@ class Terms(Uncertainty):
         if len(densities.bars) != p:
             raise ValueError(f"the densities are not of {p} columns")
         self.coef_, self.intercept_ = tree["coef"], tree["intercept"]
-        self._shifts = tree["shifts"]
+        self._shifts, self._pair_density = tree["shifts"], density
         self._densities, self._importances = densities, tree["importances"]
 
 

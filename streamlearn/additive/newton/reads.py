@@ -28,7 +28,7 @@ class CachedReads:
         self._caches = to_scratch or (run.keeps_rows and in_memory)
         self._form: RowForm | None = None
         if to_scratch:
-            convert, n_columns = partial(_by_columns, bases), len(bases.degree)
+            convert, n_columns = partial(_by_columns, bases), bases.n_columns
             self._form = RowForm(convert, n_columns, "float32")
             self.bases = bases._replace(prepared=True)
         elif source.converts:

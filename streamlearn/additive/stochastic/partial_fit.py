@@ -206,6 +206,11 @@ def check_offered(model: Any) -> None:
             f"{why} takes the curvature of all rows, and partial_fit sees each row once; use fit"
         )
     refuse_balanced(model)
+    if model.interactions:
+        raise ValueError(
+            f"interactions={model.interactions!r} need one more read of all rows, and partial_fit "
+            "looks at each row once; use fit, or interactions=0"
+        )
     if getattr(model, "calibration", None) is not None:
         raise ValueError(
             f"calibration={model.calibration!r} holds rows out, and partial_fit looks at each row "

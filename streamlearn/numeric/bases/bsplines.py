@@ -29,7 +29,7 @@ from ..checks import check_array, check_offsets
 from ..jit import kernel
 from ..simd.add import TABLE, search_column
 from .basis import Basis
-from .registry import KINDS, LEVELS, OWN
+from .registry import KINDS, LEVELS, OWN, PAIR
 
 
 class Bases(NamedTuple):
@@ -49,10 +49,16 @@ class Bases(NamedTuple):
     """(p,) intp, the place of each column's basis in `KINDS`."""
     own: Basis | None = None
     """The basis of columns of the kind `OWN`."""
+    pairs: np.ndarray | None = None
+    """(m, 3) intp: terms of two columns, which follow the p columns as so many more of the kind
+    `PAIR` without breakpoints; each one's two columns, and most nodes of a column (`pairs`)."""
 
     def check(self) -> None:
         """Raise ValueError unless the kernels stay within the arrays: for bases from a file."""
         p = len(self.degree)
+        if self.pairs is not None:
+            self._check_pairs(self.pairs)
+            return
         check_array("bases.knots", self.knots, (None,), finite=False)
         check_array("bases.degree", self.degree, (p,), "intp", low=1, high=3)
         check_array("bases.kind", self.kind, (p,), "intp", low=0, high=OWN)
@@ -80,6 +86,45 @@ class Bases(NamedTuple):
         ):
             raise ValueError("the bases' breakpoints and numbers of functions do not agree")
 
+    def _check_pairs(self, terms: np.ndarray) -> None:
+        check_array("bases.kind", self.kind, (None,), "intp")
+        check_array("bases.pairs", terms, (None, 3), "intp", low=0, high=max(len(self.kind), 256))
+        main, p = self.main, self.n_columns
+        main.check()
+        for name, n in (("degree", 0), ("kind", 0), ("first", 1), ("first_knot", 1)):
+            check_array(f"bases.{name}", getattr(self, name), (p + len(terms) + n,), "intp")
+        columns = terms[:, :2]
+        if (
+            (columns >= p).any()
+            or (terms[:, 2] < 2).any()
+            or not main.local[columns].all()
+            or (main.degree[columns] != 1).any()
+            or (self.kind[p:] != PAIR).any()
+            or (self.degree[p:] != 1).any()
+            or (self.first_knot[p:] != len(self.knots)).any()
+        ):
+            raise ValueError("the bases' pairs are not of its columns")
+        size = [len(nodes_of(main, a, n)) * len(nodes_of(main, b, n)) for a, b, n in terms]
+        if (np.diff(self.first[p:]) != size).any():
+            raise ValueError("the bases' pairs and numbers of functions do not agree")
+
+    @property
+    def n_columns(self) -> int:
+        """p, the columns of the rows."""
+        return len(self.degree) - (0 if self.pairs is None else len(self.pairs))
+
+    @property
+    def main(self) -> Bases:
+        """The bases of single columns alone."""
+        p = self.n_columns
+        return self._replace(
+            first_knot=self.first_knot[: p + 1],
+            degree=self.degree[:p],
+            first=self.first[: p + 1],
+            kind=self.kind[:p],
+            pairs=None,
+        )
+
     def basis(self, d: int) -> Basis:
         """The basis of column d."""
         return KINDS[self.kind[d]] if self.own is None or self.kind[d] < OWN else self.own
@@ -90,15 +135,20 @@ class Bases(NamedTuple):
         return self.kind <= LEVELS
 
     @property
+    def sums_to_one(self) -> np.ndarray:
+        """(p,) bool: the terms whose functions sum to 1, so that a constant is among them."""
+        return self.local | (self.kind == PAIR)
+
+    @property
     def dense(self) -> bool:
-        """Whether some columns have functions that are not splines."""
+        """Whether some terms have functions that are not splines of one column."""
         return not self.local.all()
 
     @property
     def nowhere_zero(self) -> np.ndarray:
         """(dim,) bool: coefficients of functions that every row meets."""
         width = np.diff(self.first)
-        dense = np.repeat(~self.local, width)
+        dense = np.repeat(~self.local & (self.kind != PAIR), width)
         last = self.first[1:][self.has_missing & (width > 0)] - 1
         dense[last] = False
         return dense
@@ -354,6 +404,20 @@ def coordinates_of(bases: Bases, d: int, x: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", over="ignore"):
             coordinate_column(x, len(x), columns, 0, u)
     return u
+
+
+def nodes_of(bases: Bases, d: int, most: int) -> np.ndarray:
+    """(k,) intp: the breakpoints of column d, of degree 1, that are nodes of its pairs.
+
+    At most `most` of a column's values, evenly chosen, so at quantiles if the breakpoints are; all
+    categories, and the level of missing values.
+    """
+    n = int(bases.first[d + 1] - bases.first[d])
+    if n == 0 or bases.kind[d] == LEVELS:
+        return np.arange(n)
+    missing = int(bases.has_missing[d])
+    finite = np.round(np.linspace(0, n - missing - 1, min(most, n - missing))).astype(np.intp)
+    return np.append(finite, n - 1) if missing else finite
 
 
 def select_columns(bases: Bases, chosen: Sequence[int]) -> Bases:

@@ -13,6 +13,8 @@ SPLINE, LEVELS = 0, 1
 """Places of the two whose functions are looked up; those of the others are larger."""
 OWN = len(KINDS)
 """The number of a basis defined elsewhere."""
+PAIR = OWN + 1
+"""The number of terms of two columns, which have no breakpoints of their own."""
 
 BASES: dict[str, Basis] = {basis.name: basis for basis in KINDS if basis.name}
 

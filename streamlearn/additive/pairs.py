@@ -1,0 +1,242 @@
+"""Terms of two columns in an additive model: which ones, where rows lie on them, purification.
+
+    f(x) = b + sum_d f_d(x_d) + sum_(d,e) f_de(x_d, x_e)
+
+All are fitted jointly.  A pair could also hold what belongs to its columns alone, so after the fit
+the means of f_de along each column, weighted by the training rows, move into f_d and f_e, and the
+grand mean into the intercept (Lengerich et al. 2020): no decision changes, and a pair's table then
+says what the two columns do together and neither does by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..data.source import Chunk, Source
+from ..numeric.bases.basis import Basis
+from ..numeric.bases.bsplines import Bases, nodes_of, select_columns
+from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES, lines_of, without_margins
+from ..passes.fold import Fold
+from ..passes.summary.facts import ColumnFacts
+from ..passes.sums import add_sums
+from .basis.kernels import margins_rows
+from .objective import Problem, spline_sums
+from .smooth.shape import Signs
+
+
+class HasInteractions(Protocol):
+    """An additive model, by the parameters that pairs go with or not."""
+
+    interactions: int | Sequence[Sequence[int | str]]
+    basis: str | Basis
+    degree: int
+    max_levels: int
+    max_passes: int
+    warm_start: bool
+    smoothness: str | None
+    select: bool
+    covariance: bool
+    monotone: Signs | None
+    convex: Signs | None
+
+
+class PairTable(NamedTuple):
+    """A term of two columns at its nodes, between which it is bilinear."""
+
+    columns: tuple[int, int]
+    """Numbers d and e of its columns."""
+    nodes: tuple[np.ndarray, np.ndarray]
+    """(k,) and (l,) values of the columns at the nodes; codes of categories; NaN: missing (of
+    categories: and all other words)."""
+    table: np.ndarray
+    """(k, l), or (k, l, K) with more than two classes: what the term adds to the decision."""
+    density: np.ndarray
+    """(k, l) share of the training rows at each node, a row counting for its four."""
+
+
+def given_pairs(model: HasInteractions) -> list[Sequence[int | str]]:
+    """The pairs of columns that `model` was given, unchecked."""
+    given = model.interactions
+    return list(given) if isinstance(given, Sequence) else []
+
+
+def has_pairs(model: HasInteractions) -> bool:
+    """Whether `model` has terms of two columns."""
+    return len(given_pairs(model)) > 0
+
+
+def check_interactions(model: HasInteractions, dataset: Source) -> np.ndarray:
+    """(m, 2) columns of the pairs that `model` was given; refuses what it does not serve."""
+    if not has_pairs(model):
+        return np.empty((0, 2), np.intp)
+    given = model.interactions
+    names = [str(name) for name in dataset.feature_names]
+    found: list[tuple[int, int]] = []
+    for pair in given_pairs(model):
+        if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
+            raise ValueError(
+                f"interactions={given!r}: {pair!r} is no pair of columns; give names or numbers, "
+                "interactions=[(0, 1)]"
+            )
+        d, e = sorted(_find(given, column, names) for column in pair)
+        if d == e or (d, e) in found:
+            why = "twice one column" if d == e else "there twice"
+            raise ValueError(f"interactions={given!r}: the pair {pair!r} is {why}; leave it out")
+        found.append((d, e))
+    _check_model(model, dataset)
+    return np.array(found, np.intp).reshape(-1, 2)
+
+
+def _find(given: object, column: object, names: list[str]) -> int:
+    if isinstance(column, str) and column in names:
+        return names.index(column)
+    if isinstance(column, int | np.integer) and 0 <= int(column) < len(names):
+        return int(column)
+    raise ValueError(
+        f"interactions={given!r}: there is no column {column!r} among {len(names)}; the first are "
+        f"{names[:10]}"
+    )
+
+
+def _check_model(model: HasInteractions, dataset: Source) -> None:
+    chosen = "smoothness=None, as one C is for all terms of a model with pairs"
+    refused = {
+        f"basis={model.basis!r}": (model.basis != "bspline", "basis='bspline'"),
+        f"degree={model.degree!r}": (model.degree != 1, "degree=1"),
+        "warm_start=True": (model.warm_start, "warm_start=False"),
+        f"smoothness={model.smoothness!r}": (model.smoothness is not None, chosen),
+        "select=True": (model.select, "select=False"),
+        "covariance=True": (model.covariance, "covariance=False"),
+        f"monotone={model.monotone!r}": (bool(model.monotone), "monotone=None"),
+        f"convex={model.convex!r}": (bool(model.convex), "convex=None"),
+        f"max_passes={model.max_passes}": (model.max_passes < 3, "max_passes=3 or more"),
+        "sparse rows": (dataset.sparse, "dense rows"),
+    }
+    for got, (is_refused, remedy) in refused.items():
+        if is_refused:
+            raise ValueError(
+                f"interactions={model.interactions!r} does not go with {got}; use {remedy}, or "
+                "interactions=0"
+            )
+
+
+def sizes_of(pairs: np.ndarray, n_nodes: np.ndarray) -> np.ndarray:
+    """(m,) functions of each pair, of columns with at most so many nodes (p,)."""
+    return np.minimum(n_nodes[pairs[:, 0]] * n_nodes[pairs[:, 1]], MOST_FUNCTIONS)
+
+
+def planned_nodes(model: HasInteractions, dataset: Source, facts: ColumnFacts | None) -> np.ndarray:
+    """(p,) most nodes of each column, from metadata alone or with the summary."""
+    if facts is None:
+        is_level = np.isin(np.array(dataset.feature_names, object), list(dataset.categorical))
+        return np.where(is_level, model.max_levels + 1, N_NODES + 1)
+    return np.where(facts.n_levels >= 0, facts.n_levels + 1, N_NODES + (facts.missing > 0))
+
+
+def check_sizes(bases: Bases, pairs: np.ndarray, names: Sequence[str], column: int) -> None:
+    """Refuse pairs of too many functions, and of the `column` of offsets, which has no curve."""
+    for d, e in pairs.tolist():
+        both = f"the pair of {names[d]!r} and {names[e]!r}"
+        if column in (d, e):
+            raise ValueError(
+                f"{both} holds the offset or exposure, which has no curve; leave it out"
+            )
+        n = len(nodes_of(bases, d, N_NODES)) * len(nodes_of(bases, e, N_NODES))
+        if n > MOST_FUNCTIONS:
+            raise ValueError(
+                f"{both} has {n} functions, a pair may have {MOST_FUNCTIONS}; lower max_levels"
+            )
+
+
+# Where the rows lie.
+
+
+Density = tuple[np.ndarray, np.ndarray]
+"""(dim,) sum of every function over the rows, (1,) their weight."""
+
+
+def density_fold(problem: Problem) -> Fold[Density, np.ndarray]:
+    """Fold: the mean of every function over the rows.  State 8 dim bytes."""
+    return Fold(
+        partial(empty_density, problem.dim), partial(_add_density, problem), add_sums, _mean
+    )
+
+
+def empty_density(dim: int) -> Density:
+    return np.zeros(dim), np.zeros(1)
+
+
+def _add_density(problem: Problem, state: Density, chunk: Chunk) -> Density:
+    if chunk.n_rows:
+        s = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+        state[0][:] += spline_sums(problem, s, chunk)
+        state[1][0] += s.sum()
+    return state
+
+
+def _mean(state: Density) -> np.ndarray:
+    means: np.ndarray = state[0] / max(state[1][0], 1e-300)
+    return means
+
+
+# What a fitted model says of its pairs.
+
+
+def purified(bases: Bases, W: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Coefficients (K, dim) of the same decisions, whose pairs have no part in single columns.
+
+    `means` (dim,) are those of the functions over the rows: of a pair its joint density.
+    """
+    W = W.copy()
+    for i, (d, e, most) in enumerate(bases.pairs.tolist() if bases.pairs is not None else []):
+        own = slice(*bases.first[bases.n_columns + i : bases.n_columns + i + 2])
+        T_d, T_e = lines_of(bases, d, most), lines_of(bases, e, most)
+        shape = len(T_d), len(T_e)
+        for w in W:
+            pure, rows, columns = without_margins(w[own].reshape(shape), means[own].reshape(shape))
+            w[own] = pure.ravel()
+            w[slice(*bases.first[d : d + 2])] += rows @ T_d
+            w[slice(*bases.first[e : e + 2])] += columns @ T_e
+    return W
+
+
+def pair_tables(bases: Bases, coef: np.ndarray, density: np.ndarray) -> list[PairTable]:
+    """The terms of two columns; `density` (sum of their functions,)."""
+    tables, p = [], bases.n_columns
+    for i, (d, e, most) in enumerate(bases.pairs.tolist() if bases.pairs is not None else []):
+        a, z = bases.first[p + i : p + i + 2]
+        nodes = _values(bases, d, most), _values(bases, e, most)
+        shape = len(nodes[0]), len(nodes[1])
+        table = coef[:, a:z].T.reshape(*shape, len(coef))
+        own = density[a - bases.first[p] : z - bases.first[p]].reshape(shape)
+        tables.append(PairTable((d, e), nodes, table[..., 0] if len(coef) == 1 else table, own))
+    return tables
+
+
+def _values(bases: Bases, d: int, most: int) -> np.ndarray:
+    knots = bases.knots[slice(*bases.first_knot[d : d + 2])][nodes_of(bases, d, most)]
+    return np.where(np.isfinite(knots), knots, np.nan)
+
+
+def pair_margins(X: np.ndarray, bases: Bases, i: int, coef: np.ndarray) -> np.ndarray:
+    """(m, K) what pair i adds to the decisions of rows."""
+    assert bases.pairs is not None  # there is a pair i
+    d, e, most = bases.pairs[i].tolist()
+    at = bases.n_columns + i
+    alone, own = select_columns(bases.main, [d, e]), slice(*bases.first[at : at + 2])
+    one = bases._replace(
+        knots=alone.knots,
+        first_knot=np.append(alone.first_knot, len(alone.knots)),
+        degree=np.append(alone.degree, bases.degree[at]),
+        first=np.append(alone.first, alone.dim + own.stop - own.start),
+        kind=np.append(alone.kind, bases.kind[at]),
+        pairs=np.array([[0, 1, most]], np.intp),
+    )
+    W, F = np.zeros((len(coef), one.dim)), np.empty((len(X), len(coef)))
+    W[:, alone.dim :] = coef[:, own]
+    margins_rows(X[:, [d, e]], one, W, F)
+    return F
