@@ -223,7 +223,7 @@ def _values(bases: Bases, d: int, most: int) -> np.ndarray:
 
 
 def pair_margins(X: np.ndarray, bases: Bases, i: int, coef: np.ndarray) -> np.ndarray:
-    """(m, K) what pair i adds to the decisions of rows."""
+    """(m, K) what pair i adds to the decisions of rows (m, 2) of its two columns."""
     assert bases.pairs is not None  # there is a pair i
     d, e, most = bases.pairs[i].tolist()
     at = bases.n_columns + i
@@ -238,5 +238,5 @@ def pair_margins(X: np.ndarray, bases: Bases, i: int, coef: np.ndarray) -> np.nd
     )
     W, F = np.zeros((len(coef), one.dim)), np.empty((len(X), len(coef)))
     W[:, alone.dim :] = coef[:, own]
-    margins_rows(X[:, [d, e]], one, W, F)
+    margins_rows(X, one, W, F)
     return F

@@ -317,6 +317,70 @@ def test_the_plan_counts_the_terms_of_pairs():
     assert paired.passes == (plain.passes[0] + 1, plain.passes[1])
 
 
-def test_a_display_draws_the_curves_of_a_model_with_pairs(fitted):
+@pytest.fixture
+def figures():
+    pytest.importorskip("matplotlib")
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def test_heat_maps_are_the_tables_with_the_rows_beside_them(fitted, figures):
     display = sl.AdditiveDisplay.from_estimator(fitted)
-    assert "2 pairs" in display.left_out
+    order = np.argsort(-fitted.term_importances_[4:])
+    assert [pair.title for pair in display.pairs] == [fitted.term_names_[4 + k] for k in order]
+    assert len(display.axes_) == 4 + 2 * 2
+    for i, pair in enumerate(display.pairs):
+        own = fitted.pair_tables_[order[i]]
+        table, density = (display.axes_[4 + 2 * i + k].images[0].get_array() for k in range(2))
+        np.testing.assert_array_equal(table, own.table)
+        np.testing.assert_array_equal(density, own.density)
+        assert [len(names) for names in pair.labels] == list(own.table.shape)
+    last = {pair.title: pair.labels[1][-1] for pair in display.pairs}
+    assert last == {"a & b": "missing", "few & word": "other"}
+    alone = sl.AdditiveDisplay.from_estimator(fitted, features=[("b", "a")])
+    assert len(alone.axes_) == 2
+    with pytest.raises(ValueError, match=r"is no pair of this model, which has \['a & b'"):
+        sl.AdditiveDisplay.from_estimator(fitted, features=[("a", "few")])
+    with pytest.raises(ValueError, match="1 heat maps, which take two each"):
+        alone.plot(ax=alone.axes_[:1])
+
+
+def test_heat_maps_of_classes_are_those_asked_for(figures):
+    model = model_and_target("log_loss")[0].fit(X, np.digitize(F, [0.0, 1.0]))
+    default = sl.AdditiveDisplay.from_estimator(model, features=["a", ("a", "b")])
+    table = model.pair_tables_[0].table
+    widest = int(np.ptp(table, axis=(0, 1)).argmax())
+    assert [pair.of_class for pair in default.pairs] == [str(widest)]
+    display = sl.AdditiveDisplay.from_estimator(model, features=[("a", "b")], classes=[2, 0])
+    assert [pair.of_class for pair in display.pairs] == ["2", "0"]
+    np.testing.assert_array_equal(display.axes_[2].images[0].get_array(), table[:, :, 0])
+
+
+def test_the_report_has_the_heat_maps(fitted, figures):
+    page = fitted.report()
+    for words in ("a &amp; b", "few &amp; word: share of the rows", "both do together"):
+        assert words in page
+    plain = model_and_target("log_loss", interactions=0)[0].fit(X, F > 0.5)
+    assert "share of the rows" not in plain.report()
+
+
+def test_the_values_of_a_pair_are_what_explain_says(fitted, regressor):
+    several = model_and_target("log_loss")[0].fit(X, np.digitize(F, [0.0, 1.0]))
+    for model in (fitted, regressor, several):
+        explained = model.explain(X)
+        for i, (one, other) in enumerate(PAIRS):
+            for names in ((one, other), (other, one)):
+                found = model.shape_function(names, [X[name] for name in names])
+                np.testing.assert_allclose(found, explained[:, 4 + i], atol=1e-12)
+        for pair, names in zip(model.pair_tables_, (("a", "b"), (2, 3)), strict=True):
+            if names[0] == "a":  # at the nodes the term is its table
+                at = np.meshgrid(*pair.nodes, indexing="ij")
+                found = model.shape_function(names, [x.ravel() for x in at])
+                flat = pair.table.reshape(found.shape)
+                np.testing.assert_allclose(found, flat, atol=1e-9)
+    with pytest.raises(AttributeError, match="the standard deviation of a pair needs the cov"):
+        fitted.shape_function(("a", "b"), [[0.1], [0.2]], return_std=True)
+    with pytest.raises(ValueError, match="as many values of one column as of the other"):
+        fitted.shape_function(("a", "b"), [[0.1], [0.2, 0.3]])

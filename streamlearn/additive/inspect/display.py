@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from .figures import MISSING, decision_unit, drawn_columns, grid_of, tick_labels
+from .heat_maps import PairPanel, draw_pair, drawn_pairs, pair_panels
 
 MOST_TICKS = 24
 """Bars of a panel that all have a label; of more a few have one, and the panel says how many."""
@@ -30,7 +31,8 @@ class AdditiveDisplay:
     how many training rows lie there, each panel by itself.  All panels share the vertical axis, so
     heights compare, unless `share_y` is False.  A model fitted with `smoothness` or
     ``covariance=True`` has bands, of one curve at a time: they cover it, on average over x, as
-    often as `coverage` says.
+    often as `coverage` says.  A term of two columns (`interactions`) is a heat map at its nodes,
+    blue where it adds to the decision, with a map of the share of the rows beside it.
 
     Attributes
     ----------
@@ -43,6 +45,8 @@ class AdditiveDisplay:
         Standard deviations of the curves.
     densities : list of Density
         Where the training rows lie.
+    pairs : list of PairPanel
+        The terms of two columns, with their ``table`` and ``density`` at ``labels``.
     axes_ : array of Axes
     figure_ : Figure
     """
@@ -61,7 +65,9 @@ class AdditiveDisplay:
         coverage: float = 0.95,
         unit: str = "",
         left_out: str = "",
+        pairs: Sequence[PairPanel] = (),
     ) -> None:
+        self.pairs = list(pairs)
         self.deviations = None if deviations is None else list(deviations)
         self.coverage = coverage
         self.names, self.grids, self.curves = list(names), list(grids), list(curves)
@@ -74,7 +80,7 @@ class AdditiveDisplay:
         cls,
         estimator: Any,
         *,
-        features: Sequence[int | str] | None = None,
+        features: Sequence[int | str | tuple[int | str, int | str]] | None = None,
         coverage: float | None = 0.95,
         classes: Sequence[object] | None = None,
         share_y: bool = True,
@@ -85,8 +91,8 @@ class AdditiveDisplay:
         Parameters
         ----------
         estimator : fitted AdditiveClassifier or AdditiveRegressor
-        features : sequence of int or str, optional
-            Columns to draw; default the 12 of largest importance.
+        features : sequence of int or str or tuples of two of them, optional
+            Columns and pairs to draw; default the 12 columns and 4 pairs of largest importance.
         coverage : float or None
             How often a band covers its curve; None: no bands.
         classes : sequence of labels, optional
@@ -94,7 +100,7 @@ class AdditiveDisplay:
         share_y : bool, default=True
             Whether all panels share the vertical axis, so that heights compare.
         ax : array of Axes, optional
-            One for each column; default a new figure.
+            One for each column and two for each heat map; default a new figure.
         """
         check_is_fitted(estimator)
         all_names = getattr(estimator, "feature_names_in_", None)
@@ -103,11 +109,12 @@ class AdditiveDisplay:
         knots = estimator.knots_
         by_value = [len(density.at) == len(density.share) for density in estimator.densities_]
         if features is None:
-            columns = drawn_columns(estimator)
+            columns, pairs = drawn_columns(estimator), drawn_pairs(estimator)
         else:
-            columns = [estimator._column(feature) for feature in features]
+            columns = [estimator._column(one) for one in features if not isinstance(one, tuple)]
+            pairs = [estimator._pair(one) for one in features if isinstance(one, tuple)]
         constant = [str(all_names[d]) for d in columns if not len(knots[d])]
-        if constant or not columns:
+        if constant or not (columns or pairs):
             raise ValueError(
                 f"columns {constant} were constant in training and have no curve; leave them out"
                 if constant
@@ -115,7 +122,9 @@ class AdditiveDisplay:
             )
         grids = [grid_of(estimator, d, by_value[d]) for d in columns]
         curves = [estimator._curve(d, grid) for d, grid in zip(columns, grids, strict=True)]
-        chosen = _chosen_classes(getattr(estimator, "classes_", None), classes, curves)
+        drawn = [estimator.pair_tables_[i].table for i in pairs]
+        drawn = [*curves, *(table.reshape(-1, table.shape[-1]) for table in drawn)]
+        chosen = _chosen_classes(getattr(estimator, "classes_", None), classes, drawn)
         labels, notes = None, []
         if chosen is not None:
             labels = [estimator.classes_[k] for k in chosen]
@@ -125,8 +134,9 @@ class AdditiveDisplay:
         n_curves = sum(len(own) > 0 for own in knots)
         if features is None and len(columns) < n_curves:
             notes.insert(0, f"the {len(columns)} largest of {n_curves} terms")
-        if estimator.pair_tables_:
-            notes.append(f"{len(estimator.pair_tables_)} pairs of columns are not drawn")
+        n_pairs = len(estimator.pair_tables_)
+        if features is None and len(pairs) < n_pairs:
+            notes.append(f"the {len(pairs)} largest of {n_pairs} pairs")
         deviations = None
         if coverage is not None and hasattr(estimator, "effective_dof_"):
             deviations = [
@@ -146,17 +156,25 @@ class AdditiveDisplay:
             left_out=", ".join(notes),
             deviations=deviations,
             coverage=coverage or 0.0,
+            pairs=pair_panels(estimator, pairs, None if classes is None else chosen),
         )
         return display.plot(share_y=share_y, ax=ax)
 
     def plot(self, *, share_y: bool = True, ax: object = None) -> AdditiveDisplay:
         """Draw; `share_y` and `ax` as in `from_estimator`."""
         if ax is None:
-            ax = _new_axes(len(self.names), share_y)
+            ax = _new_axes(len(self.names), 2 * len(self.pairs), share_y)
         axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if len(axes) != len(self.names):
-            raise ValueError(f"got {len(axes)} axes for {len(self.names)} columns")
+        if len(axes) != len(self.names) + 2 * len(self.pairs):
+            raise ValueError(
+                f"got {len(axes)} axes for {len(self.names)} columns and {len(self.pairs)} heat "
+                "maps, which take two each"
+            )
         self.axes_, self.figure_ = axes, axes[0].figure
+        axes, maps = np.split(axes, [len(self.names)])
+        tall = [float(np.abs(pair.table).max(initial=0.0)) for pair in self.pairs]
+        for i, pair in enumerate(self.pairs):
+            draw_pair(pair, maps[2 * i : 2 * i + 2].tolist(), max(tall) if share_y else tall[i])
         reaches = [np.zeros_like(curve) for curve in self.curves]
         if self.deviations is not None:
             width = float(ndtri(0.5 + 0.5 * self.coverage))
@@ -183,7 +201,7 @@ class AdditiveDisplay:
             spec = panel.get_subplotspec()
             if spec is None or spec.is_first_col():
                 panel.set_ylabel(self.unit, fontsize="small")
-        if self.classes is not None:
+        if self.classes is not None and len(axes):
             labels = [str(label) for label in self.classes]
             axes[0].legend(handles, labels, fontsize="x-small", ncols=2)
         if self.left_out:
@@ -296,21 +314,24 @@ def _draw_density(
     panel.bar(left, tall, width, bottom=floor, align="edge", color="0.85", zorder=0)
 
 
-def _new_axes(n_panels: int, share_y: bool) -> np.ndarray:
-    """Axes of a new figure, four panels a row."""
+def _new_axes(n_curves: int, n_maps: int, share_y: bool) -> np.ndarray:
+    """Axes of a new figure, four panels a row; maps begin a row, and share no axis."""
     import matplotlib.pyplot as plt
 
-    n_wide = min(4, n_panels)
-    n_high = -(-n_panels // n_wide)
+    n_wide = max(min(4, n_curves), min(4, n_maps))
+    n_high = -(-n_curves // n_wide)
+    n_rows = n_high + -(-n_maps // n_wide)
     width, height = _PANEL_INCHES
-    figure, axes = plt.subplots(
-        n_high,
-        n_wide,
-        figsize=(width * n_wide, height * n_high),
-        sharey=share_y,
-        squeeze=False,
-        layout="constrained",
-    )
-    for spare in axes.ravel()[n_panels:]:
-        spare.remove()
-    return axes.ravel()[:n_panels]
+    figure = plt.figure(figsize=(width * n_wide, height * n_rows), layout="constrained")
+    grid = figure.add_gridspec(n_rows, n_wide)
+    axes: list[Any] = []
+    for k in range(n_curves):
+        row, column = divmod(k, n_wide)
+        shared = axes[0] if axes and share_y else None
+        axes.append(figure.add_subplot(grid[row, column], sharey=shared))
+        if share_y and column:
+            axes[-1].tick_params(labelleft=False)
+    for k in range(n_maps):
+        row, column = divmod(k, n_wide)
+        axes.append(figure.add_subplot(grid[n_high + row, column]))
+    return np.array(axes, dtype=object)

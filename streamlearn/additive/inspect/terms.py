@@ -28,6 +28,7 @@ from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
 from ..pairs import PairTable, pair_margins, pair_tables, purified
 from .figures import figures_of
+from .heat_maps import maps_of
 from .uncertainty import Uncertainty
 
 N_BARS = 32
@@ -151,8 +152,8 @@ class Terms(Uncertainty):
             own = slice(*bases.first[d : d + 2])
             margins_rows(X[:, d : d + 1], select_columns(bases, [d]), self.coef_[:, own], F)
             terms[:, d] = F - self._shifts[:, d]
-        for i in range(terms.shape[1] - bases.n_columns):
-            terms[:, bases.n_columns + i] = pair_margins(X, bases, i, self.coef_)
+        for i, (d, e) in enumerate(bases.pair_columns):
+            terms[:, bases.n_columns + i] = pair_margins(X[:, [d, e]], bases, i, self.coef_)
         return terms[:, :, 0] if K == 1 else terms
 
     @property
@@ -168,30 +169,40 @@ class Terms(Uncertainty):
     def term_names_(self) -> list[str]:
         """Names of the terms: those of the columns, then ``a & b`` of each pair."""
         names = column_names(self)
-        pairs = self.bases_.pairs
-        both = [] if pairs is None else pairs[:, :2].tolist()
-        return names + [f"{names[d]} & {names[e]}" for d, e in both]
+        return names + [f"{names[d]} & {names[e]}" for d, e in self.bases_.pair_columns]
 
     def _parts(self) -> Parts:
         measure = "mean distance from 0 over the training rows"
         return Parts.by_size("terms", measure, self.term_names_, self.term_importances_)
 
     def _figures(self) -> tuple[str, Sequence[Figure]]:
-        return figures_of(self)
+        said, curves = figures_of(self)
+        if not self.pair_tables_:
+            return said, curves
+        said += (
+            " A term of two columns is a map of what both do together and neither does alone: blue "
+            "adds to the decision, orange takes from it. Beside it lies the share of the rows."
+        )
+        return said, [*curves, *maps_of(self)]
 
     def shape_function(
-        self, column: int | str, grid: object, *, return_std: bool = False
+        self,
+        column: int | str | tuple[int | str, int | str],
+        grid: object,
+        *,
+        return_std: bool = False,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The learned curve of a column at the values `grid`.
+        """The learned curve of a column, or the term of a pair, at the values `grid`.
 
         Its mean over the training rows is 0; the terms and the intercept add up to the decision.
 
         Parameters
         ----------
-        column : int or str
-            Number or name of the column.
-        grid : array-like of shape (m,)
+        column : int or str, or a tuple of two
+            Number or name of the column, or of both columns of a pair of `interactions`.
+        grid : array-like of shape (m,), or two of them
             Of a column of categories: their names.  NaN (None) is the level of missing values.
+            Of a pair: the m values of one column, and those of the other.
         return_std : bool
             Also the curve's standard deviation, if the model knows its covariance.
 
@@ -200,12 +211,44 @@ class Terms(Uncertainty):
         array of shape (m,), or (m, K) with more than two classes; or two of them
         """
         check_is_fitted(self)
+        if isinstance(column, tuple):
+            if return_std:
+                self._known("the standard deviation of a pair")
+            return self._pair_values(column, grid)
         d = self._column(column)
-        if self.bases_.kind[d] == LEVELS:
-            name = str(self.feature_names_in_[d])
-            grid = Coder(name, self.levels_[name]).of_values(np.asarray(grid, object))
-        curve = self._curve(d, grid)
+        curve = self._curve(d, grid := self._values(d, grid))
         return (curve, self._curve_deviation(d, grid)) if return_std else curve
+
+    def _values(self, d: int, grid: object) -> np.ndarray:
+        """Values of column d as numbers: of categories their codes."""
+        if self.bases_.kind[d] != LEVELS:
+            return np.asarray(grid)
+        name = str(self.feature_names_in_[d])
+        return Coder(name, self.levels_[name]).of_values(np.asarray(grid, object))
+
+    def _pair_values(self, columns: tuple[int | str, ...], grid: object) -> np.ndarray:
+        found, grids = self._pair(columns), list(grid) if isinstance(grid, Sequence) else []
+        if len(grids) != 2 or np.ndim(grids[0]) != 1 or np.shape(grids[0]) != np.shape(grids[1]):
+            raise ValueError(
+                f"a pair takes as many values of one column as of the other, got {grid!r}; give "
+                "a list of two arrays of one length"
+            )
+        known = {self._column(c): values for c, values in zip(columns, grids, strict=True)}
+        both = [self._values(d, known[d]) for d in self.bases_.pair_columns[found]]
+        X = np.column_stack(both).astype(np.float64)
+        f = pair_margins(X, self.bases_, found, self.coef_)
+        return f[:, 0] if f.shape[1] == 1 else f
+
+    def _pair(self, columns: Sequence[int | str]) -> int:
+        """The number of the pair of two columns."""
+        pairs = self.bases_.pair_columns
+        wanted = tuple(sorted(self._column(column) for column in columns))
+        if wanted not in pairs:
+            raise ValueError(
+                f"{tuple(columns)!r} is no pair of this model, which has "
+                f"{self.term_names_[self.n_features_in_ :][:10]}"
+            )
+        return pairs.index((wanted[0], wanted[1]))
 
     def _curve(self, d: int, grid: object) -> np.ndarray:
         phi = evaluate(self.bases_, d, np.asarray(grid))

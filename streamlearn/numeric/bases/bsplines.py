@@ -114,6 +114,11 @@ class Bases(NamedTuple):
         return len(self.degree) - (0 if self.pairs is None else len(self.pairs))
 
     @property
+    def pair_columns(self) -> list[tuple[int, int]]:
+        """The two columns of each pair."""
+        return [] if self.pairs is None else [(d, e) for d, e, _ in self.pairs.tolist()]
+
+    @property
     def main(self) -> Bases:
         """The bases of single columns alone."""
         p = self.n_columns
