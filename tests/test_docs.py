@@ -14,7 +14,9 @@ import streamlearn as sl
 from bench.__main__ import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "families").glob("*.md")]
+)
 EXTENDING = ROOT / "docs" / "extending.md"
 PREFIXES = ("streamlearn/", "tests/", "bench/", "docs/", "examples/", ".ci/", ".github/")
 MADE_BY_RUNS = ("bench/results",)

@@ -51,7 +51,7 @@ def test_readme(tmp_path):
 
 
 PAGES = sorted(
-    page for page in (ROOT / "docs").glob("*.md")
+    page for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "families").glob("*.md")]
     if "```python\n" in page.read_text() and page.name != "extending.md"  # has a test of its own
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``python -m docs.pictures``: the pictures of the README, of a fitted model and of measurements.
+"""``python -m docs.pictures``: the pictures of README and pages, of models and measurements.
 
 The curves are of *adult*, which is looked for in the folder ``STREAMLEARN_DATA`` (default
 ``../shared/data``); without it they are left as they are.  Each number of the picture of memory
@@ -13,6 +13,8 @@ import matplotlib.pyplot as plt
 
 import streamlearn as sl
 
+from .families import PICTURES
+
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "measured.md"
 DATA = Path(os.environ.get("STREAMLEARN_DATA", HERE.parents[2] / "shared" / "data"))
@@ -20,6 +22,8 @@ COLUMNS = ["age", "education_num", "hours_per_week", "marital_status"]
 ROWS = (2.5e6, 10e6, 40e6)
 STYLE = {
     "svg.hashsalt": "streamlearn",
+    "svg.fonttype": "none",  # letters, not their outlines
+    "font.family": "sans-serif",
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -76,5 +80,7 @@ def draw_memory(path):
 if __name__ == "__main__":
     with plt.rc_context(STYLE):
         draw_memory(HERE / "memory.svg")
+        for name, draw in PICTURES.items():
+            draw().savefig(HERE / f"{name}.svg", metadata={"Date": None})
         if not draw_curves(HERE / "curves.svg"):
             print(f"no adult in {DATA}: the curves are left as they are")
