@@ -12,7 +12,11 @@ FAMILIES = ("additive", "mixture", "shareboost", "pursuit", "supersparse")
 CONTENTS = {
     "README": {
         "Start": ("docs/tutorial", "docs/howto", "docs/built/gallery/index"),
-        "Families": ("docs/families", *(f"docs/families/{name}" for name in FAMILIES)),
+        "Families": (
+            "docs/families",
+            *(f"docs/families/{name}" for name in FAMILIES),
+            "docs/matrix",
+        ),
         "Reference": ("docs/reference", "docs/measured", "CHANGELOG", "SECURITY"),
         "Contributing": ("CONTRIBUTING", "docs/architecture", "docs/extending", "docs/glossary"),
     },

@@ -35,7 +35,6 @@ def measured(verb, job):
     from promises.fit_job import reset_peak, resident_bytes
     from promises.verbs import Cell
 
-    import streamlearn as sl
     from streamlearn.engine.memory import peak_resident_bytes
     from streamlearn.numeric.malloc import return_freed_blocks, trim_heaps
 

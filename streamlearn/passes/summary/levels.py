@@ -28,7 +28,7 @@ WORDS_NBYTES = CAPACITY << 7
 STATE_NBYTES = 2 * (WORDS_NBYTES + 160 * CAPACITY)
 """Bytes of one state: it is cut down once it has twice as many words or bytes."""
 STEP_NBYTES_PER_ROW = 16.0
-"""Of a chunk's rows: the words themselves are the reader's, and are counted some at a time."""
+"""Pointers to the words of a chunk, which are counted some at a time; the reader holds the words."""
 
 State = dict[str, Any]
 
@@ -75,11 +75,11 @@ def _step(name: str, state: State, chunk: Chunk) -> State:
     return state
 
 
-def _counted(chunk: Chunk, rows: slice) -> dict[Any, Any]:
+def _counted(chunk: Chunk, rows: slice) -> dict[object, float]:
     values = chunk.y[rows].tolist()  # type: ignore[index]
     if chunk.weight is None:
-        return Counter(values)
-    found: dict[Any, Any] = {}
+        return {value: float(n) for value, n in Counter(values).items()}
+    found: dict[object, float] = {}
     for value, weight in zip(values, chunk.weight[rows].tolist(), strict=True):
         found[value] = found.get(value, 0.0) + weight
     return found
