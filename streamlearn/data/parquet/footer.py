@@ -154,6 +154,7 @@ class Footers:
         with self._reading(file) as stream:
             start, content = _whole_footer(stream, self.names[file])
             layout = read_layout(content)
+            _check_places(layout, start)
         n, leaves, _ = layout.facts.shape
         if len(content) > _WHOLE and n > 1:
             per_block = max(1, n * _BLOCK // len(content))
@@ -268,6 +269,14 @@ def _read_at(stream: Any, start: int, nbytes: int) -> bytes:
     if len(content) < nbytes:
         raise OSError(f"it ends at byte {start + len(content)}, {start + nbytes} were expected")
     return content
+
+
+def _check_places(layout: Layout, end: int) -> None:
+    """Refuse column chunks that do not lie before byte `end`, where the footer begins."""
+    data, dictionary = layout.facts[:, :, DATA_AT], layout.facts[:, :, DICTIONARY_AT]
+    begins = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
+    if (layout.facts[:, :, NBYTES] > end - begins).any():
+        raise DamagedFooter(f"a column in it reaches beyond byte {end}, where its footer begins")
 
 
 def _column_sizes(layout: Layout, names: list[str]) -> tuple[dict[str, float], dict[str, int]]:

@@ -28,7 +28,7 @@ WORDS_NBYTES = CAPACITY << 7
 STATE_NBYTES = 2 * (WORDS_NBYTES + 160 * CAPACITY)
 """Bytes of one state: it is cut down once it has twice as many words or bytes."""
 STEP_NBYTES_PER_ROW = 16.0
-"""Pointers to the words of a chunk, which are counted some at a time; the reader holds the words."""
+"""Pointers to the words of a chunk, which are counted some at a time; the reader has the words."""
 
 State = dict[str, Any]
 

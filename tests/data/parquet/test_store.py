@@ -13,6 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hostile.parquet_file import (
+    COLUMNS,
+    DATA_AT,
+    DICTIONARY_AT,
+    FACTS,
+    NBYTES,
+    ROW_GROUPS,
+    end_of_file,
+)
+from hostile.thrift import get, put, read_struct
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -594,6 +604,26 @@ def test_a_damaged_footer_is_refused_or_read_alike(tmp_path_factory, at, junk):
                 assert layout.starts[-1] <= len(footer)
                 answers.append([np.asarray(part).tolist() for part in layout])
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("by", [1, 2**30])
+def test_a_column_that_reaches_beyond_the_data_is_refused_at_once(tmp_path, by):
+    """As the library refuses it, which sees it at the first read alone."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": np.arange(50.0), "y": np.arange(50.0)}), path)
+    raw = path.read_bytes()
+    n = int.from_bytes(raw[-8:-4], "little")
+    tree, _ = read_struct(raw[-8 - n : -8])
+    last = get(get(get(tree, ROW_GROUPS)[1][-1], COLUMNS)[1][-1], FACTS)
+    kind, nbytes = next(field[1:] for field in last if field[0] == NBYTES)
+    begins = get(last, DICTIONARY_AT) or get(last, DATA_AT)
+    put(last, NBYTES, kind, len(raw) - 8 - n - begins + by)
+    assert get(last, NBYTES) > nbytes
+    path.write_bytes(raw[: -8 - n] + end_of_file(tree))
+    with pytest.raises(
+        SourceError, match="not a whole parquet file .a column in it reaches beyond"
+    ):
+        open_dataset(path)
 
 
 # Memory.
