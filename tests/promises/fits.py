@@ -66,13 +66,32 @@ FITS = {
     "supersparse-cv-3-classes": {"estimator": "SuperSparseClassifierCV", "parameters": SPARSE_CV},
     "supersparse-regressor-cv": {"estimator": "SuperSparseRegressorCV", "parameters": SPARSE_CV},
     "compress": {"estimator": "compress", "parameters": SPARSE},
+    "levels-weighted": {
+        "estimator": "AdditiveClassifier",
+        "parameters": {"n_bases": 8, **ADDITIVE["levels"], "class_weight": "balanced"},
+    },
+    "mixture-encoded": {
+        "estimator": "SVMMixtureClassifier",
+        "parameters": {**MIXTURE, "gate": "linear", "class_weight": {0: 2.0}},
+    },
+    "pursuit-encoded": {
+        "estimator": "ProjectionPursuitRegressor",
+        "parameters": {"n_terms": 2, "tau": 10.0, "encoding": {"x1": "target"}},
+    },
+    "shareboost-3-classes-encoded": {
+        "estimator": "ShareBoostClassifier",
+        "parameters": {"n_selected": 3, "ridge": 1e-4, "class_weight": "balanced"},
+    },
+    "supersparse-encoded": {
+        "estimator": "SuperSparseClassifier",
+        "parameters": {**SPARSE, "class_weight": "balanced"},
+    },
 }
 
 
 def make_job(name, path, n_rows, group):
     """The fit called `name` to `n_rows` rows that are read `group` at a time."""
     n_classes = 3 if "classes" in name else 2
-    path = write_rows(
-        path, n_rows, 6, row_group=group, n_classes=n_classes, levels=name == "levels"
-    )
+    levels = "levels" in name or "encoded" in name
+    path = write_rows(path, n_rows, 6, row_group=group, n_classes=n_classes, levels=levels)
     return {"path": path, "chunk_rows": group, **FITS[name]}
