@@ -13,6 +13,7 @@ from ..data.dataset import Dataset
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
 from ..estimator.inputs import is_named
+from ..passes.fold import Fold
 
 Answers = Callable[["np.ndarray | Csr"], np.ndarray]
 """The (n, T) float64 decisions of rows."""
@@ -86,6 +87,33 @@ def with_features_of(estimator: object, dataset: Dataset, model: HasFeatures) ->
 def answered(dataset: Source, answers: Answers) -> MappedSource:
     """The dataset with an estimator's answers as `y`, evaluated at each read."""
     return MappedSource(dataset, partial(_with_answers, answers))
+
+
+def counts_fold(answers: Answers, n_classes: int) -> Fold[np.ndarray, np.ndarray]:
+    """Fold: (n_classes,) weight of the rows that an estimator gives each class."""
+    return Fold(partial(np.zeros, n_classes), partial(_count, answers, n_classes), np.add)
+
+
+def _count(answers: Answers, n_classes: int, counts: np.ndarray, chunk: Chunk) -> np.ndarray:
+    weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    return counts + np.bincount(_codes(answers, chunk), weight, n_classes)
+
+
+def weigh_answers(answers: Answers, factors: np.ndarray, chunk: Chunk) -> Chunk:
+    """The chunk with its weights times the factor of the class that an estimator gives a row."""
+    factor = factors[_codes(answers, chunk)]
+    chunk.weight = factor if chunk.weight is None else chunk.weight * factor
+    return chunk
+
+
+def _codes(answers: Answers, chunk: Chunk) -> np.ndarray:
+    """(m,) intp codes of the classes that the rows are given."""
+    if not chunk.n_rows:
+        return np.empty(0, np.intp)
+    decision = answers(chunk.X)
+    if decision.shape[1] == 1:
+        return (decision[:, 0] > 0).astype(np.intp)
+    return decision.argmax(axis=1)
 
 
 def _with_answers(answers: Answers, chunk: Chunk) -> Chunk:

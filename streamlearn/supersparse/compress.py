@@ -21,13 +21,21 @@ from ..engine.scratch.folder import scratch_allowed
 from ..engine.scratch.materialise import materialised
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
+from ..estimator.class_weights import class_factors
 from ..estimator.fitting import conclude, fitted_tree, identity, replan, restore_fitted
 from ..estimator.inputs import open_data
 from ..estimator.planning import plan_fit, summary_state_bytes
 from ..passes.fold import Fold, Result, State, run_fold
 from ..passes.sample import SampledRead
-from ..passes.summary.summary import Summary, collect_summary
-from .answers import Answers, answered, answers_of, with_features_of
+from ..passes.summary.summary import Summary, collect_summary, column_blocks, state_nbytes
+from .answers import (
+    Answers,
+    answered,
+    answers_of,
+    counts_fold,
+    weigh_answers,
+    with_features_of,
+)
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
 from .parameters import rounded_number, scale_for, scaled_columns, similarity_for
 from .prototypes import Problem
@@ -71,7 +79,9 @@ def compress(
     **parameters
         Parameters of `SuperSparseRegressor`: `similarity`, `gamma`, `ridge`, `init`, `n_passes`,
         ...  An `SVC` fitted to the same rows uses ``gamma="scale"`` by default, and rows as they
-        are: so is `scaling` "none" here, unless it is given.
+        are: so is `scaling` "none" here, unless it is given.  `class_weight`, of a classifier:
+        factors of the rows' weights by the class that the estimator gives them, "balanced" by the
+        weights of these classes, for one more read; each read evaluates the estimator then.
 
     Returns
     -------
@@ -103,10 +113,16 @@ def compress(
     check_is_fitted(estimator)
     model: SuperSparseClassifier | SuperSparseRegressor
     parameters = {"scaling": "none", **parameters}
-    model = SuperSparseRegressor(n_prototypes, **parameters)
     if hasattr(estimator, "classes_"):
         model = SuperSparseClassifier(n_prototypes, loss="squared_error", **parameters)
         model.classes_ = np.asarray(estimator.classes_)
+    elif "class_weight" in parameters:
+        raise TypeError(
+            f"class_weight weighs classes, but the {type(estimator).__name__} to compress predicts "
+            "numbers; leave it out"
+        )
+    else:
+        model = SuperSparseRegressor(n_prototypes, **parameters)
     model._validate_params()
     answers = answers_of(estimator)
     with ExitStack() as stack:
@@ -158,7 +174,17 @@ class _Costs(NamedTuple):
         return [
             replace(own, step_bytes_per_row=own.step_bytes_per_row + row + 16 * T),
             Needs("answers", 0, 2 * row + 16 * T, scratch_bytes_per_row=scratch, passes=(0, 1)),
+            *([] if self._class_weight is None else [self._weighing(dataset, 2 * row + 16 * T)]),
         ]
+
+    @property
+    def _class_weight(self) -> object:
+        return getattr(self.model, "class_weight", None)
+
+    def _weighing(self, dataset: Source, row: float) -> Needs:
+        """A read that evaluates the estimator; the summary's, which does too, holds as much."""
+        reads = int(self._class_weight == "balanced")
+        return Needs("class-weights", state_nbytes(dataset, True), row, passes=(reads, reads))
 
     @property
     def _encodes(self) -> bool:
@@ -187,6 +213,7 @@ def _fit(
     checkpoint: str | os.PathLike[str] | None,
 ) -> _Probe:
     """Summary and sample, answers, search, and the deviation of the outcome."""
+    dataset = _weighed(model, run, dataset, answers)
     read = SampledRead(run.fold, model._sample_rows(dataset), model.random_state)
     limit = summary_state_bytes(run.plan)
     summary = collect_summary(read, dataset, limit, costs._moments_only())
@@ -221,6 +248,36 @@ def _fit(
     model.deviation_ = reading.fold(deviation_fold(model, classify), source, name="deviation")
     conclude(model, run, certificate)
     return probe
+
+
+def _weighed(
+    model: SuperSparseClassifier | SuperSparseRegressor,
+    run: Run,
+    dataset: Dataset,
+    answers: Answers,
+) -> Dataset:
+    """The rows with the weights that `class_weight` gives them, from which the run reads now."""
+    class_weight = getattr(model, "class_weight", None)
+    if class_weight is None:
+        return dataset
+    if len(column_blocks(dataset, summary_state_bytes(run.plan), True)) > 1:
+        raise ValueError(
+            f"class_weight={class_weight!r} needs the answers to all {dataset.n_features} columns "
+            "at once, which the summary reads in blocks; raise memory_budget, or give weights"
+        )
+    n_classes = len(model.classes_)
+    counts = np.ones(n_classes)
+    if class_weight == "balanced":
+        counts = run.restore("class-weights")
+        if counts is None:
+            counts = run.fold(counts_fold(answers, n_classes), dataset, name="class-weights")
+            run.commit("class-weights", counts)
+    there = counts > 0
+    factors = np.ones(n_classes)
+    factors[there] = class_factors(class_weight, model.classes_[there], counts[there])
+    weighed = dataset.reweighed(partial(weigh_answers, answers, factors))
+    run.read_from(weighed)
+    return weighed
 
 
 def _probe(sample: Chunk, answers: Answers) -> _Probe:

@@ -367,6 +367,9 @@ def shareboost_folds():
 
 
 def supersparse_folds():
+    from sklearn.linear_model import LogisticRegression
+
+    from streamlearn.supersparse.answers import answers_of, counts_fold
     from streamlearn.supersparse.compress import deviation_fold
     from streamlearn.supersparse.estimators_cv import errors_fold
     from streamlearn.supersparse.logistic import log_loss_fold
@@ -380,6 +383,7 @@ def supersparse_folds():
     model = sl.SuperSparseRegressor()
     model.similarity_, model.prototypes_ = problem.similarity, Z
     model.coef_, model.intercept_ = theta[:-1, :1].T.copy(), theta[-1, :1]
+    original = LogisticRegression(C=0.1, tol=0.1).fit(TABLE.X, TABLE.y)
     at = "supersparse."
     return {
         at + "prototypes.candidates_fold": candidates_fold(problem, candidates, 3, 7),
@@ -387,6 +391,7 @@ def supersparse_folds():
         at + "estimators_cv.errors_fold": errors_fold(
             problem, [(0, Z, theta), (1, Z, -theta)], 3, 7
         ),
+        at + "answers.counts_fold": counts_fold(answers_of(original), 3),
         at + "compress.deviation_fold": deviation_fold(model, classify=False),
     }
 

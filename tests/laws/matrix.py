@@ -68,7 +68,6 @@ REFUSALS = {
         "Sparse data was passed to ShareBoostClassifier",
         "candidates are columns, which its reads take whole from dense rows",
     ),
-    ("compress", "class_weight"): (".* unexpected keyword argument", "its rows have no classes"),
     ("compress", "command line"): ("--model compress is not known", "it is a function"),
     ("compress", "missing values"): (
         "column 'a' holds .* NaN",

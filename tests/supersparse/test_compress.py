@@ -63,16 +63,20 @@ class Interrupted(SVC):
         return super().decision_function(X)
 
 
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("sample_rows", [300, 20_000])
-def test_an_interrupted_compression_goes_on_to_the_same_bits(monkeypatch, tmp_path, sample_rows):
+def test_an_interrupted_compression_goes_on_to_the_same_bits(
+    monkeypatch, tmp_path, sample_rows, class_weight
+):
     monkeypatch.setattr("streamlearn.supersparse.model.SAMPLE_ROWS", sample_rows)
     monkeypatch.setattr("streamlearn.supersparse.model.ROWS_PER_ENTRY", 0)
     X = sl.open_dataset(moons(900, seed=2)[0], chunk_rows=300)
     svm = Interrupted(C=10).fit(*moons())
-    options = {"tol": 1e-2, "checkpoint": tmp_path / "run"}
+    plain = {"tol": 1e-2, "class_weight": class_weight}
+    options = {**plain, "checkpoint": tmp_path / "run"}
     # without scratch each read asks the original again, so it can die in any of them
     with sl.config_context(scratch=False):
-        quiet = sl.compress(svm, X, 5, tol=1e-2)
+        quiet = sl.compress(svm, X, 5, **plain)
         interruptions = 0
         for left in (0, 1, 5, 8, 10**9):
             svm.left = left
@@ -81,7 +85,8 @@ def test_an_interrupted_compression_goes_on_to_the_same_bits(monkeypatch, tmp_pa
                 break
             except KeyboardInterrupt:
                 interruptions += 1
-        assert interruptions == (4 if sample_rows == 300 else 2)
+        in_all = 4 if sample_rows == 300 else 2  # class weights are a read more
+        assert interruptions == min(4, in_all + (class_weight is not None))
         again = sl.compress(svm, X, 5, **options)
     for one in (model, again):
         np.testing.assert_array_equal(one.prototypes_, quiet.prototypes_)
@@ -146,6 +151,35 @@ def test_weights_of_the_rows_count(svm):
     assert kept.deviation_.rms == pytest.approx(alone.deviation_.rms, rel=1e-3)
 
 
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_class_weights_are_weights_of_the_rows_that_get_the_class(monkeypatch, tmp_path, from_disk):
+    """Also of more rows than the sample, whose summary, sample and answers see them."""
+    import pandas as pd
+
+    monkeypatch.setattr("streamlearn.supersparse.model.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("streamlearn.supersparse.model.ROWS_PER_ENTRY", 0)
+    X, y = make_blobs([600, 200, 100], random_state=0)
+    svm = SVC().fit(X, y)
+    of = svm.predict(X)
+    counts = np.bincount(of)
+    for given, factors in (
+        ({2: 4.0}, np.array([1.0, 1.0, 4.0])),
+        ("balanced", counts.sum() / (3 * counts)),
+    ):
+        frame = pd.DataFrame(X, columns=["a", "b"]).assign(w=factors[of])
+        bare, by_hand = frame[["a", "b"]], frame
+        if from_disk:
+            by_hand.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+            bare = tmp_path / "rows.parquet"
+            bare = sl.open_dataset(bare, features=["a", "b"])
+            by_hand = tmp_path / "rows.parquet"
+        wanted = sl.compress(svm, sl.open_dataset(by_hand, weight="w"), 4, tol=1e-2)
+        found = sl.compress(svm, bare, 4, tol=1e-2, class_weight=given)
+        np.testing.assert_array_equal(found.prototypes_, wanted.prototypes_)
+        np.testing.assert_array_equal(found.coef_, wanted.coef_)
+        assert found.deviation_ == wanted.deviation_
+
+
 def test_refused_by_name(svm):
     X, y = moons(60)
     with pytest.raises(NotFittedError, match="SVC instance is not fitted"):
@@ -159,6 +193,8 @@ def test_refused_by_name(svm):
         sl.compress(svm, X, 100)
     with pytest.raises(TypeError, match="unexpected keyword argument 'ridges'"):
         sl.compress(svm, X, 3, ridges=1.0)
+    with pytest.raises(TypeError, match="weighs classes, but the KernelRidge to compress predicts"):
+        sl.compress(KernelRidge().fit(X, y), X, 3, class_weight="balanced")
     with pytest.raises(TypeError, match="gives 2 columns; compress takes regressors of one"):
         sl.compress(MultiOutputRegressor(KernelRidge()).fit(X, X), X, 3)
     blobs, label = make_blobs(80, centers=4, random_state=0)
