@@ -37,8 +37,8 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     one_standard_error : bool, default=False
         Take the simplest candidate (fewest splines, then smallest C) whose mean score is within one
         standard error of the best (Breiman et al. 1984).
-    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, class_weight, \
-intercept_scaling, tol, max_passes, calibration
+    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
+class_weight, intercept_scaling, tol, max_passes, calibration
         As in `AdditiveClassifier`; `tol` holds for each of the fits, and scores are weighed too.
     random_state : int, default=0
         Of the sample of rows and of the splits, which are those of `cross_validate` with this seed.
@@ -93,6 +93,7 @@ intercept_scaling, tol, max_passes, calibration
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        interactions: int | Sequence[Sequence[int | str]] = 0,
         class_weight: object = None,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
@@ -113,6 +114,7 @@ intercept_scaling, tol, max_passes, calibration
         self.knots = knots
         self.missing = missing
         self.max_levels = max_levels
+        self.interactions = interactions
         self.class_weight = class_weight
         self.intercept_scaling = intercept_scaling
         self.tol = tol
@@ -150,8 +152,8 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
         effective degrees of freedom (Golub, Heath & Wahba 1979).
     scoring : {"neg_mean_squared_error", "r2"}, optional
         Default the first.
-    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, intercept_scaling, \
-tol, max_passes, random_state
+    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
+intercept_scaling, tol, max_passes, random_state
         As in `AdditiveRegressor`.
 
     Attributes
@@ -195,6 +197,7 @@ tol, max_passes, random_state
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        interactions: int | Sequence[Sequence[int | str]] = 0,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
         max_passes: int = 100,
@@ -213,6 +216,7 @@ tol, max_passes, random_state
         self.knots = knots
         self.missing = missing
         self.max_levels = max_levels
+        self.interactions = interactions
         self.intercept_scaling = intercept_scaling
         self.tol = tol
         self.max_passes = max_passes

@@ -29,9 +29,14 @@ from .smooth.shape import Signs
 
 
 class HasInteractions(Protocol):
-    """An additive model, by the parameters that pairs go with or not."""
+    """An additive model, by the parameter that names its pairs."""
 
     interactions: int | Sequence[Sequence[int | str]]
+
+
+class Parameters(HasInteractions, Protocol):
+    """An additive model, by the parameters that pairs go with or not."""
+
     basis: str | Basis
     degree: int
     max_levels: int
@@ -57,6 +62,11 @@ class PairTable(NamedTuple):
     density: np.ndarray
     """(k, l) share of the training rows at each node, a row counting for its four."""
 
+    @property
+    def by_output(self) -> np.ndarray:
+        """(k, l, K) the table, whatever the number of outputs."""
+        return self.table if self.table.ndim == 3 else self.table[..., None]
+
 
 def given_pairs(model: HasInteractions) -> list[Sequence[int | str]]:
     """The pairs of columns that `model` was given, unchecked."""
@@ -69,7 +79,7 @@ def has_pairs(model: HasInteractions) -> bool:
     return len(given_pairs(model)) > 0
 
 
-def check_interactions(model: HasInteractions, dataset: Source) -> np.ndarray:
+def check_interactions(model: Parameters, dataset: Source) -> np.ndarray:
     """(m, 2) columns of the pairs that `model` was given; refuses what it does not serve."""
     if not has_pairs(model):
         return np.empty((0, 2), np.intp)
@@ -102,7 +112,7 @@ def _find(given: object, column: object, names: list[str]) -> int:
     )
 
 
-def _check_model(model: HasInteractions, dataset: Source) -> None:
+def _check_model(model: Parameters, dataset: Source) -> None:
     chosen = "smoothness=None, as one C is for all terms of a model with pairs"
     refused = {
         f"basis={model.basis!r}": (model.basis != "bspline", "basis='bspline'"),
@@ -129,7 +139,7 @@ def sizes_of(pairs: np.ndarray, n_nodes: np.ndarray) -> np.ndarray:
     return np.minimum(n_nodes[pairs[:, 0]] * n_nodes[pairs[:, 1]], MOST_FUNCTIONS)
 
 
-def planned_nodes(model: HasInteractions, dataset: Source, facts: ColumnFacts | None) -> np.ndarray:
+def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> np.ndarray:
     """(p,) most nodes of each column, from metadata alone or with the summary."""
     if facts is None:
         is_level = np.isin(np.array(dataset.feature_names, object), list(dataset.categorical))
@@ -211,7 +221,7 @@ def pair_tables(bases: Bases, coef: np.ndarray, density: np.ndarray) -> list[Pai
         a, z = bases.first[p + i : p + i + 2]
         nodes = _values(bases, d, most), _values(bases, e, most)
         shape = len(nodes[0]), len(nodes[1])
-        table = coef[:, a:z].T.reshape(*shape, len(coef))
+        table = np.ascontiguousarray(coef[:, a:z].T).reshape(*shape, len(coef))
         own = density[a - bases.first[p] : z - bases.first[p]].reshape(shape)
         tables.append(PairTable((d, e), nodes, table[..., 0] if len(coef) == 1 else table, own))
     return tables

@@ -91,8 +91,12 @@ def _additive(graph: Graph, model: Terms) -> tuple[str, int]:
     inputs = [graph.input(name, 1, words=d in spoken) for d, name in enumerate(table.names)]
     total = graph.constant(table.intercept[None])
     for column in table.columns:
-        term = _levels if column.levels is not None else _spline
-        total = graph.op("Add", total, term(graph, column, inputs[column.place]))
+        total = graph.op("Add", total, _term(graph, column, inputs))
+    for first, second in table.pairs:
+        lines = _term(graph, first, inputs)
+        parts = [graph.op("Mul", lines, _term(graph, column, inputs)) for column in second]
+        sums = [graph.total(part, 1, keep=True) for part in parts]
+        total = graph.op("Add", total, graph.op("Concat", *sums, axis=1))
     if not table.columns:  # as many rows as there are, all alike
         zero = graph.op("Mul", inputs[0], graph.constant(0.0))
         total = graph.op("Add", total, zero)
@@ -103,6 +107,12 @@ def _additive(graph: Graph, model: Terms) -> tuple[str, int]:
         if table.exposure >= 0:
             total = graph.op("Mul", total, inputs[table.exposure])
     return total, len(table.intercept)
+
+
+def _term(graph: Graph, column: Column, inputs: list[str]) -> str:
+    """(n, K) what a column adds."""
+    term = _levels if column.levels is not None else _spline
+    return term(graph, column, inputs[column.place])
 
 
 def _levels(graph: Graph, column: Column, x: str) -> str:

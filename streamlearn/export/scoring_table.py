@@ -10,6 +10,8 @@ breakpoints k_0 < ... < k_M and coefficients w:
 
 and for degrees 2 and 3 the splines of `streamlearn.numeric.bases.bsplines`.  A missing value has a
 number of its own, or none: the model then refuses it.
+
+A pair of columns adds sum_a g_a(x_d) h_a(x_e), the g_a and h_a being such numbers of one column.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from ..additive.inspect.terms import Terms
 from ..data.source import Chunk
 from ..estimator.encoding import column_names
 from ..numeric.bases.bsplines import evaluate, make_bases
+from ..numeric.bases.pairs import lines_of
 from ..numeric.bases.registry import LEVELS, SPLINE
 from ..numeric.links import IDENTITY, LOG, LOGIT
 
@@ -46,6 +49,15 @@ class Column(NamedTuple):
     levels: tuple[str, ...] | None = None
 
 
+class Pair(NamedTuple):
+    """What two columns add to the decision beside what each adds: sum_a g_a(x_d) h_a(x_e)."""
+
+    first: Column
+    """The g_a, as many as its weights have rows."""
+    second: list[Column]
+    """The h_a, for each of K decisions."""
+
+
 class ScoringTable(NamedTuple):
     """An additive model as numbers."""
 
@@ -62,6 +74,7 @@ class ScoringTable(NamedTuple):
     """Number of the column that multiplies the mean, -1: none; or"""
     offset: int
     """of the column that is added to the decision."""
+    pairs: list[Pair]
 
 
 def scoring_table(model: object) -> ScoringTable:
@@ -72,21 +85,16 @@ def scoring_table(model: object) -> ScoringTable:
     TypeError
         The model is of another family.
     ValueError
-        A column has functions that are no splines, or the model has parts that are no curve of one
-        column.
+        A column has functions that are no splines, or the model has parts that are no curves of
+        columns or pairs.
     """
     if not isinstance(model, Terms):
         raise TypeError(
             f"{type(model).__name__} is no additive model; only those have a scoring table"
         )
     bases, names = model.bases_, column_names(model)
-    if bases.pairs is not None:
-        raise ValueError(
-            f"this {type(model).__name__} has terms of two columns (interactions), which a table "
-            "of single columns cannot hold; fit it with interactions=0 to export it"
-        )
     columns = []
-    for d in np.flatnonzero(np.diff(bases.first)):
+    for d in np.flatnonzero(np.diff(bases.main.first)):
         if bases.kind[d] not in (SPLINE, LEVELS):
             raise ValueError(
                 f"column {names[d]!r} has the basis {type(bases.basis(d)).__name__}, which is no "
@@ -106,6 +114,7 @@ def scoring_table(model: object) -> ScoringTable:
         None if classes is None else classes.tolist(),
         at if exposed else -1,
         -1 if exposed else at,
+        _pairs(model, names),
     )
     _check(model, table)
     return table
@@ -129,6 +138,36 @@ def _column(model: Terms, name: str, d: int) -> Column:
     return Column(name, d, model.knots_[d], degree, weights - shift[:, None], missing)
 
 
+def _pairs(model: Terms, names: list[str]) -> list[Pair]:
+    """The pairs: the lines of one column, and for each of them a curve of the other."""
+    bases, pairs = model.bases_, []
+    for (d, e, most), pair in zip(
+        [] if bases.pairs is None else bases.pairs.tolist(), model.pair_tables_, strict=True
+    ):
+        if not pair.density.size:  # of a constant column
+            continue
+        first = _curves(model, names[d], d, lines_of(bases, d, most))
+        lines = lines_of(bases, e, most)
+        second = [
+            _curves(model, names[e], e, own @ lines) for own in np.moveaxis(pair.by_output, 2, 0)
+        ]
+        pairs.append(Pair(first, second))
+    return pairs
+
+
+def _curves(model: Terms, name: str, d: int, W: np.ndarray) -> Column:
+    """Curves of column d of degree 1, by their coefficients (n, functions)."""
+    bases = model.bases_
+    if bases.kind[d] == LEVELS:
+        words = tuple(model.levels_[name])
+        codes = np.append(np.arange(float(len(words))), np.nan)
+        values = W @ evaluate(bases, d, codes).T
+        return Column(name, d, np.empty(0), 0, values[:, :-1], values[:, -1], words)
+    if bases.has_missing[d]:
+        return Column(name, d, model.knots_[d], 1, W[:, :-1], W[:, -1])
+    return Column(name, d, model.knots_[d], 1, W, None)
+
+
 def score(table: ScoringTable, rows: Sequence[np.ndarray]) -> np.ndarray:
     """(n, K) decisions of rows, given as one array for each of `names`: the table's own meaning.
 
@@ -136,21 +175,29 @@ def score(table: ScoringTable, rows: Sequence[np.ndarray]) -> np.ndarray:
     """
     out = np.tile(table.intercept, (len(rows[0]), 1))
     for column in table.columns:
-        x = rows[column.place]
-        if column.levels is not None:
-            place = {word: j for j, word in enumerate(column.levels)}
-            at = np.array([place.get(value, -1) for value in x.tolist()])
-            assert column.missing is not None  # categories always have one
-            every = np.vstack([column.weights.T, column.missing])
-            out += every[at]
-            continue
-        x = np.asarray(x, np.float64)
-        bases = make_bases([column.knots], [column.degree])
-        there = ~np.isnan(x)
-        out[there] += evaluate(bases, 0, x[there]) @ column.weights.T
-        out[~there] += np.nan if column.missing is None else column.missing
+        out += _values(column, rows)
+    for first, second in table.pairs:
+        lines = _values(first, rows)
+        for k, column in enumerate(second):
+            out[:, k] += (lines * _values(column, rows)).sum(axis=1)
     if table.offset >= 0:
         out += np.asarray(rows[table.offset], np.float64)[:, None]
+    return out
+
+
+def _values(column: Column, rows: Sequence[np.ndarray]) -> np.ndarray:
+    """(n, K) what a column adds."""
+    x = rows[column.place]
+    if column.levels is not None:
+        place = {word: j for j, word in enumerate(column.levels)}
+        at = np.array([place.get(value, -1) for value in x.tolist()])
+        assert column.missing is not None  # categories always have one
+        return np.vstack([column.weights.T, column.missing])[at]
+    x = np.asarray(x, np.float64)
+    bases = make_bases([column.knots], [column.degree])
+    there, out = ~np.isnan(x), np.empty((len(x), len(column.weights)))
+    out[there] = evaluate(bases, 0, x[there]) @ column.weights.T
+    out[~there] = np.nan if column.missing is None else column.missing
     return out
 
 
@@ -171,8 +218,8 @@ def _check(model: Terms, table: ScoringTable) -> None:
     got = score(table._replace(offset=-1), rows)
     if not np.allclose(got, wanted, rtol=1e-9, atol=1e-9 * (1.0 + np.abs(wanted).max())):
         raise ValueError(
-            f"this {type(model).__name__} has parts that are no curve of one column, which a "
-            "scoring table cannot hold; fit it without them to export it"
+            f"this {type(model).__name__} has parts that are no curves of columns or pairs, which "
+            "a scoring table cannot hold; fit it without them to export it"
         )
 
 
@@ -200,23 +247,29 @@ def to_dict(model: object) -> dict[str, object]:
     ('identity', ['x0'])
     """
     table = scoring_table(model)
-    columns: list[dict[str, object]] = []
-    for column in table.columns:
-        said: dict[str, object] = {"name": column.name}
-        if column.levels is None:
-            said |= {"breakpoints": column.knots.tolist(), "degree": column.degree}
-            said["coefficients"] = column.weights.tolist()
-        else:
-            said["levels"] = {
-                word: column.weights[:, j].tolist() for j, word in enumerate(column.levels)
-            }
-        said["missing"] = None if column.missing is None else column.missing.tolist()
-        columns.append(said)
     return {
         "intercept": table.intercept.tolist(),
-        "columns": columns,
+        "columns": [_said(column) for column in table.columns],
+        "pairs": [
+            {"first": _said(first), "second": [_said(column) for column in second]}
+            for first, second in table.pairs
+        ],
         "link": table.link,
         "classes": table.classes,
         "exposure": table.names[table.exposure] if table.exposure >= 0 else None,
         "offset": table.names[table.offset] if table.offset >= 0 else None,
     }
+
+
+def _said(column: Column) -> dict[str, object]:
+    """A column as JSON takes it."""
+    said: dict[str, object] = {"name": column.name}
+    if column.levels is None:
+        said |= {"breakpoints": column.knots.tolist(), "degree": column.degree}
+        said["coefficients"] = column.weights.tolist()
+    else:
+        said["levels"] = {
+            word: column.weights[:, j].tolist() for j, word in enumerate(column.levels)
+        }
+    said["missing"] = None if column.missing is None else column.missing.tolist()
+    return said

@@ -42,6 +42,9 @@ def to_sql(model: object, *, what: str = "decision", label: object = None) -> st
     k = _output(table, label)
     terms = [_number(float(table.intercept[k]))]
     terms += [_term(column, k) for column in table.columns]
+    for first, second in table.pairs:
+        for a in range(len(first.weights)):
+            terms.append(f"({_term(first, a)} * {_term(second[k], a)})")
     if table.offset >= 0:
         terms.append(_double(table.names[table.offset]))
     decision = "(" + "\n + ".join(terms) + ")"

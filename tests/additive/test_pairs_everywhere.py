@@ -247,12 +247,6 @@ def test_a_dask_frame_is_fitted_as_its_rows(fitted):
     np.testing.assert_allclose(model.decision_function(X), fitted.decision_function(X), atol=1e-2)
 
 
-@pytest.mark.parametrize("export", [sl.to_dict, sl.to_sql, sl.to_onnx])
-def test_exports_refuse_pairs_by_name(export, fitted):
-    with pytest.raises(ValueError, match="fit it with interactions=0 to export it"):
-        export(fitted)
-
-
 def test_a_warm_start_does_not_go_on_from_pairs():
     model = model_and_target("log_loss", solver="newton")[0].fit(X, F > 0.5)
     model.set_params(interactions=0, warm_start=True)
@@ -270,9 +264,31 @@ def test_a_stream_begins_anew_after_a_fit_with_pairs():
     assert model.explain(NUMBERS).shape == (N, 2)
 
 
-def test_choosing_and_embeddings_have_no_pairs_to_ignore():
-    for kind in (sl.AdditiveClassifierCV, sl.AdditiveRegressorCV, sl.SplineEmbedding):
-        assert "interactions" not in kind().get_params()
+def test_embeddings_have_no_pairs_to_ignore():
+    assert "interactions" not in sl.SplineEmbedding().get_params()
+
+
+@pytest.mark.parametrize(
+    ("loss", "cv"), [("log_loss", 3), ("squared_error", 3), ("squared_error", "gcv")]
+)
+def test_the_choice_with_pairs_is_that_of_its_splits(loss, cv):
+    """The last fit is the plain estimator's, and the scores are those of `cross_validate`."""
+    plain, y = model_and_target(loss, tol=1e-8)
+    kind = sl.AdditiveClassifierCV if loss == "log_loss" else sl.AdditiveRegressorCV
+    Cs = [0.01, 1.0]
+    model = kind(loss, Cs=Cs, n_bases=6, cv=cv, interactions=PAIRS, tol=1e-8).fit(X, y)
+    plain.set_params(C=model.C_).fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-5)
+    np.testing.assert_allclose(
+        model.pair_tables_[0].density, plain.pair_tables_[0].density, atol=1e-15
+    )
+    np.testing.assert_allclose(model.explain(X), plain.explain(X), atol=1e-5)
+    if cv == 3:
+        data = sl.open_dataset(X.assign(y=y), target="y")
+        metric = "neg_log_loss" if loss == "log_loss" else "neg_mean_squared_error"
+        found = sl.cross_validate(plain, data, 3, {"C": Cs}, scoring=metric)
+        # knots come from all rows here, and from each split's own rows there
+        np.testing.assert_allclose(model.cv_results_["mean_test_score"], found.mean, rtol=0.1)
 
 
 def test_splits_and_compression_take_models_with_pairs(fitted):
@@ -364,6 +380,21 @@ def test_the_report_has_the_heat_maps(fitted, figures):
         assert words in page
     plain = model_and_target("log_loss", interactions=0)[0].fit(X, F > 0.5)
     assert "share of the rows" not in plain.report()
+
+
+def test_a_pair_of_a_constant_column_has_no_term(figures):
+    data = X.assign(flat=1.0)
+    model = model_and_target("log_loss", interactions=[("a", "flat"), ("a", "b")])[0]
+    for y in (F > 0.5, np.digitize(F, [0.0, 1.0])):
+        model.fit(data, y)
+        assert not model.explain(data)[:, 5].any()
+        assert model.term_importances_[5] == 0.0
+        assert model.pair_tables_[0].density.size == 0
+        assert len(sl.AdditiveDisplay.from_estimator(model).pairs) == 1
+        assert "a &amp; flat: share" not in model.report()
+        assert not np.any(model.shape_function(("a", "flat"), [[0.1], [1.0]]))
+        with pytest.raises(ValueError, match=r"columns \['a & flat'\] were constant in training"):
+            sl.AdditiveDisplay.from_estimator(model, features=[("a", "flat")])
 
 
 def test_the_values_of_a_pair_are_what_explain_says(fitted, regressor):

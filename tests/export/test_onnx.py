@@ -32,7 +32,7 @@ def as_inputs(frame):
     }
 
 
-@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("at", range(10))
 def test_additive_models(at):
     model, y = list(models())[at]
     model.fit(rows()[0], y)

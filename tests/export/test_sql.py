@@ -54,9 +54,13 @@ def models():
     yield sl.AdditiveClassifier(n_bases=6), label
     yield sl.AdditiveClassifier(n_bases=4, loss="squared_hinge"), label
     yield sl.AdditiveClassifier(n_bases=4), many
+    pairs = [(ODD, "gone"), ("word", "few"), ("gone", "word"), (ODD, "flat")]
+    yield sl.AdditiveRegressor(n_bases=12, interactions=pairs, offset="exposed"), f
+    yield sl.AdditiveClassifier(n_bases=6, interactions=pairs), label
+    yield sl.AdditiveClassifier(n_bases=4, interactions=pairs[:2]), many
 
 
-@pytest.fixture(scope="module", params=range(7))
+@pytest.fixture(scope="module", params=range(10))
 def fitted(request):
     model, y = list(models())[request.param]
     return model.fit(rows()[0], y)
@@ -76,6 +80,22 @@ def test_the_table_has_the_models_decisions(fitted):
     np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
 
 
+def added(column, x):
+    """What a column of a JSON table adds."""
+    if "levels" in column:
+        return column["levels"].get(x, column["missing"])
+    if x != x:
+        return column["missing"]
+    k = column["breakpoints"]
+    j = max((a for a in range(len(k)) if k[a] <= x), default=0)
+    u = float(j)
+    if x > k[0] and j < len(k) - 1:
+        u += (x - k[j]) / (k[j + 1] - k[j])
+    u = float(np.float32(u))
+    j = min(int(u), len(k) - 2)
+    return [w[j] * (1 - (u - j)) + w[j + 1] * (u - j) for w in column["coefficients"]]
+
+
 def test_a_json_table_scores_as_the_model(fitted):
     """Scored by what the table says alone, in plain Python, as its reader would."""
     if fitted.degree != 1:
@@ -85,21 +105,15 @@ def test_a_json_table_scores_as_the_model(fitted):
     for i, row in enumerate(frame.to_dict("records")):
         got = list(table["intercept"])
         for column in table["columns"]:
-            x = row[column["name"]]
-            if "levels" in column:
-                values = column["levels"].get(x, column["missing"])
-            elif x != x:
-                values = column["missing"]
-            else:
-                k = column["breakpoints"]
-                j = max((a for a in range(len(k)) if k[a] <= x), default=0)
-                u = float(j)
-                if x > k[0] and j < len(k) - 1:
-                    u += (x - k[j]) / (k[j + 1] - k[j])
-                u = float(np.float32(u))
-                j = min(int(u), len(k) - 2)
-                values = [w[j] * (1 - (u - j)) + w[j + 1] * (u - j) for w in column["coefficients"]]
+            values = added(column, row[column["name"]])
             got = [a + b for a, b in zip(got, values, strict=True)]
+        for pair in table["pairs"]:
+            first = added(pair["first"], row[pair["first"]["name"]])
+            for k, column in enumerate(pair["second"]):
+                second = added(column, row[column["name"]])
+                got[k] += sum(a * b for a, b in zip(first, second, strict=True))
+        if table["offset"]:
+            got[0] += row[table["offset"]]
         if table["exposure"]:
             got = [np.exp(got[0]) * row[table["exposure"]]]
         np.testing.assert_allclose(got, decisions(fitted, frame)[i], rtol=1e-6, atol=1e-6)
@@ -168,5 +182,5 @@ def test_a_part_that_the_table_lacks_is_noticed():
     assert table.intercept == model.intercept_
     from streamlearn.export import scoring_table as module
 
-    with pytest.raises(ValueError, match="parts that are no curve of one column"):
+    with pytest.raises(ValueError, match="parts that are no curves of columns or pairs"):
         module._check(model, table._replace(columns=[]))

@@ -24,6 +24,7 @@ from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..model import AdditiveModel
 from ..objective import Problem
+from ..pairs import density_fold, has_pairs
 from ..targets import Adjustment, names_of
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 from . import costs as cost
@@ -169,7 +170,10 @@ class Choosing(WithoutStream, AdditiveModel):
         fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
         outcome, problem = fit(run, dataset, summary, sample, tried, scoring, size)
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
-        self._keep_fit(problem, outcome.theta, means, summary)
+        density = None
+        if has_pairs(self):
+            density = run.fold(density_fold(problem), dataset, name="pairs")
+        self._keep_fit(problem, outcome.theta, means, summary, density)
         choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)
@@ -289,8 +293,12 @@ class Choosing(WithoutStream, AdditiveModel):
             for m, value in zip(group, gap, strict=True):
                 k, f = places[m]
                 gaps[k, f] = value
-        counts = {c.n_bases: p.bases for c, p in zip(candidates, problems, strict=True)}
-        means = {n: mean_splines(summary, bases) for n, bases in counts.items()}
+        of_count = {c.n_bases: problem for c, problem in zip(candidates, problems, strict=True)}
+        means = {
+            # where the means of pairs move changes no decision: near them is enough here
+            n: problem.reference.c if has_pairs(self) else mean_splines(summary, problem.bases)
+            for n, problem in of_count.items()
+        }
         judges: list[list[object]] = [[] for _ in range(splits.cv)]
         for (k, f), theta in zip(places, thetas, strict=True):
             judge = self._member(candidates[k])
@@ -339,7 +347,8 @@ class Choosing(WithoutStream, AdditiveModel):
                 )
                 at = found_own.at.theta
             thetas.append(at)
-        left = max(self.max_passes - run.n_passes - (1 if name == "refit" else 3), 1)
+        left = self.max_passes - run.n_passes - (1 if name == "refit" else 3) - has_pairs(self)
+        left = max(left, 1)
         solution = newton(objective, objective.stack(thetas), tol=self.tol, max_reads=left)
         K = objective.n_outputs
         found = _Solved(objective.unstack(solution.at.theta), solution.at, solution.reason)

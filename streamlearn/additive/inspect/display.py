@@ -114,6 +114,11 @@ class AdditiveDisplay:
             columns = [estimator._column(one) for one in features if not isinstance(one, tuple)]
             pairs = [estimator._pair(one) for one in features if isinstance(one, tuple)]
         constant = [str(all_names[d]) for d in columns if not len(knots[d])]
+        constant += [
+            estimator.term_names_[len(knots) + i]
+            for i in pairs
+            if not estimator.pair_tables_[i].density.size
+        ]
         if constant or not (columns or pairs):
             raise ValueError(
                 f"columns {constant} were constant in training and have no curve; leave them out"
@@ -122,8 +127,8 @@ class AdditiveDisplay:
             )
         grids = [grid_of(estimator, d, by_value[d]) for d in columns]
         curves = [estimator._curve(d, grid) for d, grid in zip(columns, grids, strict=True)]
-        drawn = [estimator.pair_tables_[i].table for i in pairs]
-        drawn = [*curves, *(table.reshape(-1, table.shape[-1]) for table in drawn)]
+        drawn = [estimator.pair_tables_[i].by_output for i in pairs]
+        drawn = [*curves, *(table.reshape(-1, table.shape[2]) for table in drawn)]
         chosen = _chosen_classes(getattr(estimator, "classes_", None), classes, drawn)
         labels, notes = None, []
         if chosen is not None:
@@ -134,7 +139,7 @@ class AdditiveDisplay:
         n_curves = sum(len(own) > 0 for own in knots)
         if features is None and len(columns) < n_curves:
             notes.insert(0, f"the {len(columns)} largest of {n_curves} terms")
-        n_pairs = len(estimator.pair_tables_)
+        n_pairs = sum(pair.density.size > 0 for pair in estimator.pair_tables_)
         if features is None and len(pairs) < n_pairs:
             notes.append(f"the {len(pairs)} largest of {n_pairs} pairs")
         deviations = None

@@ -51,9 +51,10 @@ class PairPanel(NamedTuple):
 
 
 def drawn_pairs(model: HasPairs) -> list[int]:
-    """Numbers of the pairs that matter most, the largest first."""
+    """Numbers of the pairs that have a term and matter most, the largest first."""
     sizes = model.term_importances_[model.n_features_in_ :]
-    return np.argsort(-sizes, kind="stable")[:MOST_PAIRS].tolist()
+    order = np.argsort(-sizes, kind="stable").tolist()
+    return [i for i in order if model.pair_tables_[i].density.size][:MOST_PAIRS]
 
 
 def pair_panels(
@@ -71,7 +72,7 @@ def pair_panels(
             tick_labels(nodes, model.levels_.get(names[column]))
             for column, nodes in zip(pair.columns, pair.nodes, strict=True)
         )
-        tables = pair.table.reshape(*pair.density.shape, -1)
+        tables = pair.by_output
         of_classes: Sequence[int] = [0]
         if tables.shape[2] > 1:
             widest = int(np.ptp(tables, axis=(0, 1)).argmax())

@@ -100,7 +100,7 @@ class Terms(Uncertainty):
         self._densities = densities(facts, self.bases_.main)
         self._importances = mean_sizes(self.bases_, facts.distributions(), self.coef_, self._shifts)
         for i, pair in enumerate(self.pair_tables_):
-            sizes = np.abs(pair.table).reshape(*pair.density.shape, -1).mean(axis=2)
+            sizes = np.abs(pair.by_output).mean(axis=2)
             self._importances[self.bases_.n_columns + i] = (sizes * pair.density).sum()
 
     @property
