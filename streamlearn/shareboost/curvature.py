@@ -140,8 +140,11 @@ def _add_hessian(layout: Layout, theta: np.ndarray, state: Sums, chunk: Chunk) -
     H = state["H"].reshape(K, n, K, n)
     for k in range(K):
         left = A * (rows.share * rho[:, k])[:, None]
-        H[k, :, k, :] += left.T @ A
-        for j in range(k + 1):
+        # rho_k (1 - rho_k) as a sum over the other classes: 1 - rho_k would leave nothing but
+        # rounding of rows that are told apart without doubt
+        others = rho[:, :k].sum(axis=1) + rho[:, k + 1 :].sum(axis=1)
+        H[k, :, k, :] += left.T @ (A * others[:, None])
+        for j in range(k):
             H[k, :, j, :] -= left.T @ (A * rho[:, j, None])
     return state
 
@@ -167,7 +170,7 @@ def _add_blocks(
     if not len(rows.codes):
         return state
     _, rho = margin_softmax(rows.design.forward(theta), rows.codes)
-    H = rho * (1.0 - rho)
+    H = rho * np.maximum(1.0 - rho, 0.0)  # rounding may leave a rho above 1
     heavy = H > LIGHT
     H *= rows.share[:, None]
     for a, b in metric.blocks:

@@ -283,6 +283,20 @@ def test_blocks_of_columns_give_the_same_model(monkeypatch, candidates):
     assert cut.n_passes_ > whole.n_passes_
 
 
+@pytest.mark.parametrize("rule", ["scale-free", "l1", "lookahead"])
+@pytest.mark.parametrize("candidates", ["columns", "products", "stumps"])
+def test_rows_that_are_told_apart_without_doubt_have_a_curvature(candidates, rule):
+    """Coefficients grow until nothing but rounding is left of 1 - rho, of which one is made of."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 450)
+    rate = rng.gamma(0.3, 1, (450, 40))
+    rate[np.arange(450)[:, None], 4 * y[:, None] + np.arange(4)] += 2
+    X = np.log1p(rng.poisson(rate.astype(np.float32))).astype(np.float32)
+    model = sl.ShareBoostClassifier(20, candidates=candidates, rule=rule).fit(X, y)
+    assert np.all(np.diff(model.path_["objective"]) <= 0)
+    assert model.path_["objective"][-1] < 0.02 * model.path_["objective"][0]
+
+
 def test_two_classes():
     X, y, _ = planted(300, 8, K=2, columns=(1, 4))
     model = sl.ShareBoostClassifier(2).fit(X, y)
