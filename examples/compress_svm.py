@@ -14,3 +14,4 @@ svm = SVC(gamma=4.0).fit(X[train], y[train])
 print(f"SVC, {svm.n_support_.sum()} support vectors: {svm.score(X[test], y[test]):.3f}")
 small = sl.compress(svm, X[train], 10)  # needs no labels
 print(f"compressed to {len(small.prototypes_)}: {small.score(X[test], y[test]):.3f}")
+sl.PrototypeDisplay.plane(small, X[test], y[test])  # where the prototypes (stars) have moved

@@ -21,8 +21,9 @@ def main(folder):
     data = sl.open_dataset(folder / "claims.parquet", target="claims")
     model = sl.AdditiveRegressor(loss="poisson", exposure="years").fit(data)
     for at in (20, 30, 60):
-        found = model.predict(np.array([[at, 1.0]]))[0]  # of one year
+        found = model.predict(pa.table({"age": [at], "years": [1.0]}))[0]  # of one year
         print(f"age {at}: {found:.3f} claims a year, true {0.2 + 0.4 * np.exp(-(at - 18) / 8):.3f}")
+    sl.AdditiveDisplay.from_estimator(model)  # its figure_ can be saved
 
 
 if __name__ == "__main__":

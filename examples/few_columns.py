@@ -21,3 +21,4 @@ test = X[1500:].toarray()
 print("words:", np.sort(model.get_support(indices=True)))
 for n in (3, 6, 12):  # the models on the way cost no read
     print(f"{n:2} words, right on new documents: {model.at(n).score(test, subject[1500:]):.3f}")
+sl.ShareBoostDisplay.from_estimator(model)  # which word speaks for which subject

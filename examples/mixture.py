@@ -16,3 +16,6 @@ model = sl.SVMMixtureClassifier(4, gate="linear", expert_loss="log_loss", random
 model.fit(X[train], y[train])
 print(f"mixture of {model.n_components_}: {model.score(X[test], y[test]):.3f}")
 print("share of rows of each:", np.round(model.weights_, 2), model.n_passes_, "reads")
+
+# a map: each component's region and the border of the classes; its figure_ can be saved
+sl.MixtureDisplay.from_estimator(model, X[test][:300], y[test][:300])

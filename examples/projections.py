@@ -14,6 +14,7 @@ model = sl.ProjectionPursuitRegressor(n_terms=2, tau=[10, 100]).fit(X[train], z[
 print(f"R2 {model.score(X[test], z[test]):.3f}")
 direction = np.abs(model.directions_[0])
 print("columns of the first direction:", np.flatnonzero(direction > 0.1 * direction.max()))
+sl.PursuitDisplay.from_estimator(model, X[test])  # directions and curves; its figure_ can be saved
 
 boosted = sl.JensenShannonBoostClassifier(n_learners=10).fit(X[train], z[train] > 0.5)
 print(f"boosted, right on new rows: {boosted.score(X[test], z[test] > 0.5):.3f}")
