@@ -265,8 +265,8 @@ class Dataset(Source):
         if self.mapped_names is not None:
             return {}
         coders = self.store.levels
-        named = (name for name in self.columns if name in coders and coders[name].words)
-        return {name: coders[name].words for name in named}
+        found = {name: coders[name] for name in self.columns if name in coders}
+        return {name: coder.words for name, coder in found.items() if isinstance(coder, Coder)}
 
     def with_levels(self, levels: Mapping[str, Sequence[str]]) -> Dataset:
         """The string columns named read as codes of these levels; other words are NaN."""

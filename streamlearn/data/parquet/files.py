@@ -25,7 +25,7 @@ _SLACK = 1.35
 """Resident over allocated bytes in the library's pool (measured: up to 1.23)."""
 CODING_NBYTES = 40
 """Bytes of a row of a string column while it becomes codes or objects: indices, code, pointers."""
-WORD_NBYTES = 100
+WORD_NBYTES = 160
 """Bytes of a word beside its characters, as a Python object and in the library's dictionary."""
 _POOL = 8 << 20
 """What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""

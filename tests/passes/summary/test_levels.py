@@ -84,3 +84,17 @@ def test_words_of_many_characters_are_kept_as_far_as_their_bytes_go():
         assert held == state["nbytes"] <= 2 * levels.WORDS_NBYTES
     assert fold.finish(state) == ("often", "é" * 1_000)
     assert 900 - state["forgotten"] <= state["counts"]["often"] <= 900
+
+
+@pytest.mark.parametrize("kind", [sl.AdditiveClassifier, sl.ShareBoostClassifier])
+@pytest.mark.parametrize("words", ["each once", "all missing"])
+def test_a_column_without_a_frequent_word_is_learned_and_asked(kind, words):
+    """More distinct words than are counted, each once, or none: the column has no levels."""
+    rng = np.random.default_rng(0)
+    n = 3 * levels.CAPACITY
+    users = [f"user {k}" if words == "each once" else None for k in range(n)]
+    frame = pd.DataFrame({"x": rng.random(n), "user": pd.Series(users, dtype=object)})
+    y = np.where(frame["x"] > 0.5, "b", "a")
+    model = kind().fit(frame, y)
+    assert model.score(frame, y) > 0.98
+    assert model.score(frame.assign(user="nobody"), y) > 0.98
