@@ -109,6 +109,10 @@ class Chunk:
             return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64)
         return rows.astype(np.int64)
 
+    def of_few_columns(self) -> np.ndarray:
+        """X as an array, of a chunk whose columns are few: sparse rows are written out."""
+        return self.X.dense() if isinstance(self.X, Csr) else self.X
+
     @property
     def dense(self) -> np.ndarray:
         """X of a chunk that is known not to be sparse."""

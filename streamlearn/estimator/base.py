@@ -53,12 +53,20 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     _parameter_constraints: dict[str, list[object]] = {}
     _later_parameters: ClassVar[dict[str, object]] = {"encoding": None, "class_weight": None}
     """Parameters that checkpoints of older versions do not have, and what they stood for."""
-    _accepts_sparse = False
-    """Whether chunks may be `Csr`."""
     _accepts_levels = False
     """Whether columns of categories are taken, as the numbers of their levels."""
     _encodes = False
     """Whether there is a parameter `encoding`, and chunks are the features that it makes."""
+
+    @property
+    def _accepts_sparse(self) -> bool:
+        """Whether chunks may be `Csr`."""
+        return False
+
+    @property
+    def _why_dense(self) -> str:
+        """Why sparse rows are refused and what else to do, followed by "; "; "" says nothing."""
+        return ""
 
     @property
     def _accepts_missing(self) -> bool:

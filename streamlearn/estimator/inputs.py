@@ -271,7 +271,7 @@ def _check_sparse(model: Any, dataset: Dataset) -> None:
     if dataset.sparse and not model._accepts_sparse:
         raise TypeError(
             f"Sparse data was passed to {type(model).__name__}, but dense data is required; "
-            "use X.toarray() if it fits in memory"
+            f"{model._why_dense}use X.toarray() if it fits in memory"
         )
 
 

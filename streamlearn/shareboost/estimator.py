@@ -137,6 +137,17 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     }
     _encodes = True
 
+    @property
+    def _accepts_sparse(self) -> bool:
+        return self.candidates in ("columns", "products")
+
+    @property
+    def _why_dense(self) -> str:
+        return (
+            f"candidates={self.candidates!r} look at absent values as at others, "
+            "candidates='columns' and 'products' at stored ones alone; "
+        )
+
     def __init__(
         self,
         n_selected: int = 20,
@@ -309,7 +320,8 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     # Using it.
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
-        V = np.ascontiguousarray(self._features(chunk.dense))
+        X = chunk.of_few_columns() if self.choices_ else np.empty((chunk.n_rows, 0))
+        V = np.ascontiguousarray(self._features(X))
         Z = np.empty((chunk.n_rows, len(self.intercept_)))
         score_rows(V, self.coef_, self.intercept_, Z)
         return Z[:, 1] - Z[:, 0] if Z.shape[1] == 2 else Z

@@ -19,6 +19,29 @@ def score_rows(V, W, b, out):
 
 
 @kernel
+def add_sparse_gradient(data, indices, indptr, R, G):
+    """Add R' X to G (K, n) in place, X the sparse rows: an absent value adds nothing."""
+    for i in range(len(indptr) - 1):
+        for k in range(R.shape[1]):
+            r = float(R[i, k])
+            for a in range(indptr[i], indptr[i + 1]):
+                G[k, indices[a]] += r * data[a]
+
+
+@kernel
+def add_sparse_products(data, indices, indptr, R, first, stop, G):
+    """Add X[:, first:stop]' diag(R_k) X to G (K, stop - first, p) in place, X the sparse rows."""
+    for i in range(len(indptr) - 1):
+        for a in range(indptr[i], indptr[i + 1]):
+            j = indices[a] - first
+            if 0 <= j < stop - first:
+                for b in range(indptr[i], indptr[i + 1]):
+                    x = float(data[a]) * data[b]
+                    for k in range(R.shape[1]):
+                        G[k, j, indices[b]] += R[i, k] * x
+
+
+@kernel
 def count_rows(X, edges, first, R, share, sums, low, high):
     """Add rows to bins, in place: bin k of column j holds edges[k-1] < x <= edges[k].
 

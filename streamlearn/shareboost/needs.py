@@ -117,7 +117,7 @@ def needs_of(size: Size) -> list[Needs]:
         Needs(
             "fetch",
             state_bytes=8 * (size.shortlist + 1) ** 2,
-            step_bytes_per_row=size.shortlist * (2 * item + 16),
+            step_bytes_per_row=size.shortlist * (3 * item + 16),  # sparse rows are written out
             driver_bytes=gradient + path,
             row_state_bytes=size.shortlist * item,
             passes=(1, size.n_selected),
@@ -163,7 +163,7 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
         stored_dtype="uint8" if kind == "pieces" else dataset.dtype.name,
         base=d if pieces else 0,
         itemsize=item,
-        row_nbytes=float(d * item),
+        row_nbytes=dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
         slice_rows=dataset.slice_rows or dataset.n_physical_rows,
         n_rows=dataset.n_physical_rows,
         unit_bytes=unit_bytes,

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.dataset import Dataset
 from ..data.encoding import Encoding
-from ..data.source import Chunk, Source
+from ..data.source import Chunk, Csr, Source
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
 from ..estimator.encoding import column_names, column_of, feature_names, n_features
@@ -121,7 +121,9 @@ def _step(
 ) -> PathSums:
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     codes = np.asarray(chunk.y).astype(np.intp)
-    V = features(kind, chunk.dense, needed, choices).astype(np.float64) if choices else None
+    V = None
+    if choices:
+        V = features(kind, chunk.of_few_columns(), needed, choices).astype(np.float64)
     state["weight"] += float(weight.sum())
     for k, (cut, theta) in enumerate(models):
         Z = np.tile(theta[:, 0], (chunk.n_rows, 1))
@@ -285,7 +287,7 @@ class Selector(TransformerMixin):
 
         Parameters
         ----------
-        X : array-like, frame, path or Dataset
+        X : array-like, frame, sparse matrix, path or Dataset
 
         Returns
         -------
@@ -308,10 +310,11 @@ class Selector(TransformerMixin):
         parts = []
         for chunk in open_features(self, X).iter_chunks():
             check_finite(self, chunk)
-            parts.append(np.array(self._selected(chunk.dense)))
+            parts.append(np.array(self._selected(chunk.of_few_columns())))
         return np.concatenate(parts) if parts else np.empty((0, len(names)))
 
-    def _selected(self, X: np.ndarray) -> np.ndarray:
+    def _selected(self, X: np.ndarray | Csr) -> np.ndarray:
+        X = X.dense() if isinstance(X, Csr) else X
         return self._needed_of(X) if isinstance(self._kind, SingleColumns) else self._features(X)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> np.ndarray:

@@ -117,7 +117,7 @@ def _fetch(
     state: Sums,
     chunk: Chunk,
 ) -> Sums:
-    values = kind.values(chunk.dense, needed, choices)
+    values = kind.values(chunk.of_few_columns(), needed, choices)
     chunk.state[name][:] = values
     V = values.astype(np.float64)
     share = np.full(len(V), 1.0 / total) if chunk.weight is None else chunk.weight / total

@@ -21,10 +21,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..data.source import Chunk
+from ..data.source import Chunk, Csr
 from ..passes.fold import Fold, RowState
 from ..passes.sums import add_sums
 from .candidates import Choice, SingleColumns
+from .kernels import add_sparse_gradient
 from .reads import Reader
 
 TILE = 1024
@@ -71,8 +72,11 @@ def _start(n_columns: int, n_classes: int) -> State:
 
 def _add_gradient(state: State, chunk: Chunk) -> State:
     R, G = chunk.state["residual"], state["G"]
-    for a in range(0, G.shape[1], TILE):
-        G[:, a : a + TILE] += R.T @ chunk.dense[:, a : a + TILE].astype(R.dtype, copy=False)
+    if isinstance(chunk.X, Csr):
+        add_sparse_gradient(*chunk.X[:3], R, G)
+    else:
+        for a in range(0, G.shape[1], TILE):
+            G[:, a : a + TILE] += R.T @ chunk.X[:, a : a + TILE].astype(R.dtype, copy=False)
     state["total"] += R.sum(axis=0, dtype=np.float64)
     return state
 

@@ -10,12 +10,13 @@ from functools import partial
 
 import numpy as np
 
-from ..data.source import Chunk, Source
+from ..data.source import Chunk, Csr, Source
 from ..engine.run import Run
 from ..passes.fold import Fold, RowState
 from ..passes.summary.summary import Summary
 from ..passes.sums import add_sums
 from .candidates import Choice, Kind, Options, Products, Stumps
+from .kernels import add_sparse_products
 from .objective import Penalty
 from .pieces import PIECES, PieceSearch, make_pieces
 from .reads import Reader
@@ -52,10 +53,13 @@ def _start_products(size: tuple[int, int], n_classes: int) -> State:
 
 
 def _add_products(first: int, stop: int, state: State, chunk: Chunk) -> State:
-    X = chunk.dense.astype(np.float64, copy=False)
     R = chunk.state["residual"]
-    for k in range(R.shape[1]):
-        state["G"][k] += (X[:, first:stop] * R[:, k, None]).T @ X
+    if isinstance(chunk.X, Csr):
+        add_sparse_products(*chunk.X[:3], R, first, stop, state["G"])
+    else:
+        X = chunk.X.astype(np.float64, copy=False)
+        for k in range(R.shape[1]):
+            state["G"][k] += (X[:, first:stop] * R[:, k, None]).T @ X
     state["total"] += R.sum(axis=0, dtype=np.float64)
     return state
 
@@ -81,9 +85,15 @@ def product_moments_fold(
 def _add_product_moments(
     first: int, stop: int, total_weight: float, state: State, chunk: Chunk
 ) -> State:
-    X = chunk.dense.astype(np.float64, copy=False)
-    share = np.ones(len(X)) if chunk.weight is None else chunk.weight
+    share = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     share = share / total_weight
+    if isinstance(chunk.X, Csr):
+        data, *places = chunk.X[:3]
+        for power, G in enumerate(state["G"], 1):
+            values = data.astype(np.float64) ** power
+            add_sparse_products(values, *places, share[:, None], first, stop, G[None])
+        return state
+    X = chunk.X.astype(np.float64, copy=False)
     state["G"][0] += (X[:, first:stop] * share[:, None]).T @ X
     X = X**2
     state["G"][1] += (X[:, first:stop] * share[:, None]).T @ X

@@ -458,15 +458,12 @@ ROW_STATE = (
 
 DENSE = (
     "passes.target_means.target_fold",
-    *("shareboost.scoring.gradient_fold", "shareboost.search.products_fold"),
-    "shareboost.search.product_moments_fold",
     *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
     "shareboost.pieces.pieces_fold:soft",
-    *("shareboost.pieces.moments_fold", "shareboost.path.path_fold"),
-    "shareboost.pieces.moments_fold:soft",
-    *("shareboost.reads.fetch_fold", "shareboost.reads.base_fold"),
+    *("shareboost.pieces.moments_fold", "shareboost.pieces.moments_fold:soft"),
+    "shareboost.reads.base_fold",
 )
-"""Folds of families that refuse sparse rows."""
+"""Folds of options that refuse sparse rows."""
 
 NO_FOLD_EXAMPLE = {
     "engine.scratch.blocks.cache_fold": "its state is files; tests/engine has its tests",
