@@ -16,7 +16,8 @@ from ..estimator import encoding, fitting, inputs
 from ..estimator.certificate import Certificate
 from ..estimator.class_weights import refuse_balanced, weigh_stream
 from ..estimator.spread import check_spread
-from ..estimator.targets import coded
+from ..estimator.streams import ClassOrder, warn_if_sorted
+from ..estimator.targets import coded, encode
 from ..passes.summary.summary import (
     Summary,
     collect_summary,
@@ -321,6 +322,7 @@ class Stream(Options, Protocol):
     problem_: Problem
     parameters_: Parameters
     online_: online.Online
+    _order: ClassOrder
 
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None: ...
 
@@ -378,6 +380,14 @@ def partial_fit(
         }
     )
     model.plan_, model.levels_ = plan, {}
+    order = ClassOrder(np.zeros(len(model.classes_))) if new else _order_of(model)
+    labels = summary.target
+    if labels.classes is not None:
+        where = encode(labels.classes, model.classes_).astype(np.intp)
+        for counts in labels.by_ref:
+            order = order.with_part(np.bincount(where, counts, len(model.classes_)))
+    model._order = order
+    warn_if_sorted(order)
     model.certificate_ = Certificate(
         converged=True,
         criterion="none: an endless stream",
@@ -385,6 +395,11 @@ def partial_fit(
         n_passes=model.n_passes_,
         reason=f"{state.n_rows:g} rows were seen",
     )
+
+
+def _order_of(model: Stream) -> ClassOrder:
+    """How the classes were spread so far; a saved model forgets it."""
+    return getattr(model, "_order", ClassOrder(np.zeros(len(model.classes_))))
 
 
 def _set_classes(model: Stream, summary: Summary, classes: npt.ArrayLike | None) -> None:

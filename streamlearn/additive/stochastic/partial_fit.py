@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from ...estimator.fitting import check_summary
 from ...estimator.inputs import open_training
 from ...estimator.predicting import check_finite
 from ...estimator.restored import n_outputs
+from ...estimator.streams import ClassOrder, warn_if_beyond, warn_if_sorted
 from ...estimator.targets import coded
 from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold
@@ -68,6 +69,7 @@ def go_on(
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
             if stream is None:
                 stream = begin(model, run, dataset, n_rows)
+                vars(model).pop("_order", None)
             adjustment = model._adjustment(dataset, stream["summary"])
             kind = _Kind(np.dtype(stream["dtype"]), stream["sparse"])
             problem = model._problem(kind, stream["summary"], adjustment, "pegasos")
@@ -76,7 +78,7 @@ def go_on(
             checked = copy(model)
             vars(checked).pop("_stream", None)  # tasks do not need it
             fold: Fold[Steps, Steps] = Fold(
-                partial(_start, stream),
+                partial(_start, stream, _order_of(model)),
                 partial(_step, checked, problem, stream["total"], model.random_state),
                 None,
             )
@@ -89,6 +91,11 @@ def go_on(
     model._keep(problem, mean_point(problem, state, stream["total"]), means)
     model._keep_distribution(stream["summary"])
     model.history_, model.plan_, model.levels_ = [], plan, {}
+    if stream.get("promised", False):
+        warn_if_beyond(float(state.seen[0]), stream["total"])
+    if is_classifier(model):
+        model._order = after["order"]
+        warn_if_sorted(model._order)
     model.n_passes_ = n_reads
     model.certificate_ = Certificate(
         converged=False,
@@ -120,6 +127,8 @@ class Stream(TypedDict):
     sparse: bool
     n_reads: int
     n_chunks: int
+    promised: NotRequired[bool]
+    """Whether `total` was given; older files do not say so."""
 
 
 class Steps(TypedDict):
@@ -127,6 +136,8 @@ class Steps(TypedDict):
 
     state: list[np.ndarray]
     n_chunks: int
+    order: ClassOrder
+    """Spread of the classes over the chunks; that of a regressor stays empty."""
 
 
 class _Kind(NamedTuple):
@@ -136,8 +147,16 @@ class _Kind(NamedTuple):
     sparse: bool
 
 
-def _start(stream: Stream) -> Steps:
-    return {"state": [part.copy() for part in stream["state"]], "n_chunks": stream["n_chunks"]}
+def _order_of(model: object) -> ClassOrder:
+    """How the classes were spread so far; a saved model forgets it."""
+    none = ClassOrder(np.zeros(len(getattr(model, "classes_", ()))))
+    order: ClassOrder = getattr(model, "_order", none)
+    return order
+
+
+def _start(stream: Stream, order: ClassOrder) -> Steps:
+    state = [part.copy() for part in stream["state"]]
+    return {"state": state, "n_chunks": stream["n_chunks"], "order": order}
 
 
 def _step(
@@ -148,7 +167,11 @@ def _step(
     check_finite(model, chunk)
     chunk.order = shuffled(chunk.n_rows, (derive_seed(seed, state["n_chunks"]),))
     step_batches(problem, Averaged(*state["state"]), chunk, batch_rows(int(total)), total)
-    return {"state": state["state"], "n_chunks": state["n_chunks"] + 1}
+    order = state["order"]
+    if len(order.counts):
+        codes = chunk.target.astype(np.intp)
+        order = order.with_part(np.bincount(codes, chunk.weight, len(order.counts)))
+    return {"state": state["state"], "n_chunks": state["n_chunks"] + 1, "order": order}
 
 
 def check_stream(model: Any, stream: Stream) -> None:
@@ -241,6 +264,7 @@ def begin(
     return {
         "state": start_averaged(model._problem(dataset, summary, adjustment, "pegasos")),
         "total": float(summary.total_weight if n_rows is None else n_rows),
+        "promised": n_rows is not None,
         "summary": summary,
         "dtype": dataset.dtype.name,
         "sparse": bool(dataset.sparse),
