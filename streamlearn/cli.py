@@ -8,13 +8,15 @@ error; results go to standard output, as JSON with ``--json``.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import json
 import math
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +89,38 @@ def report(result: Any, text: str, *, json_output: bool) -> None:
 
 
 def parse_settings(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict:
-    """``--set C=10 --set solver=newton`` as parameters: JSON values, else strings."""
+    """``--set C=10 --set solver=newton`` as parameters; `parse_value` says of which values."""
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"expected NAME=VALUE, got {pair!r}")
-        try:
-            settings[name] = json.loads(value)
-        except ValueError:
-            settings[name] = value
+        settings[name] = parse_value(value)
     return settings
+
+
+def parse_grid(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict:
+    """``--grid C=[1,10]`` as the values of each parameter to try."""
+    grid = parse_settings(ctx, param, pairs)
+    for name, values in grid.items():
+        if not isinstance(values, list | tuple):
+            raise click.BadParameter(f"expected {name}=[VALUE,VALUE,...], got {values!r}")
+    return grid
+
+
+def parse_value(text: str) -> object:
+    """A value of the command line: JSON, a Python literal such as (2,2) or {1: 3.0}, inf, a word.
+
+    Keys of JSON are always words, so that class labels that are numbers are written as Python does.
+    """
+    if text.strip().lower() in ("inf", "-inf"):
+        return float(text)
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text
 
 
 def make_model(name: str, settings: dict[str, Any]) -> Any:
@@ -141,6 +164,18 @@ def settings_of(
     return sl.config_context(**{key: value for key, value in asked.items() if value is not None})
 
 
+@contextlib.contextmanager
+def warned() -> Iterator[None]:
+    """Warnings of what is done here as lines on standard error, at its end."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield
+    for warning in caught:
+        click.echo(f"warning: {warning.message}", err=True)
+
+
 def examples(*lines: str) -> str:
     """The end of a command's help: lines that run one after another (a test runs them all)."""
     return "\b\nExamples:\n" + "\n".join(f"  streamlearn {line}" for line in lines)
@@ -165,7 +200,7 @@ SET = click.option(
     multiple=True,
     callback=parse_settings,
     metavar="NAME=VALUE",
-    help="A parameter of the estimator; may be repeated.",
+    help="A parameter, such as C=10, n_components=(2,2) or class_weight={1:3}; may be repeated.",
 )
 BUDGET = click.option("--memory-budget", "-m", metavar="SIZE", help='Such as "256MiB".')
 JSON = click.option("--json", "json_output", is_flag=True, help="Print one JSON object.")
@@ -308,22 +343,14 @@ def fit(
     Prints the certificate: within which gap of the optimum the fit stopped, and what it cost.  A
     line that was killed goes on from its --checkpoint when it is run again.
     """
-    from sklearn.exceptions import ConvergenceWarning
-
     if target is None:
         raise click.UsageError("fit needs the targets: --target COLUMN")
     model = make_model(model_name, settings)
     check_folder(output)
     dataset = open_data(data, target, weight, features)
-    with (
-        settings_of(memory_budget, progress, max_seconds),
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always", ConvergenceWarning)
+    with settings_of(memory_budget, progress, max_seconds), warned():
         model.fit(dataset, validation=validation, checkpoint=checkpoint)
     sl.save(model, output)
-    for warning in caught:
-        click.echo(f"warning: {warning.message}", err=True)
     certificate = model.certificate_
     report(
         {"model": model_name, "output": output, "certificate": certificate},
@@ -331,6 +358,106 @@ def fit(
         json_output=json_output,
     )
     if not certificate.converged:
+        sys.exit(NOT_CONVERGED)
+
+
+@main.command(
+    "cross-validate",
+    epilog=examples(
+        "cross-validate all.parquet --target y",
+        "cross-validate all.parquet -t y --cv 3 --grid C=[0.1,1] --scoring neg_log_loss",
+    ),
+)
+@DATA
+@TARGET
+@WEIGHT
+@FEATURES
+@MODEL
+@SET
+@click.option(
+    "--grid",
+    multiple=True,
+    callback=parse_grid,
+    metavar="NAME=[VALUE,...]",
+    help="Values of a parameter to try; may be repeated.",
+)
+@click.option("--cv", default=5, show_default=True, help="Number of splits.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the splits.")
+@click.option("--scoring", help="Name of the metric; default accuracy, or r2 of a regressor.")
+@BUDGET
+@JSON
+def cross_validate(
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    features: str | None,
+    model_name: str,
+    settings: dict[str, object],
+    grid: dict[str, list[object]],
+    cv: int,
+    seed: int,
+    scoring: str | None,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
+    """Score a model on rows that it was not trained on.
+
+    Each split of DATA is held out once, and all combinations of the values of --grid are scored on
+    the same splits.  Nothing is written.
+    """
+    if target is None:
+        raise click.UsageError("cross-validate needs the targets: --target COLUMN")
+    model = make_model(model_name, settings)
+    dataset = open_data(data, target, weight, features)
+    with settings_of(memory_budget), warned():
+        result = sl.cross_validate(model, dataset, cv, grid or None, seed, scoring)
+    report(result, repr(result), json_output=json_output)
+
+
+@main.command(
+    epilog=examples(
+        "compress model.slm all.parquet --prototypes 5 --output small.slm --set tol=0.05"
+    )
+)
+@click.argument("model_file")
+@DATA
+@click.option("--prototypes", "-n", required=True, type=int, help="Number of prototypes.")
+@WEIGHT
+@SET
+@click.option("--output", "-o", required=True, help="File for the compressed model.")
+@click.option(
+    "--checkpoint", help="Folder where the search keeps its progress, to go on after a kill."
+)
+@BUDGET
+@JSON
+def compress(
+    model_file: str,
+    data: tuple[str, ...],
+    prototypes: int,
+    weight: str | None,
+    settings: dict[str, object],
+    output: str,
+    checkpoint: str | None,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
+    """Write MODEL_FILE as a few prototypes.
+
+    DATA are rows like those to come; targets are not needed, because the small model learns the
+    answers of the large one.  Prints how far they differ.
+    """
+    check_folder(output)
+    model = sl.load(model_file)
+    names = getattr(model, "feature_names_in_", None)
+    features = None if names is None else ",".join(map(str, names))
+    dataset = open_data(data, None, weight, features)
+    with settings_of(memory_budget), warned():
+        small = sl.compress(model, dataset, prototypes, checkpoint=checkpoint, **settings)
+    sl.save(small, output)
+    result = {"output": output, "deviation": small.deviation_, "certificate": small.certificate_}
+    text = f"{small}\n{small.deviation_}\n{small.certificate_!r}\nwritten to {output}"
+    report(result, text, json_output=json_output)
+    if not small.certificate_.converged:
         sys.exit(NOT_CONVERGED)
 
 

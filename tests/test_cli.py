@@ -103,6 +103,74 @@ def test_plot(data, tmp_path):
     assert "no probabilities" in failed.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("10", 10),
+        ("[1, 2.5]", [1, 2.5]),
+        ("(2,2)", (2, 2)),
+        ('{"few": 3}', {"few": 3}),
+        ("{1: 3.0, 0: 1}", {1: 3.0, 0: 1}),
+        ("inf", float("inf")),
+        ("-inf", float("-inf")),
+        ("null", None),
+        ("None", None),
+        ("true", True),
+        ("log_loss", "log_loss"),
+        ("a/b.c", "a/b.c"),
+    ],
+)
+def test_values_of_settings(text, value):
+    found = cli.parse_value(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_settings_that_json_does_not_have(data, tmp_path):
+    """Labels that are numbers, a tuple: the parameters of the saved models."""
+    base = ("fit", data, "-t", "y", "--features", "a,b", "-o", tmp_path / "m.slm")
+    run(*base, "--set", "class_weight={1: 3.0}", "--set", "n_bases=4")
+    assert sl.load(tmp_path / "m.slm").class_weight == {1: 3.0}
+    tree = (
+        "--model",
+        "SVMMixtureClassifier",
+        "--set",
+        "n_components=(2,2)",
+        "--set",
+        "gate=linear",
+    )
+    result = CliRunner().invoke(cli.main, [str(arg) for arg in (*base, *tree)])
+    assert result.exit_code in (0, cli.NOT_CONVERGED), result.output
+    assert sl.load(tmp_path / "m.slm").n_components == (2, 2)
+
+
+def test_cross_validate(data):
+    base = ("cross-validate", data, "-t", "y", "-w", "w", "--features", "a,b", "--cv", "3")
+    options = ("--set", "n_bases=4", "--grid", "C=[0.01,1]", "--scoring", "neg_log_loss")
+    found = json.loads(run(*base, *options, "--json").stdout)
+    rows = sl.open_dataset(data, target="y", weight="w", features=["a", "b"])
+    model = sl.AdditiveClassifier(n_bases=4)
+    wanted = sl.cross_validate(model, rows, 3, {"C": [0.01, 1]}, scoring="neg_log_loss")
+    assert found["scores"] == wanted.scores.tolist()
+    assert found["parameters"] == [{"C": 0.01}, {"C": 1}]
+    assert "accuracy over 3 splits" in run(*base, "--set", "n_bases=4").output
+    assert "needs the targets" in run("cross-validate", data, code=2).output
+    assert "expected C=[VALUE,VALUE,...]" in run(*base, "--grid", "C=1", code=2).output
+
+
+def test_compress(data, tmp_path):
+    model, small = tmp_path / "m.slm", tmp_path / "small.slm"
+    run("fit", data, "-t", "y", "--features", "a,b", "--set", "n_bases=4", "-o", model)
+    line = ("compress", model, data, "-n", "4", "-w", "w", "-o", small, "--set", "tol=0.2")
+    out = json.loads(run(*line, "--set", "class_weight={1: 2.0}", "--json").stdout)
+    rows = sl.open_dataset(data, features=["a", "b"], weight="w")
+    wanted = sl.compress(sl.load(model), rows, 4, tol=0.2, class_weight={1: 2.0})
+    np.testing.assert_array_equal(sl.load(small).coef_, wanted.coef_)
+    assert out["deviation"]["agreement"] == wanted.deviation_.agreement > 0.9
+    run("predict", small, data, "-o", tmp_path / "p")
+    assert "no folder" in run(*line[:-4], "-o", tmp_path / "no" / "s.slm", code=1).stderr
+
+
 def test_report(data, tmp_path):
     model, page = tmp_path / "m.slm", tmp_path / "page.html"
     fit(data, model)
@@ -262,7 +330,7 @@ def test_curves_as_text():
     assert len(set(flat)) < 4
 
 
-ORDER = "describe plan fit status predict evaluate plot report demo".split()
+ORDER = "describe plan cross-validate fit status predict evaluate compress plot report demo".split()
 """Of the commands: each leaves what the next one's examples need."""
 
 

@@ -12,6 +12,8 @@ MANY_PARAMETERS = {
     "additive/kernel_matrix.py:additive_kernel": "public: the options of an additive estimator",
     "additive/stochastic/pegasos.py:fit_pegasos": "the solver's options, by keyword",
     "additive/training.py:fit_newton": "the solver's options, by keyword",
+    "cli.py:compress": "one parameter for each option on the command line",
+    "cli.py:cross_validate": "one parameter for each option on the command line",
     "cli.py:fit": "one parameter for each option on the command line",
     "data/parquet/pages/kernels.py:decode_mapped": "kernel: one array for each table of a page",
     "pursuit/boosting/kernels.py:weigh_rows": "kernel: one array for each number of a row",

@@ -288,15 +288,21 @@ def save(subject, tools):
 
 
 def command_line(subject, tools):
-    """``streamlearn fit`` and ``predict`` give the bits of the same calls."""
+    """``streamlearn fit`` (or ``compress``) and ``predict`` give the bits of the same calls."""
     path, model_file = tools.path(subject), str(tools.folder / "cli.slm")
+    data = sl.open_dataset(path, target="y")
+    here = subject.fit(data)
     settings = [f"--set={key}={json.dumps(value)}" for key, value in QUICK[subject.name].items()]
     command = ["fit", path, "-t", "y", "--model", subject.name, "-o", model_file, *settings]
+    if subject.compresses:
+        sl.save(subject.original, tools.folder / "original.slm")
+        n = f"--prototypes={QUICK[subject.name]['n_prototypes']}"
+        command = ["compress", str(tools.folder / "original.slm"), path, n, "-o", model_file]
+        command += [setting for setting in settings if "n_prototypes" not in setting]
     done = CliRunner().invoke(cli.main, command)
     if done.exit_code == cli.FAILED:
         raise ValueError(done.output.removeprefix("error: ").strip())
     assert done.exit_code in (cli.DONE, cli.NOT_CONVERGED), done.output
-    here = subject.fit(sl.open_dataset(path, target="y"))
     out = str(tools.folder / "answers.parquet")
     done = CliRunner().invoke(cli.main, ["predict", model_file, path, "-o", out])
     assert done.exit_code == cli.DONE, done.output

@@ -64,7 +64,6 @@ REFUSALS = {
     (EMBEDDINGS, "probability"): (".* has no attribute 'predict_proba'", "it predicts nothing"),
     (EMBEDDINGS, "picture"): (".* has nothing to draw", "it has learned nothing of a target"),
     (EMBEDDINGS, "command line"): ("--model .* is not known", "it predicts nothing"),
-    ("compress", "command line"): ("--model compress is not known", "it is a function"),
     ("compress", "missing values"): (
         "column 'a' holds .* NaN",
         "prototypes are points: it takes numbers",
