@@ -19,7 +19,14 @@ from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
-from .pairs import check_interactions, empty_density, has_pairs, planned_nodes, sizes_of
+from .pairs import (
+    check_interactions,
+    empty_density,
+    has_pairs,
+    planned_nodes,
+    screened_sizes,
+    sizes_of,
+)
 
 NEWTON_DIM = 8000
 """Most coefficients for which "auto" solves with matrices."""
@@ -73,6 +80,8 @@ class Size(NamedTuple):
     loss: Loss
     in_memory: bool
     sparse: bool
+    pair_dim: int = 0
+    """Coefficients of the pairs among them."""
     pair_squares: int = 0
     """Sum of the squares of the numbers of functions of the pairs."""
 
@@ -87,7 +96,8 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         dim = int(_n_bases(summary.columns, model).sum())
     facts = None if summary is None else summary.columns
     pairs = check_interactions(model, dataset)
-    of_pairs = sizes_of(pairs, planned_nodes(model, dataset, facts))
+    nodes = planned_nodes(model, dataset, facts)
+    of_pairs = np.append(sizes_of(pairs, nodes), screened_sizes(model, nodes))
     return Size(
         dim + int(of_pairs.sum()),
         len(classes) if classes is not None and len(classes) > 2 else 1,
@@ -97,6 +107,7 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         model._loss,
         dataset.in_memory,
         dataset.sparse,
+        int(of_pairs.sum()),
         int((of_pairs**2).sum()),
     )
 
@@ -176,7 +187,7 @@ def choose(loss: Loss, solver: str, size: Size, joint: bool = False, easy: bool 
     if NEWTON not in offered:
         why = "the outputs are one problem" if joint else f"{loss.name} is not smooth"
         return Choice(large, f"{large} as {why}")
-    room = (get_config().memory_budget or UNSET_BUDGET) // 2
+    room = room_of_matrices()
     if size.dim > NEWTON_DIM:
         return Choice(large, f"{large} as up to {size.dim} coefficients are over {NEWTON_DIM}")
     if matrix > room:
@@ -191,6 +202,11 @@ def choose(loss: Loss, solver: str, size: Size, joint: bool = False, easy: bool 
             f"{NEWTON} {newton:.2g} s",
         )
     return Choice(NEWTON, f"newton as {loss.name} is smooth, with at most {size.dim} coefficients")
+
+
+def room_of_matrices() -> int:
+    """Largest matrix with which "auto" solves: half of the budget set."""
+    return (get_config().memory_budget or UNSET_BUDGET) // 2
 
 
 def newton_seconds(size: Size) -> float:

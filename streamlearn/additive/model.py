@@ -8,8 +8,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.order import derive_seed
 from ..data.source import Chunk, Source
 from ..engine.plan import Needs
 from ..engine.run import Run
@@ -33,7 +34,15 @@ from .basis.column_bases import (
 from .dual.in_memory import fit_held
 from .inspect.terms import Terms
 from .objective import Problem
-from .pairs import check_interactions, check_sizes, density_fold, has_pairs
+from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
+from .screening.costs import is_wide, screening_needs, without_pairs
+from .screening.reading import (
+    main_effects,
+    make_layout,
+    screening_fold,
+    screening_problem,
+    screening_share,
+)
 from .smooth import costs as smooth_costs
 from .smooth.model import (
     SMOOTHNESS,
@@ -78,7 +87,7 @@ class AdditiveModel(Terms):
     intercept_scaling: float
     tol: float
     max_passes: int
-    interactions: int | Sequence[Sequence[int | str]] = 0
+    interactions: int | str | Sequence[Sequence[int | str]] = 0
     early_stopping: bool
     warm_start: bool
     smoothness: str | None
@@ -93,7 +102,12 @@ class AdditiveModel(Terms):
     _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
-        "interactions": [Options(Integral, {0}), list, tuple],
+        "interactions": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"auto"}),
+            list,
+            tuple,
+        ],
         "C": [Interval(Real, 0, None, closed="neither")],
         "intercept_scaling": [Interval(Real, 1e-100, 1e100, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -171,7 +185,7 @@ class AdditiveModel(Terms):
     @property
     def _most_passes(self) -> int:
         """Reads that the summary and the solver may take."""
-        return self.max_passes - has_pairs(self)
+        return self.max_passes - has_pairs(self) - (most_screened(self) > 0)
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         size, choice = needs.size_of(self, dataset, summary), self._choice(dataset)
@@ -182,11 +196,14 @@ class AdditiveModel(Terms):
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
             phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
+        if most_screened(self):
+            phases = [screening_needs(size, bool(dataset.categorical)), *phases]
         return needs.with_temporaries(phases, self, size, summary)
 
     def _sample_rows(self, dataset: Source) -> int:
         choice = self._choice(dataset)
         wanted = choice.solver in WARM and not (goes_by_moments(self) and self._loss.quadratic)
+        wanted = wanted or most_screened(self) > 0
         return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
 
     # Saving.
@@ -234,6 +251,10 @@ class AdditiveModel(Terms):
             validation = adjusted(validation, adjustment)
         before = self._before(run)
         problem = self._problem(dataset, summary, adjustment, choice.solver, before)
+        if most_screened(self):
+            assert sample is not None  # `_sample_rows` is at least 1
+            share = needs.sample_share(sample, summary.total_weight)
+            problem = self._screened(run, dataset, problem, adjust(adjustment, sample), share)
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
         most = max(self._most_passes - 1, 1)
@@ -289,7 +310,9 @@ class AdditiveModel(Terms):
                     run, dataset, problem, labels, watch, tol=tol, max_reads=most, seed=seed
                 )
         density = None
-        if has_pairs(self):  # of the rows as they are: exposures are no part of their weight
+        if (
+            problem.bases.pairs is not None
+        ):  # of the rows as they are: exposures are no part of their weight
             density = run.fold(density_fold(problem), rows, name="pairs")
         self._keep_fit(problem, outcome.theta, means, summary, density)
         if self.covariance and self.smoothness is None:
@@ -315,13 +338,8 @@ class AdditiveModel(Terms):
         roughness = make_roughness(
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None
         )
-        pairs = check_interactions(self, dataset)
-        if len(pairs):
-            check_sizes(bases, pairs, summary.columns.names, adjustment.column)
-            order, scale = self.penalty_order, self.penalty_scale
-            bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale)
         n_classes = 2 if regression else len(self.classes_)
-        return Problem(
+        problem = Problem(
             bases,
             roughness,
             make_reference(roughness, c),
@@ -337,6 +355,37 @@ class AdditiveModel(Terms):
             and not bases.dense,
             joint=self._is_joint and n_classes > 2,
         )
+        pairs = check_interactions(self, dataset)
+        check_sizes(bases, pairs, summary.columns.names, adjustment.column)
+        return self._with_pairs(problem, pairs)
+
+    def _with_pairs(self, problem: Problem, pairs: np.ndarray) -> Problem:
+        """The problem with terms of these pairs of columns (m, 2) too."""
+        if not len(pairs):
+            return problem
+        bases, roughness, c = problem.bases, problem.roughness, problem.reference.c
+        order, scale = self.penalty_order, self.penalty_scale
+        bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale)
+        reference = make_reference(roughness, c)
+        return problem._replace(bases=bases, roughness=roughness, reference=reference, single=False)
+
+    def _screened(
+        self, run: Run, dataset: Source, problem: Problem, sample: Chunk, share: float
+    ) -> Problem:
+        """The problem with the pairs that one read finds beside the sample's main effects."""
+        main, size = screening_problem(problem), needs.size_of(self, dataset)
+        wide = is_wide(without_pairs(size))
+        theta = main_effects(main, sample, share, run.n_threads, matrix_free=wide)
+        layout = make_layout(main, theta)
+        fold = screening_fold(
+            main,
+            theta,
+            layout,
+            most_screened(self),
+            screening_share(dataset.n_physical_rows, len(layout.columns)),
+            derive_seed(self.random_state, 2),
+        )
+        return self._with_pairs(problem, run.fold(fold, dataset, name="screening"))
 
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
         return 0.0

@@ -27,11 +27,16 @@ from .basis.kernels import margins_rows
 from .objective import Problem, spline_sums
 from .smooth.shape import Signs
 
+SCREENED_FUNCTIONS = 256
+"""Most functions of a pair that a screening may choose."""
+AUTO_PAIRS = 10
+"""Most pairs of ``interactions="auto"``."""
+
 
 class HasInteractions(Protocol):
     """An additive model, by the parameter that names its pairs."""
 
-    interactions: int | Sequence[Sequence[int | str]]
+    interactions: int | str | Sequence[Sequence[int | str]]
 
 
 class Parameters(HasInteractions, Protocol):
@@ -71,12 +76,20 @@ class PairTable(NamedTuple):
 def given_pairs(model: HasInteractions) -> list[Sequence[int | str]]:
     """The pairs of columns that `model` was given, unchecked."""
     given = model.interactions
-    return list(given) if isinstance(given, Sequence) else []
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
+
+
+def most_screened(model: HasInteractions) -> int:
+    """How many pairs a screening may choose; 0: there is none."""
+    given = model.interactions
+    if isinstance(given, str):
+        return AUTO_PAIRS
+    return 0 if isinstance(given, Sequence) else int(given)
 
 
 def has_pairs(model: HasInteractions) -> bool:
-    """Whether `model` has terms of two columns."""
-    return len(given_pairs(model)) > 0
+    """Whether `model` may have terms of two columns."""
+    return len(given_pairs(model)) + most_screened(model) > 0
 
 
 def check_interactions(model: Parameters, dataset: Source) -> np.ndarray:
@@ -113,6 +126,7 @@ def _find(given: object, column: object, names: list[str]) -> int:
 
 
 def _check_model(model: Parameters, dataset: Source) -> None:
+    least = 4 if most_screened(model) else 3
     chosen = "smoothness=None, as one C is for all terms of a model with pairs"
     refused = {
         f"basis={model.basis!r}": (model.basis != "bspline", "basis='bspline'"),
@@ -123,7 +137,7 @@ def _check_model(model: Parameters, dataset: Source) -> None:
         "covariance=True": (model.covariance, "covariance=False"),
         f"monotone={model.monotone!r}": (bool(model.monotone), "monotone=None"),
         f"convex={model.convex!r}": (bool(model.convex), "convex=None"),
-        f"max_passes={model.max_passes}": (model.max_passes < 3, "max_passes=3 or more"),
+        f"max_passes={model.max_passes}": (model.max_passes < least, f"max_passes={least} or more"),
         "sparse rows": (dataset.sparse, "dense rows"),
     }
     for got, (is_refused, remedy) in refused.items():
@@ -137,6 +151,14 @@ def _check_model(model: Parameters, dataset: Source) -> None:
 def sizes_of(pairs: np.ndarray, n_nodes: np.ndarray) -> np.ndarray:
     """(m,) functions of each pair, of columns with at most so many nodes (p,)."""
     return np.minimum(n_nodes[pairs[:, 0]] * n_nodes[pairs[:, 1]], MOST_FUNCTIONS)
+
+
+def screened_sizes(model: HasInteractions, n_nodes: np.ndarray) -> np.ndarray:
+    """Most functions of each pair that a screening may choose, of columns with so many nodes."""
+    p = len(n_nodes)
+    largest = int(np.prod(np.sort(n_nodes)[-2:])) if p > 1 else 0
+    n_pairs = min(most_screened(model), p * (p - 1) // 2)
+    return np.full(n_pairs, min(largest, SCREENED_FUNCTIONS), np.intp)
 
 
 def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> np.ndarray:

@@ -118,7 +118,7 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = 0,
         epsilon: float = 0.1,
         power: float = 1.5,
         quantile: float = 0.5,

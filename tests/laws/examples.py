@@ -209,6 +209,7 @@ def additive_folds():
     from streamlearn.additive import objective
     from streamlearn.additive.newton import curvature
     from streamlearn.additive.pairs import density_fold
+    from streamlearn.additive.screening.reading import make_layout, screening_fold
     from streamlearn.additive.smooth import moments
     from streamlearn.numeric.bases.bsplines import make_bases
     from streamlearn.numeric.bases.pairs import add_pairs
@@ -236,6 +237,9 @@ def additive_folds():
         at + "evaluation_fold": objective.evaluation_fold(problem, theta),
         at + "loss_fold": objective.loss_fold(problem, theta),
         "additive.pairs.density_fold": density_fold(paired),
+        "additive.screening.reading.screening_fold": screening_fold(
+            problem, theta, make_layout(problem, theta), 3, 1.0, 5
+        ),
         "additive.newton.curvature.gram_fold": curvature.gram_fold(problem, theta, 0.5, 7),
         "additive.smooth.moments.moments_fold": moments.moments_fold(
             problem, theta, np.zeros(problem.n_outputs)

@@ -24,7 +24,7 @@ from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..model import AdditiveModel
 from ..objective import Problem
-from ..pairs import density_fold, has_pairs
+from ..pairs import density_fold, has_pairs, most_screened
 from ..targets import Adjustment, names_of
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 from . import costs as cost
@@ -89,6 +89,12 @@ class Choosing(WithoutStream, AdditiveModel):
             raise ValueError(
                 f"{name} takes loss={' or '.join(map(repr, names))}, got {self.loss!r}; "
                 f"for others use sl.cross_validate with {type(self._plain()).__name__}"
+            )
+        if most_screened(self):
+            raise ValueError(
+                f"interactions={self.interactions!r} chooses pairs by the targets of all rows, "
+                f"which a split may not see; name the pairs, or use sl.cross_validate with "
+                f"{type(self._plain()).__name__}"
             )
         largest = self._member(self._candidates()[-1])
         size = needs.size_of(largest, dataset)

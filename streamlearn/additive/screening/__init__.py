@@ -1,0 +1,1 @@
+"""Which pairs of columns act together: tables of slopes and curvatures, and their scores."""
