@@ -87,7 +87,14 @@ def table_of_levels(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parameters", [{"solver": "newton"}, {"basis": "cosine"}])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"solver": "newton"},
+        {"basis": "cosine"},
+        {"interactions": [[0, 2], [1, 3]]},
+    ],
+)
 def test_levels_and_other_bases_stay_within_the_budget(table_of_levels, parameters):
     report = run(
         path=table_of_levels,
