@@ -181,6 +181,45 @@ def test_a_band_a_missing_value_and_a_gap_are_drawn():
     assert svg.draw(HeatMap("h", "u", ["a"], ["b"], np.array([[1.0]]))).count("<rect") == 1
 
 
+def labels(drawing):
+    """(x, y, anchor, text) of the level labels of a drawing, and of the turned ones."""
+    found = re.findall(
+        r'<text x="([-\d.]+)" y="([-\d.]+)" text-anchor="(\w+)"( transform="rotate[^"]*")?[^>]*>'
+        r"(?:<title>.*?</title>)?(.*?)</text>",
+        drawing,
+    )
+    level = [(float(x), float(y), a, t) for x, y, a, turned, t in found if not turned]
+    return level, [(float(x), float(y), a, t) for x, y, a, turned, t in found if turned]
+
+
+LONG = [(0.0, 1.0), (-987_654_321.0, 987_654_321.0), (1e12, 3e12), (-1.5e-7, 2.5e-7), (0.0, 0.0)]
+
+
+@pytest.mark.parametrize("low, high", LONG)
+def test_numbers_along_an_axis_are_whole_and_side_by_side(low, high):
+    x = np.linspace(low, high, 5)
+    curve = Curve("f", "unit", x, x[:, None], x_label="x")
+    rows = Rows("r", "unit", ["a" * 40, "1" * 40], np.array([[low], [high]]))
+    turned = HeatMap("h", "unit", ["1" * 40], ["2" * 40, "b"], np.eye(2)[:1])
+    for figure in (curve, rows, turned):
+        drawn = svg.draw(figure)
+        level, upright = labels(drawn)
+        width, height = map(float, re.search(r'viewBox="0 0 (\S+) (\S+)"', drawn).groups())
+        spans = {}
+        for at, y, anchor, text in level:
+            start = at - svg.wide(text) * {"end": 1.0, "middle": 0.5, "start": 0.0}[anchor]
+            least = 12 if figure is curve else -1  # the unit, turned, has the first 12
+            assert least <= start, f"{text} loses its front"
+            assert start + svg.wide(text) <= width + 1, f"{text} loses its end"
+            spans.setdefault(y, []).append((start, start + svg.wide(text)))
+        for row in spans.values():
+            row.sort()
+            assert all(a[1] <= b[0] for a, b in zip(row[:-1], row[1:], strict=True))
+        for _, y, anchor, text in upright:
+            length = svg.wide(text) * (1.0 if anchor == "end" else 0.5)
+            assert y + length <= height + 1, f"{text} loses its front"
+
+
 @pytest.mark.parametrize("low, high", [(0, 1), (-3.7, 12), (1e-9, 2e-9), (14_999, 500_001)])
 def test_ticks_are_few_round_and_inside(low, high):
     found = svg.ticks(low, high)
@@ -211,6 +250,8 @@ frame.onload = () => {
   const sizes = [...page.querySelectorAll('svg')].map(one => one.getBoundingClientRect());
   document.title = JSON.stringify({
     over: root.scrollWidth - frame.contentWindow.innerWidth,
+    cut: [...page.querySelectorAll('.table')].filter(
+      one => one.querySelector('.facts') && one.scrollHeight > one.clientHeight + 1).length,
     pictures: sizes.length, drawn: sizes.filter(one => one.width > 200 && one.height > 50).length,
     ink: frame.contentWindow.getComputedStyle(page.body).color,
     folded: page.querySelectorAll('details:not([open]) svg').length});
@@ -253,6 +294,7 @@ def test_a_browser_draws_it_light_dark_and_on_a_telephone(kind, frame, tmp_path)
         title = re.search("<title>(.*?)</title>", browse(probe, tmp_path, "--dump-dom", *options))
         seen = json.loads(title[1])
         assert seen["over"] <= 0
+        assert seen["cut"] == 0
         assert seen["drawn"] == seen["pictures"] - seen["folded"] > 4
         inks.append(seen["ink"])
     assert inks[0] != inks[1]

@@ -26,7 +26,8 @@ h2 { font-size: 1.15rem; margin: 2rem 0 0.4rem; padding-top: 0.8rem;
 p { margin: 0.4rem 0 0.8rem; max-width: 46rem }
 .note, .legend, figcaption + p { color: var(--dim); font-size: 0.85rem }
 .scroll { overflow: auto }
-.table { overflow: auto; max-height: 34rem }
+.table { overflow: auto }
+.table.long { max-height: 34rem }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums }
 th, td { padding: 0.25rem 0.9rem 0.25rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line) }
@@ -104,7 +105,8 @@ def table(
     )
     head = f"<thead><tr>{head}</tr></thead>" if head else ""
     kind = f' class="{"wide-table" if wide else "facts"}"'
-    return f'<div class="table"><table{kind}>{head}<tbody>{body}</tbody></table></div>'
+    frame = "table long" if wide else "table"
+    return f'<div class="{frame}"><table{kind}>{head}<tbody>{body}</tbody></table></div>'
 
 
 def pictures(drawn: Sequence[str]) -> str:

@@ -218,9 +218,10 @@ def _merged(rows: np.ndarray, most: int = 14) -> list[tuple[int, int]]:
 
 
 def _between(low: float, high: float) -> str:
+    """The name of a cell among ordered ones; the next one's says where it ends."""
     if not np.isfinite(low):
         return f"< {number(high)}"
-    return f"\u2265 {number(low)}" if not np.isfinite(high) else f"{number(low)} to {number(high)}"
+    return f"\u2265 {number(low)}" if not np.isfinite(high) else f"from {number(low)}"
 
 
 # What both have.

@@ -12,14 +12,15 @@ from .figures import Curve, Figure, HeatMap, Rows
 
 WIDTH, HEIGHT = 340, 210
 """Units of a picture with axes; the page scales it."""
-LEFT, RIGHT, TOP, BOTTOM = 62, 8, 8, 34
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 8, 34
+"""Margins; the left one is wider where the numbers along it are long."""
+LETTER = 6.4
+"""Width of a digit or a common letter in the widest of the fonts that browsers take."""
 DENSITY = 0.18
 """Share of a panel's height for the density of the rows."""
 ROW = 17
 """Height of a row."""
-NAME = 120
-"""Width of the names beside rows."""
-LETTERS = 20
+LETTERS = 24
 """Letters of a name that are drawn; the whole name is shown when it is pointed at."""
 
 
@@ -47,6 +48,20 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     first = int(np.ceil(low / step - 1e-9))
     last = int(np.floor(high / step + 1e-9))
     return [k * step for k in range(first, last + 1)]
+
+
+def fitting_ticks(low: float, high: float, room: float, most: int = 4) -> list[float]:
+    """Round numbers from low to high, so few that their labels stand side by side in the room."""
+    for n in range(most, 0, -1):
+        found = ticks(low, high, n)
+        if sum(wide(number(at)) + 2 * LETTER for at in found) <= room:
+            return found
+    return found[:1]
+
+
+def wide(label: str) -> float:
+    """Width of a label."""
+    return LETTER * len(label)
 
 
 class Scale(NamedTuple):
@@ -114,7 +129,8 @@ def _label(x: float, y: float, value: str, anchor: str = "middle", more: str = "
 
 def _tick(x: float, y: float, value: str) -> str:
     """A number below its place, moved inwards at the right edge."""
-    return _label(x, y, value, "end" if x > WIDTH - 20 else "middle")
+    half = wide(value) / 2
+    return _label(min(x, WIDTH - half), y, value)
 
 
 def _bar(x: float, y: float, width: float, height: float, kind: str, title: str = "") -> str:
@@ -127,6 +143,11 @@ def _bar(x: float, y: float, width: float, height: float, kind: str, title: str 
 
 def _short(name: str, letters: int = LETTERS) -> str:
     return name if len(name) <= letters else name[: letters - 1] + "\u2026"
+
+
+def _beside(names: Sequence[str]) -> float:
+    """Width of names that stand beside rows; of short ones such that pictures look alike."""
+    return max([80.0, *(wide(_short(name)) for name in names)])
 
 
 def _padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
@@ -142,7 +163,10 @@ def _curve(figure: Curve, limits: tuple[float, float]) -> str:
     x0, x1 = float(figure.x[0]), float(figure.x[-1])
     if not x1 > x0:
         x0, x1 = x0 - 0.5, x1 + 0.5
-    X, Y = Scale(x0, x1, LEFT, right), Scale(low, high, floor - tall, TOP)
+    heights = ticks(low, high)
+    # beside the numbers stands the unit, which is turned and one line wide
+    left = max(LEFT, 18 + max((wide(number(at)) for at in heights), default=0.0))
+    X, Y = Scale(x0, x1, left, right), Scale(low, high, floor - tall, TOP)
     parts = []
     if figure.density is not None:
         edges, share = figure.density
@@ -151,12 +175,13 @@ def _curve(figure: Curve, limits: tuple[float, float]) -> str:
             _bar(X(a), floor - tall * s / most, X(b) - X(a), tall * s / most, "density")
             for a, b, s in zip(edges[:-1], edges[1:], share, strict=True)
         ]
-    for at in ticks(low, high):
-        parts += [_line(LEFT, Y(at), WIDTH - RIGHT, Y(at), "zero" if at == 0 else "grid")]
-        parts += [_label(LEFT - 4, Y(at) + 3, number(at), "end")]
-    parts += [_tick(X(at), floor + 12, number(at)) for at in ticks(x0, x1, 4)]
+    for at in heights:
+        parts += [_line(left, Y(at), WIDTH - RIGHT, Y(at), "zero" if at == 0 else "grid")]
+        parts += [_label(left - 4, Y(at) + 3, number(at), "end")]
+    along = fitting_ticks(x0, x1, right - left)
+    parts += [_tick(X(at), floor + 12, number(at)) for at in along]
     if figure.x_label:
-        parts.append(_label((LEFT + right) / 2, HEIGHT - 6, figure.x_label))
+        parts.append(_label((left + right) / 2, HEIGHT - 6, figure.x_label))
     middle = (TOP + floor) / 2
     parts.append(_label(9, middle, figure.y_label, more=_turned(9, middle)))
     if figure.diagonal:
@@ -204,9 +229,10 @@ def _rows(figure: Rows, limits: tuple[float, float]) -> str:
     low, high = _padded(min(limits[0], 0.0), max(limits[1], 0.0), 0.02)
     height = TOP + ROW * len(figure.names) + BOTTOM
     floor = height - BOTTOM
-    X = Scale(low, high, NAME + 6, WIDTH - RIGHT - (34 if figure.shares is not None else 0))
+    beside = _beside(figure.names)
+    X = Scale(low, high, beside + 6, WIDTH - RIGHT - (44 if figure.shares is not None else 0))
     parts = []
-    for at in ticks(low, high, 4):
+    for at in fitting_ticks(low, high, X.end - X.start):
         parts += [_line(X(at), TOP, X(at), floor, "zero" if at == 0 else "grid")]
         parts += [_tick(X(at), floor + 12, number(at))]
     parts.append(_label(WIDTH / 2, height - 6, figure.y_label))
@@ -220,7 +246,7 @@ def _rows(figure: Rows, limits: tuple[float, float]) -> str:
             said += f"; {figure.shares[j]:.2%} of the rows"
         inner = f"<title>{text(said)}</title>"
         parts.append(
-            f'<text x="{NAME}" y="{middle + 3:g}" text-anchor="end">{inner}'
+            f'<text x="{beside:g}" y="{middle + 3:g}" text-anchor="end">{inner}'
             f"{text(_short(name))}</text>"
         )
         if len(values) == 1:
@@ -238,22 +264,23 @@ def _rows(figure: Rows, limits: tuple[float, float]) -> str:
 def _map(figure: HeatMap) -> str:
     n, m = figure.values.shape
     cell = 18
-    bottom = 8 + 6 * min(max((len(name) for name in figure.columns), default=1), LETTERS)
-    width, height = NAME + 6 + cell * m + RIGHT, TOP + cell * n + bottom
+    bottom = 8 + max((wide(_short(name)) for name in figure.columns), default=LETTER)
+    beside = _beside(figure.rows)
+    width, height = beside + 6 + cell * m + RIGHT, TOP + cell * n + bottom
     most = float(np.abs(figure.values).max(initial=0.0)) or 1.0
     parts = []
     for i, name in enumerate(figure.rows):
         middle = TOP + cell * (i + 0.5)
-        parts.append(_label(NAME, middle + 3, _short(name), "end"))
+        parts.append(_label(beside, middle + 3, _short(name), "end"))
         for j, value in enumerate(figure.values[i]):
             kind = "positive" if value > 0 else "negative"
             said = f"{name}, {figure.columns[j]}: {number(value)}"
             parts.append(
-                f'<rect x="{NAME + 6 + cell * j}" y="{TOP + cell * i}" width="{cell - 1}" '
+                f'<rect x="{beside + 6 + cell * j:g}" y="{TOP + cell * i}" width="{cell - 1}" '
                 f'height="{cell - 1}" class="{kind}" fill-opacity="{abs(value) / most:.2f}">'
                 f"<title>{text(said)}</title></rect>"
             )
     for j, name in enumerate(figure.columns):
-        x, y = NAME + 6 + cell * (j + 0.5) + 3, TOP + cell * n + 6
+        x, y = beside + 6 + cell * (j + 0.5) + 3, TOP + cell * n + 6
         parts.append(_label(x, y, _short(name), "end", f' transform="rotate(-90 {x:g} {y:g})"'))
     return _svg(width, height, parts, f"{figure.title}: {figure.y_label}", 0.9)
