@@ -109,6 +109,10 @@ def plain_dates(array: np.ndarray, missing: np.ndarray) -> tuple[np.ndarray, str
     return found, "date" if whole else "timestamp"
 
 
+STRINGS = ("string", "large_string")
+"""How pandas' names of Arrow's types of words begin."""
+
+
 class SeriesVector(Vector):
     """A pandas column of one of pandas' own dtypes (nullable, categorical, Arrow)."""
 
@@ -117,7 +121,7 @@ class SeriesVector(Vector):
         kind, subtype = dtype.kind, _numpy_type(dtype)
         if dtype.name == "category":
             name_of_type = "dictionary"
-        elif dtype.name.startswith(("string", "large_string")):
+        elif type(dtype).__name__ == "StringDtype" or dtype.name.startswith(STRINGS):
             name_of_type = "string"
         elif kind in "biuf" and subtype is not None:
             name_of_type = column_type(np.dtype(subtype), f"column {name!r}")

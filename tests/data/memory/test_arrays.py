@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 
-from streamlearn.data.memory.opening import open_arrays
+from streamlearn.data.memory.opening import as_vector, open_arrays
 from streamlearn.data.memory.stream import StreamStore, write_stream
 from streamlearn.data.source import Csr
 from streamlearn.errors import SourceError
@@ -158,6 +158,34 @@ def test_pandas_categories_and_objects():
     assert read(store, ["o"], 0, 3, "k").y.tolist() == [3, 1, 3]
     unnamed = open_arrays(pd.DataFrame(X))
     assert [column.name for column in unnamed.columns] == NAMES
+
+
+STRINGS = ("object", "string", "string[python]", "string[pyarrow]", "category", "arrow", "str")
+
+
+@pytest.mark.parametrize("kind", STRINGS)
+def test_words_of_any_type_of_pandas(kind):
+    """pandas has several types of words; "str" is what version 3 makes of them by itself."""
+    words = ["a", None, "b"] * 20
+    with pd.option_context("future.infer_string", kind == "str"):
+        column = pd.Series(words, dtype=None if kind == "str" else "object")
+        if kind not in ("object", "str"):
+            column = column.astype(pd.ArrowDtype(pa.string()) if kind == "arrow" else kind)
+        assert column.dtype.name != "object" or kind == "object"
+        store = open_arrays(pd.DataFrame({"word": column, "x": np.arange(60.0)}), column)
+        assert store.columns[0].dtype == ("dictionary" if kind == "category" else "string")
+        vectors = [store.extra.vectors[0], as_vector("y", column)]
+        for vector in vectors:
+            assert vector.values(1, 5).tolist() == [None, "b", "a", None]
+            found = [
+                levels[i] if i >= 0 else None for run, levels in vector.encoded(1, 5) for i in run
+            ]
+            assert found == [None, "b", "a", None]
+
+
+def test_structures_of_arrow_are_no_words():
+    column = pd.Series([{"a": 1}], dtype=pd.ArrowDtype(pa.struct({"a": pa.int64()})))
+    assert open_arrays(pd.DataFrame({"s": column})).columns[0].dtype == "nested"
 
 
 def stream(kind, seen=None):
