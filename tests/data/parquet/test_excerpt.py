@@ -112,7 +112,8 @@ def test_what_a_slice_needs_does_not_grow_with_the_columns_or_the_row_group(tmp_
         path = tmp_path / f"{n_rows}-{n_columns}.parquet"
         x = np.random.default_rng(2).random(n_rows, dtype=np.float32)
         table = pa.table({f"x{j}": x for j in range(n_columns)})
-        pq.write_table(table, path, row_group_size=n_rows)
+        pages = {"use_dictionary": False, "data_page_size": 1 << 16, "write_batch_size": 1024}
+        pq.write_table(table, path, row_group_size=n_rows, **pages)  # alike by every pyarrow
         data = sl.open_dataset(str(path), chunk_rows=65_536)
         return data.store.overhead_nbytes(data.columns, 65_536)
 
