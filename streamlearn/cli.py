@@ -487,8 +487,8 @@ def status(
 @click.argument("model_file")
 @DATA
 @click.option("--output", "-o", required=True, help="Folder for the parts (*.zarr: a zarr group).")
-@click.option("--what", default="prediction", show_default=True,
-              type=click.Choice(WHAT))  # fmt: skip
+@click.option("--what", default="prediction", show_default=True, type=click.Choice(WHAT),
+              help="What to write of each row; what a model does not have is refused.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace an existing output.")
 @BUDGET
 @JSON
