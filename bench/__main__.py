@@ -10,6 +10,7 @@ from .run import RESULTS, Session
 
 NAMES = {
     "mixture-tables": "the toys and tables of Fu 2010, and 10 M pixels from disk",
+    "glass-box": "additive models with nothing set beside EBM, LightGBM and pyGAM, held-out loss",
     "hostile": "verdicts on parquet, zarr and model files that were changed at random",
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
@@ -94,7 +95,8 @@ def main(argv=None):
     if options.tiny:
         options.repeat = 1
     with Session(options) as session:
-        importlib.import_module(f"bench.{options.name.replace('-tables', '.tables')}").run(session)
+        module = options.name.replace("-tables", ".tables").replace("-", "_")
+        importlib.import_module(f"bench.{module}").run(session)
         return session.finish()
 
 

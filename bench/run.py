@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -41,12 +42,15 @@ class Session:
     def wants(self, label):
         return self.options.only in label
 
-    def measure(self, peer, *, label, cache="shared", timeout=7200, tree=ROOT, **options):
+    def measure(
+        self, peer, *, label, cache="shared", timeout=7200, tree=ROOT, may_fail=False, **options
+    ):
         """What ``bench/peers/<peer>.py`` reports from a fresh process, or ``{"error": ...}``.
 
         `cache` names the kernel cache: "shared" is compiled once per session, any other name is a
         cache of its own (so a new name is a cold one).  `tree` is the checkout whose package and
-        whose peer run.
+        whose peer run.  What `may_fail` and does, or takes longer than `timeout` seconds, is an
+        answer of the bench, and no failure of it.
         """
         say(f"{label}: {peer} ...")
         threads = str(self.options.threads)
@@ -71,24 +75,31 @@ class Session:
         answer = self.folder / "answer.json"
         answer.unlink(missing_ok=True)
         start = time.perf_counter()
-        done = subprocess.run(
+        with subprocess.Popen(
             [sys.executable, "-P", str(ROOT / "bench" / "job.py"), str(answer)],
-            input=json.dumps(job),
             text=True,
             env=env,
             cwd=self.folder,
+            stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            timeout=timeout,
-        )
+            start_new_session=True,  # with the processes that it starts, it ends as one
+        ) as process:
+            try:
+                _, errors = process.communicate(json.dumps(job), timeout)
+                tail = errors.strip().splitlines()
+                error = tail[-1] if tail else f"exit code {process.returncode}"
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                error = f"not done in {timeout:g} s"
         wall = time.perf_counter() - start
         if answer.exists():
             report = json.loads(answer.read_text())
         else:
-            tail = done.stderr.strip().splitlines()
-            report = {"error": tail[-1] if tail else f"exit code {done.returncode}"}
+            report = {"error": error}
         if "error" in report:
-            self.failed.append(f"{label}: {peer}: {report['error']}")
+            if not may_fail:
+                self.failed.append(f"{label}: {peer}: {report['error']}")
             say(f"  failed: {report['error']}")
         report |= {"peer": peer, "label": label, "process_s": wall}
         self.reports.append(report)

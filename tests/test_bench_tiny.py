@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import data, shapes
+from bench import data, glass_box, shapes
 from bench.additive import phog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,6 +58,17 @@ def test_speed(tmp_path):
     assert not record["failed"]
     assert len(record["rows"]) == 18
     assert "| ratio |" in printed
+
+
+@pytest.mark.slow
+def test_glass_box(tmp_path):
+    pytest.importorskip("lightgbm", reason="a rival needs the bench extra")
+    record, printed = bench(tmp_path, "glass-box")
+    assert [row["model"] for row in record["rows"]] == list(glass_box.TINY[1])
+    for row in record["rows"]:
+        assert row["why not"] is None, row
+        assert 0 < row["held-out loss"] < 0.5  # six classes: 1.8 if nothing is learned
+    assert "| held-out loss |" in printed
 
 
 @pytest.mark.slow
