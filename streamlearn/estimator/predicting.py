@@ -20,10 +20,13 @@ from ..engine.plan import Needs
 from ..engine.reads import planned_reads
 from ..engine.scratch.materialise import map_partitions
 from ..errors import MemoryBudgetError, SourceError
+from ..numeric.malloc import BLOCK_BYTES, trim_heaps
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .inputs import check_count, is_dask, match_names, open_features, small_rows
 
+TRIMMED = 4 << 20
+"""Bytes of parts of an answer that are let go between two trims of the heap."""
 WHAT = ("prediction", "decision", "probability", "explanation", "deviation", "uncertainty")
 
 
@@ -137,12 +140,16 @@ def answer(model: Any, X: object, what: str) -> Any:
     size = {"driver_bytes_per_row": row_bytes(like), "row_width": prod(like.shape[1:])}
     parts = run(model, dataset, fold, name="predict", **size)
     out = np.empty((sum(map(len, parts)), *like.shape[1:]), like.dtype)
-    at = 0
+    at = freed = 0
     parts.reverse()
     while parts:  # each part goes once it is copied: never two whole answers
         part = parts.pop()
         out[at : at + len(part)] = part
-        at += len(part)
+        at, freed = at + len(part), freed + part.nbytes
+        if freed > TRIMMED:  # many small parts would stay in the heap
+            del part
+            trim_heaps()
+            freed = 0
     return out
 
 
@@ -162,7 +169,12 @@ def _append_answer(model: Any, what: str, limit: int | None, parts: Parts, chunk
 
 
 def _join(limit: int | None, a: Parts, b: Parts) -> Parts:
-    a.extend(b)
+    for part in b:
+        a.append(part)
+        # blocks that the system takes back one by one, out of the way of what is freed meanwhile
+        while len(a) > 1 and a[-2].nbytes <= min(a[-1].nbytes, BLOCK_BYTES):
+            last = a.pop()
+            a[-1] = np.concatenate([a[-1], last])
     if a:  # how many rows a filter leaves is known only now
         check_size(sum(map(len, a)), a[0], limit)
     return a

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import SourceError
 from ..column_types import DAY, MEASURED, UNITS_OF_A_SECOND
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def measured(array: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -54,7 +57,24 @@ def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
 
     if not t.is_dictionary(array.type):
         array = array.dictionary_encode()
-    return dictionary_indices(array), array.dictionary.to_pylist()
+    indices, words = used_words(array)
+    return indices, words.to_pylist()
+
+
+def used_words(array: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
+    """(n,) intp places of a dictionary array's values, and the words that have these places.
+
+    A few rows of a long column carry its whole dictionary: of more words than rows only those that
+    occur are given.
+    """
+    import pyarrow as pa
+
+    indices = dictionary_indices(array)
+    if len(array.dictionary) <= len(indices):
+        return indices, array.dictionary
+    used = np.unique(indices[indices >= 0])
+    places = np.where(indices >= 0, np.searchsorted(used, indices), -1)
+    return places, array.dictionary.take(pa.array(used))
 
 
 def dictionary_indices(array: Any) -> np.ndarray:

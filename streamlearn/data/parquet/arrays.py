@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ...errors import SourceError
 from ..column_types import MEASURED, arrow_type
-from ..memory.arrow_values import dictionary_indices, encode_arrow, measured
+from ..memory.arrow_values import encode_arrow, measured, used_words
 from .files import ParquetFiles
 
 _EXACT = 2**53
@@ -86,10 +86,11 @@ def target_values(pieces: list[pa.Array]) -> np.ndarray:
         if _is_text(array.type):  # an object for every word, not for every row
             array = array.dictionary_encode()
         if pa.types.is_dictionary(array.type):
-            words = _words(array.dictionary)
+            indices, dictionary = used_words(array)
+            words = _words(dictionary)
             if words.dtype == object or array.null_count:
                 words = np.concatenate([words.astype(object), np.array([None])])
-            parts.append(words[dictionary_indices(array)])
+            parts.append(words[indices])
         else:
             values, valid = _buffers(array)
             parts.append(values.copy() if valid is None else np.where(valid, values, np.nan))

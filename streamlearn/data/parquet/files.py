@@ -173,7 +173,9 @@ class ParquetFiles(Store):
         rows = np.diff(self._starts)
         largest = max((self._largest[name] for name in stored), default=0)
         held = 0
-        kinds = [c.dtype for c in self.columns if c.name in stored]
+        read = [c for c in self.columns if c.name in stored]
+        kinds = [c.dtype for c in read]
+        words = [c.name for c in read if c.dtype in CATEGORIES or c.name in self.levels]
         wide = 8 if any("64" in kind for kind in kinds) else 4
         if not set(kinds).isdisjoint(MEASURED):
             wide = 16  # the values as stored, and as seconds
@@ -192,13 +194,13 @@ class ParquetFiles(Store):
             file, group = self.unit(int(np.argmax(rows)))
             pages = self.pages(file, group, stored)
             if pages is not None:
-                each = max(column.held_nbytes(slice_rows, wide) for column in pages.values())
+                widths = {name: wide + CODING_NBYTES * (name in words) for name in pages}
+                each = max(pages[name].held_nbytes(slice_rows, widths[name]) for name in pages)
                 held = max(held, each)
             else:
                 each = page_nbytes(self.footers, file, group, stored)
                 batch = 2 * wide * min(BATCH_ROWS, slice_rows)
                 held = max(held, each + len(stored) * (PAGE_BUFFER + batch))
-        words = [c.name for c in self.columns if c.name in stored and c.dtype in CATEGORIES]
         if words and len(rows):
             n = int(rows.max())
             m, text = min(n, slice_rows), max(self._largest[name] for name in words)

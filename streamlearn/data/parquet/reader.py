@@ -344,7 +344,7 @@ class _Excerpts:
             raw = read_run(self._file, pages, first, last)
             largest = max(int(pages.plain_nbytes[first:last].max()), pages.dictionary_nbytes)
             array = self._numbers.run(self._facts, name, raw[len(MAGIC) :], largest, end - base)
-            by_words = name if name in self._words else None
+            by_words = name if name in self._words and pages.share_words(first, last) else None
             pieces = decode_run(raw, pages, first, last, by_words) if array is None else [array]
             del raw, array
             some = pa.chunked_array(pieces).slice(start - base, stop - start).chunks

@@ -63,6 +63,14 @@ class ColumnPages(NamedTuple):
         first = int(np.searchsorted(self.rows, start, side="right")) - 1
         return first, int(np.searchsorted(self.rows, stop, side="left"))
 
+    def share_words(self, first: int, last: int) -> bool:
+        """Whether some of the pages [first, last) may be indices: written out, words take more.
+
+        An index has four bytes at most, a word its length in four bytes and its characters.
+        """
+        rows = np.diff(self.rows[first : last + 1])
+        return bool((self.plain_nbytes[first:last] < 4 * rows).any())
+
     def held_nbytes(self, slice_rows: int, width: int) -> int:
         """Bytes that reading a run of so many rows takes at most, values of `width` bytes."""
         last = np.searchsorted(self.rows, self.rows[:-1] + slice_rows, side="left") + 1
