@@ -20,6 +20,8 @@ DENSITY = 0.18
 """Share of a panel's height for the density of the rows."""
 ROW = 17
 """Height of a row."""
+BESIDE = 12
+"""Columns of a map at most that stands beside other pictures."""
 LETTERS = 24
 """Letters of a name that are drawn; the whole name is shown when it is pointed at."""
 
@@ -104,7 +106,8 @@ def draw(figure: Figure, limits: tuple[float, float] | None = None) -> str:
     )
     legend = f'<div class="legend">{legend}</div>' if legend else ""
     note = f'<p class="note">{text(figure.note)}</p>' if figure.note else ""
-    wide = " class=wide" if isinstance(figure, HeatMap) else ""
+    is_wide = isinstance(figure, HeatMap) and len(figure.columns) > BESIDE
+    wide = " class=wide" if is_wide else ""
     return (
         f"<figure{wide}><figcaption>{text(figure.title)}</figcaption>"
         f'<div class="scroll">{body}</div>{legend}{note}</figure>'
