@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple, Protocol
@@ -63,12 +64,13 @@ class HasFacts(Protocol):
 class ShowsFacts:
     """A mixin: notebooks show the facts of a fitted estimator above scikit-learn's diagram."""
 
+    @abstractmethod
     def _facts(self) -> list[tuple[str, str]]:
         """Label and value of what is known once the estimator is fitted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __sklearn_is_fitted__(self) -> bool:
-        raise NotImplementedError
+        """Whether there is anything to show."""
 
     # scikit-learn calls one or the other, by version and by what the notebook understands.
 

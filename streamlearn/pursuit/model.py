@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -109,28 +110,28 @@ class PursuitModel(WithoutStream):
         "encoding": [dict, None],
     }
 
+    @abstractmethod
     def _keep(self, model: Any) -> None:
         """Predict with a model of the path."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check(self, model: Any, columns: ScaledColumns) -> None:
         """Raise ValueError unless a model from a file is one that a fit makes."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _alphas(self) -> list[np.ndarray]:
         """The directions of the model that predicts."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def pieces_(self) -> list[Piece]:
         """Each term, to be drawn."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _weights(self) -> list[float]:
         """The weights of these directions in eq. 14."""
-        raise NotImplementedError
 
     def _sample_rows(self, dataset: Source) -> int:
         row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) + 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -46,9 +47,9 @@ class Terms(Uncertainty):
     """Share of the training rows at the nodes of every pair, pair after pair."""
 
     @property
+    @abstractmethod
     def _loss(self) -> Loss:
         """The loss whose sum is minimised."""
-        raise NotImplementedError
 
     @property
     def _has_level(self) -> np.ndarray:

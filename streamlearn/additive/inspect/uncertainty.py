@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from ...data.source import Chunk
@@ -22,8 +24,9 @@ class Uncertainty:
     C: float
 
     @property
+    @abstractmethod
     def _loss(self) -> Loss:
-        raise NotImplementedError
+        """The loss whose sum is minimised."""
 
     def _known(self, what: str) -> Posterior:
         """The posterior; an AttributeError, as `hasattr` understands, if there is none."""
