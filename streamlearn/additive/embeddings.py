@@ -16,8 +16,9 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from ..data.dataset import Dataset
 from ..data.row_ranges import largest_slice
 from ..data.source import Chunk, Csr
-from ..engine.plan import Needs, make_plan
+from ..engine.plan import make_plan
 from ..engine.run import Run
+from ..engine.summary import column_needs, state_limit
 from ..errors import SourceError
 from ..estimator.facts import ShowsFacts
 from ..estimator.inputs import (
@@ -36,7 +37,7 @@ from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.registry import BASES, make_basis
 from ..numeric.bases.roughness import Reference, make_reference, make_roughness
 from ..numeric.checks import check_array
-from ..passes.summary.summary import collect_summary, state_nbytes, step_nbytes_per_row
+from ..passes.summary.summary import collect_summary
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 from .basis.kernels import embed_rows
 
@@ -81,11 +82,12 @@ class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
         self._validate_params()
         shape = Shape.of(self)
         dataset = self._open(X, sample_weight)
-        needs = Needs("summary", state_nbytes(dataset), step_nbytes_per_row(dataset))
+        limit = state_limit(dataset)
+        needs = column_needs(dataset, limit)
         with Run(
             dataset, make_plan(dataset, [needs]), name=type(self).__name__, identity={}
         ) as run:
-            summary = collect_summary(run.fold, dataset)
+            summary = collect_summary(run.fold, dataset, limit)
         place = partial(_place, dataset)
         summary.require_finite(place, missing=self.missing == "level")
         bases = fit_bases(summary, shape, dataset.dtype)

@@ -9,9 +9,9 @@ from ..data.source import Source
 from ..errors import MemoryBudgetError
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 from ..passes.summary.summary import (
-    MAX_STATE_BYTES,
     Summary,
     collect_summary,
+    most_state_bytes,
     state_nbytes,
     step_nbytes_per_row,
 )
@@ -41,7 +41,7 @@ def column_needs(dataset: Source, limit: int) -> Needs:
 
 def state_limit(dataset: Source) -> int:
     """Bytes of a state: halved, for more reads of fewer columns each, until a lane fits."""
-    limit, finest = MAX_STATE_BYTES, partial(state_nbytes, dataset)
+    limit, finest = most_state_bytes(dataset), partial(state_nbytes, dataset)
     if dataset.in_memory:
         return limit
     while finest(limit) > finest(limit // 2):

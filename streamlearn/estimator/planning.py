@@ -14,9 +14,9 @@ from ..errors import MemoryBudgetError
 from ..passes.fold import nbytes_of
 from ..passes.sample import sample_nbytes
 from ..passes.summary.summary import (
-    MAX_STATE_BYTES,
     Summary,
-    column_blocks,
+    count_reads,
+    most_state_bytes,
     state_nbytes,
     step_nbytes_per_row,
 )
@@ -81,18 +81,20 @@ def plan_fit(
     """
     own = all_needs(model, dataset)
     lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
-    limit = MAX_STATE_BYTES
+    moments_only = model._moments_only()
+    limit = most_state_bytes(dataset, moments_only)
     plan: Plan | None = None
     while plan is None or plan.lanes_in_flight < lanes:
-        n_blocks = len(column_blocks(dataset, limit, model._moments_only()))
+        least, most = count_reads(dataset, limit, moments_only)
         summary = Needs(
             SUMMARY,
-            state_bytes=state_nbytes(dataset, limit, model._moments_only()),
+            state_bytes=state_nbytes(dataset, limit, moments_only),
             step_bytes_per_row=step_nbytes_per_row(dataset),
             driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
-            passes=(n_blocks, n_blocks * (1 + model._encodes)),  # what is missing makes features
+            passes=(least, most * (1 + model._encodes)),  # what is missing makes features
         )
-        last = n_blocks == dataset.n_features
+        finer = state_nbytes(dataset, summary.state_bytes // 2, moments_only)
+        last = finer >= summary.state_bytes
         try:
             plan = make_plan(dataset, [*before, summary, *own], budget=budget)
         except MemoryBudgetError:

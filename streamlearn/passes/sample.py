@@ -61,14 +61,19 @@ class SampledRead:
     """Reads like `run_fold` and keeps a sample of the rows in the same read.
 
     A summary in blocks of columns is several reads; the same rows are drawn in each, so their
-    columns put side by side are the sample of the whole.
+    columns put side by side are the sample of the whole.  Of columns that are read again the rows
+    are there already.
     """
 
     def __init__(self, run_fold: Callable[..., Any], n_rows: int, seed: int) -> None:
         self._run_fold, self._n_rows, self._seed = run_fold, n_rows, seed
         self._parts: list[Sample] = []
+        self._names: set[str] = set()
 
     def __call__(self, fold: Fold[Any, Any], dataset: Any, *, name: str) -> Any:
+        if self._parts and self._names.issuperset(dataset.feature_names):
+            return self._run_fold(fold, dataset, name=name)
+        self._names.update(dataset.feature_names)
         extra = sample_fold(dataset, self._n_rows, self._seed)
         result, part = self._run_fold(both(fold, extra), dataset, name=name)
         self._parts.append(part)

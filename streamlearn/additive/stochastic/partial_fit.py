@@ -17,6 +17,7 @@ from ...data.source import Chunk
 from ...engine.plan import Needs, make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import materialised
+from ...engine.summary import column_needs, state_limit
 from ...estimator.certificate import Certificate
 from ...estimator.class_weights import refuse_balanced, weigh_stream
 from ...estimator.fitting import check_summary
@@ -28,7 +29,7 @@ from ...estimator.targets import coded
 from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold
 from ...passes.summary.facts import ColumnFacts
-from ...passes.summary.summary import Summary, collect_summary, state_nbytes, step_nbytes_per_row
+from ...passes.summary.summary import Summary, collect_summary
 from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..dual.descent import shuffled
@@ -110,8 +111,7 @@ def _phases(model: Any, dataset: Dataset, *, first: bool) -> list[Needs]:
     learning, *_ = needs.needs_of("pegasos", needs.size_of(model, dataset), 2)
     phases = [replace(learning, group=1, passes=(1, 1))]
     if first:
-        step = step_nbytes_per_row(dataset)
-        phases.insert(0, Needs("summary", state_nbytes(dataset), step))
+        phases.insert(0, column_needs(dataset, state_limit(dataset)))
     return phases
 
 
@@ -258,7 +258,7 @@ def begin(
     n_rows: float | None,
 ) -> Stream:
     """The stream before the first step; knots and centres come from the first rows."""
-    summary = collect_summary(run.fold, dataset)
+    summary = collect_summary(run.fold, dataset, state_limit(dataset))
     check_summary(dataset, summary, missing=model._accepts_missing)
     adjustment = model._adjustment(dataset, summary)
     return {

@@ -1,4 +1,4 @@
-"""Columns of few rows: the rows themselves are the state, while they take less than the counts.
+"""Columns of few dense rows: the rows themselves are the state, while they take less than counts.
 
 What counts a column takes 136 KiB, however few its rows are.  So of a wide table of few rows the
 state is the values, many columns a read.  When all are there each column is sorted, which gives its
@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 import numpy as np
-import scipy.sparse
 
-from ...data.source import Chunk, Csr, Source
+from ...data.source import Chunk, Source
 from .columns import State, add_columns, empty_columns
 from .facts import Distributions, ends_of
 from .kernels_table import BIN_SHIFT, LARGEST, MAGNITUDE, MAX_VALUES, TINIEST, ZERO_BIN
@@ -25,22 +24,28 @@ BLOCK_VALUES = 1 << 16
 class Part(TypedDict):
     """Rows of a chunk, in arrays of their own."""
 
-    X: np.ndarray | Csr
+    X: np.ndarray
     weight: np.ndarray | None
     rows: np.ndarray
 
 
 def kept_nbytes(dataset: Source) -> int:
     """Bytes of a column in the state and where the parts are joined: an upper bound."""
-    size = np.dtype(dataset.dtype).itemsize
-    # sparse ones, with a column number each, are joined as rows and then as columns
-    return (3 * (size + 8) if dataset.sparse else 2 * size) * dataset.n_physical_rows
+    return 2 * np.dtype(dataset.dtype).itemsize * dataset.n_physical_rows
 
 
-def keep_rows(parts: list[Part], chunk: Chunk) -> None:
-    """Append a copy of the chunk's columns to `parts`, in place."""
+def keep_rows(parts: list[Part], chunk: Chunk) -> list[Part]:
+    """The parts with a copy of the chunk's columns, in place."""
+    assert isinstance(chunk.X, np.ndarray)
     weight = None if chunk.weight is None else chunk.weight.copy()
     parts.append({"X": chunk.X.copy(), "weight": weight, "rows": chunk.numbers})
+    return parts
+
+
+def merge_kept(a: list[Part], b: list[Part]) -> list[Part]:
+    """The rows of both, in `a`."""
+    a += b
+    return a
 
 
 def count_rows(
@@ -116,26 +121,16 @@ def _bin_numbers(values: np.ndarray) -> np.ndarray:
     return bins.astype(np.uint16)
 
 
-def _joined(
-    parts: list[Part],
-) -> tuple[np.ndarray | scipy.sparse.csc_array, np.ndarray | None, np.ndarray] | None:
+def _joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray | None, np.ndarray] | None:
     if not parts:
         return None
-    X = [part["X"] for part in parts]
     weight = [part["weight"] for part in parts if part["weight"] is not None]
     rows = np.concatenate([part["rows"] for part in parts])
-    joined: np.ndarray | scipy.sparse.csc_array
-    if isinstance(X[0], Csr):
-        csr = Csr.join([part for part in X if isinstance(part, Csr)])
-        joined = scipy.sparse.csr_array(csr[:3], shape=csr.shape).tocsc()
-    else:
-        joined = np.concatenate([part for part in X if not isinstance(part, Csr)])
-    return joined, np.concatenate(weight) if weight else None, rows
+    X = np.concatenate([part["X"] for part in parts])
+    return X, np.concatenate(weight) if weight else None, rows
 
 
-def _columns(X: np.ndarray | scipy.sparse.csc_array, first: int, stop: int) -> np.ndarray:
+def _columns(X: np.ndarray, first: int, stop: int) -> np.ndarray:
     """(stop - first, m) values of some columns, a column after the other."""
-    own = X[:, first:stop]
-    if not isinstance(own, np.ndarray):
-        own = own.toarray()
-    return np.ascontiguousarray(own.T, np.float32 if own.dtype == np.uint8 else own.dtype)
+    own = X[:, first:stop].T
+    return np.ascontiguousarray(own, np.float32 if own.dtype == np.uint8 else own.dtype)

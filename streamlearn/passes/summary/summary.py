@@ -6,15 +6,15 @@ copies) and do not depend on chunking or merge order; moments do only in roundin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data.source import Chunk
+from ...data.source import Chunk, Source
 from ...errors import SourceError
 from ..fold import Fold
 from .columns import (
@@ -29,16 +29,26 @@ from .columns import (
     settle_bytes,
 )
 from .facts import ColumnFacts, ColumnSummary, Distributions, ends_of
-from .few_rows import count_rows, keep_rows, kept_nbytes
+from .few_rows import count_rows, keep_rows, kept_nbytes, merge_kept
 from .kernels_pieces import collect_occupied, count_occupied
 from .kernels_table import MANY, sort_tables
 from .label_sums import add_labels, empty_labels, merge_labels
 from .labels import Labels, OrderBias, finish_labels
+from .stored import (
+    MAX_STORED_BYTES,
+    add_stored,
+    capacity,
+    finish_stored,
+    merge_stored,
+    most_reads,
+    start_stored,
+    stored_nbytes,
+)
 from .text import format_summary
 
 MAX_STATE_BYTES = 16 << 20
-"""Wider tables are summarised in blocks of columns, several reads; a constant, so that no bit of
-the result depends on the memory that happens to be free."""
+"""Wider dense tables are summarised in blocks of columns, several reads; a constant, so that no bit
+of the result depends on the memory that happens to be free."""
 MAX_SHOWN = 5
 
 State = dict[str, Any]
@@ -116,42 +126,100 @@ class Summary:
         )
 
 
-def summary_fold(dataset: Any, moments_only: bool = False) -> Fold[State, Summary]:
+def summary_fold(dataset: Source, moments_only: bool = False) -> Fold[State, Summary]:
     """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
-    names, keeps = tuple(dataset.feature_names), _keeps_rows(dataset, moments_only)
-    return _block_fold(dataset, names, dataset.target, moments_only, keeps)
+    names = tuple(dataset.feature_names)
+    counting = _counting(dataset, len(names), MAX_STATE_BYTES, moments_only)
+    return _block_fold(dataset, names, dataset.target, counting)
+
+
+Counted = tuple[int, int, State, Distributions]
+"""First and stop of some columns, their moments and their distributions."""
+
+
+class Counting(NamedTuple):
+    """One way to count columns: a state of no rows, with a chunk's, of both parts, what it says."""
+
+    start: Callable[[], Any]
+    add: Callable[[Any, Chunk], Any]
+    merge: Callable[[Any, Any], Any]
+    finish: Callable[[Any], Iterator[Counted]]
+
+
+def _counting(dataset: Source, p: int, limit: int, moments_only: bool) -> Counting:
+    """The way that the shape of the dataset decides, of `p` of its columns."""
+    weighted = dataset.is_weighted
+    if _is_stored(dataset, moments_only):
+        room = capacity(dataset, limit)
+        return Counting(
+            partial(start_stored, p, weighted),
+            partial(add_stored, room),
+            partial(merge_stored, room),
+            _stored,
+        )
+    if _keeps_rows(dataset, moments_only):
+        return Counting(list, keep_rows, merge_kept, partial(count_rows, p=p, weighted=weighted))
+    start = partial(empty_columns, p, weighted, moments_only)
+    return Counting(start, add_columns, merge_columns, _tabulated)
+
+
+def _stored(state: State) -> Iterator[Counted]:
+    stop, moments, distributions = finish_stored(state)
+    yield 0, stop, moments, distributions
+
+
+def _tabulated(state: State) -> Iterator[Counted]:
+    columns = settle_bytes(state)
+    yield 0, len(columns["mean"]), columns, _counted(columns)
 
 
 def _block_fold(
-    dataset: Any, names: tuple[str, ...], target: str | None, moments_only: bool, keeps: bool
+    dataset: Source, names: tuple[str, ...], target: str | None, counting: Counting
 ) -> Fold[State, Summary]:
     """The fold of some columns, its labels by the refs of the whole dataset."""
-    starts, weighted = dataset.refs().starts, dataset.is_weighted
+    starts = dataset.refs().starts
     return Fold(
-        partial(_start, len(names), weighted, target is not None, moments_only, keeps),
-        partial(_step, starts, target),
-        _merge,
-        partial(_finish, names, len(starts), target, dataset.levels, weighted),
+        partial(_start, counting, target is not None),
+        partial(_step, counting, starts, target),
+        partial(_merge, counting),
+        partial(_finish, counting, names, len(starts), target, dataset.levels),
     )
 
 
 def state_nbytes(
-    dataset: Any, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
 ) -> int:
     """Bytes of one state of `collect_summary` at most."""
+    if _is_stored(dataset, moments_only):
+        return stored_nbytes(dataset, max_state_bytes)
     sizes = iter(_column_nbytes(dataset, moments_only))
     blocks = column_blocks(dataset, max_state_bytes, moments_only)
     return max(sum(islice(sizes, len(names))) for names in blocks)
 
 
-def step_nbytes_per_row(dataset: Any) -> float:
+def step_nbytes_per_row(dataset: Source) -> float:
     """Temporaries of one step per row: work on the target, sparse rows turned to columns."""
     sparse = 3 * dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) if dataset.sparse else 0
     return 64.0 + sparse
 
 
+def most_state_bytes(dataset: Source, moments_only: bool = False) -> int:
+    """The largest state that is worth its memory, for plans to begin with."""
+    return MAX_STORED_BYTES if _is_stored(dataset, moments_only) else MAX_STATE_BYTES
+
+
+def count_reads(
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> tuple[int, int]:
+    """Reads of `collect_summary` at least and at most."""
+    if _is_stored(dataset, moments_only):
+        return 1, most_reads(dataset, max_state_bytes)
+    n_blocks = len(column_blocks(dataset, max_state_bytes, moments_only))
+    return n_blocks, n_blocks
+
+
 def column_blocks(
-    dataset: Any, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
 ) -> list[tuple[str, ...]]:
     """Runs of columns whose states fit; one read each."""
     names = tuple(dataset.feature_names)
@@ -169,7 +237,7 @@ def column_blocks(
 
 def collect_summary(
     run_fold: Callable[..., Summary],
-    dataset: Any,
+    dataset: Source,
     max_state_bytes: int = MAX_STATE_BYTES,
     moments_only: bool = False,
 ) -> Summary:
@@ -177,19 +245,31 @@ def collect_summary(
 
     `run_fold(fold, dataset, name=...)` is one read, such as ``Run.fold``.  With `moments_only`
     nothing is said of distributions: 96 bytes a column, not 136 KiB, so nearly always one read.
+    Of wide sparse rows each read counts as many columns as its state has room for.
     """
-    blocks = column_blocks(dataset, max_state_bytes, moments_only)
-    if len(blocks) == 1:
-        return run_fold(summary_fold(dataset, moments_only), dataset, name="summary")
-    parts, keeps = [], _keeps_rows(dataset, moments_only)
-    for k, names in enumerate(blocks):
-        fold = _block_fold(dataset, names, None if k else dataset.target, moments_only, keeps)
-        parts.append(run_fold(fold, dataset.with_columns(names), name=f"summary-{k + 1}"))
+    rest = tuple(dataset.feature_names)
+    adaptive = _is_stored(dataset, moments_only)
+    blocks = [rest] if adaptive else column_blocks(dataset, max_state_bytes, moments_only)
+    parts: list[Summary] = []
+    while rest or not parts:
+        names = rest if adaptive else blocks[len(parts)]
+        whole = len(names) == len(dataset.feature_names)
+        counting = _counting(dataset, len(names), max_state_bytes, moments_only)
+        fold = _block_fold(dataset, names, None if parts else dataset.target, counting)
+        part = run_fold(
+            fold,
+            dataset if whole else dataset.with_columns(names),
+            name="summary" if whole else f"summary-{len(parts) + 1}",
+        )
+        parts.append(part)
+        rest = rest[len(part.columns) :]
+    if len(parts) == 1:
+        return parts[0]
     columns = ColumnFacts.joined([part.columns for part in parts])
     return replace(parts[0], columns=columns, n_reads=len(parts))
 
 
-def _column_nbytes(dataset: Any, moments_only: bool) -> list[int]:
+def _column_nbytes(dataset: Source, moments_only: bool) -> list[int]:
     """Bytes of each column's state."""
     p = len(dataset.feature_names)
     if moments_only:
@@ -199,74 +279,73 @@ def _column_nbytes(dataset: Any, moments_only: bool) -> list[int]:
     return _counted_nbytes(dataset)
 
 
-def _counted_nbytes(dataset: Any) -> list[int]:
+def _counted_nbytes(dataset: Source) -> list[int]:
     """Bytes of each column's counts; bytes and booleans have at most 256 values: no bins."""
     types, names = dataset.column_types, dataset.feature_names
     small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
     return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
 
 
-def _keeps_rows(dataset: Any, moments_only: bool) -> bool:
+def _is_stored(dataset: Source, moments_only: bool) -> bool:
+    """Whether sparse rows are so wide that counts would take several reads."""
+    if moments_only or not dataset.sparse:
+        return False
+    return sum(_counted_nbytes(dataset)) > MAX_STATE_BYTES
+
+
+def _keeps_rows(dataset: Source, moments_only: bool) -> bool:
     """Whether the table is so wide that counts take several reads, and its rows take less."""
     kept, p = kept_nbytes(dataset), len(dataset.feature_names)
-    if moments_only or kept > COLUMN_NBYTES or p * COLUMN_NBYTES <= MAX_STATE_BYTES:
+    if moments_only or dataset.sparse or kept > COLUMN_NBYTES:
+        return False
+    if p * COLUMN_NBYTES <= MAX_STATE_BYTES:
         return False
     return sum(_counted_nbytes(dataset)) > max(MAX_STATE_BYTES, p * kept)
 
 
-def _start(p: int, weighted: bool, labelled: bool, moments_only: bool, keeps: bool) -> State:
+def _start(counting: Counting, labelled: bool) -> State:
     return {
         "n_rows": 0,
         "total_weight": 0.0,
-        "columns": [] if keeps else empty_columns(p, weighted, moments_only),
+        "columns": counting.start(),
         "labels": empty_labels() if labelled else None,
     }
 
 
-def _step(starts: np.ndarray, target: str | None, state: State, chunk: Chunk) -> State:
+def _step(
+    counting: Counting, starts: np.ndarray, target: str | None, state: State, chunk: Chunk
+) -> State:
     m = chunk.n_rows
     if not m:
         return state
     state["n_rows"] += m
     state["total_weight"] += m if chunk.weight is None else float(chunk.weight.sum())
-    if isinstance(state["columns"], list):
-        keep_rows(state["columns"], chunk)
-    else:
-        add_columns(state["columns"], chunk)
+    state["columns"] = counting.add(state["columns"], chunk)
     if target is not None:
         state["labels"] = add_labels(state["labels"], chunk, starts, target)
     return state
 
 
-def _merge(a: State, b: State) -> State:
+def _merge(counting: Counting, a: State, b: State) -> State:
     a["n_rows"] += b["n_rows"]
     a["total_weight"] += b["total_weight"]
-    if isinstance(a["columns"], list):
-        a["columns"] += b["columns"]
-    else:
-        a["columns"] = merge_columns(a["columns"], b["columns"])
+    a["columns"] = counting.merge(a["columns"], b["columns"])
     if a["labels"] is not None:
         a["labels"] = merge_labels(a["labels"], b["labels"])
     return a
 
 
 def _finish(
+    counting: Counting,
     names: tuple[str, ...],
     n_refs: int,
     target: str | None,
-    levels: dict[str, tuple[str, ...]],
-    weighted: bool,
+    levels: Mapping[str, tuple[str, ...]],
     state: State,
 ) -> Summary:
-    counts: Iterable[tuple[int, int, State, Distributions]]
-    if isinstance(state["columns"], list):
-        counts = count_rows(state["columns"], len(names), weighted)
-    else:
-        columns = settle_bytes(state["columns"])
-        counts = [(0, len(names), columns, _counted(columns))]
     facts = [
         _column_facts(columns, distributions, names[first:stop], levels)
-        for first, stop, columns, distributions in counts
+        for first, stop, columns, distributions in counting.finish(state["columns"])
     ]
     return Summary(
         n_rows=state["n_rows"],
@@ -301,7 +380,7 @@ def _column_facts(
     state: State,
     distributions: Distributions,
     names: tuple[str, ...],
-    levels: dict[str, tuple[str, ...]],
+    levels: Mapping[str, tuple[str, ...]],
 ) -> ColumnFacts:
     weight = state["weight"]
     exact = state["bins"].dtype.kind == "i"
