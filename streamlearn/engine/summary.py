@@ -13,6 +13,7 @@ from ..passes.summary.summary import (
     collect_summary,
     most_state_bytes,
     state_nbytes,
+    step_nbytes,
     step_nbytes_per_row,
 )
 from .plan import Needs, make_plan
@@ -36,7 +37,8 @@ def _levels(dataset: Source) -> list[Needs]:
 
 def column_needs(dataset: Source, limit: int) -> Needs:
     """What the read of all columns costs."""
-    return Needs("summary", state_nbytes(dataset, limit), step_nbytes_per_row(dataset))
+    state, row = state_nbytes(dataset, limit), step_nbytes_per_row(dataset)
+    return Needs("summary", state, row, step_bytes=step_nbytes(dataset, limit))
 
 
 def state_limit(dataset: Source) -> int:

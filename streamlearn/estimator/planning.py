@@ -18,6 +18,7 @@ from ..passes.summary.summary import (
     count_reads,
     most_state_bytes,
     state_nbytes,
+    step_nbytes,
     step_nbytes_per_row,
 )
 from ..solvers.calibration import empty_histograms
@@ -90,6 +91,7 @@ def plan_fit(
             SUMMARY,
             state_bytes=state_nbytes(dataset, limit, moments_only),
             step_bytes_per_row=step_nbytes_per_row(dataset),
+            step_bytes=step_nbytes(dataset, limit, moments_only),
             driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
             passes=(least, most * (1 + model._encodes)),  # what is missing makes features
         )

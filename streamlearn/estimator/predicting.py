@@ -16,7 +16,7 @@ from ..config import format_bytes, get_config
 from ..data.source import Chunk, Csr, Source
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.executor import count_threads, open_engine
-from ..engine.plan import Needs
+from ..engine.plan import RESERVE_BYTES, Needs
 from ..engine.reads import planned_reads
 from ..engine.scratch.materialise import map_partitions
 from ..errors import MemoryBudgetError, SourceError
@@ -154,12 +154,13 @@ def answer(model: Any, X: object, what: str) -> Any:
 
 
 def check_size(n_rows: int, like: np.ndarray, limit: int | None) -> None:
-    """Refuse an answer that is over the memory budget on its own."""
+    """Refuse an answer that leaves the memory budget no room for the reads that make it."""
     n_bytes = n_rows * row_bytes(like)
-    if limit is not None and n_bytes > limit:
+    if limit is not None and n_bytes + RESERVE_BYTES > limit:
         raise MemoryBudgetError(
             f"the answer alone, {n_rows:,} rows x {row_bytes(like)} B = {format_bytes(n_bytes)}, "
-            f"is over the memory budget of {format_bytes(limit)}; write it to disk with "
+            f"and the {format_bytes(RESERVE_BYTES)} that every plan keeps in reserve are over the "
+            f"memory budget of {format_bytes(limit)}; write it to disk with "
             "predict_to(X, path), or raise memory_budget"
         )
 

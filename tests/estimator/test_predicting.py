@@ -11,6 +11,7 @@ from estimator.ridge import RidgeClassifier, RidgeRegressor
 from sklearn.exceptions import NotFittedError
 
 import streamlearn as sl
+from streamlearn.engine.plan import RESERVE_BYTES
 from streamlearn.errors import MemoryBudgetError, SourceError
 from streamlearn.estimator import predicting
 
@@ -148,13 +149,13 @@ def test_size_of_a_filtered_answer_is_checked_as_it_grows(model, parquet):
 
     data = sl.open_dataset(parquet, features=NAMES, filters=[("z", ">", -100.0)], chunk_rows=64)
     assert data.n_rows is None
-    parts, chunks = [], data.iter_chunks()
+    parts, chunks, limit = [], data.iter_chunks(), RESERVE_BYTES + 1024
     for _ in range(2):
-        _append_answer(model, "decision", 1024, parts, next(chunks))
+        _append_answer(model, "decision", limit, parts, next(chunks))
     with pytest.raises(MemoryBudgetError, match=r"answer alone, 1\d\d rows x 8 B"):
-        _append_answer(model, "decision", 1024, parts, next(chunks))
+        _append_answer(model, "decision", limit, parts, next(chunks))
     with pytest.raises(MemoryBudgetError, match="answer alone, 200 rows"):
-        _join(1024, [np.zeros(100)], [np.zeros(100)])
+        _join(limit, [np.zeros(100)], [np.zeros(100)])
 
 
 def test_target_that_cannot_be_scored(model, table):

@@ -20,12 +20,16 @@ from .facts import Distributions, ends_of
 from .kernels_runs import merge_runs, ordered, unordered
 from .kernels_table import MAX_VALUES, N_BINS
 
-MAX_STORED_BYTES = 96 << 20
+MAX_STORED_BYTES = 32 << 20
 """Bytes of a state at most, where the budget leaves them."""
 ENTRY_NBYTES = 4 + 8 + 8
-MOST_AT_ONCE = 6
-"""Runs of full capacity that are there at once: those of a state, rows that wait, the same joined
-and sorted, and what both become together, which is twice as long."""
+WAITING = 4
+"""Rows wait, unsorted, until their values are this part of the capacity: then they are settled."""
+STATE_NBYTES = ENTRY_NBYTES + ENTRY_NBYTES // WAITING
+"""Bytes of a state for each entry of its capacity: the runs, and what waits."""
+STEP_NBYTES = 2 * STATE_NBYTES
+"""Bytes beside a state while it is settled: what waits joined and sorted, the runs of both; and
+while two are merged, the runs of both, before the last columns are given up."""
 MIN_CAPACITY = N_BINS + MAX_VALUES
 """Entries that a column can have: with fewer a read might finish no column."""
 
@@ -43,12 +47,17 @@ class Runs(NamedTuple):
 
 def stored_nbytes(dataset: Source, limit: int) -> int:
     """Bytes of a state that may take `limit`: less, if the rows store fewer values."""
-    return _fixed_nbytes(dataset) + MOST_AT_ONCE * ENTRY_NBYTES * capacity(dataset, limit)
+    return _fixed_nbytes(dataset) + STATE_NBYTES * capacity(dataset, limit)
+
+
+def settling_nbytes(dataset: Source, limit: int) -> int:
+    """Bytes that a step takes beside a state that may take `limit`."""
+    return STEP_NBYTES * capacity(dataset, limit)
 
 
 def capacity(dataset: Source, limit: int) -> int:
     """Entries of the runs of a state of `limit` bytes."""
-    room = max(limit - _fixed_nbytes(dataset), 0) // (MOST_AT_ONCE * ENTRY_NBYTES)
+    room = max(limit - _fixed_nbytes(dataset), 0) // STATE_NBYTES
     return max(min(room, n_stored(dataset)), MIN_CAPACITY)
 
 
@@ -108,7 +117,7 @@ def add_stored(capacity: int, state: State, chunk: Chunk) -> State:
     columns = X.indices[keep].astype(np.int32)
     state["waiting"].append((columns, X.data[keep], weight))
     state["n_waiting"] += len(columns)
-    return _settled(state, capacity) if state["n_waiting"] >= capacity else state
+    return _settled(state, capacity) if state["n_waiting"] * WAITING >= capacity else state
 
 
 def merge_stored(capacity: int, a: State, b: State) -> State:

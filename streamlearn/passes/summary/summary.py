@@ -41,6 +41,7 @@ from .stored import (
     finish_stored,
     merge_stored,
     most_reads,
+    settling_nbytes,
     start_stored,
     stored_nbytes,
 )
@@ -201,6 +202,15 @@ def step_nbytes_per_row(dataset: Source) -> float:
     """Temporaries of one step per row: work on the target, sparse rows turned to columns."""
     sparse = 3 * dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) if dataset.sparse else 0
     return 64.0 + sparse
+
+
+def step_nbytes(
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> int:
+    """Temporaries of one step, whatever its rows."""
+    if not _is_stored(dataset, moments_only):
+        return 0
+    return settling_nbytes(dataset, max_state_bytes)
 
 
 def most_state_bytes(dataset: Source, moments_only: bool = False) -> int:
