@@ -85,13 +85,18 @@ class Size(NamedTuple):
     pair_squares: int = 0
     """Sum of the squares of the numbers of functions of the pairs."""
 
+    @property
+    def coordinates_nbytes(self) -> float:
+        """Bytes of a row's coordinates, float32; a sparse row's take at most what it decodes to."""
+        return self.row_nbytes if self.sparse else 4.0 * self.n_columns
+
 
 def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
     """The size of a fit, from metadata alone or with the summary."""
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
-        n_levels = len(dataset.categorical)
-        dim = (dataset.n_features - n_levels) * model.n_bases + n_levels * (model.max_levels + 1)
+        n_levels = dataset.level_counts(model.max_levels)
+        dim = int(np.where(n_levels >= 0, n_levels + 1, model.n_bases).sum())
     else:
         dim = int(_n_bases(summary.columns, model).sum())
     facts = None if summary is None else summary.columns
@@ -269,7 +274,8 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         state = sums + max(grown, nbytes_of(empty_mass(K, dim)))
         passes = (1, max_passes - 1)
         driver = sample + pairs + held + grown
-        copied = 4 * size.n_columns if get_config().scratch and not size.in_memory else 0
+        copies = get_config().scratch and not size.in_memory
+        copied = size.coordinates_nbytes if copies else 0
         disk = copied + 16 if copied else 0
         again = size.n_rows > rows and not (copied or size.in_memory or size.sparse)
         return [
@@ -301,9 +307,8 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     if solver == DUAL and holds_rows(size):
         return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
     width = 4 * K * size.loss.dual_rule().n_variables
-    u = 4 * size.n_columns
+    u = size.coordinates_nbytes
     cached = 0 if size.in_memory else u + 16
-    coordinates = size.row_nbytes if size.sparse else u
     changed = 8.0 + width  # number and dual variables of a cached row
     return [
         Needs("cache", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=cached, passes=(0, 1)),
@@ -317,7 +322,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             group=GROUP,
             scratch_bytes_per_row=cached,
             passes=(1, max_passes - 2),
-            chosen_bytes_per_row=coordinates + 2 * changed + CACHED_ROW_NBYTES + 24 * K,
+            chosen_bytes_per_row=u + 2 * changed + CACHED_ROW_NBYTES + 24 * K,
         ),
         Needs(
             "certificate",
@@ -335,7 +340,8 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
     """The phases with what bases other than splines, and missing values, take beside."""
     local = make_basis(model.basis).local and not has_pairs(model)
-    tile = 0 if local and not size.sparse else tile_nbytes(size.dim)
+    compressed = size.sparse and not has_pairs(model)
+    tile = 0 if local and not size.sparse else tile_nbytes(size.dim, compressed=compressed)
     cold = 0 if local else COLD_NBYTES
     copied = 0.0
     if summary is not None and (summary.columns.missing > 0).any():

@@ -197,7 +197,8 @@ class AdditiveModel(Terms):
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
             phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
         if most_screened(self):
-            phases = [screening_needs(size, bool(dataset.categorical)), *phases]
+            has_levels = bool((dataset.level_counts(0) >= 0).any())
+            phases = [screening_needs(size, has_levels), *phases]
         return needs.with_temporaries(phases, self, size, summary)
 
     def _sample_rows(self, dataset: Source) -> int:

@@ -164,8 +164,8 @@ def screened_sizes(model: HasInteractions, n_nodes: np.ndarray) -> np.ndarray:
 def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> np.ndarray:
     """(p,) most nodes of each column, from metadata alone or with the summary."""
     if facts is None:
-        is_level = np.isin(np.array(dataset.feature_names, object), list(dataset.categorical))
-        return np.where(is_level, model.max_levels + 1, N_NODES + 1)
+        n_levels = dataset.level_counts(model.max_levels)
+        return np.where(n_levels >= 0, n_levels + 1, N_NODES + 1)
     return np.where(facts.n_levels >= 0, facts.n_levels + 1, N_NODES + (facts.missing > 0))
 
 

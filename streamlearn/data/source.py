@@ -317,6 +317,12 @@ class Source(ABC):
         """The words that the codes of feature columns stand for."""
         return _NO_LEVELS
 
+    def level_counts(self, most: int) -> np.ndarray:
+        """(p,) levels of each feature column, `most` where not known yet; -1: it holds numbers."""
+        known = {name: len(words) for name, words in self.levels.items()}
+        counts = dict.fromkeys(self.categorical, most) | known
+        return np.array([counts.get(name, -1) for name in self.feature_names], np.intp)
+
     @property
     def sparse(self) -> bool:
         """Whether chunks are `Csr`."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log2
 from typing import Any, NamedTuple
 
-from ..config import format_bytes, get_config
+from ..config import config_context, format_bytes, get_config
 from ..data.files.record_types import check_types
 from ..data.row_ranges import Refs
 from ..data.source import Source
@@ -21,6 +21,9 @@ from .scratch.folder import lies_in_memory, scratch_allowed, scratch_root
 RESERVE_BYTES = 10 << 20
 """Pages of libraries that a fit touches first (5 MiB), thread stacks, the allocator's slack."""
 MIN_SLICE_ROWS = 256
+MIB = 1 << 20
+MOST_TRIED, GROWTH = 40, 1.1
+"""Budgets that a refused plan is tried with until one is enough, and the least factor between."""
 CHOSEN_BYTES = 256 << 20
 """Memory for rows of a fold's choice when no budget is set; never what happens to be free."""
 
@@ -153,12 +156,14 @@ def make_plan(
     config = get_config()
     budget = budget or config.memory_budget or available_bytes() // 4
     threads = threads or count_threads(config.scheduler)
-    as_stored = source
     halved = 0
+    smallest: Plan | None = None
     while True:
         refs = Refs.of(source.refs())
         most = max(1, min(threads, len(cut_lanes(refs))))
         alone = _plan(source, refs, needs, 1, budget, halved)
+        if smallest is None or alone.peak_bytes < smallest.peak_bytes:
+            smallest = alone
         chosen = _chosen_rows(alone, needs, config.memory_budget)
         for lanes_in_flight in range(most, 0, -1):
             plan = _plan(source, refs, needs, lanes_in_flight, budget, halved, chosen)
@@ -168,8 +173,64 @@ def make_plan(
         if finer is None:
             break
         source, halved = finer, halved + 1
-    asked = _plan(as_stored, Refs.of(as_stored.refs()), needs, 1, budget, 0)
-    raise MemoryBudgetError(_refusal(asked, smallest=plan, budget=budget))
+    raise PlanRefused(smallest, in_mebibytes(smallest.peak_bytes))
+
+
+class PlanRefused(MemoryBudgetError):
+    """No plan fits the budget: says what the smallest one needs, and what budget is enough."""
+
+    def __init__(self, smallest: Plan, enough: int) -> None:
+        self.smallest, self.enough = smallest, enough
+        phase, terms = max(smallest.terms, key=lambda part: _total(part[1]))
+        listed = " + ".join(str(term) for term in terms if term.total_bytes)
+        halved = smallest.slices_halved
+        slices = f" and slices of {smallest.slice_rows:,} rows" if halved else ""
+        super().__init__(
+            f"Plan needs at least {format_bytes(smallest.peak_bytes)} for {phase!r} with one lane "
+            f"at a time{slices} ({listed}) but the budget is {format_bytes(smallest.budget)}; "
+            f"raise memory_budget to {enough} MiB"
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[Plan, int]]:
+        return type(self), (self.smallest, self.enough)
+
+
+def in_mebibytes(n_bytes: int) -> int:
+    """The whole MiB that hold so many bytes: a budget as messages name it."""
+    return -(-n_bytes // MIB)
+
+
+def plan_within(make: Callable[[int | None], Plan], budget: int | None = None) -> Plan:
+    """The plan that `make(budget)` gives; a refusal names a budget for which it gave one.
+
+    What phases need may follow the budget set (samples, matrices, the solver), so the sum that one
+    refused plan had is not always enough.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(budget)``, a plan that may ask for the budget set; None as in `make_plan`.
+    budget : int, optional
+        Bytes.
+
+    Raises
+    ------
+    MemoryBudgetError
+        With the sum, and what budget would fit.
+    """
+    try:
+        return make(budget)
+    except PlanRefused as refused:
+        enough = refused.enough
+        for _ in range(MOST_TRIED):
+            try:
+                with config_context(memory_budget=enough * MIB):
+                    make(enough * MIB)
+            except PlanRefused as larger:
+                enough = max(larger.enough, in_mebibytes(int(GROWTH * enough * MIB)))
+            else:
+                break
+        raise PlanRefused(refused.smallest, enough) from None
 
 
 def _chosen_rows(plan: Plan, needs: Sequence[Needs], budget_set: int | None) -> int:
@@ -218,7 +279,7 @@ def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
         f"{kept.n_lanes} lanes, which need {format_bytes(kept.peak_bytes)} to go on, but the "
         f"budget is now {format_bytes(now.budget)}, which would cut slices of {now.slice_rows} "
         f"rows and change the result; raise memory_budget to "
-        f"{format_bytes(kept.peak_bytes * 1.005)}, or remove the checkpoint"
+        f"{in_mebibytes(kept.peak_bytes)} MiB, or remove the checkpoint"
     )
 
 
@@ -343,18 +404,3 @@ def _disk_bytes(needs: Sequence[Needs], n_rows: int) -> int:
 
 def _total(terms: Sequence[Term]) -> int:
     return sum(term.total_bytes for term in terms)
-
-
-def _refusal(asked: Plan, smallest: Plan, budget: int) -> str:
-    phase, terms = max(asked.terms, key=lambda part: _total(part[1]))
-    listed = " + ".join(str(term) for term in terms if term.total_bytes)
-    remedy = f"raise memory_budget to {format_bytes(asked.peak_bytes * 1.005)}"
-    if smallest.slices_halved:
-        remedy += (
-            f" (or to {format_bytes(smallest.peak_bytes * 1.005)} for slices of "
-            f"{smallest.slice_rows:,} rows)"
-        )
-    return (
-        f"Plan needs {format_bytes(asked.peak_bytes)} for {phase!r} with one lane at a time "
-        f"({listed}) but the budget is {format_bytes(budget)}; {remedy}"
-    )

@@ -15,7 +15,7 @@ from ..config import get_config
 from ..data.dataset import Dataset
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.checkpoint.store import VERSIONS
-from ..engine.plan import Needs, make_plan
+from ..engine.plan import Needs, Plan, make_plan, plan_within
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..errors import SourceError
@@ -59,7 +59,7 @@ def fit(
         stack.enter_context(orderly_end())
         tasks = Tasks(model)
         opened = open_training(model, X, y, sample_weight)
-        dataset = settle_training(model, opened, stack, checkpoint)
+        dataset = settle_training(model, opened, stack, checkpoint, plan_fit=plan_fit)
         dataset, held_out = hold_out(model, dataset, validation)
         if held_out is not None:
             held_out = stack.enter_context(materialised(held_out))
@@ -111,7 +111,7 @@ def train(
         if model.encoding_.missing.any():  # features that the rows read so far do not have
             dataset = encoding.training_features(model, columns)
             run.read_from(dataset)
-            replan(run, all_needs(model, dataset))
+            replan(run, partial(all_needs, model, dataset))
             summary, read = _summarise(model, run, dataset, limit)
         held_out, calibration_rows = (
             None if rows is None else encoding.encoded(model, rows)
@@ -127,7 +127,7 @@ def train(
             "choose a numeric column, or a classifier"
         )
     classes = getattr(model, "classes_", None)
-    replan(run, all_needs(model, dataset, summary))
+    replan(run, partial(all_needs, model, dataset, summary))
     validation = None if held_out is None else coded(held_out, classes)
     source = coded(dataset, classes)
     sample = (source.function(read.sample().chunk()),) if isinstance(read, SampledRead) else ()
@@ -169,10 +169,17 @@ def conclude(model: Any, run: Run, outcome: Any) -> None:
     )
 
 
-def replan(run: Run, needs: Sequence[Needs]) -> None:
-    """Hold the run to its budget now that the number of classes and coefficients is known."""
+def replan(run: Run, needs: Callable[[], Sequence[Needs]]) -> None:
+    """Hold the run to its budget now that the number of classes and coefficients is known.
+
+    `needs` are asked again for another budget, which a refusal looks for.
+    """
     now = run.plan
-    plan = make_plan(run.source, needs, budget=now.budget, threads=now.lanes_in_flight)
+
+    def make(budget: int | None) -> Plan:
+        return make_plan(run.source, needs(), budget=budget, threads=now.lanes_in_flight)
+
+    plan = plan_within(make, now.budget)
     if any(
         getattr(plan, name) != getattr(now, name)
         for name in ("lanes_in_flight", "slice_rows", "keeps_rows")

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from ..data.dask.store import DaskStore
 from ..data.dataset import Dataset
 from ..data.memory.stream import StreamStore
-from ..engine.plan import Needs, make_plan
+from ..engine.plan import Needs, Plan, make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import fold_partitions, materialised
+from ..errors import MemoryBudgetError
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 from . import encoding
 from .encoding import Checkpoint
 
+PlanFit = Callable[[object, Dataset, Sequence[Needs]], Plan]
+"""``plan_fit(model, dataset, before)``, the plan of what comes before a fit and of the fit."""
+
 
 def settle_training(
-    model: Any, dataset: Dataset, stack: ExitStack, checkpoint: Checkpoint = None
+    model: Any,
+    dataset: Dataset,
+    stack: ExitStack,
+    checkpoint: Checkpoint = None,
+    *,
+    plan_fit: PlanFit,
 ) -> Dataset:
     """The dataset over scratch if need be, its string columns as codes; sets ``levels_``.
 
-    Under a checkpoint the levels are kept in its folder ``levels``.
+    Under a checkpoint the levels are kept in its folder ``levels``.  `plan_fit` is asked where the
+    read of the levels is refused, so that the budget named is enough for the fit too.
     """
-    learn = encoding.learn_levels if model._encodes else _coded
+    learn = encoding.learn_levels if model._encodes else partial(_coded, plan_fit)
     if isinstance(dataset.store, StreamStore):  # its rows come once: written first, strings too
         dataset = learn(model, stack.enter_context(materialised(dataset)), checkpoint)
     else:
@@ -33,7 +45,7 @@ def settle_training(
     return dataset
 
 
-def _coded(model: Any, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
+def _coded(plan_fit: PlanFit, model: Any, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
     """One read of each string column, and no other: its levels."""
     if not dataset.categorical:
         return dataset
@@ -53,9 +65,13 @@ def _coded(model: Any, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
     else:
         needs = Needs("levels", STATE_NBYTES, STEP_NBYTES_PER_ROW)
         name = f"{type(model).__name__}-levels"
+        try:
+            plan = make_plan(dataset, [needs])
+        except MemoryBudgetError:
+            plan = plan_fit(model, dataset, [needs])
         with Run(
             dataset,
-            make_plan(dataset, [needs]),
+            plan,
             name=name,
             identity={"max_levels": most},
             checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}/levels",

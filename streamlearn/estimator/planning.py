@@ -7,9 +7,9 @@ from typing import Any
 
 from sklearn.base import clone
 
-from ..config import parse_bytes
+from ..config import config_context
 from ..data.encoding import choose_kinds
-from ..engine.plan import Needs, Plan, make_plan
+from ..engine.plan import Needs, Plan, make_plan, plan_within
 from ..errors import MemoryBudgetError
 from ..passes.fold import nbytes_of
 from ..passes.sample import sample_nbytes
@@ -58,10 +58,12 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
     >>> needed.budget, needed.peak_bytes < needed.budget
     (67108864, True)
     """
+    if memory_budget is not None:
+        with config_context(memory_budget=memory_budget):
+            return plan(model, data)
     model = clone(model)
     model._validate_params()
     dataset = open_data(data)
-    budget = None if memory_budget is None else parse_bytes(memory_budget)
     before: tuple[Needs, ...] = ()
     if model._encodes:
         kinds = choose_kinds(
@@ -69,44 +71,47 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
         )
         before = encoding.needs_before([kind for kind in kinds.values() if kind != "cyclic"])
     before += class_weights.needs_before(model, dataset)
-    return plan_fit(model, dataset, budget, before)
+    return plan_fit(model, dataset, before)
 
 
-def plan_fit(
-    model: Any, dataset: Any, budget: int | None = None, before: Sequence[Needs] = ()
-) -> Plan:
+def plan_fit(model: Any, dataset: Any, before: Sequence[Needs] = ()) -> Plan:
     """The plan of a fit: what comes `before`, the summary, then the family's own phases.
 
     The summary's state is cut into blocks of columns until it does not keep lanes from running.
     Blocks read only their own columns, so they cost little; lanes would cost every later read.
     """
-    own = all_needs(model, dataset)
-    lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
-    moments_only = model._moments_only()
-    limit = most_state_bytes(dataset, moments_only)
-    plan: Plan | None = None
-    while plan is None or plan.lanes_in_flight < lanes:
-        least, most = count_reads(dataset, limit, moments_only)
-        summary = Needs(
-            SUMMARY,
-            state_bytes=state_nbytes(dataset, limit, moments_only),
-            step_bytes_per_row=step_nbytes_per_row(dataset),
-            step_bytes=step_nbytes(dataset, limit, moments_only),
-            driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
-            passes=(least, most * (1 + model._encodes)),  # what is missing makes features
-        )
-        finer = state_nbytes(dataset, summary.state_bytes // 2, moments_only)
-        last = finer >= summary.state_bytes
-        try:
-            plan = make_plan(dataset, [*before, summary, *own], budget=budget)
-        except MemoryBudgetError:
+
+    def make(budget: int | None) -> Plan:
+        own = all_needs(model, dataset)
+        lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
+        moments_only = model._moments_only()
+        limit = most_state_bytes(dataset, moments_only)
+        plan: Plan | None = None
+        while plan is None or plan.lanes_in_flight < lanes:
+            least, most = count_reads(dataset, limit, moments_only)
+            summary = Needs(
+                SUMMARY,
+                state_bytes=state_nbytes(dataset, limit, moments_only),
+                step_bytes_per_row=step_nbytes_per_row(dataset),
+                step_bytes=step_nbytes(dataset, limit, moments_only),
+                driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
+                # once more for what is missing, which makes features
+                passes=(least, most * (1 + model._encodes)),
+            )
+            finer = state_nbytes(dataset, summary.state_bytes // 2, moments_only)
+            last = finer >= summary.state_bytes
+            try:
+                plan = make_plan(dataset, [*before, summary, *own], budget=budget)
+            except MemoryBudgetError:
+                if last:
+                    raise
             if last:
-                raise
-        if last:
-            break
-        limit = summary.state_bytes // 2
-    assert plan is not None  # the last block raises
-    return plan
+                break
+            limit = summary.state_bytes // 2
+        assert plan is not None  # the last block raises
+        return plan
+
+    return plan_within(make)
 
 
 def all_needs(model: Any, dataset: Any, summary: Summary | None = None) -> list[Needs]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr, Source
-from ..engine.plan import Needs, Plan, make_plan
+from ..engine.plan import Needs, Plan, make_plan, plan_within
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..estimator import encoding, fitting, inputs
@@ -354,8 +354,13 @@ def partial_fit(
             state_nbytes(dataset, moments_only=True),
             step_nbytes_per_row(dataset),
         )
-        phases = needs.needs_of(needs.size_of(model, dataset), model.max_passes, in_sequence=True)
-        plan = make_plan(dataset, [checked, *phases])
+        size = needs.size_of(model, dataset)
+
+        def make(budget: int | None) -> Plan:
+            phases = needs.needs_of(size, model.max_passes, in_sequence=True)
+            return make_plan(dataset, [checked, *phases], budget=budget)
+
+        plan = plan_within(make)
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
             summary = collect_summary(run.fold, dataset, moments_only=True)
             fitting.check_summary(dataset, summary)

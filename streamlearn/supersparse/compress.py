@@ -220,7 +220,7 @@ def _fit(
     if summary.n_rows == 0 or not summary.total_weight > 0:
         raise ValueError("compress needs at least one row of positive weight in X")
     summary.require_finite(lambda row: dataset.store.place(row, row + 1))
-    replan(run, costs._needs(dataset, summary))
+    replan(run, partial(costs._needs, dataset, summary))
     sample = read.sample().chunk()
     probe = run.restore("original")
     if probe is None:

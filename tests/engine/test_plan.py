@@ -1,10 +1,13 @@
 """The arithmetic of a plan, done by hand; refusals that say what would fit."""
 
+import pickle
+import re
+
 import pytest
 from engine_kit import Rows
 
-from streamlearn.config import config_context
-from streamlearn.engine.plan import RESERVE_BYTES, Needs, make_plan
+from streamlearn.config import config_context, get_config
+from streamlearn.engine.plan import RESERVE_BYTES, Needs, make_plan, plan_within
 from streamlearn.errors import MemoryBudgetError
 
 MIB = 1 << 20
@@ -70,16 +73,57 @@ def test_the_number_of_lanes_does_not_depend_on_budget_or_threads():
 def test_a_plan_that_cannot_fit_prints_the_sum_and_what_would():
     needs = [Needs("newton", 8 * MIB, driver_bytes=24 * MIB)]
     text = (
-        r"Plan needs 86.0 MiB for 'newton' with one lane at a time "
-        r"\(6 x 8.0 MiB state \+ 4.0 MiB slice \+ 24.0 MiB driver \+ 10.0 MiB reserve\) "
-        r"but the budget is 64.0 MiB; raise memory_budget to 86.4 MiB "
-        r"\(or to 82.7 MiB for slices of 256 rows\)"
+        r"Plan needs at least 82.2 MiB for 'newton' with one lane at a time and slices of 256 rows "
+        r"\(6 x 8.0 MiB state \+ 256.0 KiB slice \+ 24.0 MiB driver \+ 10.0 MiB reserve\) "
+        r"but the budget is 64.0 MiB; raise memory_budget to 83 MiB"
     )
     with pytest.raises(MemoryBudgetError, match=text):
         make_plan(source(), needs, budget=64 * MIB, threads=4)
-    text = r"Plan needs 86.0 MiB .*but the budget is 1.0 MiB"
+    text = r"Plan needs at least 82.2 MiB .*but the budget is 1.0 MiB"
     with pytest.raises(MemoryBudgetError, match=text), config_context(memory_budget="1MiB"):
         make_plan(source(), needs)
+
+
+class ByPages(Rows):
+    """Rows whose finest slices are dearer to read than those of a middling size."""
+
+    @property
+    def overhead_nbytes(self):
+        return (50 if self.slice_rows < 1024 else 5) * MIB
+
+
+def test_a_refusal_names_the_smallest_plan_that_was_tried():
+    rows = ByPages(1 << 20, slice_rows=4096, row_nbytes=1024)
+    text = r"Plan needs at least 72\.0 MiB .* slices of 1,024 rows .*memory_budget to 72 MiB$"
+    with pytest.raises(MemoryBudgetError, match=text):
+        make_plan(rows, [Needs("newton", 8 * MIB, driver_bytes=8 * MIB)], budget=64 * MIB)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.95])
+def test_a_refusal_names_a_budget_that_was_tried_where_needs_follow_the_budget(share):
+    """A part of the budget set is what the phase takes beside its state."""
+
+    def make(budget):
+        set_now = get_config().memory_budget
+        needs = [Needs("newton", 8 * MIB, driver_bytes=int(share * set_now))]
+        return make_plan(source(), needs, budget=budget)
+
+    with (
+        config_context(memory_budget="16MiB"),
+        pytest.raises(MemoryBudgetError, match="is 16.0 MiB") as refused,
+    ):
+        plan_within(make)
+    named = int(re.search(r"raise memory_budget to (\d+) MiB$", str(refused.value))[1])
+    with config_context(memory_budget=f"{named} MiB"):
+        assert plan_within(make).peak_bytes <= named * MIB
+    least = (58 + 0.25) / (1 - share)  # states, reserve and the finest slice
+    assert least <= named <= 1.1 * least + 1
+
+
+def test_a_refusal_crosses_processes():
+    with pytest.raises(MemoryBudgetError, match="Plan needs") as refused:
+        make_plan(source(), [Needs("newton", 8 * MIB)], budget=MIB)
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
 
 
 def test_scratch_in_memory_counts_as_memory(tmp_path, monkeypatch):

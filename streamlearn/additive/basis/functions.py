@@ -38,8 +38,10 @@ class Tile(NamedTuple):
     """(dim,) Phi(0) of sparse rows; None: 0."""
 
 
-def tile_nbytes(dim: int) -> int:
-    """Bytes that a pass over dense rows holds beside its sums."""
+def tile_nbytes(dim: int, *, compressed: bool) -> int:
+    """Bytes that a pass holds beside its sums; `compressed`: of the stored values alone."""
+    if compressed:  # as many values as fill a tile, Phi(0) and the products of the rest with it
+        return 3 * TILE_NBYTES + 3 * 8 * dim
     return 3 * max(TILE_NBYTES, 8 * dim * LEAST_ROWS)
 
 

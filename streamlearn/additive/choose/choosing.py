@@ -107,12 +107,16 @@ class Choosing(WithoutStream, AdditiveModel):
                 f"{format_bytes(room)} is the most; raise memory_budget, take fewer n_bases or an "
                 "integer cv"
             )
-        elif size.dim > needs.NEWTON_DIM or matrix > room // 2:
+        elif size.dim > needs.NEWTON_DIM:
+            raise ValueError(
+                f"{name} solves with matrices of at most {needs.NEWTON_DIM} coefficients, got up "
+                f"to {size.dim}; take fewer n_bases, or use sl.cross_validate"
+            )
+        elif matrix > room // 2:
             raise ValueError(
                 f"{name} solves with matrices, and up to {size.dim} coefficients make one of "
-                f"{format_bytes(matrix)}: over {needs.NEWTON_DIM} coefficients or half of "
-                f"{format_bytes(room)}; take fewer n_bases, raise memory_budget, or use "
-                "sl.cross_validate"
+                f"{format_bytes(matrix)}: over half of {format_bytes(room)}; take fewer n_bases, "
+                "raise memory_budget, or use sl.cross_validate"
             )
         else:
             way = "newton"

@@ -63,7 +63,7 @@ def newton_needs(
     sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K + 8 * (n_splits + 1)))
     pairs = members * (2 * PAIRS + 4) * theta
     kept = 3 * n_models * theta  # every model's point, and its curves for the scoring
-    row = 32.0 + 8 * K + 4 * size.n_columns + 8.0 * (n_splits + 1)
+    row = 32.0 + 8 * K + size.coordinates_nbytes + 8.0 * (n_splits + 1)
     driver = sample + 8 * size.dim**2 + pairs + kept
     state = members * nbytes_of(empty_sums(K, size.dim))
     passes = (n_groups + 1, max_passes - 1)

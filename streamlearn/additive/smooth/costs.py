@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...config import format_bytes
 from ...data.source import Source
 from ...engine.plan import Needs
@@ -46,9 +48,9 @@ def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
 
 def least_size(size: Size, n_bases: int | Sequence[int], dataset: Source) -> Size:
     """The size before the summary: a column of categories may have two levels."""
-    n_levels = len(dataset.categorical)
+    n_levels = dataset.level_counts(1)
     least = n_bases if isinstance(n_bases, int) else min(n_bases)
-    return size._replace(dim=(dataset.n_features - n_levels) * least + 2 * n_levels)
+    return size._replace(dim=int(np.where(n_levels >= 0, n_levels + 1, least).sum()))
 
 
 def moments_needs(size: Size, max_passes: int, *, at_end: bool) -> list[Needs]:

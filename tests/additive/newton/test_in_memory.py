@@ -102,8 +102,8 @@ def test_given_up_where_what_the_summary_tells_leaves_no_room(tmp_path):
     run = Planned()
     assert run.plan.keeps_rows
     room = run.plan.budget - run.plan.peak_bytes
-    replan(run, [Needs("reads", 0, cached_bytes_per_row=100, driver_bytes=room + 1)])
+    replan(run, lambda: [Needs("reads", 0, cached_bytes_per_row=100, driver_bytes=room + 1)])
     assert not run.plan.keeps_rows
     assert run.plan.peak_bytes <= run.plan.budget
-    replan(run, [Needs("reads", 0, cached_bytes_per_row=100, driver_bytes=room)])
+    replan(run, lambda: [Needs("reads", 0, cached_bytes_per_row=100, driver_bytes=room)])
     assert run.plan.keeps_rows
