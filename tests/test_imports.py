@@ -64,6 +64,7 @@ LIBRARY = {
     ("warming.py", "zarr"): "warm() exists to load the libraries ahead of use",
     ("warming.py", "dask"): "warm() exists to load the libraries ahead of use",
     ("config.py", "dask"): "dask.utils.parse_bytes, so that sizes are written as dask writes them",
+    ("data/zarr/bounded.py", "pyarrow"): "its zstd stream stops where it is told; no table",
     ("engine/scratch/folder.py", "dask"): "the setting temporary-directory; no collection",
 }
 """(file, library it may import although it is not the library's own file): why."""

@@ -1,9 +1,15 @@
 """Chunks that say more than they hold are refused before numcodecs believes them."""
 
+import bz2
+import gzip
 import json
+import lzma
+import tracemalloc
+import zlib
 
 import numcodecs
 import numpy as np
+import pyarrow as pa
 import pytest
 import zarr
 
@@ -99,3 +105,68 @@ def test_chunks_larger_than_memory_has_addresses_are_refused_at_once(tmp_path, o
     path.write_text(json.dumps({**json.loads(path.read_text()), "chunks": size}))
     with pytest.raises(sl.SourceError, match="more values than memory has addresses"):
         sl.open_dataset(tmp_path / "s", target="y")
+
+
+MIB = 1 << 20
+BOMBS = {
+    "2 gzip": (numcodecs.GZip(), lambda raw: gzip.compress(raw)),
+    "2 gzip of two": (numcodecs.GZip(), lambda raw: gzip.compress(raw[:9]) + gzip.compress(raw)),
+    "2 zlib": (numcodecs.Zlib(), zlib.compress),
+    "2 bz2": (numcodecs.BZ2(), bz2.compress),
+    "2 lzma": (numcodecs.LZMA(), lzma.compress),
+    "2 lz4": (numcodecs.LZ4(), lambda raw: bytes(numcodecs.LZ4().encode(raw))),
+    "2 zstd": (numcodecs.Zstd(), lambda raw: bytes(numcodecs.Zstd().encode(raw))),
+    "2 zstd of unknown length": (numcodecs.Zstd(), lambda raw: streamed_zstd(raw)),
+    "2 blosc": (numcodecs.Blosc(), lambda raw: bytes(numcodecs.Blosc().encode(raw))),
+    "3 gzip": (zarr.codecs.GzipCodec(), lambda raw: gzip.compress(raw)),
+    "3 zstd": (zarr.codecs.ZstdCodec(), lambda raw: bytes(numcodecs.Zstd().encode(raw))),
+    "3 zstd of unknown length": (zarr.codecs.ZstdCodec(), lambda raw: streamed_zstd(raw)),
+    "3 blosc": (zarr.codecs.BloscCodec(), lambda raw: bytes(numcodecs.Blosc().encode(raw))),
+}
+"""Format and codec -> the array's codec, and how other bytes are compressed for it."""
+
+
+def streamed_zstd(raw):
+    """A frame that does not say how long it is, as a writer to a pipe makes it."""
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(raw)
+    return sink.getvalue().to_pybytes()
+
+
+def one_chunk(path, name):
+    codec, pack = BOMBS[name]
+    X = np.arange(80.0).reshape(40, 2)
+    array = zarr.create_array(
+        path, shape=X.shape, chunks=X.shape, dtype=X.dtype, compressors=codec,
+        zarr_format=int(name[0]),
+    )  # fmt: skip
+    array[:] = X
+    (file,) = (p for p in path.rglob("*") if p.is_file() and p.name[0].isdigit())
+    return X, file, pack
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_other_compressions_of_the_same_bytes_are_read(tmp_path, name):
+    X, file, pack = one_chunk(tmp_path / "s", name)
+    raw = X.tobytes()
+    halves = gzip.compress(raw[:9]) + gzip.compress(raw[9:])
+    file.write_bytes(halves if name == "2 gzip of two" else pack(raw))
+    (chunk,) = sl.open_dataset(tmp_path / "s", chunk_rows=40).iter_chunks()
+    np.testing.assert_array_equal(chunk.X, X)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_chunk_that_decompresses_to_more_is_refused_before_it_does(tmp_path, name):
+    """64 MiB of zeros where the array has room for 640 bytes."""
+    _, file, pack = one_chunk(tmp_path / "s", name)
+    bomb = pack(bytes(64 * MIB))
+    assert len(bomb) < MIB
+    file.write_bytes(bomb)
+    tracemalloc.start()
+    try:
+        with pytest.raises(sl.SourceError, match="at most 1,664 bytes decompresses to more"):
+            list(sl.open_dataset(tmp_path / "s").iter_chunks())
+        assert tracemalloc.get_traced_memory()[1] < 24 * MIB  # lzma's own dictionary: 8 MiB, twice
+    finally:
+        tracemalloc.stop()
