@@ -513,11 +513,17 @@ def predict(
     report({"output": output, "what": what}, f"written to {output}", json_output=json_output)
 
 
-@main.command(epilog=examples("evaluate model.slm all.parquet --target y"))
+@main.command(
+    epilog=examples(
+        "evaluate model.slm all.parquet --target y",
+        "evaluate model.slm all.parquet -t y --metric roc_auc --metric 'lift(1)'",
+    )
+)
 @click.argument("model_file")
 @DATA
 @TARGET
 @WEIGHT
+@click.option("--metric", multiple=True, help="Name of a metric; may be repeated.")
 @BUDGET
 @JSON
 def evaluate(
@@ -525,12 +531,13 @@ def evaluate(
     data: tuple[str, ...],
     target: str | None,
     weight: str | None,
+    metric: tuple[str, ...],
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
     """Score MODEL_FILE on DATA, in one read.
 
-    Accuracy and log-loss of classifiers, R2 and errors of regressors.
+    Without --metric: accuracy and log-loss of classifiers, R2 and errors of regressors.
     """
     from .estimator.scoring import evaluate, suitable_metrics
 
@@ -539,7 +546,7 @@ def evaluate(
     model = sl.load(model_file)
     source = data[0] if len(data) == 1 else list(data)
     with settings_of(memory_budget):
-        scores = evaluate(model, source, target, weight, scoring=suitable_metrics(model))
+        scores = evaluate(model, source, target, weight, scoring=metric or suitable_metrics(model))
     width = max(map(len, scores))
     lines = [f"{name:<{width}}  {value:.6g}" for name, value in scores.items()]
     report(scores, "\n".join(lines), json_output=json_output)

@@ -77,6 +77,10 @@ def test_fit_evaluate_predict(data, tmp_path):
     assert scores["accuracy"] > 0.9
     assert scores["log_loss"] > 0
     assert "accuracy" in run("evaluate", model, data, "-t", "y", "-w", "w").output
+    names = ("--metric", "roc_auc", "--metric", "lift(1)")
+    scores = json.loads(run("evaluate", model, data, "-t", "y", *names, "--json").output)
+    assert list(scores) == ["roc_auc", "lift(1)"]
+    assert 0.5 < scores["roc_auc"] <= 1
     run("predict", model, data, "--output", tmp_path / "p", "--what", "probability")
     table = pq.read_table(tmp_path / "p")
     assert table.column_names == ["probability_0", "probability_1"]

@@ -33,7 +33,8 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     cv : int, default=5
         Number of splits.
     scoring : str, optional
-        "neg_log_loss" (default for the log-loss) or "accuracy" (default otherwise).
+        "neg_log_loss" (default for the log-loss), "accuracy" (default otherwise), "roc_auc" or
+        another metric of `score` of which more is better.
     one_standard_error : bool, default=False
         Take the simplest candidate (fewest splines, then smallest C) whose mean score is within one
         standard error of the best (Breiman et al. 1984).
@@ -150,8 +151,9 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
     cv : int or "gcv", default=5
         Number of splits; "gcv" estimates the error on new rows from the fit to all rows and its
         effective degrees of freedom (Golub, Heath & Wahba 1979).
-    scoring : {"neg_mean_squared_error", "r2"}, optional
-        Default the first.
+    scoring : str, optional
+        Default "neg_mean_squared_error"; this and "r2" follow from the Grams.  Another metric of
+        `score` of which more is better, and Newton reads and scores as for `AdditiveClassifierCV`.
     basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
 intercept_scaling, tol, max_passes, random_state
         As in `AdditiveRegressor`.

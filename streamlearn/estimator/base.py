@@ -150,14 +150,31 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
         """
         predicting.write_answers(self, X, path, what, overwrite=overwrite)
 
-    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Accuracy of a classifier, R^2 of a regressor, in one read and little memory.
+    def score(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        metric: str | None = None,
+    ) -> float:
+        """Accuracy of a classifier, R^2 of a regressor, or a metric by name, in one read.
 
         Parameters
         ----------
         X, y, sample_weight : as in `fit`
+        metric : str, optional
+            Classifiers: ``"accuracy"``, ``"roc_auc"``, ``"average_precision"``, ``"log_loss"``,
+            ``"brier_score"``, or ``"lift(1)"`` to ``"lift(10)"``: the frequency of the second class
+            in a tenth of the rows, the first being the tenth of highest decisions, over that in all
+            rows.  Regressors: ``"r2"``, ``"mean_squared_error"``, ``"mean_absolute_error"``,
+            ``"mean_pinball_loss(0.9)"``, ``"mean_poisson_deviance"``, ``"mean_gamma_deviance"`` or
+            ``"mean_tweedie_deviance(1.5)"``.  With ``neg_`` before a loss, greater is better.
+            Several classes are ranked one against the rest, and the mean taken.  Rankings are exact
+            up to 8,192 different scores; beyond, a warning tells their error where it is above
+            0.001.
         """
-        name = "accuracy" if hasattr(self, "classes_") else "r2"
+        name = metric or ("accuracy" if hasattr(self, "classes_") else "r2")
         return scoring.evaluate(self, X, y, sample_weight, scoring=(name,))[name]
 
     def __sklearn_tags__(self) -> Tags:

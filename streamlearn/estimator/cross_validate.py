@@ -16,7 +16,8 @@ from ..engine.scratch.materialise import materialised
 from ..solvers.splits import split_shares
 from .inputs import features_of, open_training
 from .levels import as_trained
-from .scoring import check_metric, evaluate_models
+from .metrics import check_gain
+from .scoring import evaluate_models
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,9 @@ def cross_validate(
     seed : int
         Seed of the splits.
     scoring : str, optional
-        ``"accuracy"`` (default for classifiers), ``"neg_log_loss"``, ``"r2"`` (default for
-        regressors) or ``"neg_mean_squared_error"``.
+        Default ``"accuracy"`` for classifiers and ``"r2"`` for regressors.  Any metric of `score`,
+        with ``neg_`` before a loss: ``"roc_auc"``, ``"neg_log_loss"``,
+        ``"neg_mean_absolute_error"``, ...
     y, sample_weight : as in `fit`, optional
 
     Examples
@@ -135,9 +137,7 @@ def cross_validate(
     scoring = scoring or ("accuracy" if is_classifier(model) else "r2")
     candidates = list(ParameterGrid(param_grid)) if param_grid is not None else [{}]
     for parameters in candidates:
-        check_metric(clone(model).set_params(**parameters), scoring)
-    if scoring in ("log_loss", "mean_squared_error"):
-        raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
+        check_gain(clone(model).set_params(**parameters), scoring)
     started = time.perf_counter()
     opened = open_training(clone(model), dataset, y, sample_weight)
     edges, seed = split_shares(cv, seed, around_choice=hasattr(model, "cv"))

@@ -211,17 +211,21 @@ def run(
     *,
     name: str,
     n_models: int = 1,
+    score_bytes: int = 64,
     driver_bytes_per_row: int = 0,
     row_width: int = 1,
 ) -> Any:
-    """One read of a dataset: here if its rows are in memory, else by the engine."""
+    """One read of a dataset: here if its rows are in memory, else by the engine.
+
+    `score_bytes`: of what a state holds for each of `n_models`.
+    """
     width = max(len(getattr(model, "classes_", (0, 0))), row_width)
 
     def needs(rows: Source) -> list[Needs]:
         return [
             Needs(
                 name,
-                state_bytes=64 * n_models,
+                state_bytes=score_bytes * n_models,
                 # decision, what is made of it, and the family's own temporaries, about as large
                 step_bytes_per_row=4 * 8 * width,
                 driver_bytes=driver_bytes_per_row * (rows.n_rows or 0),

@@ -7,14 +7,14 @@ from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from ...config import format_bytes
 from ...data.source import Chunk, Source
 from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.certificate import Certificate
-from ...estimator.scoring import METRICS, check_metric
+from ...estimator.metrics import check_gain, find_metric
 from ...estimator.streams import WithoutStream
 from ...numeric.checks import check_integer
 from ...numeric.losses import LOSSES, Loss, make_loss
@@ -35,6 +35,9 @@ from .newton import NO_SPLIT, SplitModel, SplitObjective, Splits, samples_of
 GRID = (-3, 4)
 """An integer `Cs` is so many powers of 10, evenly spaced between these."""
 
+OF_MOMENTS = ("r2", "neg_mean_squared_error")
+"""Metrics that follow from the moments of a split, without a read that scores."""
+
 
 class Choosing(WithoutStream, AdditiveModel):
     """A mixin before an additive estimator; `_fit` chooses, then fits all rows."""
@@ -53,7 +56,7 @@ class Choosing(WithoutStream, AdditiveModel):
         "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
         "n_bases": ["array-like", Interval(Integral, 2, 256, closed="both")],
         "cv": [Interval(Integral, 2, None, closed="left")],
-        "scoring": [None, StrOptions(set(METRICS))],
+        "scoring": [None, str],
         "one_standard_error": ["boolean"],
     }
     # the plain estimators have these as parameters
@@ -99,7 +102,8 @@ class Choosing(WithoutStream, AdditiveModel):
         largest = self._member(self._candidates()[-1])
         size = needs.size_of(largest, dataset)
         matrix, room = 8 * size.dim**2, cost.room()
-        if self._loss.quadratic and self._n_splits * matrix <= room // 8:
+        fits = self._loss.quadratic and self._n_splits * matrix <= room // 8
+        if fits and (self.cv == "gcv" or self._scoring() in OF_MOMENTS):
             way = "gram"
         elif self.cv == "gcv":
             raise ValueError(
@@ -137,7 +141,10 @@ class Choosing(WithoutStream, AdditiveModel):
             phases = cost.gram_needs(size, self._n_splits, self._counts_in_groups(dataset))
         else:
             n_groups = len(self._groups(size, n_models))
-            phases = cost.newton_needs(size, self._n_splits, n_models, n_groups, self.max_passes)
+            each = find_metric(self._scoring()).state_bytes(len(getattr(self, "classes_", (0, 0))))
+            phases = cost.newton_needs(
+                size, self._n_splits, n_models, n_groups, self.max_passes, each
+            )
         return needs.with_temporaries(phases, self, size, summary)
 
     def _groups(self, size: needs.Size, n_models: int) -> list[range]:
@@ -190,9 +197,7 @@ class Choosing(WithoutStream, AdditiveModel):
 
     def _scoring(self) -> str:
         scoring = self.scoring or self._default_scoring()
-        check_metric(self, scoring)
-        if scoring in ("log_loss", "mean_squared_error"):
-            raise ValueError(f"scoring must be greater for better models; use 'neg_{scoring}'")
+        check_gain(self, scoring)
         if self.cv == "gcv" and scoring != "neg_mean_squared_error":
             raise ValueError(
                 f"cv='gcv' estimates the mean squared error, got scoring={scoring!r}; use "

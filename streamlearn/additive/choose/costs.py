@@ -54,9 +54,17 @@ def gram_needs(size: needs.Size, n_splits: int, groups: list[list[int]]) -> list
 
 
 def newton_needs(
-    size: needs.Size, n_splits: int, n_models: int, n_groups: int, max_passes: int
+    size: needs.Size,
+    n_splits: int,
+    n_models: int,
+    n_groups: int,
+    max_passes: int,
+    score_bytes: int,
 ) -> list[Needs]:
-    """Newton's reads of a group of models at a time, and the one that scores them all."""
+    """Newton's reads of a group of models at a time, and the one that scores them all.
+
+    `score_bytes`: of the sums of the metric that judges, for each model.
+    """
     K, theta = size.n_outputs, 8 * size.n_outputs * (size.dim + 1)
     members = -(-n_models // n_groups)
     rows = min(needs.sample_rows(size), size.n_rows)
@@ -69,5 +77,5 @@ def newton_needs(
     passes = (n_groups + 1, max_passes - 1)
     return [
         Needs("newton", state, row, driver, 2 * members * theta, passes=passes),
-        Needs("score", 64 * n_models, row + size.row_nbytes, sample + kept, kept),
+        Needs("score", score_bytes * n_models, row + size.row_nbytes, sample + kept, kept),
     ]

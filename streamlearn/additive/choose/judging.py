@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...data.source import Chunk
+from ...estimator.metrics import find_metric
 from ...estimator.predicting import decide
-from ...estimator.scoring import METRICS
 from ...passes.fold import Fold
 from .newton import Splits
 
@@ -66,11 +66,12 @@ def scores_fold(judges: list[list[object]], splits: Splits, scoring: str) -> Fol
 
     `judges`: for each split, the models that left it out.
     """
+    metric = find_metric(scoring)
     return Fold(
         partial(_start_scores, judges),
-        partial(_add_scores, judges, splits, METRICS[scoring].sums, METRICS[scoring].merge),
-        partial(_merge_scores, METRICS[scoring].merge),
-        partial(_finish_scores, METRICS[scoring].finish),
+        partial(_add_scores, judges, splits, metric.sums, metric.merge),
+        partial(_merge_scores, metric.merge),
+        partial(_finish_scores, metric.finish),
     )
 
 

@@ -112,6 +112,27 @@ def test_regressor_scores_are_those_of_fits_to_the_other_rows(scoring):
     np.testing.assert_allclose(model.predict(X), final.predict(X), atol=1e-9)
 
 
+def test_regressor_by_another_metric():
+    """Newton's reads and one that scores, instead of Grams: the same fits."""
+    X, y = regression()
+    X = np.round(16 * X) / 16
+    options = {"Cs": [0.01, 1.0, 100.0], "n_bases": 24, "cv": 3, "tol": 1e-9}
+    model = sl.AdditiveRegressorCV(scoring="neg_mean_absolute_error", **options).fit(X, y)
+    other = sl.cross_validate(
+        sl.AdditiveRegressor(n_bases=24, tol=1e-9),
+        X,
+        3,
+        {"C": options["Cs"]},
+        scoring="neg_mean_absolute_error",
+        y=y,
+    )
+    np.testing.assert_allclose(scores_of(model), other.scores, rtol=2e-3)
+    by_grams = sl.AdditiveRegressorCV(**options).fit(X, y)
+    assert by_grams.n_passes_ == 2 < model.n_passes_
+    assert by_grams.C_ == model.C_
+    np.testing.assert_allclose(model.coef_, by_grams.coef_, atol=1e-6)
+
+
 def test_gcv_is_the_formula_on_explicit_features():
     X, y = regression(300)
     model = sl.AdditiveRegressorCV(Cs=[0.1, 10.0], n_bases=[5, 8], cv="gcv").fit(X, y)
