@@ -4,6 +4,10 @@
 _.AdditiveClassifierCV
 _.AdditiveRegressorCV
 _.FourierEmbedding
+_.JensenShannonBoostClassifierCV
+_.ProjectionPursuitRegressorCV
+_.SVMMixtureClassifierCV
+_.ShareBoostClassifierCV
 _.SuperSparseClassifierCV
 _.additive_kernel
 _.agreement

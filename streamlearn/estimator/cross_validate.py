@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
+from ..data.dataset import Dataset
 from ..data.order import HashShare
 from ..engine.scratch.materialise import materialised
 from ..solvers.splits import split_shares
@@ -145,20 +146,37 @@ def cross_validate(
     n_score_passes = 0
     with materialised(opened) as rows:
         for split in range(cv):
-            lo, hi = float(edges[split]), float(edges[split + 1])
-            train = replace(rows, shares=(*rows.shares, AllBut(lo, hi, seed)), _counted=[])
+            train, apart = without_split(rows, edges, split, seed)
             fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
-            apart = rows.where_hash(lo, hi, seed)
-            for alike in _alike(fitted):
-                models = [fitted[k] for k in alike]
-                shown = features_of(models[0], as_trained(models[0], apart))
-                results = evaluate_models(models, shown, [scoring])
-                scores[alike, split] = [result[scoring] for result in results]
-                n_score_passes += 1
+            scores[:, split], n_reads = scores_of_split(fitted, apart, scoring)
+            n_score_passes += n_reads
             n_passes += sum(m.n_passes_ for m in fitted)
     n_passes += n_score_passes
     seconds = time.perf_counter() - started
     return CrossValidation(candidates, scores, scoring, n_passes, n_score_passes, seconds)
+
+
+def without_split(
+    rows: Dataset, edges: np.ndarray, split: int, seed: int
+) -> tuple[Dataset, Dataset]:
+    """The rows outside a split, and those in it."""
+    low, high = float(edges[split]), float(edges[split + 1])
+    train = replace(rows, shares=(*rows.shares, AllBut(low, high, seed)), _counted=[])
+    return train, rows.where_hash(low, high, seed)
+
+
+def scores_of_split(models: Sequence[Any], apart: Dataset, scoring: str) -> tuple[np.ndarray, int]:
+    """Scores of fitted models on the same rows, and the number of reads: one for the same features.
+
+    The models may be of different candidates, or several of one fit.
+    """
+    scores, groups = np.empty(len(models)), _alike(models)
+    for alike in groups:
+        members = [models[k] for k in alike]
+        shown = features_of(members[0], as_trained(members[0], apart))
+        results = evaluate_models(members, shown, [scoring])
+        scores[alike] = [result[scoring] for result in results]
+    return scores, len(groups)
 
 
 def _alike(models: Sequence[Any]) -> list[list[int]]:

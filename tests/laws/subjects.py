@@ -31,9 +31,23 @@ QUICK = {
     "SuperSparseRegressor": SPARSE,
     "SuperSparseClassifierCV": {**SPARSE, "n_prototypes": [2, 4], "cv": 2},
     "SuperSparseRegressorCV": {**SPARSE, "n_prototypes": [2, 4], "cv": 2},
+    "ProjectionPursuitRegressorCV": {"n_terms": [2], "tau": [10.0, 30.0], "cv": 2},
+    "JensenShannonBoostClassifierCV": {"n_learners": [2, 4], "tau": [10.0, 30.0], "cv": 2},
+    "ShareBoostClassifierCV": {"n_selected": [2, 4], "ridge": [1e-4], "cv": 2},
+    "SVMMixtureClassifierCV": {"n_components": [1, 2], "max_passes": 30, "cv": 2},
     "compress": SPARSE,
 }
 """Public name -> parameters of a quick fit."""
+
+ONE = {
+    "AdditiveClassifierCV": {"Cs": [1.0]},
+    "AdditiveRegressorCV": {"Cs": [1.0]},
+    "ProjectionPursuitRegressorCV": {"tau": 30.0},
+    "JensenShannonBoostClassifierCV": {"n_learners": 4, "tau": 30.0},
+    "ShareBoostClassifierCV": {"n_selected": 4},
+    "SVMMixtureClassifierCV": {"n_components": 2},
+}
+"""Estimators that choose by the rows' numbers -> parameters of a single candidate."""
 
 STREAMS = {
     "SVMMixtureClassifier": {"algorithm": "online-em"},

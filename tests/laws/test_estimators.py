@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws.subjects import ONE
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
@@ -48,7 +49,7 @@ def make(name, **params):
     model = getattr(sl, name)()
     known = model.get_params()
     # one candidate: which of several is chosen depends on folds, and these on the rows' numbers
-    wanted = {"tol": 1e-9, "random_state": 0, "Cs": [1.0], **params}
+    wanted = {"tol": 1e-9, "random_state": 0, **ONE.get(name, {}), **params}
     return model.set_params(**{key: value for key, value in wanted.items() if key in known})
 
 

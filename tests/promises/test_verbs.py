@@ -51,6 +51,8 @@ TOGETHER = (
     ("ShareBoostClassifier", "SVMMixtureClassifier", "MixtureDisplay"),
     ("SuperSparseClassifier", "SuperSparseRegressor", "PrototypeDisplay"),
     ("SuperSparseClassifierCV", "SuperSparseRegressorCV"),
+    ("ProjectionPursuitRegressorCV", "JensenShannonBoostClassifierCV"),
+    ("ShareBoostClassifierCV", "SVMMixtureClassifierCV"),
 )
 """Owners of all verbs, by the process that measures them; to start one and load its kernels takes
 five seconds of CPU."""

@@ -24,6 +24,14 @@ QUICK = {
     "SuperSparseRegressor": {"n_prototypes": 4, "n_passes": 2, "tol": 0.1},
     "SuperSparseClassifierCV": {"n_prototypes": [2, 4], "n_passes": 4, "tol": 0.1, "cv": 2},
     "SuperSparseRegressorCV": {"n_prototypes": [2, 4], "n_passes": 4, "tol": 0.1, "cv": 2},
+    "ProjectionPursuitRegressorCV": {"n_terms": 1, "tau": [3.0, 30.0], "backfit": 0, "cv": 2},
+    "JensenShannonBoostClassifierCV": {"n_learners": [1, 2], "cv": 2},
+    "ShareBoostClassifierCV": {
+        **{"n_selected": [1, 2], "columns_per_pass": 2, "tol": 1e-2, "cv": 2},
+    },
+    "SVMMixtureClassifierCV": {
+        **{"n_components": [1, 2], "gate": "linear", "max_passes": 5, "cv": 2},
+    },
     "SplineEmbedding": {"n_bases": 4},
     "FourierEmbedding": {"n_bases": 4},
 }

@@ -14,6 +14,7 @@ from ...data.source import Chunk, Source
 from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.certificate import Certificate
+from ...estimator.choosing import best_index, cv_results
 from ...estimator.metrics import check_gain, find_metric
 from ...estimator.streams import WithoutStream
 from ...numeric.checks import check_integer
@@ -29,7 +30,7 @@ from ..targets import Adjustment, names_of
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 from . import costs as cost
 from . import gram
-from .judging import best_index, cv_results, scores_fold
+from .judging import scores_fold
 from .newton import NO_SPLIT, SplitModel, SplitObjective, Splits, samples_of
 
 GRID = (-3, 4)
@@ -373,7 +374,7 @@ class Choosing(WithoutStream, AdditiveModel):
     def _judge(self, candidates: list[Candidate], scores: np.ndarray, gaps: np.ndarray) -> None:
         """Set what was found of every candidate, and which is best."""
         parameters = [{"C": c.C, "n_bases": c.n_bases} for c in candidates]
-        self.cv_results_ = cv_results(parameters, scores, gaps)
+        self.cv_results_ = {**cv_results(parameters, scores), "relative_gap": gaps.max(axis=1)}
         self._choose(best_index(self.cv_results_, one_standard_error=self.one_standard_error))
 
     def _choose(self, best: int) -> None:

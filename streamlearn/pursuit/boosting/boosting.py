@@ -70,6 +70,25 @@ class Boosted(NamedTuple):
     """One record for each round."""
     converged: bool
 
+    def first(self, n: int) -> Boosted:
+        """The model with the first n learners: that of a fit with n_learners=n."""
+        if n >= len(self.learners):
+            return self
+        before = 0  # learners when the round of the record began
+        for k, record in enumerate(self.history):
+            if before == n and "slope" in record:
+                return self._replace(
+                    learners=self.learners[:n],
+                    slope=cast("float", record["slope"]),
+                    intercept=cast("float", record["intercept"]),
+                    history=self.history[:k],
+                )
+            before = cast("int", record["learners"])
+        raise ValueError(
+            "this model was saved by a version that did not keep the curves of fewer learners; "
+            "fit it again"
+        )
+
     @property
     def last_cost(self) -> float:
         """Cost at the end of the last round."""
@@ -101,8 +120,8 @@ def boost(
     learners: list[Learner] = []
     history: list[dict[str, object]] = []
     add: Learner | None = None
-    margins: np.ndarray | None = None
     offset, reach = np.zeros(2), 0.0
+    slope, intercept = fit_logistic(np.zeros(1), counts[None])
     misses, round_number, converged = 0, 0, False
     while len(learners) < settings.n_learners and len(columns.live):
         round_number += 1
@@ -116,7 +135,8 @@ def boost(
         search = seek(requests_of, (start,), first_slopes, settings.penalty, settings.tol)
         found = yield from search
         if add is not None:
-            margins, add = found.first.margins, None
+            slope, intercept = curve_of(found.first.margins, reach)
+            add = None
         offset = np.where(np.isfinite(found.first.largest), found.first.largest, 0.0)
         measured = found.answer.measured[found.place]
         sums = measured.sums
@@ -132,6 +152,8 @@ def boost(
             "n_reads": found.n_reads,
             "bhattacharyya": float(np.sqrt(shares[:, 0] * shares[:, 1]).sum()),
             "n_nonzero": int(np.count_nonzero(found.trial.alpha)),
+            "slope": slope,
+            "intercept": intercept,
         }
         history.append(record)
         if settings.significance:
@@ -158,14 +180,16 @@ def boost(
         halves = Halves(-1, np.empty(0, np.intp))
         requests_of = _Requests(settings, label, tau, add, halves, offset, reach)
         answer = yield requests_of((), None, None)
-        margins = answer.margins
-    if margins is None:
-        slope, intercept = fit_logistic(np.zeros(1), counts[None])
-    else:
-        centers = reach * ((np.arange(N_MARGINS) + 0.5) * (2.0 / N_MARGINS) - 1.0)
-        slope, intercept = fit_logistic(centers, margins)
+        slope, intercept = curve_of(answer.margins, reach)
     done = converged or len(learners) == settings.n_learners or not len(columns.live)
     return Boosted(label, tau, tuple(learners), slope, intercept, history, done)
+
+
+def curve_of(margins: np.ndarray | None, reach: float) -> tuple[float, float]:
+    """Slope and intercept of the logistic curve of the margins, which are at most `reach`."""
+    assert margins is not None  # a request that adds a learner is answered with them
+    centers = reach * ((np.arange(N_MARGINS) + 0.5) * (2.0 / N_MARGINS) - 1.0)
+    return fit_logistic(centers, margins)
 
 
 class _Requests:

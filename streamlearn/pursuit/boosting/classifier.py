@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from ...data.source import Chunk, Source
 from ...engine.plan import Needs
@@ -92,7 +95,8 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
     path_ : list of dict
         For each tau: ``tau``, ``n_learners``, ``n_zeros``, ``validation_loss``.
     classes_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_
-        ``history_`` has one record for each round, with the costs after each move.
+        ``history_`` has one record for each round, with the costs after each move, and the curve of
+        the learners before it.
 
     Notes
     -----
@@ -270,6 +274,28 @@ class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
 
     def _keep(self, model: list[Boosted]) -> None:
         self._models = model
+
+    def at(self, n: int) -> Self:
+        """The model with the first n learners of each class, or all if there are fewer.
+
+        It is that of a fit with ``n_learners=n``, its logistic curve included.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        JensenShannonBoostClassifier
+            Another model over the same path; this one stays as it is.
+        """
+        check_is_fitted(self)
+        if n < 1:
+            raise ValueError(f"n={n}; a model has at least 1 learner")
+        other = copy.copy(self)
+        other._path = [[model.first(n) for model in models] for models in self._path]
+        other._choose(self.tau_)
+        return other
 
     @property
     def _alphas(self) -> list[np.ndarray]:
