@@ -40,8 +40,12 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         own subclass of ``streamlearn.numeric.losses.Loss``.
     C : float, default=1.0
         Weight of the losses against the penalty.
-    n_bases : int, default=20
+    n_bases : int or "auto", default="auto"
         Splines per column; columns with no more distinct values than this get one per value.
+        "auto": one for every 200 rows (of the first call of `partial_fit`), from 20 to 128, and as
+        many above 20 as keep all coefficients to 724, whose matrix takes 4 MiB.  What a curve
+        cannot follow costs more than splines that the penalty holds.  Of a `basis` other than
+        splines: 20.
     basis : {"bspline", "cosine", "trigonometric", "hermite"} or Basis, default="bspline"
         Of columns with more values than that.  The others (Maji 2012, Table 1) meet every row with
         every function, at `n_bases` products a value, and smooth where splines follow: "cosine" is
@@ -173,7 +177,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         loss: str | Loss = "log_loss",
         *,
         C: float = 1.0,
-        n_bases: int = 20,
+        n_bases: int | str = "auto",
         basis: str | Basis = "bspline",
         degree: int = 1,
         penalty_order: int = 1,

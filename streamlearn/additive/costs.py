@@ -13,10 +13,12 @@ from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
 from ..numeric.simd.gather import CLASSES, LANES
 from ..passes.fold import nbytes_of
-from ..passes.summary.facts import ColumnFacts
+from ..passes.summary.summary import Summary
 from ..solvers.lbfgs import PAIRS
+from .basis.column_bases import Shape
 from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
+from .basis.resolution import CURVATURE_NBYTES, count_of_splines
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
 from .pairs import (
@@ -48,7 +50,7 @@ UNSET_BUDGET = 1 << 30
 """What a choice counts on when no budget is set; never the memory that happens to be free."""
 GRAM_NBYTES = 16 << 20
 """Largest state of a read that sums up a Gram for squared error; else Newton reads more often."""
-GROWN_NBYTES = 4 << 20
+GROWN_NBYTES = CURVATURE_NBYTES
 """Largest state of a Newton read that sums up the curvature of rows outside the sample."""
 COLD_NBYTES = 6 << 20
 """Kernels that `warm` leaves out, being for bases other than splines."""
@@ -96,9 +98,17 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
         n_levels = dataset.level_counts(model.max_levels)
-        dim = int(np.where(n_levels >= 0, n_levels + 1, model.n_bases).sum())
+        n_numbers, others = int((n_levels < 0).sum()), int((n_levels[n_levels >= 0] + 1).sum())
+        n_bases = count_of_splines(
+            model.n_bases,
+            make_basis(model.basis),
+            dataset.n_physical_rows,
+            np.full(n_numbers, np.inf),
+            others,
+        )
+        dim = n_numbers * n_bases + others
     else:
-        dim = int(_n_bases(summary.columns, model).sum())
+        dim = int(_n_bases(summary, model).sum())
     facts = None if summary is None else summary.columns
     pairs = check_interactions(model, dataset)
     nodes = planned_nodes(model, dataset, facts)
@@ -117,13 +127,14 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
     )
 
 
-def _n_bases(facts: ColumnFacts, model: Any) -> np.ndarray:
+def _n_bases(summary: Summary, model: Any) -> np.ndarray:
     """(p,) coefficients of each column."""
+    facts, n_bases = summary.columns, Shape.of(model, summary).n_bases
     n_levels, n = facts.n_levels, np.diff(facts.present()[1])
-    few, missing = facts.few & (n <= model.n_bases), facts.missing > 0
+    few, missing = facts.few & (n <= n_bases), facts.missing > 0
     n = n + missing
     of_few = np.where(n > 1, n, 0)
-    of_many = model.n_bases + model.degree * missing
+    of_many = n_bases + model.degree * missing
     return np.select([n_levels >= 0, few], [n_levels + 1, of_few], of_many)
 
 

@@ -31,6 +31,7 @@ from .basis.column_bases import (
     mean_splines,
     reference_vector,
 )
+from .basis.resolution import AUTO, CountOfSplines
 from .dual.in_memory import fit_held
 from .inspect.terms import Terms
 from .objective import Problem
@@ -78,7 +79,7 @@ class AdditiveModel(Terms):
     loss: str | Loss
     C: float
     basis: str | Basis
-    n_bases: int | Sequence[int]
+    n_bases: CountOfSplines
     penalty_order: int
     penalty_scale: str
     missing: str
@@ -101,6 +102,7 @@ class AdditiveModel(Terms):
     classes_: np.ndarray
     _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,
+        "n_bases": [*BASIS_CONSTRAINTS["n_bases"], StrOptions({AUTO})],
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
         "interactions": [
             Interval(Integral, 0, None, closed="left"),
@@ -334,7 +336,7 @@ class AdditiveModel(Terms):
         if before is not None:
             bases = warm_bases(before, summary)
         else:
-            bases = fit_bases(summary, Shape.of(self), dataset.dtype)
+            bases = fit_bases(summary, Shape.of(self, summary), dataset.dtype)
         c = reference_vector(summary, bases, dataset.sparse)
         roughness = make_roughness(
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None

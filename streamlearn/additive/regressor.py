@@ -110,7 +110,7 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         loss: str | Loss = "squared_error",
         *,
         C: float = 1.0,
-        n_bases: int = 20,
+        n_bases: int | str = "auto",
         basis: str | Basis = "bspline",
         degree: int = 1,
         penalty_order: int = 1,

@@ -16,6 +16,7 @@ from ...numeric.bases.registry import BASES, LEVELS, OWN, SPLINE, kind_of, make_
 from ...numeric.bases.roughness import reference_at_zero, require_order
 from ...passes.summary.facts import ColumnFacts, ends_of
 from ...passes.summary.summary import Summary
+from .resolution import count_of_splines, distinct_values
 
 LARGEST_DEGREE = max(max(basis.degrees) for basis in BASES.values())
 ORDERS = sorted({order for basis in BASES.values() for order in basis.orders})
@@ -55,11 +56,16 @@ class Shape(NamedTuple):
     basis: Basis = BASES["bspline"]
 
     @classmethod
-    def of(cls, model: Any) -> Shape:
-        """Those of `model`, checked."""
-        basis = make_basis(model.basis)
-        check_basis(basis, model.n_bases, model.degree, model.penalty_order)
-        return cls(model.n_bases, model.degree, model.knots, basis)
+    def of(cls, model: Any, summary: Summary | None = None) -> Shape:
+        """Those of `model`, checked; a number of splines left to the table needs its `summary`."""
+        basis, n_bases = make_basis(model.basis), model.n_bases
+        if summary is not None:
+            n_levels = summary.columns.n_levels
+            others = int((n_levels + 1)[n_levels >= 0].sum())
+            values = distinct_values(summary.columns)
+            n_bases = count_of_splines(n_bases, basis, summary.n_rows, values, others)
+        check_basis(basis, n_bases, model.degree, model.penalty_order)
+        return cls(n_bases, model.degree, model.knots, basis)
 
 
 def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ...config import format_bytes
 from ...data.source import Source
 from ...engine.plan import Needs
 from ...passes.fold import nbytes_of
+from ..basis.resolution import CountOfSplines, least_count
 from ..costs import NEWTON, Choice, Size, require_offered, sample_rows
 from .moments import empty_moments
 
@@ -46,11 +45,11 @@ def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
     return Choice(NEWTON, f"newton, as {why} takes the curvature of all rows")
 
 
-def least_size(size: Size, n_bases: int | Sequence[int], dataset: Source) -> Size:
+def least_size(size: Size, n_bases: CountOfSplines, dataset: Source) -> Size:
     """The size before the summary: a column of categories may have two levels."""
     n_levels = dataset.level_counts(1)
-    least = n_bases if isinstance(n_bases, int) else min(n_bases)
-    return size._replace(dim=int(np.where(n_levels >= 0, n_levels + 1, least).sum()))
+    least = np.where(n_levels >= 0, n_levels + 1, least_count(n_bases))
+    return size._replace(dim=int(least.sum()))
 
 
 def moments_needs(size: Size, max_passes: int, *, at_end: bool) -> list[Needs]:

@@ -66,7 +66,7 @@ def go_on(
             if stream is None:
                 set_classes(model, classes)
             dataset = weigh_stream(model, dataset)
-        plan = make_plan(dataset, _phases(model, dataset, first=stream is None))
+        plan = make_plan(dataset, _phases(model, dataset, stream))
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
             if stream is None:
                 stream = begin(model, run, dataset, n_rows)
@@ -106,11 +106,12 @@ def go_on(
     )
 
 
-def _phases(model: Any, dataset: Dataset, *, first: bool) -> list[Needs]:
+def _phases(model: Any, dataset: Dataset, stream: Stream | None) -> list[Needs]:
     """What a call takes: one read that learns, before it in the first call the summary's."""
-    learning, *_ = needs.needs_of("pegasos", needs.size_of(model, dataset), 2)
+    size = needs.size_of(model, dataset, None if stream is None else stream["summary"])
+    learning, *_ = needs.needs_of("pegasos", size, 2)
     phases = [replace(learning, group=1, passes=(1, 1))]
-    if first:
+    if stream is None:
         phases.insert(0, column_needs(dataset, state_limit(dataset)))
     return phases
 

@@ -1,0 +1,57 @@
+"""How many splines a column gets: a number, or what its table carries."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import isqrt
+
+import numpy as np
+
+from ...numeric.bases.basis import Basis
+from ...passes.summary.facts import ColumnFacts
+
+AUTO = "auto"
+FEWEST, MOST = 20, 128
+"""Splines of a column that "auto" takes at least, and at most."""
+ROWS_A_SPLINE = 200
+"""Rows for each spline of a column beyond `FEWEST`: tables below 4,200 rows have no more."""
+CURVATURE_NBYTES = 4 << 20
+"""Largest matrix of all coefficients that splines beyond `FEWEST` may make: 724 coefficients.  A
+Newton read can sum up as much in each lane, and a factorisation takes a tenth of a second."""
+CountOfSplines = int | Sequence[int] | str
+"""`n_bases` as it is given: a number, several to choose from, or `AUTO`."""
+
+
+def distinct_values(facts: ColumnFacts) -> np.ndarray:
+    """(p,) distinct values of each column of numbers; inf where they are many, 0 of categories."""
+    known = np.diff(facts.present()[1]).astype(np.float64)
+    return np.select([facts.n_levels >= 0, facts.few], [0.0, known], np.inf)
+
+
+def count_of_splines(
+    n_bases: CountOfSplines, basis: Basis, n_rows: int, values: np.ndarray, others: int
+) -> int:
+    """Splines of each column with many values; one of fewer values gets one a value.
+
+    "auto": one for every 200 rows, from 20 to 128, and as many above 20 as keep the matrix of all
+    coefficients in 4 MiB.  Bases whose functions all meet every row stay at 20.  `values` (p,):
+    distinct values of the columns of numbers, inf where they are not known; `others`: coefficients
+    of columns of categories.
+    """
+    if n_bases != AUTO:
+        assert isinstance(n_bases, int)  # those who choose from several ask for one at a time
+        return n_bases
+    if not basis.local:
+        return FEWEST
+    room = isqrt(CURVATURE_NBYTES // 8) - others
+    counts = range(FEWEST + 1, min(MOST, n_rows // ROWS_A_SPLINE) + 1)
+    n_fit = bisect_right(counts, room, key=lambda n: int(np.minimum(values, n).sum()))
+    return FEWEST + n_fit
+
+
+def least_count(n_bases: CountOfSplines) -> int:
+    """The least that `count_of_splines` may be."""
+    if isinstance(n_bases, str):
+        return FEWEST
+    return n_bases if isinstance(n_bases, int) else min(n_bases)
