@@ -38,8 +38,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     loss : {"log_loss", "squared_hinge", "hinge"} or Loss, default="log_loss"
         log(1 + e^-z), max(0, 1-z)^2 and max(0, 1-z) of the margin z = y f; or an instance of your
         own subclass of ``streamlearn.numeric.losses.Loss``.
-    C : float, default=1.0
-        Weight of the losses against the penalty.
+    C : float, optional
+        Weight of the losses against the penalty.  Left out, `smoothness` says how each term is
+        weighed; where nothing chooses it, C is 1.
     n_bases : int or "auto", default="auto"
         Splines per column; columns with no more distinct values than this get one per value.
         "auto": one for every 200 rows (of the first call of `partial_fit`), from 20 to 128, and as
@@ -104,7 +105,11 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     warm_start : bool, default=False
         Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs").
     smoothness : {None, "reml", "gcv"}, default=None
-        How much each term is smoothed.  None: C says it, for all alike.  "reml": each term (of each
+        How much each term is smoothed.  None: C says it, for all alike; and if C is left out too,
+        "reml" where it is cheap: a smooth loss of one output at a time, `solver` "auto" or
+        "newton", no `interactions`, `monotone`, `convex`, `early_stopping` or `warm_start`, 4,200
+        rows or more, a curvature of all outputs (8 K dim^2 bytes) of at most 4 MiB, and a budget of
+        32 times that.  Elsewhere it is None with C = 1.  "reml": each term (of each
         class) has a weight of its own in the objective, 1/2 sum_d lambda_d w_d'P_d w_d + sum_i s_i
         l(y_i f(x_i)), the one of largest restricted likelihood, by generalised Fellner-Schall
         updates (Wood & Fasiolo 2017); "gcv": of least generalised cross-validation.  Newton's
@@ -176,7 +181,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         self,
         loss: str | Loss = "log_loss",
         *,
-        C: float = 1.0,
+        C: float | None = None,
         n_bases: int | str = "auto",
         basis: str | Basis = "bspline",
         degree: int = 1,

@@ -248,6 +248,11 @@ def sample_rows(size: Size) -> int:
     return max(min(wanted, most), 1)
 
 
+def copied_nbytes(size: Size) -> float:
+    """Bytes of a row's values in the scratch copy that Newton's reads go to; 0: there is none."""
+    return size.coordinates_nbytes if get_config().scratch and not size.in_memory else 0.0
+
+
 def sample_share(sample: Any, total_weight: float) -> float:
     """The share of the rows, by weight, that a sample holds."""
     weight = len(sample.y) if sample.weight is None else float(sample.weight.sum())
@@ -285,8 +290,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         state = sums + max(grown, nbytes_of(empty_mass(K, dim)))
         passes = (1, max_passes - 1)
         driver = sample + pairs + held + grown
-        copies = get_config().scratch and not size.in_memory
-        copied = size.coordinates_nbytes if copies else 0
+        copied = copied_nbytes(size)
         disk = copied + 16 if copied else 0
         again = size.n_rows > rows and not (copied or size.in_memory or size.sparse)
         return [

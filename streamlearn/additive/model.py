@@ -45,6 +45,7 @@ from .screening.reading import (
     screening_share,
 )
 from .smooth import costs as smooth_costs
+from .smooth.criteria import CRITERIA
 from .smooth.model import (
     SMOOTHNESS,
     Given,
@@ -77,7 +78,7 @@ class AdditiveModel(Terms):
     """A mixin of the estimators; `objective` says what is minimised."""
 
     loss: str | Loss
-    C: float
+    C: float | None
     basis: str | Basis
     n_bases: CountOfSplines
     penalty_order: int
@@ -110,7 +111,7 @@ class AdditiveModel(Terms):
             list,
             tuple,
         ],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 0, None, closed="neither"), None],
         "intercept_scaling": [Interval(Real, 1e-100, 1e100, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_passes": [Interval(Integral, 2, None, closed="left")],
@@ -154,14 +155,26 @@ class AdditiveModel(Terms):
 
     # What it costs.
 
-    def _choice(self, dataset: Source) -> needs.Choice:
-        """The solver, chosen from metadata: the plan that is shown is the one that is run."""
-        size, why = needs.size_of(self, dataset), why_moments(self)
+    def _chosen_by(self, dataset: Source, summary: Summary | None = None) -> str | None:
+        """What chooses the smoothness; before the summary what may, if few values allow it."""
+        size = needs.size_of(self, dataset, summary)
+        if summary is None:
+            size = smooth_costs.least_size(size, self.n_bases, dataset)
+        return smooth_costs.criterion_of(self, size, self._is_joint)
+
+    def _choice(self, dataset: Source, summary: Summary | None = None) -> needs.Choice:
+        """The solver, chosen from metadata: the plan that is shown is the one that is run.
+
+        But for the smoothness that nothing is said of, which one C replaces where the summary finds
+        too many coefficients.
+        """
         check_smoothness(self)
+        size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset, summary)
+        why = why_moments(self, criterion)
         if why:
             least = smooth_costs.least_size(size, self.n_bases, dataset)
             choice = smooth_costs.choose_moments(why, least, self.solver, self._is_joint)
-        if not goes_by_moments(self):
+        if not goes_by_moments(self, criterion):
             easy = not why and self._is_easy
             choice = needs.choose(self._loss, self.solver, size, self._is_joint, easy)
         if self.warm_start and choice.solver not in WARM:
@@ -179,7 +192,7 @@ class AdditiveModel(Terms):
             not self.warm_start
             and make_basis(self.basis).local
             and not has_pairs(self)
-            and self.C <= needs.DUAL_C
+            and self._weight <= needs.DUAL_C
             and self.tol >= needs.DUAL_TOL
             and self.max_passes >= needs.DUAL_ROUNDS
         )
@@ -190,10 +203,11 @@ class AdditiveModel(Terms):
         return self.max_passes - has_pairs(self) - (most_screened(self) > 0)
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        size, choice = needs.size_of(self, dataset, summary), self._choice(dataset)
-        alone = goes_by_moments(self)
+        size, choice = needs.size_of(self, dataset, summary), self._choice(dataset, summary)
+        criterion = self._chosen_by(dataset, summary)
+        alone = goes_by_moments(self, criterion)
         phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
-        if why := why_moments(self):
+        if why := why_moments(self, criterion):
             if summary is None:
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
@@ -204,10 +218,14 @@ class AdditiveModel(Terms):
         return needs.with_temporaries(phases, self, size, summary)
 
     def _sample_rows(self, dataset: Source) -> int:
-        choice = self._choice(dataset)
-        wanted = choice.solver in WARM and not (goes_by_moments(self) and self._loss.quadratic)
+        size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset)
+        one_read = goes_by_moments(self, criterion) and self._loss.quadratic
+        wanted = self._choice(dataset).solver in WARM and not one_read
+        if criterion != self.smoothness:  # one C may take its place
+            one_c = needs.choose(self._loss, self.solver, size, self._is_joint, self._is_easy)
+            wanted = wanted or one_c.solver in WARM
         wanted = wanted or most_screened(self) > 0
-        return needs.sample_rows(needs.size_of(self, dataset)) if wanted else 0
+        return needs.sample_rows(size) if wanted else 0
 
     # Saving.
 
@@ -215,11 +233,15 @@ class AdditiveModel(Terms):
         return super()._state() | {
             "stream": getattr(self, "_stream", None),
             "posterior": getattr(self, "_posterior", None),
+            "criterion": self._criterion,
         }
 
     def _restore(self, tree: dict[str, Any]) -> None:
         super()._restore(tree)
         self._stream = tree.get("stream")
+        self._criterion = tree.get("criterion", self.smoothness)  # older files do not say it
+        if self._criterion not in (None, *CRITERIA):
+            raise ValueError(f"the criterion of smoothness is {self._criterion!r}")
         vars(self).pop("_posterior", None)
         if tree.get("posterior") is not None:
             shape = (*self.coef_.shape, self.n_features_in_)
@@ -247,13 +269,17 @@ class AdditiveModel(Terms):
         sample: Chunk | None = None,
     ) -> Certificate:
         self._stream = None  # what partial_fit has seen does not go into this fit
-        choice = self._choice(dataset)
+        choice = self._choice(dataset, summary)
+        criterion = self._criterion = self._chosen_by(dataset, summary)
+        by_moments = goes_by_moments(self, criterion)
         adjustment = self._adjustment(dataset, summary)
         rows, dataset = dataset, adjusted(dataset, adjustment)
         if validation is not None:
             validation = adjusted(validation, adjustment)
         before = self._before(run)
         problem = self._problem(dataset, summary, adjustment, choice.solver, before)
+        if by_moments:
+            problem = problem._replace(single=False)
         if most_screened(self):
             assert sample is not None  # `_sample_rows` is at least 1
             share = needs.sample_share(sample, summary.total_weight)
@@ -266,12 +292,12 @@ class AdditiveModel(Terms):
         given = Given(null_decisions(self._loss, self._shares(summary)), means)
         vars(self).pop("_posterior", None)  # of an earlier fit
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
-        if goes_by_moments(self):
+        if by_moments:
             given = given._replace(shapes=shapes, start=warm_point(problem, before))
             if sample is not None:
                 share = needs.sample_share(sample, summary.total_weight)
                 given = given._replace(sample=adjust(adjustment, sample), share=share)
-            outcome, posterior = train_smooth(self, run, dataset, problem, watch, given)
+            outcome, posterior = train_smooth(self, criterion, run, dataset, problem, watch, given)
             if posterior is not None:
                 self._posterior = posterior
         elif choice.solver == "gram":
@@ -318,7 +344,7 @@ class AdditiveModel(Terms):
         ):  # of the rows as they are: exposures are no part of their weight
             density = run.fold(density_fold(problem), rows, name="pairs")
         self._keep_fit(problem, outcome.theta, means, summary, density)
-        if self.covariance and self.smoothness is None:
+        if self.covariance and criterion is None:
             exact = problem._replace(single=False)
             self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)
         return self._certificate(outcome, choice)
@@ -347,14 +373,13 @@ class AdditiveModel(Terms):
             roughness,
             make_reference(roughness, c),
             self._loss,
-            float(self.C),
+            self._weight,
             float(self.intercept_scaling),
             1 if n_classes == 2 else n_classes,
             self._target_mean(summary, adjustment) if regression else 0.0,
             single=solver in ("newton", "lbfgs")
             and not regression
             and self.tol >= SINGLE_TOL
-            and not goes_by_moments(self)
             and not bases.dense,
             joint=self._is_joint and n_classes > 2,
         )

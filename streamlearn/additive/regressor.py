@@ -109,7 +109,7 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         self,
         loss: str | Loss = "squared_error",
         *,
-        C: float = 1.0,
+        C: float | None = None,
         n_bases: int | str = "auto",
         basis: str | Basis = "bspline",
         degree: int = 1,

@@ -9,8 +9,11 @@ import streamlearn as sl
 from streamlearn.additive import costs as needs
 
 
+@pytest.mark.parametrize("smoothness", [{"C": 1.0}, {"smoothness": "reml"}], ids=["C", "reml"])
 @pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
-def test_newton_through_scratch_gives_the_same_bits_in_as_many_reads(tmp_path, monkeypatch, loss):
+def test_newton_through_scratch_gives_the_same_bits_in_as_many_reads(
+    tmp_path, monkeypatch, loss, smoothness
+):
     monkeypatch.setattr(needs, "SAMPLE_ROWS", 1_000)
     monkeypatch.setattr(needs, "SAMPLE_NBYTES", 1_000)
     rng = np.random.default_rng(0)
@@ -23,7 +26,7 @@ def test_newton_through_scratch_gives_the_same_bits_in_as_many_reads(tmp_path, m
 
     def fit(scratch):
         with sl.config_context(scratch=scratch):
-            return sl.AdditiveClassifier(loss=loss, n_bases=6, tol=1e-6).fit(data)
+            return sl.AdditiveClassifier(loss=loss, n_bases=6, tol=1e-6, **smoothness).fit(data)
 
     place = tmp_path / "scratch"
     direct, copied = fit(False), fit(place)

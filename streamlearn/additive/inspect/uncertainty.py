@@ -20,8 +20,14 @@ class Uncertainty:
     _posterior: Posterior
     bases_: Bases
     n_features_in_: int
-    smoothness: str | None
-    C: float
+    C: float | None
+    _criterion: str | None = None
+    """What chose the smoothness in the last fit."""
+
+    @property
+    def _weight(self) -> float:
+        """C where one number weighs all terms."""
+        return 1.0 if self.C is None else float(self.C)
 
     @property
     @abstractmethod
@@ -87,7 +93,7 @@ class Uncertainty:
         facts: dict[str, str | float] = {
             "model": type(self).__name__,
             "loss": loss.name,
-            "smoothness": self.smoothness or f"C={self.C:g}",
+            "smoothness": self._criterion or f"C={self._weight:g}",
         }
         classes = getattr(self, "classes_", [])
         several = [str(label) for label in classes] if len(classes) > 2 else []

@@ -8,13 +8,47 @@ from ...config import format_bytes
 from ...data.source import Source
 from ...engine.plan import Needs
 from ...passes.fold import nbytes_of
-from ..basis.resolution import CountOfSplines, least_count
-from ..costs import NEWTON, Choice, Size, require_offered, sample_rows
+from ..basis.resolution import CURVATURE_NBYTES, FEWEST, ROWS_A_SPLINE, CountOfSplines, least_count
+from ..costs import (
+    NEWTON,
+    Choice,
+    Size,
+    copied_nbytes,
+    require_offered,
+    room_of_matrices,
+    sample_rows,
+    solvers_of,
+)
+from ..pairs import has_pairs
+from .model import Parameters, why_shapes
 from .moments import empty_moments
 
 MOMENTS_NBYTES = 128 << 20
 """Largest state of a read that sums up the curvature of all rows: 4,000 coefficients of one
 output."""
+
+LEAST_ROWS = ROWS_A_SPLINE * (FEWEST + 1)
+"""Rows from which the smoothness is chosen where nothing is said of it: those from which a column
+gets more splines, so that fits of small tables stay as quick as one C makes them."""
+MATRICES = 16
+"""Matrices of all outputs that a fit which chooses holds at most, with the states of its lanes."""
+
+
+def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
+    """What chooses the smoothness: `smoothness`, or where C is not given either, "reml" or nothing.
+
+    "reml" where all of its conditions hold: a smooth loss of one output at a time; Newton's method;
+    nothing that one C alone has (pairs, shapes, early stopping, a warm start); 4,200 rows; and a
+    curvature of all outputs of at most 4 MiB, sixteen of which fit in half of the budget.
+    """
+    if model.smoothness is not None or model.C is not None:
+        return model.smoothness
+    matrices = 8 * size.n_outputs * size.dim**2
+    is_offered = NEWTON in solvers_of(size.loss, joint) and model.solver in ("auto", NEWTON)
+    needs_one = model.early_stopping or model.warm_start or has_pairs(model) or why_shapes(model)
+    is_cheap = matrices <= CURVATURE_NBYTES and MATRICES * matrices <= room_of_matrices()
+    is_large = size.n_rows >= LEAST_ROWS
+    return "reml" if is_offered and is_cheap and is_large and not needs_one else None
 
 
 def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
@@ -62,15 +96,17 @@ def moments_needs(size: Size, max_passes: int, *, at_end: bool) -> list[Needs]:
     sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
     # each output's model and fit, those of the point before it, and what one fit takes
     driver = sample + K * 4 * matrix + 6 * matrix
-    again = not (once or size.in_memory or size.sparse)
+    copied = 0 if once else copied_nbytes(size)
+    again = not (once or copied or size.in_memory or size.sparse)
     return [
         Needs(
             "covariance" if at_end else "smoothness",
             state,
-            96.0 + 24 * K,  # targets, weights, decisions, losses, slopes, curvatures
+            96.0 + 24 * K + copied,  # targets, weights, decisions, losses, slopes, curvatures
             driver,
             3 * 8 * K * dim,
             step_bytes=state // max(K, 1),
+            scratch_bytes_per_row=copied + 16 if copied else 0,
             passes=(1, 1 if once else max_passes - 1),
             cached_bytes_per_row=size.row_nbytes + 24 if again else 0,
         )

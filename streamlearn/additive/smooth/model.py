@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -37,7 +37,9 @@ class Parameters(Protocol):
     smoothness: str | None
     select: bool
     covariance: bool
-    C: float
+    C: float | None
+    solver: str
+    interactions: int | str | Sequence[Sequence[int | str]]
     penalty_order: int
     penalty_scale: str
     early_stopping: bool
@@ -70,7 +72,7 @@ def check_smoothness(model: Parameters) -> None:
             )
         return
     why = f"smoothness={model.smoothness!r}"
-    if model.C != 1.0:
+    if model.C not in (None, 1.0):
         raise ValueError(
             f"{why} weighs each term by itself, so C has no say; leave C={model.C!r} out"
         )
@@ -81,18 +83,28 @@ def check_smoothness(model: Parameters) -> None:
         )
 
 
-def why_moments(model: Parameters) -> str:
-    """What makes a fit take the curvature of all rows; empty: nothing does."""
-    if model.monotone or model.convex:
-        return f"monotone={model.monotone}" if model.monotone else f"convex={model.convex}"
-    if model.smoothness is not None:
-        return f"smoothness={model.smoothness!r}"
+def why_shapes(model: Parameters) -> str:
+    """The shapes that curves are held to; empty: none."""
+    if model.monotone:
+        return f"monotone={model.monotone}"
+    return f"convex={model.convex}" if model.convex else ""
+
+
+def why_moments(model: Parameters, criterion: str | None) -> str:
+    """What makes a fit take the curvature of all rows; empty: nothing does.
+
+    `criterion`: what chooses the smoothness (`smooth.costs.criterion_of`).
+    """
+    if why := why_shapes(model):
+        return why
+    if criterion is not None:
+        return f"smoothness={criterion!r}"
     return "covariance=True" if model.covariance else ""
 
 
-def goes_by_moments(model: Parameters) -> bool:
+def goes_by_moments(model: Parameters, criterion: str | None) -> bool:
     """Whether the fit itself takes the curvature of all rows, and not a read after its end."""
-    return model.smoothness is not None or bool(model.monotone or model.convex)
+    return criterion is not None or bool(why_shapes(model))
 
 
 class Given(NamedTuple):
@@ -112,18 +124,24 @@ class Given(NamedTuple):
 
 
 def train_smooth(
-    model: Parameters, run: Run, source: Source, problem: Problem, watch: Watch, given: Given
+    model: Parameters,
+    criterion: str | None,
+    run: Run,
+    source: Source,
+    problem: Problem,
+    watch: Watch,
+    given: Given,
 ) -> tuple[Outcome, Posterior | None]:
-    """Fit with the smoothness that is chosen, or in the shapes that are given."""
+    """Fit with the smoothness that `criterion` chooses, or in the shapes that are given."""
     intercept = 1.0 / problem.intercept_scaling**2
-    order, scale = (model.penalty_order, model.penalty_scale) if model.smoothness else (1, "paper")
+    order, scale = (model.penalty_order, model.penalty_scale) if criterion else (1, "paper")
     penalties = make_penalties(
         problem.bases, problem.roughness, order, scale, intercept, model.select
     )
     choose: Choose
-    weights = None if model.smoothness else np.ones(len(penalties.each))
-    if model.smoothness is not None:
-        choose = CRITERIA[model.smoothness]
+    weights = None if criterion else np.ones(len(penalties.each))
+    if criterion is not None:
+        choose = CRITERIA[criterion]
     else:
         choose = partial(in_cone, make_cone(problem.bases, given.shapes))
     again = given.share < 1.0 and not problem.loss.quadratic
@@ -144,7 +162,7 @@ def train_smooth(
         start=given.start,
         n_threads=run.n_threads,
     )
-    if model.smoothness is None:  # the covariance is of coefficients that nothing holds
+    if criterion is None:  # the covariance is of coefficients that nothing holds
         return found.outcome, None
     posterior = make_posterior(
         penalties, found.points, found.fits, problem.reference.c, given.means, problem.loss

@@ -225,7 +225,7 @@ def check_offered(model: Any) -> None:
         raise ValueError(
             f"partial_fit is solver='pegasos', got solver={model.solver!r}; use fit, or 'auto'"
         )
-    if why := why_moments(model):
+    if why := why_moments(model, model.smoothness):
         raise ValueError(
             f"{why} takes the curvature of all rows, and partial_fit sees each row once; use fit"
         )

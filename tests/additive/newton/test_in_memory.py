@@ -73,7 +73,7 @@ def test_only_where_the_budget_has_room(tmp_path):
     columns = {f"x{j}": column for j, column in enumerate(X)}
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({**columns, "y": (X[0] > 0.5).astype(np.int8)}), path)
-    data, model = sl.open_dataset(path, target="y"), sl.AdditiveClassifier(n_bases=6)
+    data, model = sl.open_dataset(path, target="y"), sl.AdditiveClassifier(n_bases=6, C=1.0)
     kept = sl.plan(model, data, memory_budget="1GiB")
     sizes = {term.label: term.total_bytes for term in dict(kept.terms)["newton"]}
     assert kept.keeps_rows
