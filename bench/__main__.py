@@ -11,6 +11,7 @@ from .run import RESULTS, Session
 NAMES = {
     "mixture-tables": "the toys and tables of Fu 2010, and 10 M pixels from disk",
     "glass-box": "additive models with nothing set beside EBM, LightGBM and pyGAM, held-out loss",
+    "defaults": "every estimator with nothing set beside linear models and boosted trees",
     "hostile": "verdicts on parquet, zarr and model files that were changed at random",
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import data, glass_box, shapes
+from bench import data, defaults, glass_box, shapes
 from bench.additive import phog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,6 +69,23 @@ def test_glass_box(tmp_path):
         assert row["why not"] is None, row
         assert 0 < row["held-out loss"] < 0.5  # six classes: 1.8 if nothing is learned
     assert "| held-out loss |" in printed
+
+
+@pytest.mark.slow
+def test_defaults(tmp_path):
+    record, printed = bench(tmp_path, "defaults")
+    rivals = [*defaults.CLASSIFIERS, *defaults.REGRESSORS]
+    models = [*defaults.ours(False), *defaults.CLASSIFIERS]
+    models += [*defaults.ours(True), *defaults.REGRESSORS]
+    assert [row["model"] for row in record["rows"]] == models
+    assert {"SVMMixtureClassifier", "SuperSparseRegressor"} <= {*models} - {*rivals}
+    for row in record["rows"]:
+        assert row["why not"] is None, row
+        least = 0.85 if row["table"] == "breast cancer" else -0.5
+        assert row["right, or R^2"] > least, row  # guesses: 0.63, and 0
+        assert (row["reads"] is None) == (row["model"] in rivals), row
+    assert "no worse than the best linear model" in printed
+    assert {row["table"] for row in record["rows"]} == {*defaults.TINY[0]}
 
 
 @pytest.mark.slow
