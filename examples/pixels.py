@@ -34,7 +34,7 @@ def main(folder):
     known = np.random.default_rng(1).choice(SIZE * SIZE, 3000, replace=False)  # labelled by hand
     X, y = pixels.reshape(-1, CHANNELS)[known], plants.ravel()[known]
 
-    for n in (1, 10):  # one expert is a linear SVM
+    for n in (1, 10):  # one expert is a linear model
         model = sl.SVMMixtureClassifier(n, gate="linear", expert_loss="log_loss").fit(X, y)
         model.predict_to(sl.open_dataset(rows), folder / f"map{n}.zarr")
         answer = zarr.open_group(folder / f"map{n}.zarr")["prediction"][:].reshape(SIZE, SIZE)

@@ -59,8 +59,9 @@ class SVMMixtureClassifier(StreamClassifier):
 
     (Fu, Robles-Kelly & Zhou 2010, eq. 8 and 19) by generalised EM.  One read of the data gives an
     E-step, the objective and all sums for the M-step; a step that lowers the objective is taken
-    back.  With one component the model is LIBLINEAR's linear SVM on the scaled columns.  EM first
-    runs on a sample of the rows in memory, up to 32 MiB of them, where a read costs nothing.
+    back.  With one component and a hinge the model is LIBLINEAR's linear SVM on the scaled
+    columns.  EM first runs on a sample of the rows in memory, up to 32 MiB of them, where a read
+    costs nothing.
 
     Parameters
     ----------
@@ -72,10 +73,11 @@ class SVMMixtureClassifier(StreamClassifier):
         "generative": xi_j N(x; v_j, I / 2 tau), a part of the joint density of x and y.  "rbf":
         xi_j times a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear
         functions, which is the most accurate on most tables.
-    expert_loss : {"squared_hinge", "hinge", "log_loss"}, default="squared_hinge"
+    expert_loss : {"log_loss", "squared_hinge", "hinge"}, default="log_loss"
         Loss of an expert's margin.  With more than two classes "log_loss" is multinomial, and the
-        hinges are sums over one class against the rest.  "hinge" stores a dual variable for each
-        row and expert on disk, and reads the rows in one lane.
+        hinges, which are the paper's SVMs, are sums over one class against the rest.  "log_loss"
+        has the better probabilities.  "hinge" stores a dual variable for each row and expert on
+        disk, and reads the rows in one lane.
     C : float, default=1.0
         Weight of the rows against the penalty.
     tau : "scale" or float, default="scale"
@@ -157,7 +159,7 @@ class SVMMixtureClassifier(StreamClassifier):
         n_components: int | tuple[int, int] = 10,
         *,
         gate: str = "generative",
-        expert_loss: str = "squared_hinge",
+        expert_loss: str = "log_loss",
         C: float = 1.0,
         tau: float | str = "scale",
         nu: float | str = "mml",
@@ -243,7 +245,7 @@ class SVMMixtureClassifier(StreamClassifier):
             if self.nu != "mml":
                 warnings.warn(
                     f"nu={state.problem.nu:g} is no less than the {summary.total_weight:g} rows "
-                    "there are, so one component is left: a linear SVM; lower nu",
+                    "there are, so one component is left: a linear model; lower nu",
                     UserWarning,
                     stacklevel=5,
                 )

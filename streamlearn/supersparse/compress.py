@@ -37,7 +37,7 @@ from .answers import (
     with_features_of,
 )
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
-from .parameters import rounded_number, scale_for, scaled_columns, similarity_for
+from .parameters import LEAST_RIDGE, ridge_for, rounded_number, scale_for, similarity_for
 from .prototypes import Problem
 from .sample import SampleObjective
 from .search import Recording
@@ -79,7 +79,8 @@ def compress(
     **parameters
         Parameters of `SuperSparseRegressor`: `similarity`, `gamma`, `ridge`, `init`, `n_passes`,
         ...  An `SVC` fitted to the same rows uses ``gamma="scale"`` by default, and rows as they
-        are: so is `scaling` "none" here, unless it is given.  `class_weight`, of a classifier:
+        are: so is `scaling` "none" here, unless it is given, and `ridge` 1e-6, as decisions have
+        no noise.  `class_weight`, of a classifier:
         factors of the rows' weights by the class that the estimator gives them, "balanced" by the
         weights of these classes, for one more read; each read evaluates the estimator then.
 
@@ -112,7 +113,7 @@ def compress(
     """
     check_is_fitted(estimator)
     model: SuperSparseClassifier | SuperSparseRegressor
-    parameters = {"scaling": "none", **parameters}
+    parameters = {"scaling": "none", "ridge": LEAST_RIDGE, **parameters}
     if hasattr(estimator, "classes_"):
         model = SuperSparseClassifier(n_prototypes, loss="squared_error", **parameters)
         model.classes_ = np.asarray(estimator.classes_)
@@ -233,8 +234,8 @@ def _fit(
     sample.y = answers(sample.X)
     shift = np.array([rounded_number(mean) for mean in sample.target.mean(axis=0)])
     scale = scale_for(model, summary.columns)
-    similarity = similarity_for(model, scaled_columns(summary.columns, scale))
-    problem = Problem(similarity, float(model.ridge), 0, shift, scale=scale)
+    similarity = similarity_for(model, summary.columns, scale)
+    problem = Problem(similarity, ridge_for(model, summary.total_weight), 0, shift, scale=scale)
     rows = SampleObjective.of_chunk(problem, sample)
     reading: Recording = run
     source: Source | None = answered(dataset, answers)

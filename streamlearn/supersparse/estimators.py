@@ -48,13 +48,16 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         objective are taken.  The second of a pair is ``vjp(X, Z, R) -> (m, p)``, the sum over rows
         i of R_ij ds(x_i, z_j)/dz_j.  Models with callables can be pickled, not saved.
     gamma : float or "scale", default="scale"
-        Factor in rbf, poly, laplacian and chi2; "scale": 1 / (p X.var()), X as it is scaled.
+        Factor in rbf, poly, laplacian and chi2; "scale": 1 / (p X.var()), as for scikit-learn's
+        `SVC`; where columns are scaled, rbf and laplacian, which see differences alone, take the
+        mean of the columns' variances, which is 1, and not X.var(), in which their means count.
     degree : int, default=3
         Power in poly.
     coef0 : float, default=1.0
         Summand in poly.
-    ridge : float, default=1e-6
-        Weight of the penalty, relative to the mean squared error.
+    ridge : float or "auto", default="auto"
+        Weight of the penalty, relative to the mean squared error.  "auto": 0.04 / W, at least
+        1e-6: of few rows more, as they do not tell as many coefficients.
     repulsion : float, default=0.0
         Weight, at the beginning, of the sum of similarities between prototypes, in units of the
         first objective; it decays to nothing.  It needs a bounded similarity.
@@ -173,7 +176,7 @@ history_, n_features_in_, feature_names_in_, n_passes_
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
-        ridge: float = 1e-6,
+        ridge: float | str = "auto",
         repulsion: float = 0.0,
         init: npt.ArrayLike = "rows",
         neighbours: Neighbours | None = None,

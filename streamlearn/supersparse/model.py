@@ -29,9 +29,9 @@ from .equations import error_of
 from .parameters import (
     CONSTRAINTS,
     check_rows,
+    ridge_for,
     rounded_number,
     scale_for,
-    scaled_columns,
     similarity_for,
 )
 from .prototypes import Candidate, Found, Problem, candidates_fold, empty_candidates
@@ -100,7 +100,7 @@ class SuperSparseModel(WithoutStream):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
-        ridge: float = 1e-6,
+        ridge: float | str = "auto",
         repulsion: float = 0.0,
         init: npt.ArrayLike = "rows",
         neighbours: Neighbours | None = None,
@@ -241,8 +241,8 @@ class SuperSparseModel(WithoutStream):
             shift[:] = rounded_number(summary.target.mean)
         scale = scale_for(self, summary.columns)
         return Problem(
-            similarity_for(self, scaled_columns(summary.columns, scale)),
-            float(self.ridge),
+            similarity_for(self, summary.columns, scale),
+            ridge_for(self, summary.total_weight),
             0 if classes is None else len(classes),
             shift,
             self.schedule == "paper",

@@ -292,7 +292,7 @@ def test_a_stream_of_rows_takes_numbers(table):
 def test_cross_validation_learns_levels_in_each_split(table):
     frame, y = table
     scores = sl.cross_validate(
-        make("SuperSparseRegressor"), frame, cv=2, y=y, param_grid={"ridge": [1e-6, 1e-2]}
+        make("SuperSparseRegressor"), frame, cv=2, y=y, param_grid={"ridge": ["auto", 1e-2]}
     )
     assert scores.scores.shape == (2, 2)
     assert scores.n_score_passes == 2

@@ -91,7 +91,8 @@ def test_a_sharp_gate_is_an_svm_for_each_cluster():
     X = np.repeat(centres, 60, axis=0) + rng.standard_normal((180, 2))
     local = X - np.repeat(centres, 60, axis=0)
     y = (local[:, 0] + 0.5 * rng.standard_normal(180) > 0) * 1.0
-    model = fit(X, y, n_components=3, tau=5.0, nu=0.0, scaling="none", tol=1e-13)
+    options = {"tau": 5.0, "nu": 0.0, "scaling": "none", "tol": 1e-13}
+    model = fit(X, y, n_components=3, expert_loss="squared_hinge", **options)
     label = model.gate_probabilities(X).argmax(axis=1)
     for j in range(3):
         own = label == j

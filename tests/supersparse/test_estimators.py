@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
+from streamlearn.supersparse.parameters import OF_DIFFERENCES
 from streamlearn.supersparse.similarity import make_similarity
 
 
@@ -112,6 +113,28 @@ def test_more_than_the_budget_is_refused():
 SIMILARITIES = ("rbf", "laplacian", "linear", "poly", "chi2")
 
 
+@pytest.mark.parametrize("similarity", OF_DIFFERENCES)
+def test_what_sees_differences_alone_does_not_see_where_columns_lie(similarity):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 64, (300, 3)) / 64.0  # so that a shift loses no digit
+    y = np.sin(6 * X[:, 0]) + X[:, 1]
+    fits = [
+        sl.SuperSparseRegressor(4, similarity=similarity, scaling="standard").fit(X + shift, y)
+        for shift in (np.zeros(3), np.array([0.0, 64.0, -256.0]))
+    ]
+    assert [fit.gamma_ for fit in fits] == pytest.approx([1 / 3] * 2, rel=1e-6)
+    assert fits[1].score(X + [0.0, 64.0, -256.0], y) == pytest.approx(fits[0].score(X, y), abs=1e-2)
+
+
+@pytest.mark.parametrize(("n", "ridge"), [(40, 1e-3), (400, 1e-4), (80_000, 1e-6)])
+def test_few_rows_have_more_of_a_ridge(n, ridge):
+    X = np.linspace(0, 1, n)[:, None]
+    y = np.sin(6 * X[:, 0])
+    auto = sl.SuperSparseRegressor(3).fit(X, y)
+    given = sl.SuperSparseRegressor(3, ridge=ridge).fit(X, y)
+    np.testing.assert_allclose(auto.coef_, given.coef_, rtol=1e-5)  # 0.04 / n in float32
+
+
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_scaling_is_a_fit_to_scaled_columns(similarity, sparse):
@@ -126,6 +149,7 @@ def test_scaling_is_a_fit_to_scaled_columns(similarity, sparse):
     scale = (1 / X.std(axis=0)).astype(np.float32).astype(np.float64)
     np.testing.assert_allclose(model.similarity_.scale, scale, rtol=1e-6)
     scale = model.similarity_.scale
+    options["gamma"] = model.gamma_
     plain = sl.SuperSparseRegressor(4, scaling="none", **options).fit(X * scale, y)
     np.testing.assert_allclose(model.predict(given), plain.predict(X * scale), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(model.prototypes_ * scale, plain.prototypes_, rtol=1e-6)

@@ -11,6 +11,7 @@ from streamlearn.solvers.splits import split_of_content
 from streamlearn.supersparse import model as model_module
 from streamlearn.supersparse.descent import descend, swapped, warm_start
 from streamlearn.supersparse.equations import solve
+from streamlearn.supersparse.parameters import ridge_for
 from streamlearn.supersparse.prototypes import Candidate, candidates_fold
 from streamlearn.supersparse.sample import SampleObjective, canonical
 
@@ -113,7 +114,8 @@ def test_the_objective_never_rises_over_reads(small_sample, parameters):
     assert all(b <= a for a, b in zip(trail[:-1], trail[1:], strict=True))
     assert model.certificate_.objective == trail[-1]
     error = np.mean((y - model.predict(X)) ** 2)
-    assert error <= trail[-1] <= error + 1e-3  # the rest is the ridge's
+    penalty = ridge_for(model, len(y)) * (model.coef_**2).sum()
+    assert trail[-1] == pytest.approx(error + penalty, rel=1e-6)
     assert model.n_passes_ == len(trail) + 1
 
 
