@@ -24,11 +24,11 @@ MAX_STORED_BYTES = 32 << 20
 """Bytes of a state at most, where the budget leaves them."""
 ENTRY_NBYTES = 4 + 8 + 8
 WAITING = 4
-"""Rows wait, unsorted, until their values are this part of the capacity: then they are settled."""
+"""Rows wait, unsorted, until their values are this part of the capacity: then the runs take them in."""
 STATE_NBYTES = ENTRY_NBYTES + ENTRY_NBYTES // WAITING
 """Bytes of a state for each entry of its capacity: the runs, and what waits."""
 STEP_NBYTES = 2 * STATE_NBYTES
-"""Bytes beside a state while it is settled: what waits joined and sorted, the runs of both; and
+"""Bytes beside a state while its runs take in: what waits joined and sorted, the runs of both; and
 while two are merged, the runs of both, before the last columns are given up."""
 MIN_CAPACITY = N_BINS + MAX_VALUES
 """Entries that a column can have: with fewer a read might finish no column."""
@@ -50,7 +50,7 @@ def stored_nbytes(dataset: Source, limit: int) -> int:
     return _fixed_nbytes(dataset) + STATE_NBYTES * capacity(dataset, limit)
 
 
-def settling_nbytes(dataset: Source, limit: int) -> int:
+def intake_nbytes(dataset: Source, limit: int) -> int:
     """Bytes that a step takes beside a state that may take `limit`."""
     return STEP_NBYTES * capacity(dataset, limit)
 
@@ -117,12 +117,12 @@ def add_stored(capacity: int, state: State, chunk: Chunk) -> State:
     columns = X.indices[keep].astype(np.int32)
     state["waiting"].append((columns, X.data[keep], weight))
     state["n_waiting"] += len(columns)
-    return _settled(state, capacity) if state["n_waiting"] * WAITING >= capacity else state
+    return _taken_in(state, capacity) if state["n_waiting"] * WAITING >= capacity else state
 
 
 def merge_stored(capacity: int, a: State, b: State) -> State:
     """The state of both parts, in `a`."""
-    a, b = _settled(a, capacity), _settled(b, capacity)
+    a, b = _taken_in(a, capacity), _taken_in(b, capacity)
     a["moments"] = merge_columns(a["moments"], b["moments"])
     a["stop"] = min(a["stop"], b["stop"])
     other = b["runs"], b["binned"]
@@ -130,7 +130,7 @@ def merge_stored(capacity: int, a: State, b: State) -> State:
     return _cut(a, capacity)
 
 
-def _settled(state: State, capacity: int) -> State:
+def _taken_in(state: State, capacity: int) -> State:
     """The state without rows that wait."""
     if state["waiting"]:
         waiting, state["waiting"], state["n_waiting"] = state["waiting"], [], 0
@@ -195,7 +195,7 @@ def _merged(a: tuple[Runs, np.ndarray], b: tuple[Runs, np.ndarray]) -> tuple[Run
 
 def finish_stored(state: State) -> tuple[int, State, Distributions]:
     """How many columns are counted, from the first on; their moments and distributions."""
-    state = _settled(state, np.iinfo(np.int64).max)
+    state = _taken_in(state, np.iinfo(np.int64).max)
     stop, binned = state["stop"], state["binned"]
     moments = {
         name: part[:stop] if len(part) == len(binned) else part

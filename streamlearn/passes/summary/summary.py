@@ -41,7 +41,7 @@ from .stored import (
     finish_stored,
     merge_stored,
     most_reads,
-    settling_nbytes,
+    intake_nbytes,
     start_stored,
     stored_nbytes,
 )
@@ -210,7 +210,7 @@ def step_nbytes(
     """Temporaries of one step, whatever its rows."""
     if not _is_stored(dataset, moments_only):
         return 0
-    return settling_nbytes(dataset, max_state_bytes)
+    return intake_nbytes(dataset, max_state_bytes)
 
 
 def most_state_bytes(dataset: Source, moments_only: bool = False) -> int:

@@ -55,7 +55,7 @@ def test_stored_values_give_the_facts_that_counts_give(kind, room, monkeypatch):
     assert summaries._is_stored(data, False)
     with np.errstate(over="ignore", invalid="ignore"):
         expected = counted(data, monkeypatch)
-        if room:  # many settlings and several reads
+        if room:  # small runs, and several reads
             monkeypatch.setattr(stored, "MIN_CAPACITY", 1)
             monkeypatch.setattr(summaries, "capacity", lambda dataset, limit: room)
         found = summarise(data)
