@@ -2,7 +2,10 @@
 
 import errno
 import os
+import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -78,3 +81,38 @@ def test_a_whole_fit_still_ends_after_such_errors(tmp_path):
         first = program(run)
     with open_run(Rows(), tmp_path / "run") as run:
         assert_same(program(run), first)
+
+
+LIMITED = """
+import resource, sys
+import numpy as np
+from engine_kit import Rows, Shuffled, open_run, sgd_fold
+import streamlearn as sl
+from streamlearn.data.source import Chunk
+from streamlearn.engine.scratch.blocks import RowForm
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
+for what in ("row state", "cache"):
+    try:
+        with sl.config_context(scratch=sys.argv[1]), open_run(Rows(1 << 13), None) as run:
+            if what == "cache":
+                run.cache(Rows(1 << 13), RowForm(None, 3, "float64"), in_memory=False, name="c")
+            else:
+                run.sweep(sgd_fold(np.zeros(3), row_state="sum"), None, Shuffled(), name="a")
+    except sl.ScratchError as error:
+        print(what, error)
+"""
+
+
+@pytest.mark.fault
+def test_a_disk_that_fills_in_mid_read_is_named(tmp_path):
+    """No file may grow beyond 8 kB, as on a disk that is full there."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = done.stdout.splitlines()
+    assert [line.split(" cannot ")[0] for line in said] == ["row state", "cache"]
+    for line in said:
+        assert re.search(r"cannot write .* to scratch folder .*File too large; pass a folder", line)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

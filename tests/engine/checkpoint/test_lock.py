@@ -273,6 +273,28 @@ def test_a_process_is_itself_whatever_the_clock_says(monkeypatch):
         assert is_alive(strange) is None
 
 
+def test_a_clock_that_jumps_changes_nothing(place, monkeypatch):
+    """A day ahead and a day back, in turn, at each look, while two fits want one checkpoint."""
+    with open_run(Rows(), None) as run:
+        quiet = run.fold(gram_fold(3), name="a")
+    truth, looks = time.time, iter(range(10**9))
+
+    def jumping():
+        return truth() + 86_400 * (-1) ** next(looks)
+
+    monkeypatch.setattr("time.time", jumping)
+    monkeypatch.setattr("time.time_ns", lambda: int(1e9 * jumping()))
+    with open_run(Rows(), place) as run:
+        assert_same(run.fold(gram_fold(3), name="a"), quiet)
+        for _ in range(3):
+            time.sleep(2 * lease.BEAT_S)
+            with pytest.raises(CheckpointError, match="in use by another fit"):
+                begin(place)
+        assert_same(run.fold(gram_fold(3), name="b"), quiet)
+    assert_same(begin(place), quiet)
+    assert next(looks) > 2
+
+
 def start(place, wait, scratch):
     file = Path(__file__).with_name("lock_job.py")
     job = [sys.executable, str(file), str(place), str(wait), str(scratch)]
