@@ -8,6 +8,7 @@ models of a split are scored in one more read.  Then the best is fitted to all r
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -31,6 +32,7 @@ from .cross_validate import scores_of_split, without_split
 from .inputs import open_training
 from .metrics import check_gain
 from .streams import WithoutStream
+from .weights import SAID
 
 Candidate = dict[str, Any]
 """Parameters of the estimator that does not choose, by name."""
@@ -218,7 +220,9 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                 for number, group in enumerate(groups):
                     members = [candidates[k] for k in group]
                     own = None if place is None else f"{place}/split-{split + 1}-{number + 1}"
-                    fitted = self._fit_without(self._joint(members), train, apart, own)
+                    with warnings.catch_warnings():  # the last fit says it, once
+                        warnings.filterwarnings("ignore", SAID, UserWarning)
+                        fitted = self._fit_without(self._joint(members), train, apart, own)
                     fits.append(fitted)
                     models |= zip(group, self._models_of(fitted, members), strict=True)
                 ordered = [models[k] for k in range(len(candidates))]

@@ -36,6 +36,7 @@ from .predicting import decide
 from .restored import check_fitted
 from .spread import check_spread
 from .targets import coded
+from .weights import warn_of_weights
 
 _FITTED = (
     "classes",
@@ -117,6 +118,8 @@ def train(
             None if rows is None else encoding.encoded(model, rows)
             for rows in (held_out, calibration_rows)
         )
+    if model._counts_copies:
+        warn_of_weights(type(model).__name__, summary)
     if model._moments_only():
         check_spread(summary)
     if is_classifier(model):

@@ -136,6 +136,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         "encoding": [dict, None],
     }
     _encodes = True
+    _counts_copies = False  # the loss is a mean over the weights
 
     @property
     def _accepts_sparse(self) -> bool:

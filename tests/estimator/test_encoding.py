@@ -24,6 +24,10 @@ MODELS = {
     "SuperSparseClassifier": {"n_prototypes": 2, "n_passes": 3},
     "SuperSparseRegressorCV": {"n_prototypes": (1, 2), "n_passes": 4},
     "SuperSparseClassifierCV": {"n_prototypes": (1, 2), "n_passes": 4},
+    "SVMMixtureClassifierCV": {"n_components": [1, 2], "max_passes": 4, "cv": 2},
+    "ShareBoostClassifierCV": {"n_selected": [1, 3], "cv": 2},
+    "ProjectionPursuitRegressorCV": {"n_terms": 1, "tau": 30.0, "backfit": 0, "cv": 2},
+    "JensenShannonBoostClassifierCV": {"n_learners": [1, 2], "cv": 2},
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

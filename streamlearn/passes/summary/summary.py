@@ -68,6 +68,8 @@ class Summary:
     n_reads: int = 1
     n_missing_chunks: int = 0
     """Chunks of a zarr store that are not there: their cells are its fill value."""
+    n_absent: int = 0
+    """Rows of weight 0."""
 
     def __str__(self) -> str:
         return format_summary(self)
@@ -316,6 +318,7 @@ def _keeps_rows(dataset: Source, moments_only: bool) -> bool:
 def _start(counting: Counting, labelled: bool) -> State:
     return {
         "n_rows": 0,
+        "n_absent": 0,
         "total_weight": 0.0,
         "columns": counting.start(),
         "labels": empty_labels() if labelled else None,
@@ -330,6 +333,8 @@ def _step(
         return state
     state["n_rows"] += m
     state["total_weight"] += m if chunk.weight is None else float(chunk.weight.sum())
+    if chunk.weight is not None:
+        state["n_absent"] += m - int(np.count_nonzero(chunk.weight))
     state["columns"] = counting.add(state["columns"], chunk)
     if target is not None:
         state["labels"] = add_labels(state["labels"], chunk, starts, target)
@@ -339,6 +344,7 @@ def _step(
 def _merge(counting: Counting, a: State, b: State) -> State:
     a["n_rows"] += b["n_rows"]
     a["total_weight"] += b["total_weight"]
+    a["n_absent"] += b["n_absent"]
     a["columns"] = counting.merge(a["columns"], b["columns"])
     if a["labels"] is not None:
         a["labels"] = merge_labels(a["labels"], b["labels"])
@@ -362,6 +368,7 @@ def _finish(
         total_weight=state["total_weight"],
         columns=facts[0] if len(facts) == 1 else ColumnFacts.joined(facts),
         labels=None if target is None else finish_labels(state["labels"], target, n_refs),
+        n_absent=state["n_absent"],
     )
 
 
