@@ -16,8 +16,8 @@ for k in range(3):  # words 10k to 10k + 4 belong to subject k
         counts[rng.choice(mine, len(mine) // 2, replace=False), word] = 1
 X = counts.tocsr().astype(np.float32)
 
-model = sl.ShareBoostClassifier(12).fit(X[:1500].toarray(), subject[:1500])
-test = X[1500:].toarray()
+model = sl.ShareBoostClassifier(12).fit(X[:1500], subject[:1500])
+test = X[1500:]
 print("words:", np.sort(model.get_support(indices=True)))
 for n in (3, 6, 12):  # the models on the way cost no read
     print(f"{n:2} words, right on new documents: {model.at(n).score(test, subject[1500:]):.3f}")

@@ -166,13 +166,17 @@ def _warm_pursuit() -> None:
 def _warm_shareboost() -> None:
     """Fit and use every kind of candidate that has kernels."""
     import numpy as np
+    from scipy.sparse import csr_array
 
     from .shareboost.estimator import ShareBoostClassifier
 
     X = np.random.default_rng(0).random((N_ROWS, 2))
     y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
     for table in (X.astype(np.float32), X):
-        # Columns alone have no kernel; only stumps need more values than are counted in a table.
+        for candidates in ("columns", "products"):  # of sparse rows; of dense ones BLAS does it
+            model = ShareBoostClassifier(1, candidates=candidates, ridge=1e-2, tol=1e-3)
+            model.fit(csr_array(table[:FEW]), y[:FEW])
+        # Only stumps need more values than are counted in a table.
         for candidates, m in (("stumps", N_ROWS), ("pieces", FEW), ("soft-pieces", FEW)):
             model = ShareBoostClassifier(
                 1, candidates=candidates, n_anchors=2, n_radii=2, ridge=1e-2, tol=1e-3

@@ -22,10 +22,10 @@ def score_rows(V, W, b, out):
 def add_sparse_gradient(data, indices, indptr, R, G):
     """Add R' X to G (K, n) in place, X the sparse rows: an absent value adds nothing."""
     for i in range(len(indptr) - 1):
-        for k in range(R.shape[1]):
-            r = float(R[i, k])
-            for a in range(indptr[i], indptr[i + 1]):
-                G[k, indices[a]] += r * data[a]
+        for a in range(indptr[i], indptr[i + 1]):
+            x, j = float(data[a]), indices[a]
+            for k in range(R.shape[1]):
+                G[k, j] += R[i, k] * x
 
 
 @kernel

@@ -67,7 +67,8 @@ def gradient_fold(
 
 
 def _start(n_columns: int, n_classes: int) -> State:
-    return {"G": np.zeros((n_classes, n_columns)), "total": np.zeros(n_classes)}
+    # a value of a sparse row adds to all classes of its column, which lie beside each other
+    return {"G": np.zeros((n_columns, n_classes)).T, "total": np.zeros(n_classes)}
 
 
 def _add_gradient(state: State, chunk: Chunk) -> State:
@@ -82,7 +83,7 @@ def _add_gradient(state: State, chunk: Chunk) -> State:
 
 
 def _gradient(state: State) -> tuple[np.ndarray, np.ndarray]:
-    return state["G"], state["total"]
+    return np.ascontiguousarray(state["G"]), state["total"]
 
 
 class ListSearch:

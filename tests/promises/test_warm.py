@@ -71,6 +71,8 @@ for dtype in ("float32", "float64"):
         for candidates in ("columns", "products", "stumps", "pieces", "soft-pieces"):
             model = sl.ShareBoostClassifier(3, candidates=candidates, ridge=1e-3, n_anchors=5)
             model.fit(dense, y).predict(dense)
+            if candidates in ("columns", "products"):
+                model.fit(tables[2], y).predict(tables[2])
     sl.SuperSparseClassifier(3).fit(dense, two).predict(dense)
     sl.SuperSparseRegressor(3).fit(dense, number).predict(dense)
 """

@@ -75,9 +75,9 @@ def test_kernels_are_the_products_of_matrices(compiled, dtype):
     gradient, products = kernels.add_sparse_gradient, kernels.add_sparse_products
     if not compiled:
         gradient, products = gradient.py_func, products.py_func
-    G = np.ones((3, 9))
-    gradient(*arrays, R, G)
-    np.testing.assert_allclose(G - 1, R.astype(float).T @ X, atol=1e-6)
+    for G in (np.ones((3, 9)), np.ones((9, 3)).T):
+        gradient(*arrays, R, G)
+        np.testing.assert_allclose(G - 1, R.astype(float).T @ X, atol=1e-6)
     G = np.zeros((3, 4, 9))
     products(*arrays, R, 2, 6, G)
     wide, R = X.astype(float), R.astype(float)
