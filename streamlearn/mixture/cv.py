@@ -90,7 +90,7 @@ class SVMMixtureClassifierCV(ChoosesBySplits, SVMMixtureClassifier):
         cv: int = 5,
         scoring: str | None = None,
         one_standard_error: bool = False,
-        expert_loss: str = "squared_hinge",
+        expert_loss: str = "log_loss",
         tau: float | str = "scale",
         nu: float | str = "mml",
         scaling: str = "standard",

@@ -82,7 +82,6 @@ class SuperSparseModel(WithoutStream):
     }
     _accepts_sparse = True
     _encodes = True
-    _counts_copies = False  # losses and ridge are means over the weights
     _no_stream: ClassVar[str] = (
         "a read scores several places for the prototypes on all rows and keeps the best, and "
         "scores of different rows cannot be compared; use fit"

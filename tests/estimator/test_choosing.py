@@ -134,3 +134,13 @@ def test_first_learners_are_a_fit_that_ends_there(n_classes):
         assert len(whole.at(n).directions_[0]) == min(n, 12)
     with pytest.raises(ValueError, match="n=0; a model has at least 1 learner"):
         whole.at(0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shared_parameters_have_the_defaults_of_the_estimator_that_does_not_choose(name):
+    model = getattr(sl, name)()
+    chosen = set(model._choices.values())
+    plain, own = model._plain().get_params(), model.get_params()
+    assert set(own) - set(model._choices) - {"cv", "scoring", "one_standard_error"} <= set(plain)
+    shared = (set(own) & set(plain)) - chosen
+    assert {key: own[key] for key in shared} == {key: plain[key] for key in shared}

@@ -10,7 +10,7 @@ from laws.subjects import ONE, Subject, names
 
 from streamlearn.estimator.weights import SAID
 
-SCALE_FREE = re.compile("(Fourier|Spline)Embedding|(ShareBoost|SuperSparse).*|compress")
+SCALE_FREE = re.compile("(Fourier|Spline)Embedding|ShareBoost.*|compress")
 """Families whose model does not depend on the scale of the weights."""
 
 
