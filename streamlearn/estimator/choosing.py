@@ -181,6 +181,9 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
     ) -> Self:
         """Score every candidate on every split, then fit the best to all rows.
 
+        Scores weigh the held-out rows as they are; `class_weight` weighs in the fits alone, and
+        "balanced" goes by the rows of each fit.
+
         Parameters
         ----------
         X : array-like, frame, sparse matrix, dask collection, path or Dataset
