@@ -49,8 +49,8 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         i of R_ij ds(x_i, z_j)/dz_j.  Models with callables can be pickled, not saved.
     gamma : float or "scale", default="scale"
         Factor in rbf, poly, laplacian and chi2; "scale": 1 / (p X.var()), as for scikit-learn's
-        `SVC`; where columns are scaled, rbf and laplacian, which see differences alone, take the
-        mean of the columns' variances, which is 1, and not X.var(), in which their means count.
+        `SVC`; where columns are scaled, rbf and laplacian, which see differences alone, take
+        1 / (2 p v), v the mean variance of a scaled column, which is 1 for numbers that vary.
     degree : int, default=3
         Power in poly.
     coef0 : float, default=1.0
