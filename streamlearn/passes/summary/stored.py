@@ -24,7 +24,7 @@ MAX_STORED_BYTES = 32 << 20
 """Bytes of a state at most, where the budget leaves them."""
 ENTRY_NBYTES = 4 + 8 + 8
 WAITING = 4
-"""Rows wait, unsorted, until their values are this part of the capacity: then the runs take them in."""
+"""Rows wait, unsorted, until their values are this part of the capacity; then runs take them in."""
 STATE_NBYTES = ENTRY_NBYTES + ENTRY_NBYTES // WAITING
 """Bytes of a state for each entry of its capacity: the runs, and what waits."""
 STEP_NBYTES = 2 * STATE_NBYTES

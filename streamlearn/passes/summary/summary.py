@@ -39,9 +39,9 @@ from .stored import (
     add_stored,
     capacity,
     finish_stored,
+    intake_nbytes,
     merge_stored,
     most_reads,
-    intake_nbytes,
     start_stored,
     stored_nbytes,
 )
