@@ -185,6 +185,10 @@ class AdditiveModel(Terms):
             )
         return choice
 
+    def _one_c(self, size: needs.Size) -> needs.Choice:
+        """The solver of a fit with one C, were nothing chosen."""
+        return needs.choose(self._loss, self.solver, size, self._is_joint, self._is_easy)
+
     @property
     def _is_easy(self) -> bool:
         """Whether dual CD has been measured for these parameters, and they allow it."""
@@ -207,7 +211,11 @@ class AdditiveModel(Terms):
         criterion = self._chosen_by(dataset, summary)
         alone = goes_by_moments(self, criterion)
         phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
-        if why := why_moments(self, criterion):
+        if summary is None and criterion != self.smoothness:  # one C may take its place
+            phases = needs.needs_of(self._one_c(size).solver, size, self._most_passes)
+            most = size._replace(dim=min(size.dim, smooth_costs.largest_dim()))
+            phases += smooth_costs.moments_needs(most, self.max_passes, at_end=False)
+        elif why := why_moments(self, criterion):
             if summary is None:
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
@@ -222,8 +230,7 @@ class AdditiveModel(Terms):
         one_read = goes_by_moments(self, criterion) and self._loss.quadratic
         wanted = self._choice(dataset).solver in WARM and not one_read
         if criterion != self.smoothness:  # one C may take its place
-            one_c = needs.choose(self._loss, self.solver, size, self._is_joint, self._is_easy)
-            wanted = wanted or one_c.solver in WARM
+            wanted = wanted or self._one_c(size).solver in WARM
         wanted = wanted or most_screened(self) > 0
         return needs.sample_rows(size) if wanted else 0
 

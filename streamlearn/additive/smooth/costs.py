@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 import numpy as np
 
 from ...config import format_bytes
@@ -43,12 +45,16 @@ def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
     """
     if model.smoothness is not None or model.C is not None:
         return model.smoothness
-    matrices = 8 * size.n_outputs * size.dim**2
+    is_cheap = size.n_outputs * size.dim**2 <= largest_dim() ** 2
     is_offered = NEWTON in solvers_of(size.loss, joint) and model.solver in ("auto", NEWTON)
     needs_one = model.early_stopping or model.warm_start or has_pairs(model) or why_shapes(model)
-    is_cheap = matrices <= CURVATURE_NBYTES and MATRICES * matrices <= room_of_matrices()
     is_large = size.n_rows >= LEAST_ROWS
     return "reml" if is_offered and is_cheap and is_large and not needs_one else None
+
+
+def largest_dim() -> int:
+    """Most coefficients of one output for which the smoothness is chosen by default."""
+    return isqrt(min(CURVATURE_NBYTES, room_of_matrices() // MATRICES) // 8)
 
 
 def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:

@@ -155,3 +155,13 @@ def test_a_fit_with_one_C_says_so_in_its_table():
     model = sl.AdditiveClassifier(n_bases=5, C=2.0, covariance=True).fit(X, y)
     assert "C=2" in str(model.summary_table())
     assert not np.isnan(model.effective_dof_).any()
+
+
+@pytest.mark.parametrize("kind", [sl.AdditiveRegressor, sl.AdditiveClassifier])
+def test_the_plan_before_the_summary_has_room_for_either(kind):
+    X, y = table(300)
+    auto, one_c = sl.plan(kind(), X), sl.plan(kind(C=1.0), X)
+    phases = [name for name, _ in one_c.terms]
+    assert [name for name, _ in auto.terms] == [*phases, "smoothness"]
+    assert auto.peak_bytes >= one_c.peak_bytes
+    assert auto.peak_bytes >= kind().fit(X, y).plan_.peak_bytes
