@@ -212,9 +212,10 @@ class AdditiveModel(Terms):
         alone = goes_by_moments(self, criterion)
         phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
         if summary is None and criterion != self.smoothness:  # one C may take its place
-            phases = needs.needs_of(self._one_c(size).solver, size, self._most_passes)
+            one_c = needs.needs_of(self._one_c(size).solver, size, self._most_passes)
             most = size._replace(dim=min(size.dim, smooth_costs.largest_dim()))
-            phases += smooth_costs.moments_needs(most, self.max_passes, at_end=False)
+            chosen = smooth_costs.moments_needs(most, self.max_passes, at_end=False)
+            phases = smooth_costs.either(one_c, chosen)
         elif why := why_moments(self, criterion):
             if summary is None:
                 size = smooth_costs.least_size(size, self.n_bases, dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isqrt
 
 import numpy as np
@@ -90,6 +91,20 @@ def least_size(size: Size, n_bases: CountOfSplines, dataset: Source) -> Size:
     n_levels = dataset.level_counts(1)
     least = np.where(n_levels >= 0, n_levels + 1, least_count(n_bases))
     return size._replace(dim=int(least.sum()))
+
+
+def either(one: list[Needs], other: list[Needs]) -> list[Needs]:
+    """The phases of a fit that runs those of `one` or those of `other`: memory and reads of both.
+
+    The reads, the fewest and the most of either, stand at the last phase.
+    """
+    reads = [
+        [sum(ends) for ends in zip(*(need.passes for need in needs), strict=True)]
+        for needs in (one, other)
+    ]
+    (least, most) = min(reads[0][0], reads[1][0]), max(reads[0][1], reads[1][1])
+    phases = [replace(need, passes=(0, 0)) for need in (*one, *other)]
+    return [*phases[:-1], replace(phases[-1], passes=(least, most))]
 
 
 def moments_needs(size: Size, max_passes: int, *, at_end: bool) -> list[Needs]:
