@@ -6,7 +6,18 @@ class StreamlearnError(Exception):
 
 
 class MemoryBudgetError(StreamlearnError, MemoryError):
-    """The plan does not fit the memory budget; raised before the first read."""
+    """The plan does not fit the memory budget; raised before the first read.
+
+    `plan` is the smallest plan that was tried, `enough` a budget in whole MiB that would have done;
+    None where there was none.
+    """
+
+    def __init__(self, message: str, plan: object = None, enough: int | None = None) -> None:
+        super().__init__(message)
+        self.plan, self.enough = plan, enough
+
+    def __reduce__(self) -> tuple[type, tuple[str, object, int | None]]:
+        return type(self), (str(self), self.plan, self.enough)
 
 
 class SourceError(StreamlearnError, ValueError):

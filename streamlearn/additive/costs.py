@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import format_bytes, get_config
+from ..data.source import level_counts
 from ..engine.plan import Needs
 from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
@@ -97,7 +98,7 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
     """The size of a fit, from metadata alone or with the summary."""
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
-        n_levels = dataset.level_counts(model.max_levels)
+        n_levels = level_counts(dataset, model.max_levels)
         n_numbers, others = int((n_levels < 0).sum()), int((n_levels[n_levels >= 0] + 1).sum())
         n_bases = count_of_splines(
             model.n_bases,

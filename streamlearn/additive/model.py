@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.order import derive_seed
-from ..data.source import Chunk, Source
+from ..data.source import Chunk, Source, level_counts
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
@@ -222,7 +222,7 @@ class AdditiveModel(Terms):
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
             phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
         if most_screened(self):
-            has_levels = bool((dataset.level_counts(0) >= 0).any())
+            has_levels = bool((level_counts(dataset, 0) >= 0).any())
             phases = [screening_needs(size, has_levels), *phases]
         return needs.with_temporaries(phases, self, size, summary)
 

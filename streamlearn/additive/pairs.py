@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ..data.source import Chunk, Source
+from ..data.source import Chunk, Source, level_counts
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases, nodes_of, select_columns
 from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES, lines_of, without_margins
@@ -164,7 +164,7 @@ def screened_sizes(model: HasInteractions, n_nodes: np.ndarray) -> np.ndarray:
 def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> np.ndarray:
     """(p,) most nodes of each column, from metadata alone or with the summary."""
     if facts is None:
-        n_levels = dataset.level_counts(model.max_levels)
+        n_levels = level_counts(dataset, model.max_levels)
         return np.where(n_levels >= 0, n_levels + 1, N_NODES + 1)
     return np.where(facts.n_levels >= 0, facts.n_levels + 1, N_NODES + (facts.missing > 0))
 

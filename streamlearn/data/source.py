@@ -317,12 +317,6 @@ class Source(ABC):
         """The words that the codes of feature columns stand for."""
         return _NO_LEVELS
 
-    def level_counts(self, most: int) -> np.ndarray:
-        """(p,) levels of each feature column, `most` where not known yet; -1: it holds numbers."""
-        known = {name: len(words) for name, words in self.levels.items()}
-        counts = dict.fromkeys(self.categorical, most) | known
-        return np.array([counts.get(name, -1) for name in self.feature_names], np.intp)
-
     @property
     def sparse(self) -> bool:
         """Whether chunks are `Csr`."""
@@ -407,3 +401,10 @@ class Source(ABC):
     def through(self, convert: Convert) -> Source:
         """The same rows, each feature put through `convert` while it is decoded; X is float32."""
         raise SourceError(f"a {type(self).__name__} has no columns to convert")
+
+
+def level_counts(source: Source, most: int) -> np.ndarray:
+    """(p,) levels of each feature column, `most` where not known yet; -1: it holds numbers."""
+    known = {name: len(words) for name, words in source.levels.items()}
+    counts = dict.fromkeys(source.categorical, most) | known
+    return np.array([counts.get(name, -1) for name in source.feature_names], np.intp)

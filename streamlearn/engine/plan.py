@@ -173,26 +173,22 @@ def make_plan(
         if finer is None:
             break
         source, halved = finer, halved + 1
-    raise PlanRefused(smallest, in_mebibytes(smallest.peak_bytes))
+    raise refusal(smallest, in_mebibytes(smallest.peak_bytes))
 
 
-class PlanRefused(MemoryBudgetError):
+def refusal(smallest: Plan, enough: int) -> MemoryBudgetError:
     """No plan fits the budget: says what the smallest one needs, and what budget is enough."""
-
-    def __init__(self, smallest: Plan, enough: int) -> None:
-        self.smallest, self.enough = smallest, enough
-        phase, terms = max(smallest.terms, key=lambda part: _total(part[1]))
-        listed = " + ".join(str(term) for term in terms if term.total_bytes)
-        halved = smallest.slices_halved
-        slices = f" and slices of {smallest.slice_rows:,} rows" if halved else ""
-        super().__init__(
-            f"Plan needs at least {format_bytes(smallest.peak_bytes)} for {phase!r} with one lane "
-            f"at a time{slices} ({listed}) but the budget is {format_bytes(smallest.budget)}; "
-            f"raise memory_budget to {enough} MiB"
-        )
-
-    def __reduce__(self) -> tuple[type, tuple[Plan, int]]:
-        return type(self), (self.smallest, self.enough)
+    phase, terms = max(smallest.terms, key=lambda part: _total(part[1]))
+    listed = " + ".join(str(term) for term in terms if term.total_bytes)
+    halved = smallest.slices_halved
+    slices = f" and slices of {smallest.slice_rows:,} rows" if halved else ""
+    return MemoryBudgetError(
+        f"Plan needs at least {format_bytes(smallest.peak_bytes)} for {phase!r} with one lane "
+        f"at a time{slices} ({listed}) but the budget is {format_bytes(smallest.budget)}; "
+        f"raise memory_budget to {enough} MiB",
+        smallest,
+        enough,
+    )
 
 
 def in_mebibytes(n_bytes: int) -> int:
@@ -220,17 +216,20 @@ def plan_within(make: Callable[[int | None], Plan], budget: int | None = None) -
     """
     try:
         return make(budget)
-    except PlanRefused as refused:
-        enough = refused.enough
+    except MemoryBudgetError as refused:
+        smallest, enough = refused.plan, refused.enough
+        if not isinstance(smallest, Plan) or enough is None:  # none that would do is known
+            raise
         for _ in range(MOST_TRIED):
             try:
                 with config_context(memory_budget=enough * MIB):
                     make(enough * MIB)
-            except PlanRefused as larger:
-                enough = max(larger.enough, in_mebibytes(int(GROWTH * enough * MIB)))
+            except MemoryBudgetError as larger:
+                grown = in_mebibytes(int(GROWTH * enough * MIB))
+                enough = max(larger.enough or 0, grown)
             else:
                 break
-        raise PlanRefused(refused.smallest, enough) from None
+        raise refusal(smallest, enough) from None
 
 
 def _chosen_rows(plan: Plan, needs: Sequence[Needs], budget_set: int | None) -> int:

@@ -156,12 +156,11 @@ def answer(model: Any, X: object, what: str) -> Any:
 def check_size(n_rows: int, like: np.ndarray, limit: int | None) -> None:
     """Refuse an answer that leaves the memory budget no room for the reads that make it."""
     n_bytes = n_rows * row_bytes(like)
-    if limit is not None and n_bytes + RESERVE_BYTES > limit:
+    if limit is not None and n_bytes + min(n_bytes, RESERVE_BYTES) > limit:
         raise MemoryBudgetError(
             f"the answer alone, {n_rows:,} rows x {row_bytes(like)} B = {format_bytes(n_bytes)}, "
-            f"and the {format_bytes(RESERVE_BYTES)} that every plan keeps in reserve are over the "
-            f"memory budget of {format_bytes(limit)}; write it to disk with "
-            "predict_to(X, path), or raise memory_budget"
+            f"leaves the memory budget of {format_bytes(limit)} no room for the reads that make "
+            "it; write it to disk with predict_to(X, path), or raise memory_budget"
         )
 
 

@@ -11,7 +11,6 @@ from estimator.ridge import RidgeClassifier, RidgeRegressor
 from sklearn.exceptions import NotFittedError
 
 import streamlearn as sl
-from streamlearn.engine.plan import RESERVE_BYTES
 from streamlearn.errors import MemoryBudgetError, SourceError
 from streamlearn.estimator import predicting
 
@@ -149,7 +148,7 @@ def test_size_of_a_filtered_answer_is_checked_as_it_grows(model, parquet):
 
     data = sl.open_dataset(parquet, features=NAMES, filters=[("z", ">", -100.0)], chunk_rows=64)
     assert data.n_rows is None
-    parts, chunks, limit = [], data.iter_chunks(), RESERVE_BYTES + 1024
+    parts, chunks, limit = [], data.iter_chunks(), 2048
     for _ in range(2):
         _append_answer(model, "decision", limit, parts, next(chunks))
     with pytest.raises(MemoryBudgetError, match=r"answer alone, 1\d\d rows x 8 B"):

@@ -33,6 +33,14 @@ FITS = {
 } | {
     "regressor": {"estimator": "AdditiveRegressor", "parameters": {"n_bases": 8}},
     "classifier-cv": {"estimator": "AdditiveClassifierCV", "parameters": CHOICE},
+    "reml-3-classes": {
+        "estimator": "AdditiveClassifier",
+        "parameters": {"n_bases": 8, "smoothness": "reml", "tol": 1e-6},
+    },
+    "reml-regressor": {
+        "estimator": "AdditiveRegressor",
+        "parameters": {"n_bases": 8, "smoothness": "reml"},
+    },
     "regressor-cv": {"estimator": "AdditiveRegressorCV", "parameters": CHOICE},
     "mixture-linear-3-classes": {
         "estimator": "SVMMixtureClassifier",
@@ -44,7 +52,7 @@ FITS = {
     },
     "mixture-online": {
         "estimator": "SVMMixtureClassifier",
-        "parameters": {**MIXTURE, "algorithm": "online-em"},
+        "parameters": {**MIXTURE, "algorithm": "online-em", "expert_loss": "squared_hinge"},
     },
     "pursuit": {
         "estimator": "ProjectionPursuitRegressor",
@@ -67,6 +75,22 @@ FITS = {
     "supersparse-cv-3-classes": {"estimator": "SuperSparseClassifierCV", "parameters": SPARSE_CV},
     "supersparse-regressor-cv": {"estimator": "SuperSparseRegressorCV", "parameters": SPARSE_CV},
     "compress": {"estimator": "compress", "parameters": SPARSE},
+    "mixture-cv": {
+        "estimator": "SVMMixtureClassifierCV",
+        "parameters": {"n_components": [1, 2], "cv": 2, "max_passes": 4},
+    },
+    "pursuit-cv": {
+        "estimator": "ProjectionPursuitRegressorCV",
+        "parameters": {"n_terms": 2, "tau": [10.0, 100.0], "cv": 2},
+    },
+    "boosting-cv-3-classes": {
+        "estimator": "JensenShannonBoostClassifierCV",
+        "parameters": {"n_learners": [1, 2], "tau": [10.0], "cv": 2},
+    },
+    "shareboost-cv-3-classes": {
+        "estimator": "ShareBoostClassifierCV",
+        "parameters": {"n_selected": [1, 3], "ridge": [1e-4], "cv": 2},
+    },
     "levels-weighted": {
         "estimator": "AdditiveClassifier",
         "parameters": {"n_bases": 8, **ADDITIVE["levels"], "class_weight": "balanced"},

@@ -57,7 +57,7 @@ def models():
     yield "additive-fourier", sl.AdditiveClassifier(basis="cosine", n_bases=4), X2, y2
     yield "additive-regressor", sl.AdditiveRegressor(n_bases=5), Xr, yr
     yield "additive-cv", sl.AdditiveClassifierCV(Cs=2, n_bases=[4, 5], cv=2), X2, y2
-    yield "mixture", sl.SVMMixtureClassifier(2, **exact), X2, y2
+    yield "mixture", sl.SVMMixtureClassifier(2, expert_loss="squared_hinge", **exact), X2, y2
     yield (
         "mixture-tree",
         sl.SVMMixtureClassifier((2, 2), gate="linear", expert_loss="log_loss", **exact),

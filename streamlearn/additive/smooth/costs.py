@@ -8,7 +8,7 @@ from math import isqrt
 import numpy as np
 
 from ...config import format_bytes
-from ...data.source import Source
+from ...data.source import Source, level_counts
 from ...engine.plan import Needs
 from ...passes.fold import nbytes_of
 from ..basis.resolution import CURVATURE_NBYTES, FEWEST, ROWS_A_SPLINE, CountOfSplines, least_count
@@ -88,7 +88,7 @@ def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
 
 def least_size(size: Size, n_bases: CountOfSplines, dataset: Source) -> Size:
     """The size before the summary: a column of categories may have two levels."""
-    n_levels = dataset.level_counts(1)
+    n_levels = level_counts(dataset, 1)
     least = np.where(n_levels >= 0, n_levels + 1, least_count(n_bases))
     return size._replace(dim=int(least.sum()))
 
