@@ -23,6 +23,7 @@ from ..data.dataset import Dataset
 from ..data.source import Source
 from ..engine.plan import Needs
 from ..engine.scratch.materialise import materialised
+from ..errors import MemoryBudgetError
 from ..numeric.checks import check_integer
 from ..passes.summary.summary import Summary
 from ..solvers.splits import split_shares
@@ -31,6 +32,7 @@ from .callbacks import Tasks, with_callbacks
 from .cross_validate import scores_of_split, without_split
 from .inputs import open_training
 from .metrics import check_gain
+from .planning import plan
 from .streams import WithoutStream
 from .weights import SAID
 
@@ -163,6 +165,17 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                 found.append(replace(need, name=name, passes=passes))
         return found
 
+    def _check_budget(self, rows: Dataset) -> None:
+        """Refuse, before any fit is done, a budget that one to all rows would not have."""
+        candidates, refused = self._candidates(), list[MemoryBudgetError]()
+        for group in self._together():
+            try:
+                plan(self._member(self._joint([candidates[k] for k in group])), rows)
+            except MemoryBudgetError as error:
+                refused.append(error)
+        if refused:
+            raise max(refused, key=lambda error: error.enough or 0)
+
     def _sample_rows(self, dataset: Source) -> int:
         rows: int = self._largest()._sample_rows(dataset)
         return rows
@@ -217,6 +230,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         place = None if checkpoint is None else os.fspath(checkpoint)
         edges, seed = split_shares(self.cv, self.random_state)
         with materialised(opened) as rows:
+            self._check_budget(rows)
             for split in range(self.cv):
                 train, apart = without_split(rows, edges, split, seed)
                 models: dict[int, Member] = {}
