@@ -20,7 +20,10 @@ REGRESSORS = ("Ridge", "HistGradientBoostingRegressor")
 LINEAR = ("LogisticRegression", "LinearSVC", "Ridge")
 TINY = ("breast cancer", "diabetes"), 300
 """Tables and rows of the tiny run."""
-CHOSEN_ON = ("adult", "satimage", "covtype", "california_housing", "planted classes")
+CHOSEN_ON = (
+    *("adult", "satimage", "covtype", "california_housing", "planted classes"),
+    *("isolet", "diabetes"),
+)
 NOISE = 2.0
 """Standard errors of a model's own quality by which it may be behind: that is called noise."""
 

@@ -57,7 +57,7 @@ def models(name, n, seed, C, *, tiny=False, rivals=True):
     yield "linear", linear()
     few = seed < (CHOICE_DRAWS if n <= FEW else 1)
     if few and rivals and not (tiny and name == "mnist"):
-        yield "additive", sl.AdditiveClassifier(n_bases=8 if name == "covtype" else 4)
+        yield "additive", sl.AdditiveClassifier(C=1.0, n_bases=8 if name == "covtype" else 4)
     if few and rivals and n <= RBF_ROWS:
         yield "RBF", rbf(name)
     if few and rivals and n <= BOOSTED_ROWS:

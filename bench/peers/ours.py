@@ -25,7 +25,8 @@ def run(report, *, task, budget, threads, cluster=0, scratch=None, **model_optio
     from bench import data
 
     model_options.pop("seed", None)
-    model = streamlearn.AdditiveClassifier(**model_options)
+    # one smoothness and as many splines as the rivals' tables have, unless a row says otherwise
+    model = streamlearn.AdditiveClassifier(**{"C": 1.0, "n_bases": 20, **model_options})
     config = {"memory_budget": budget}
     if scratch is not None:
         config["scratch"] = scratch

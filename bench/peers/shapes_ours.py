@@ -21,9 +21,8 @@ def run(report, *, task, threads, **options):
     from bench.shapes import load
 
     (X, y), (X_test, y_test) = load(task)
-    model = streamlearn.AdditiveClassifier(
-        task["loss"], n_bases=task["n_bases"], **task["model"] | {"solver": task["solver"]}
-    )
+    own = {"C": 1.0, "n_bases": task["n_bases"], **task["model"]}  # as the rival has them
+    model = streamlearn.AdditiveClassifier(task["loss"], **own | {"solver": task["solver"]})
     reads, seconds = time_reads(), []
     stored = task.get("train")
     config = {"memory_budget": "256MiB"} if stored else {}
