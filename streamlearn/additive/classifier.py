@@ -105,16 +105,18 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     warm_start : bool, default=False
         Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs").
     smoothness : {None, "reml", "gcv"}, default=None
-        How much each term is smoothed.  None: C says it, for all alike; and if C is left out too,
+        How much each term is smoothed. None: C says it, for all alike; and if C is left out too,
         "reml" where it is cheap: a smooth loss of one output at a time, `solver` "auto" or
         "newton", no `interactions`, `monotone`, `convex`, `early_stopping` or `warm_start`, 4,200
         rows or more, a curvature of all outputs (8 K dim^2 bytes) of at most 4 MiB, and a budget of
-        32 times that.  Elsewhere it is None with C = 1.  "reml": each term (of each
-        class) has a weight of its own in the objective, 1/2 sum_d lambda_d w_d'P_d w_d + sum_i s_i
-        l(y_i f(x_i)), the one of largest restricted likelihood, by generalised Fellner-Schall
-        updates (Wood & Fasiolo 2017); "gcv": of least generalised cross-validation.  Newton's
-        method with the curvature of all rows, so each read also sums up 8 K dim^2 bytes a lane; the
-        reads are about as few.
+        32 times that. Elsewhere it is None with C = 1; but beside `interactions`, on the other
+        conditions and with any `solver`, the penalty of each curve, not of pairs, is multiplied by
+        the weight that "reml" gives it on the sample of the rows, main effects alone. "reml": each
+        term (of each class) has a weight of its own in the objective, 1/2 sum_d lambda_d w_d'P_d
+        w_d + sum_i s_i l(y_i f(x_i)), the one of largest restricted likelihood, by generalised
+        Fellner-Schall updates (Wood & Fasiolo 2017); "gcv": of least generalised cross-validation.
+        Newton's method with the curvature of all rows, so each read also sums up 8 K dim^2 bytes a
+        lane; the reads are about as few.
     select : bool, default=False
         With `smoothness`: each term may vanish.  With ``penalty_order=2`` its straight line, which
         is else all but free, has a penalty of its own (Marra & Wood 2011); the penalties of lower

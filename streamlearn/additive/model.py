@@ -57,6 +57,7 @@ from .smooth.model import (
     why_moments,
 )
 from .smooth.posterior import check_posterior
+from .smooth.sampled import weigh_curves
 from .smooth.shape import Signs, check_shapes
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
@@ -162,6 +163,14 @@ class AdditiveModel(Terms):
             size = smooth_costs.least_size(size, self.n_bases, dataset)
         return smooth_costs.criterion_of(self, size, self._is_joint)
 
+    def _weighs_curves(self, dataset: Source, summary: Summary | None = None) -> bool:
+        """Whether the sample says how much each curve is smoothed, beside pairs."""
+        size = needs.size_of(self, dataset, summary)
+        if summary is None:
+            least = smooth_costs.least_size(size, self.n_bases, dataset)
+            size = size._replace(dim=least.dim + size.pair_dim)
+        return smooth_costs.weighs_curves(self, size, self._is_joint)
+
     def _choice(self, dataset: Source, summary: Summary | None = None) -> needs.Choice:
         """The solver, chosen from metadata: the plan that is shown is the one that is run.
 
@@ -221,6 +230,8 @@ class AdditiveModel(Terms):
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
             phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
+        if self._weighs_curves(dataset, summary):
+            phases = [smooth_costs.curves_needs(size), *phases]
         if most_screened(self):
             has_levels = bool((level_counts(dataset, 0) >= 0).any())
             phases = [screening_needs(size, has_levels), *phases]
@@ -232,7 +243,7 @@ class AdditiveModel(Terms):
         wanted = self._choice(dataset).solver in WARM and not one_read
         if criterion != self.smoothness:  # one C may take its place
             wanted = wanted or self._one_c(size).solver in WARM
-        wanted = wanted or most_screened(self) > 0
+        wanted = wanted or most_screened(self) > 0 or self._weighs_curves(dataset)
         return needs.sample_rows(size) if wanted else 0
 
     # Saving.
@@ -285,7 +296,14 @@ class AdditiveModel(Terms):
         if validation is not None:
             validation = adjusted(validation, adjustment)
         before = self._before(run)
-        problem = self._problem(dataset, summary, adjustment, choice.solver, before)
+        problem = self._curves(dataset, summary, adjustment, choice.solver, before)
+        null = null_decisions(self._loss, self._shares(summary))
+        if self._weighs_curves(dataset, summary):
+            assert sample is not None  # `_sample_rows` is at least 1
+            coded = adjust(adjustment, sample)
+            problem = weigh_curves(self, problem, coded, null, run.n_threads)
+            choice = choice._replace(reason=f"{choice.reason}; curves smoothed as 'reml' does")
+        problem = self._with_given_pairs(problem, dataset, summary, adjustment)
         if by_moments:
             problem = problem._replace(single=False)
         if most_screened(self):
@@ -297,7 +315,7 @@ class AdditiveModel(Terms):
         most = max(self._most_passes - 1, 1)
         tol, seed = self.tol, self.random_state
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
-        given = Given(null_decisions(self._loss, self._shares(summary)), means)
+        given = Given(null, means)
         vars(self).pop("_posterior", None)  # of an earlier fit
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
         if by_moments:
@@ -358,6 +376,13 @@ class AdditiveModel(Terms):
         return self._certificate(outcome, choice)
 
     def _problem(
+        self, dataset: Source, summary: Summary, adjustment: Adjustment, solver: str
+    ) -> Problem:
+        """What is minimised, with the pairs that are given."""
+        problem = self._curves(dataset, summary, adjustment, solver)
+        return self._with_given_pairs(problem, dataset, summary, adjustment)
+
+    def _curves(
         self,
         dataset: Source,
         summary: Summary,
@@ -365,6 +390,7 @@ class AdditiveModel(Terms):
         solver: str,
         before: dict[str, Any] | None = None,
     ) -> Problem:
+        """What is minimised by main effects alone."""
         regression = not hasattr(self, "classes_")
         summary = without_column(summary, adjustment.column)
         if before is not None:
@@ -376,7 +402,7 @@ class AdditiveModel(Terms):
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None
         )
         n_classes = 2 if regression else len(self.classes_)
-        problem = Problem(
+        return Problem(
             bases,
             roughness,
             make_reference(roughness, c),
@@ -391,8 +417,13 @@ class AdditiveModel(Terms):
             and not bases.dense,
             joint=self._is_joint and n_classes > 2,
         )
+
+    def _with_given_pairs(
+        self, problem: Problem, dataset: Source, summary: Summary, adjustment: Adjustment
+    ) -> Problem:
+        """The problem with terms of the pairs that `interactions` names."""
         pairs = check_interactions(self, dataset)
-        check_sizes(bases, pairs, summary.columns.names, adjustment.column)
+        check_sizes(problem.bases, pairs, summary.columns.names, adjustment.column)
         return self._with_pairs(problem, pairs)
 
     def _with_pairs(self, problem: Problem, pairs: np.ndarray) -> Problem:

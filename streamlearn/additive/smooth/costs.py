@@ -46,11 +46,33 @@ def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
     """
     if model.smoothness is not None or model.C is not None:
         return model.smoothness
+    is_free = model.solver in ("auto", NEWTON) and not has_pairs(model)
+    return "reml" if is_free and _is_choosable(model, size, joint) else None
+
+
+def weighs_curves(model: Parameters, size: Size, joint: bool) -> bool:
+    """Whether a fit with pairs weighs its curves as "reml" does on the sample.
+
+    On the conditions of `criterion_of`, but with any solver, and the curvature that of the curves.
+    """
+    if model.smoothness is not None or model.C is not None or not has_pairs(model):
+        return False
+    return _is_choosable(model, size._replace(dim=size.dim - size.pair_dim), joint)
+
+
+def _is_choosable(model: Parameters, size: Size, joint: bool) -> bool:
     is_cheap = size.n_outputs * size.dim**2 <= largest_dim() ** 2
-    is_offered = NEWTON in solvers_of(size.loss, joint) and model.solver in ("auto", NEWTON)
-    needs_one = model.early_stopping or model.warm_start or has_pairs(model) or why_shapes(model)
-    is_large = size.n_rows >= LEAST_ROWS
-    return "reml" if is_offered and is_cheap and is_large and not needs_one else None
+    needs_one = model.early_stopping or model.warm_start or why_shapes(model)
+    is_smooth = NEWTON in solvers_of(size.loss, joint) and not joint
+    return is_smooth and is_cheap and size.n_rows >= LEAST_ROWS and not needs_one
+
+
+def curves_needs(size: Size) -> Needs:
+    """What `sampled.weigh_curves` takes on the driver, of the curves' size; no read."""
+    K, matrix = size.n_outputs, 8 * (size.dim - size.pair_dim + 1) ** 2
+    rows = min(sample_rows(size), size.n_rows)
+    work = int(rows * (size.row_nbytes + 16 + 96 + 24 * K))
+    return Needs("curves", 0, driver_bytes=work + K * 5 * matrix + 6 * matrix, passes=(0, 0))
 
 
 def largest_dim() -> int:

@@ -106,11 +106,7 @@ def fit_smooth(
     theta = np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
     weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
     if sample is not None and start is None:
-
-        def of_sample(at: np.ndarray) -> list[RowMoments]:
-            return run_fold(moments_fold(problem, at, task.null, n_threads), [sample])
-
-        first = iteration.run(of_sample, theta, weights, SAMPLE_ITERATIONS, None)
+        first = fit_sample(task, sample, n_threads)
         theta, weights = first.outcome.theta, [fit.weights for fit in first.fits]
     problem = problem._replace(bases=reads.bases)
     n_reads = 0
@@ -123,6 +119,18 @@ def fit_smooth(
         return found
 
     return iteration.run(of_all, theta, weights, task.max_reads, watch)
+
+
+def fit_sample(task: Task, sample: Chunk, n_threads: int) -> SmoothFit:
+    """The fit to rows in memory, as they are; no read."""
+    problem = task.problem
+
+    def of_sample(at: np.ndarray) -> list[RowMoments]:
+        return run_fold(moments_fold(problem, at, task.null, n_threads), [sample])
+
+    weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
+    theta = np.zeros((problem.n_outputs, problem.dim + 1))
+    return _Iteration(task).run(of_sample, theta, weights, SAMPLE_ITERATIONS, None)
 
 
 class _Iteration:

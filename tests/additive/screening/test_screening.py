@@ -148,7 +148,7 @@ def test_no_pair_is_taken_from_noise():
     X = rng.random((8000, 15))
     noise = (1 + X[:, 2]) * rng.standard_normal(len(X))
     y = np.sin(40 * X[:, 0]) + np.floor(9 * X[:, 1]) + noise
-    model = sl.AdditiveRegressor(n_bases=4, interactions="auto").fit(X, y)
+    model = sl.AdditiveRegressor(n_bases=4, C=1.0, interactions="auto").fit(X, y)
     assert model.bases_.pair_columns == []
     assert model.pair_tables_ == []
     plain = sl.AdditiveRegressor(n_bases=4, C=1.0).fit(X, y)

@@ -52,8 +52,6 @@ def test_every_loss_and_solver_has_the_one_or_the_other(loss, solver):
 
 
 ONE_C = {
-    "pairs": {"interactions": [(0, 1)]},
-    "screened pairs": {"interactions": 1},
     "rising": {"monotone": {0: 1}},
     "convex": {"convex": {0: 1}},
     "stopping": {"early_stopping": True},
