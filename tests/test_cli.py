@@ -1,6 +1,7 @@
 """The command line: what it prints, what it exits with, and one sentence for every error."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -340,7 +341,7 @@ ORDER = "describe plan cross-validate fit status predict evaluate compress plot 
 
 def example_lines():
     return [
-        line.split()[1:]
+        shlex.split(line)[1:]
         for name in sorted(cli.main.commands, key=ORDER.index)
         for line in cli.main.commands[name].epilog.splitlines()
         if line.startswith("  streamlearn ")

@@ -44,9 +44,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     n_bases : int or "auto", default="auto"
         Splines per column; columns with no more distinct values than this get one per value.
         "auto": one for every 200 rows (of the first call of `partial_fit`), from 20 to 128, and as
-        many above 20 as keep all coefficients to 724, whose matrix takes 4 MiB.  What a curve
-        cannot follow costs more than splines that the penalty holds.  Of a `basis` other than
-        splines: 20.
+        many above 20 as keep all coefficients to 724, whose matrix takes 4 MiB (to a matrix of a
+        64th of a smaller budget).  What a curve cannot follow costs more than splines that the
+        penalty holds.  Of a `basis` other than splines: 20.
     basis : {"bspline", "cosine", "trigonometric", "hermite"} or Basis, default="bspline"
         Of columns with more values than that.  The others (Maji 2012, Table 1) meet every row with
         every function, at `n_bases` products a value, and smooth where splines follow: "cosine" is
@@ -109,7 +109,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         "reml" where it is cheap: a smooth loss of one output at a time, `solver` "auto" or
         "newton", no `interactions`, `monotone`, `convex`, `early_stopping` or `warm_start`, 4,200
         rows or more, a curvature of all outputs (8 K dim^2 bytes) of at most 4 MiB, and a budget of
-        32 times that. Elsewhere it is None with C = 1; but beside `interactions`, on the other
+        64 times that. Elsewhere it is None with C = 1; but beside `interactions`, on the other
         conditions and with any `solver`, the penalty of each curve, not of pairs, is multiplied by
         the weight that "reml" gives it on the sample of the rows, main effects alone. "reml": each
         term (of each class) has a weight of its own in the objective, 1/2 sum_d lambda_d w_d'P_d

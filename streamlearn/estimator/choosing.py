@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..data.dataset import Dataset
 from ..data.source import Source
+from ..engine.checkpoint import several
 from ..engine.plan import Needs
 from ..engine.scratch.materialise import materialised
 from ..errors import MemoryBudgetError
@@ -236,7 +237,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                 models: dict[int, Member] = {}
                 for number, group in enumerate(groups):
                     members = [candidates[k] for k in group]
-                    own = None if place is None else f"{place}/split-{split + 1}-{number + 1}"
+                    own = several.of_split(place, split, number)
                     with warnings.catch_warnings():  # the last fit says it, once
                         warnings.filterwarnings("ignore", SAID, UserWarning)
                         fitted = self._fit_without(self._joint(members), train, apart, own)
@@ -248,7 +249,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             self._set_choice(
                 best_index(self.cv_results_, one_standard_error=self.one_standard_error)
             )
-            last = None if place is None else f"{place}/all-rows"
+            last = several.of_all_rows(place)
             final = self._member(candidates[self.best_index_]).fit(rows, checkpoint=last)
         self._adopt(final, fits, n_scored * self.cv)
         for k, candidate in enumerate(candidates):

@@ -50,7 +50,7 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
     gamma : float or "scale", default="scale"
         Factor in rbf, poly, laplacian and chi2; "scale": 1 / (p X.var()), as for scikit-learn's
         `SVC`; where columns are scaled, rbf and laplacian, which see differences alone, take
-        1 / (2 p v), v the mean variance of a scaled column, which is 1 for numbers that vary.
+        1 / (p v), v the mean variance of a scaled column, which is 1 for numbers that vary.
     degree : int, default=3
         Power in poly.
     coef0 : float, default=1.0

@@ -162,9 +162,7 @@ def similarity_for(model: Options, columns: ColumnFacts, scale: np.ndarray | Non
         gamma = float(model.gamma)
     else:
         variance = columns.variance.mean()
-        if scale is not None and name in OF_DIFFERENCES:
-            variance *= 2.0  # of a difference of two rows
-        else:  # X.var(), of all cells of the table
+        if scale is None or name not in OF_DIFFERENCES:  # X.var(), of all cells of the table
             variance += (means**2).mean() - means.mean() ** 2
         gamma = rounded_number(1.0 / (len(columns) * variance)) if variance > 0 else gamma
     centre = means.astype(np.float32).astype(np.float64)

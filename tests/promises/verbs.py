@@ -123,7 +123,8 @@ class Cell:
 
         name = name or self.owner
         parameters = dict(QUICK[name])
-        if self.method in ("partial_fit", "gate_probabilities") and "gate" in parameters:
+        online = ("partial_fit", "gate_probabilities")
+        if self.method in online and name == "SVMMixtureClassifier":
             parameters["algorithm"] = "online-em"
         if self.method == "partial_fit" and name == "AdditiveRegressor":
             parameters["loss"] = "epsilon_insensitive"

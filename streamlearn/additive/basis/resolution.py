@@ -8,6 +8,7 @@ from math import isqrt
 
 import numpy as np
 
+from ...config import get_config
 from ...numeric.bases.basis import Basis
 from ...passes.summary.facts import ColumnFacts
 
@@ -19,6 +20,8 @@ ROWS_A_SPLINE = 200
 CURVATURE_NBYTES = 4 << 20
 """Largest matrix of all coefficients that splines beyond `FEWEST` may make: 724 coefficients.  A
 Newton read can sum up as much in each lane, and a factorisation takes a tenth of a second."""
+LEAST_SHARE = 64
+"""Times that this matrix must fit in the budget, where one is set: about 16 are there at once."""
 CountOfSplines = int | Sequence[int] | str
 """`n_bases` as it is given: a number, several to choose from, or `AUTO`."""
 
@@ -35,16 +38,17 @@ def count_of_splines(
     """Splines of each column with many values; one of fewer values gets one a value.
 
     "auto": one for every 200 rows, from 20 to 128, and as many above 20 as keep the matrix of all
-    coefficients in 4 MiB.  Bases whose functions all meet every row stay at 20.  `values` (p,):
-    distinct values of the columns of numbers, inf where they are not known; `others`: coefficients
-    of columns of categories.
+    coefficients in 4 MiB, and in a sixty-fourth of the budget if one is set.  Bases whose functions
+    all meet every row stay at 20.  `values` (p,): distinct values of the columns of numbers, inf
+    where they are not known; `others`: coefficients of columns of categories.
     """
     if n_bases != AUTO:
         assert isinstance(n_bases, int)  # those who choose from several ask for one at a time
         return n_bases
     if not basis.local:
         return FEWEST
-    room = isqrt(CURVATURE_NBYTES // 8) - others
+    budget = get_config().memory_budget or LEAST_SHARE * CURVATURE_NBYTES
+    room = isqrt(min(CURVATURE_NBYTES, budget // LEAST_SHARE) // 8) - others
     counts = range(FEWEST + 1, min(MOST, n_rows // ROWS_A_SPLINE) + 1)
     n_fit = bisect_right(counts, room, key=lambda n: int(np.minimum(values, n).sum()))
     return FEWEST + n_fit

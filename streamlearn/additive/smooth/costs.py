@@ -33,8 +33,9 @@ output."""
 LEAST_ROWS = ROWS_A_SPLINE * (FEWEST + 1)
 """Rows from which the smoothness is chosen where nothing is said of it: those from which a column
 gets more splines, so that fits of small tables stay as quick as one C makes them."""
-MATRICES = 16
-"""Matrices of all outputs that a fit which chooses holds at most, with the states of its lanes."""
+MATRICES = 32
+"""Times that the curvature of all outputs must fit in half of the budget: a fit that chooses holds
+about 16 of them, with the states of its lanes, and slices and the reserve beside."""
 
 
 def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
@@ -42,7 +43,7 @@ def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
 
     "reml" where all of its conditions hold: a smooth loss of one output at a time; Newton's method;
     nothing that one C alone has (pairs, shapes, early stopping, a warm start); 4,200 rows; and a
-    curvature of all outputs of at most 4 MiB, sixteen of which fit in half of the budget.
+    curvature of all outputs of at most 4 MiB, of which a sixty-fourth of the budget is the most.
     """
     if model.smoothness is not None or model.C is not None:
         return model.smoothness

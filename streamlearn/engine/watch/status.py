@@ -13,6 +13,7 @@ from ...config import format_bytes
 from ...data.files.regular import refuse_unless_file
 from ...data.files.remote import as_os_errors, filesystem, is_url
 from ...errors import CheckpointError
+from ..checkpoint.several import is_of_split, latest_fit
 from ..checkpoint.store import MANIFEST
 from ..lanes import MergeTree
 from ..processes import is_alive
@@ -68,6 +69,7 @@ def read_status(place: str | os.PathLike[str]) -> Status:
     """
     said = os.fspath(place).rstrip("/")
     try:
+        said = latest_fit(said)
         if is_url(said):
             fs, path = filesystem(said)
             with as_os_errors():
@@ -89,10 +91,11 @@ def read_status(place: str | os.PathLike[str]) -> Status:
     alive = is_alive(writer) if writer else None
     state = {True: "running", False: "stopped", None: "unknown"}[alive]
     partial = manifest["partial"]
+    finished = manifest["finished"] is not None and not is_of_split(said)  # others come after it
     return Status(
         place=said,
         estimator=str(manifest["identity"].get("estimator", "fit")),
-        state="finished" if manifest["finished"] is not None else state,
+        state="finished" if finished else state,
         host=str(writer.get("host", "unknown")),
         pid=int(writer.get("pid", 0)),
         saved_s=max(0.0, time.time() - manifest.get("saved", time.time())),
