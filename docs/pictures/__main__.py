@@ -31,14 +31,14 @@ STYLE = {
 
 
 def draw_curves(path):
-    """Four terms of the additive model of adult, with nothing set; whether the table is there."""
+    """Four terms of an additive model of adult, of 20 splines; whether the table is there."""
     train = DATA / "adult" / "train.parquet"
     if not train.exists():
         return False
     import pyarrow.parquet as pq
 
     target = pq.read_schema(train).names[-1]
-    model = sl.AdditiveClassifier().fit(sl.open_dataset(train, target=target))
+    model = sl.AdditiveClassifier(C=1.0, n_bases=20).fit(sl.open_dataset(train, target=target))
     figure = sl.AdditiveDisplay.from_estimator(model, features=COLUMNS).figure_
     figure.set_size_inches(8, 5)
     figure.savefig(path, metadata={"Date": None})
