@@ -47,11 +47,16 @@ def count_of_splines(
         return n_bases
     if not basis.local:
         return FEWEST
-    budget = get_config().memory_budget or LEAST_SHARE * CURVATURE_NBYTES
-    room = isqrt(min(CURVATURE_NBYTES, budget // LEAST_SHARE) // 8) - others
+    room = isqrt(largest_curvature() // 8) - others
     counts = range(FEWEST + 1, min(MOST, n_rows // ROWS_A_SPLINE) + 1)
     n_fit = bisect_right(counts, room, key=lambda n: int(np.minimum(values, n).sum()))
     return FEWEST + n_fit
+
+
+def largest_curvature() -> int:
+    """Bytes of the largest matrix of all coefficients that a default may make."""
+    budget = get_config().memory_budget
+    return CURVATURE_NBYTES if budget is None else min(CURVATURE_NBYTES, budget // LEAST_SHARE)
 
 
 def least_count(n_bases: CountOfSplines) -> int:

@@ -11,14 +11,13 @@ from ...config import format_bytes
 from ...data.source import Source, level_counts
 from ...engine.plan import Needs
 from ...passes.fold import nbytes_of
-from ..basis.resolution import CURVATURE_NBYTES, FEWEST, ROWS_A_SPLINE, CountOfSplines, least_count
+from ..basis.resolution import FEWEST, ROWS_A_SPLINE, CountOfSplines, largest_curvature, least_count
 from ..costs import (
     NEWTON,
     Choice,
     Size,
     copied_nbytes,
     require_offered,
-    room_of_matrices,
     sample_rows,
     solvers_of,
 )
@@ -33,9 +32,6 @@ output."""
 LEAST_ROWS = ROWS_A_SPLINE * (FEWEST + 1)
 """Rows from which the smoothness is chosen where nothing is said of it: those from which a column
 gets more splines, so that fits of small tables stay as quick as one C makes them."""
-MATRICES = 32
-"""Times that the curvature of all outputs must fit in half of the budget: a fit that chooses holds
-about 16 of them, with the states of its lanes, and slices and the reserve beside."""
 
 
 def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
@@ -43,7 +39,7 @@ def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
 
     "reml" where all of its conditions hold: a smooth loss of one output at a time; Newton's method;
     nothing that one C alone has (pairs, shapes, early stopping, a warm start); 4,200 rows; and a
-    curvature of all outputs of at most 4 MiB, of which a sixty-fourth of the budget is the most.
+    curvature of all outputs of at most 4 MiB, and at most a sixty-fourth of the budget set.
     """
     if model.smoothness is not None or model.C is not None:
         return model.smoothness
@@ -78,7 +74,7 @@ def curves_needs(size: Size) -> Needs:
 
 def largest_dim() -> int:
     """Most coefficients of one output for which the smoothness is chosen by default."""
-    return isqrt(min(CURVATURE_NBYTES, room_of_matrices() // MATRICES) // 8)
+    return isqrt(largest_curvature() // 8)
 
 
 def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:

@@ -7,6 +7,7 @@ from scipy import sparse
 
 import streamlearn as sl
 from streamlearn.additive import costs
+from streamlearn.additive.basis import resolution
 from streamlearn.additive.costs import solvers_of
 from streamlearn.additive.smooth import costs as smooth_costs
 from streamlearn.numeric.losses import CLASS, LOSSES, make_loss
@@ -119,9 +120,9 @@ def test_small_tables_small_budgets_and_many_coefficients_have_one_C(monkeypatch
         wide = np.tile(X[:, :2], 10)
         assert is_like(sl.AdditiveClassifier, {"n_bases": 20}, wide, y, C=1.0)
         assert is_like(sl.AdditiveClassifier, {"n_bases": 5}, wide, y, smoothness="reml")
-    monkeypatch.setattr(smooth_costs, "CURVATURE_NBYTES", 8 * 10**2)
+    monkeypatch.setattr(resolution, "CURVATURE_NBYTES", 8 * 10**2)
     assert is_like(sl.AdditiveClassifier, {"n_bases": 5}, X, y, C=1.0)
-    monkeypatch.setattr(smooth_costs, "CURVATURE_NBYTES", 4 << 20)
+    monkeypatch.setattr(resolution, "CURVATURE_NBYTES", 4 << 20)
     monkeypatch.setattr(smooth_costs, "LEAST_ROWS", 301)
     assert is_like(sl.AdditiveClassifier, {"n_bases": 5}, X, y, C=1.0)
 
@@ -131,7 +132,7 @@ def test_what_the_summary_finds_too_large_has_one_C_and_its_sample(kind, monkeyp
     pd = pytest.importorskip("pandas")
     X, y = table(300)
     words = pd.DataFrame({"a": X[:, 0], "b": [f"level {i % 40}" for i in range(300)]})
-    monkeypatch.setattr(smooth_costs, "CURVATURE_NBYTES", 8 * 30**2)  # 7 at least, 46 in fact
+    monkeypatch.setattr(resolution, "CURVATURE_NBYTES", 8 * 30**2)  # 7 at least, 46 in fact
     monkeypatch.setattr(costs, "GRAM_NBYTES", 0)
     assert is_like(kind, {"n_bases": 5}, words, y, C=1.0)
 

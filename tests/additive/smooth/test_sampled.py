@@ -7,6 +7,7 @@ from additive_kit import as_dataset, make_problem, table
 
 import streamlearn as sl
 from streamlearn.additive import model as additive_model
+from streamlearn.additive.basis import resolution
 from streamlearn.additive.costs import solvers_of
 from streamlearn.additive.smooth import costs as smooth_costs
 from streamlearn.additive.smooth.penalties import make_penalties
@@ -126,7 +127,7 @@ def test_where_one_C_stays(monkeypatch):
     monkeypatch.setattr(smooth_costs, "LEAST_ROWS", 301)
     assert is_like(sl.AdditiveClassifier, PAIR, X, y, C=1.0)
     monkeypatch.setattr(smooth_costs, "LEAST_ROWS", 200)
-    monkeypatch.setattr(smooth_costs, "CURVATURE_NBYTES", 8 * 12**2)
+    monkeypatch.setattr(resolution, "CURVATURE_NBYTES", 8 * 12**2)
     assert is_like(sl.AdditiveClassifier, PAIR, X, y, C=1.0)
 
 
