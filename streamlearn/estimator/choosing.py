@@ -24,13 +24,14 @@ from ..data.source import Source
 from ..engine.checkpoint import several
 from ..engine.plan import Needs
 from ..engine.scratch.materialise import materialised
-from ..errors import MemoryBudgetError
+from ..errors import CheckpointError, MemoryBudgetError
 from ..numeric.checks import check_integer
 from ..passes.summary.summary import Summary
 from ..solvers.splits import split_shares
 from .base import StreamEstimator
 from .callbacks import Tasks, with_callbacks
 from .cross_validate import scores_of_split, without_split
+from .fitting import identity
 from .inputs import open_training
 from .metrics import check_gain
 from .planning import plan
@@ -43,6 +44,9 @@ Member = Any
 """An estimator that does not choose."""
 Results = dict[str, Any]
 """What `GridSearchCV` keeps of candidates."""
+
+_KEPT = ("scores", "n_passes")
+"""What a checkpoint keeps of the reads that score the models of a split."""
 
 
 class ChoosesBySplits(WithoutStream, StreamEstimator):
@@ -226,7 +230,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         tasks = Tasks(self)
         opened = open_training(self, X, y, sample_weight)
         candidates, groups = self._candidates(), self._together()
-        scores = np.empty((len(candidates), self.cv))
+        scores, n_scored = np.empty((len(candidates), self.cv)), 0
         fits: list[Member] = []
         place = None if checkpoint is None else os.fspath(checkpoint)
         edges, seed = split_shares(self.cv, self.random_state)
@@ -244,14 +248,16 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                     fits.append(fitted)
                     models |= zip(group, self._models_of(fitted, members), strict=True)
                 ordered = [models[k] for k in range(len(candidates))]
-                scores[:, split], n_scored = scores_of_split(ordered, apart, self._scoring())
+                own = None if place is None else several.scores_of_split(place, split)
+                scores[:, split], n_reads = self._scores_of_split(ordered, rows, apart, own)
+                n_scored += n_reads
             self.cv_results_ = cv_results(candidates, scores)
             self._set_choice(
                 best_index(self.cv_results_, one_standard_error=self.one_standard_error)
             )
             last = several.of_all_rows(place)
             final = self._member(candidates[self.best_index_]).fit(rows, checkpoint=last)
-        self._adopt(final, fits, n_scored * self.cv)
+        self._adopt(final, fits, n_scored)
         for k, candidate in enumerate(candidates):
             mean = float(self.cv_results_["mean_test_score"][k])
             record = {**candidate, "mean_test_score": mean}
@@ -259,6 +265,31 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             tasks.record(record)
         tasks.end()
         return self
+
+    def _scores_of_split(
+        self,
+        models: Sequence[Member],
+        rows: Dataset,
+        apart: Dataset,
+        place: str | None,
+    ) -> tuple[np.ndarray, int]:
+        """Scores of one split's models, and the number of reads; from a checkpoint if there."""
+        scoring = self._scoring()
+        if place is None:
+            return scores_of_split(models, apart, scoring)
+        kept = several.once(
+            place,
+            identity(self, rows, None),
+            lambda: dict(zip(_KEPT, scores_of_split(models, apart, scoring), strict=True)),
+        )
+        try:
+            scores, n_reads = (np.asarray(kept[name]) for name in _KEPT)
+            return np.broadcast_to(scores, len(models)).astype(float), int(n_reads)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{place} holds other things than the scores of a split; remove it, and its rows "
+                "are scored again"
+            ) from error
 
     def _adopt(self, final: Member, fits: Sequence[Member], n_scored: int) -> None:
         """Take over what the fit to all rows has found, and count what all fits read."""

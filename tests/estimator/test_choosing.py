@@ -89,7 +89,7 @@ def test_scores_are_those_of_fits_by_hand(name, other):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CASES)
-def test_saved_resumed_and_refused(name, tmp_path):
+def test_saved_resumed_and_refused(name, tmp_path, monkeypatch):
     X, y, z = table()
     target = y if name != "ProjectionPursuitRegressorCV" else z
     model = made(name).fit(X, target, checkpoint=tmp_path / "run")
@@ -97,9 +97,15 @@ def test_saved_resumed_and_refused(name, tmp_path):
     loaded = sl.load(tmp_path / "m.slm")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert (loaded.best_params_, loaded.best_score_) == (model.best_params_, model.best_score_)
-    again = made(name).fit(X, target, checkpoint=tmp_path / "run")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert again.best_params_ == model.best_params_
+    with monkeypatch.context() as patched:  # nor are the scores of the splits read once more
+        patched.setattr("streamlearn.estimator.choosing.scores_of_split", None)
+        again = made(name).fit(X, target, checkpoint=tmp_path / "run")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert again.best_params_ == model.best_params_
+        assert again.n_passes_ == model.n_passes_
+        patched.setattr("streamlearn.engine.checkpoint.several.once", lambda *_: {"scores": None})
+        with pytest.raises(sl.CheckpointError, match="other things than the scores of a split"):
+            made(name).fit(X, target, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match=f"{name} judges on its splits; leave validation out"):
         made(name).fit(X, target, validation=0.1)
     with pytest.raises(ValueError, match="does not fit|is not known"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from sklearn.model_selection import GridSearchCV
 
 import streamlearn as sl
@@ -19,6 +20,13 @@ SEARCHES = {
         {"n_prototypes": [2, 4]},
     ),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers_go():
+    """Later tests look for processes that were left: the workers would wait for minutes."""
+    yield
+    get_reusable_executor().shutdown(wait=True)
 
 
 @pytest.mark.fault

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-
 from ...data.files.remote import as_os_errors, filesystem, is_url
+from .log import Log
+from .store import Checkpoint
 
+Tree = dict[str, object]
+"""Names and what an archive holds: arrays, numbers, strings, lists and dictionaries of them."""
 ALL_ROWS = "all-rows"
 _OF_SPLIT = re.compile(r"split-(\d+)-(\d+)")
 
@@ -17,9 +21,29 @@ def of_split(place: str | None, split: int, number: int) -> str | None:
     return None if place is None else f"{place}/split-{split + 1}-{number + 1}"
 
 
+def scores_of_split(place: str, split: int) -> str:
+    """The folder of the scores on the rows of a split, from 0."""
+    return f"{place}/split-{split + 1}-scores"
+
+
 def of_all_rows(place: str | None) -> str | None:
     """The folder of the last fit."""
     return None if place is None else f"{place}/{ALL_ROWS}"
+
+
+def once(place: str, identity: Mapping[str, object], make: Callable[[], Tree]) -> Tree:
+    """What `make` returns; the next time it comes from the folder `place`.
+
+    Work that was killed half-way is done again from its start.
+    """
+    checkpoint = Checkpoint(place, identity)
+    log = Log(checkpoint)
+    kept: Tree | None = log.finished()
+    if kept is None:
+        with checkpoint.locked():
+            kept = make()
+            log.finish(kept)
+    return kept
 
 
 def is_of_split(place: str) -> bool:
