@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
 from ...data.files.remote import as_os_errors, filesystem, is_url
 from .log import Log
 from .store import Checkpoint
