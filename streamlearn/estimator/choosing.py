@@ -35,6 +35,7 @@ from .fitting import identity
 from .inputs import open_training
 from .metrics import check_gain
 from .planning import plan
+from .spread import TARGET_SAID
 from .streams import WithoutStream
 from .weights import SAID
 
@@ -243,7 +244,8 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                     members = [candidates[k] for k in group]
                     own = several.of_split(place, split, number)
                     with warnings.catch_warnings():  # the last fit says it, once
-                        warnings.filterwarnings("ignore", SAID, UserWarning)
+                        for said in (SAID, TARGET_SAID):
+                            warnings.filterwarnings("ignore", said, UserWarning)
                         fitted = self._fit_without(self._joint(members), train, apart, own)
                     fits.append(fitted)
                     models |= zip(group, self._models_of(fitted, members), strict=True)

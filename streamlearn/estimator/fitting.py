@@ -34,7 +34,7 @@ from .levels import settle_training
 from .planning import all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
 from .restored import check_fitted
-from .spread import check_spread
+from .spread import check_spread, warn_of_target
 from .targets import coded
 from .weights import warn_of_weights
 
@@ -129,6 +129,8 @@ def train(
             f"the target {dataset.target!r} holds strings, {type(model).__name__} needs numbers; "
             "choose a numeric column, or a classifier"
         )
+    else:
+        warn_of_target(summary.target, summary.n_rows - summary.n_absent)
     classes = getattr(model, "classes_", None)
     replan(run, partial(all_needs, model, dataset, summary))
     validation = None if held_out is None else coded(held_out, classes)

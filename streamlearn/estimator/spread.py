@@ -1,4 +1,4 @@
-"""Columns whose mean and variance say little of their rows: refused or warned of by name."""
+"""Columns and targets whose mean and variance say little of their rows: refused or warned of."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SourceError
+from ..passes.summary.labels import Labels
 from ..passes.summary.summary import Summary
 
 SHARE = 0.5
@@ -16,8 +17,16 @@ SHARE = 0.5
 Of n rows of a normal column the farthest holds about 2 log(n) / n; more than a half in one row
 means that the scale of the column is that row's.
 """
+SHARE_OF_TARGET = 0.2
+"""Share of a target's variance that one row may hold.
+
+Wrong targets rarely come alone, and five equal ones hold a fifth each; of 1,000 values of
+exp(normal) one holds a seventh.
+"""
 FEWEST = 100
 """Rows from which `SHARE` is looked at: of a few rows one always holds much of the variance."""
+FEWEST_TARGETS = 1000
+"""Rows from which `SHARE_OF_TARGET` is looked at."""
 DENSE = 0.1
 """Share of rows that are not zero from which `SHARE` is looked at.
 
@@ -29,6 +38,28 @@ keep 1e-12 of the squared mean.
 """
 SHOWN = 5
 """Columns that a message names, at most."""
+TARGET_SAID = "the target .* of the variance in one row"
+"""Pattern of the warning of a target."""
+
+
+def warn_of_target(target: Labels, n_rows: int, stacklevel: int = 6) -> None:
+    """Say that one row holds much of the variance of a numeric target.
+
+    The loss that a regression minimises is then mostly that of few rows, or the score is.
+    """
+    far = target.max if target.max - target.mean >= target.mean - target.min else target.min
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        share = np.float64(far - target.mean) ** 2 / (n_rows * np.float64(target.variance))
+    if n_rows >= FEWEST_TARGETS and share > SHARE_OF_TARGET:
+        warnings.warn(
+            f"the target {target.name!r} has {share:.0%} of the variance in one row of {n_rows:,}, "
+            f"where it is {far:.6g} and its mean {target.mean:.6g}: squared errors, and R^2, are "
+            "those of a few rows; leave wrong targets out with filters, or clip them with "
+            "Dataset.map; if they are right, fit their logarithm or a robust loss, and score by "
+            "mean_absolute_error",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def check_spread(summary: Summary) -> None:
