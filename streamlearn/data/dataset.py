@@ -222,6 +222,16 @@ class Dataset(Source):
             lines.append(f"  missing: {self.n_missing_chunks:,} chunks, read as the fill value")
         return "\n".join(lines)
 
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        """Refused: it is how numpy and scikit-learn's tools ask for all rows in memory."""
+        raise TypeError(
+            f"a {' '.join(repr(self).splitlines()[0].split())} is read in chunks, and was asked "
+            "for as one array. scikit-learn's searches, splitters and transformers choose rows of "
+            "arrays in memory: use sl.cross_validate(model, data, param_grid=...) or an estimator "
+            "whose name ends in CV, data.split and data.take for parts, data.map for features; or "
+            "give X and y as arrays, if they fit in memory"
+        )
+
     # Reading.
 
     @cached_property
