@@ -161,7 +161,10 @@ def draw(model: Any, folder: Path) -> list[str]:
 
 
 def text_curves(model: sl.AdditiveClassifier, features: str, width: int = 60) -> list[str]:
-    """The curves as lines of characters, a line a column, all with one vertical scale."""
+    """The curves as lines of characters, a line a column, all with one vertical scale.
+
+    Columns of numbers; the least and the largest value stand at the ends of a line.
+    """
     import numpy as np
 
     knots = dict(zip(model.feature_names_in_, model.knots_, strict=True))

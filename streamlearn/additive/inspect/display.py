@@ -9,7 +9,17 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from .figures import MISSING, decision_unit, drawn_columns, grid_of, tick_labels
+from .figures import (
+    MISSING,
+    Shares,
+    decision_unit,
+    drawn_columns,
+    grid_of,
+    has_points,
+    is_category,
+    spans_of,
+    tick_labels,
+)
 from .heat_maps import PairPanel, draw_pair, drawn_pairs, pair_panels
 
 MOST_TICKS = 24
@@ -25,9 +35,10 @@ _PANEL_INCHES = (3.2, 2.4)
 class AdditiveDisplay:
     """The learned shape functions of an `AdditiveClassifier` or `AdditiveRegressor`.
 
-    Made by `from_estimator`.  A column with a coefficient for each of its values, or categories, is
-    drawn as bars, any other as a line between its first and last knot.  The level of missing values
-    (of categories: and of all other words) is the last bar, or a dot beside the line.  Grey below:
+    Made by `from_estimator`.  A column of numbers is drawn as a line between its first and last
+    knot, with a point at each of its values if they are few, a column of categories as bars.  The
+    level of missing values is a dot beside the line, or of categories, with all other words, the
+    last bar.  Grey below:
     how many training rows lie there, each panel by itself.  All panels share the vertical axis, so
     heights compare, unless `share_y` is False.  A model fitted with `smoothness` or
     ``covariance=True`` has bands, of one curve at a time: they cover it, on average over x, as
@@ -45,6 +56,8 @@ class AdditiveDisplay:
         Standard deviations of the curves.
     densities : list of Density
         Where the training rows lie.
+    categories : list of bool
+        Whether a column is one of categories, drawn as bars.
     pairs : list of PairPanel
         The terms of two columns, with their ``table`` and ``density`` at ``labels``.
     axes_ : array of Axes
@@ -57,8 +70,8 @@ class AdditiveDisplay:
         grids: Sequence[np.ndarray],
         curves: Sequence[np.ndarray],
         *,
-        densities: Sequence[object],
-        by_value: Sequence[bool],
+        densities: Sequence[Shares],
+        categories: Sequence[bool],
         levels: Sequence[Sequence[str] | None],
         classes: Sequence[object] | None = None,
         deviations: Sequence[np.ndarray] | None = None,
@@ -71,7 +84,7 @@ class AdditiveDisplay:
         self.deviations = None if deviations is None else list(deviations)
         self.coverage = coverage
         self.names, self.grids, self.curves = list(names), list(grids), list(curves)
-        self.densities, self.by_value = list(densities), list(by_value)
+        self.densities, self.categories = list(densities), list(categories)
         self.levels, self.classes = list(levels), classes
         self.unit, self.left_out = unit, left_out
 
@@ -107,7 +120,6 @@ class AdditiveDisplay:
         if all_names is None:
             all_names = [f"x{d}" for d in range(estimator.n_features_in_)]
         knots = estimator.knots_
-        by_value = [len(density.at) == len(density.share) for density in estimator.densities_]
         if features is None:
             columns, pairs = drawn_columns(estimator), drawn_pairs(estimator)
         else:
@@ -125,7 +137,7 @@ class AdditiveDisplay:
                 if constant
                 else "every column was constant in training: there is no curve to draw"
             )
-        grids = [grid_of(estimator, d, by_value[d]) for d in columns]
+        grids = [grid_of(estimator, d) for d in columns]
         curves = [estimator._curve(d, grid) for d, grid in zip(columns, grids, strict=True)]
         drawn = [estimator.pair_tables_[i].by_output for i in pairs]
         drawn = [*curves, *(table.reshape(-1, table.shape[2]) for table in drawn)]
@@ -154,7 +166,7 @@ class AdditiveDisplay:
             grids,
             curves,
             densities=[estimator.densities_[d] for d in columns],
-            by_value=[by_value[d] for d in columns],
+            categories=[is_category(estimator, d) for d in columns],
             levels=[estimator.levels_.get(str(all_names[d])) for d in columns],
             classes=labels,
             unit=decision_unit(estimator),
@@ -193,13 +205,14 @@ class AdditiveDisplay:
             high = max(one for _, one in ends) if share_y else ends[d][1]
             margin = 0.06 * (high - low) or 1.0
             floor = low - 4 * margin
-            if self.by_value[d]:
+            if self.categories[d]:
                 handles = _draw_bars(panel, tick_labels(grid, self.levels[d]), self.curves[d])
             else:
-                handles = _draw_lines(panel, grid, self.curves[d])
+                points = has_points(self.densities[d])
+                handles = _draw_lines(panel, grid, self.curves[d], points=points)
             if self.deviations is not None:
-                _draw_bands(panel, handles, grid, self.curves[d], reaches[d], self.by_value[d])
-            _draw_density(panel, self.densities[d], floor, 3 * margin, grid, self.by_value[d])
+                _draw_bands(panel, handles, grid, self.curves[d], reaches[d], self.categories[d])
+            _draw_density(panel, self.densities[d], floor, 3 * margin, grid, self.categories[d])
             panel.axhline(0.0, color="0.6", linewidth=0.8, zorder=0.5)
             panel.set_title(name, fontsize="medium")
             panel.set_ylim(floor, high + margin)
@@ -236,9 +249,11 @@ def _chosen_classes(
     return sorted(np.argsort(-spread, kind="stable")[:MOST_CLASSES].tolist())
 
 
-def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray) -> list[object]:
+def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray, *, points: bool) -> list[object]:
+    """A line a class, with a point at each value if `points`; missing values have one beside it."""
     there = np.isfinite(grid)
-    handles = panel.plot(grid[there], curve[there], linewidth=1.5)
+    marker = "o" if points else ""
+    handles = panel.plot(grid[there], curve[there], marker=marker, markersize=3, linewidth=1.5)
     if not there.all():
         at = _missing_place(grid)
         for handle, f in zip(handles, np.atleast_1d(curve[-1]), strict=True):
@@ -255,13 +270,13 @@ def _draw_bands(
     grid: np.ndarray,
     curve: np.ndarray,
     reach: np.ndarray,
-    by_value: bool,
+    is_category: bool,
 ) -> None:
     """Bands around lines, whiskers on bars and on the dot of missing values."""
     curves, reaches = curve.reshape(len(curve), -1), reach.reshape(len(curve), -1)
     there = np.isfinite(grid)
     for handle, f, r in zip(handles, curves.T, reaches.T, strict=True):
-        if by_value:
+        if is_category:
             at = [bar.get_x() + 0.5 * bar.get_width() for bar in handle]
             panel.errorbar(at, f, r, fmt="none", ecolor="0.3", elinewidth=0.8, capsize=1.5)
             continue
@@ -276,7 +291,7 @@ def _draw_bands(
 
 def _missing_place(grid: np.ndarray) -> float:
     """Where beside the line the missing values are drawn."""
-    return float(grid[-2] + 0.1 * (grid[-2] - grid[0]))
+    return float(grid[-2] + 0.1 * (float(grid[-2] - grid[0]) or 1.0))
 
 
 def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[object]:
@@ -302,21 +317,20 @@ def _short(label: str) -> str:
 
 
 def _draw_density(
-    panel: Any, density: Any, floor: float, height: float, grid: np.ndarray, by_value: bool
+    panel: Any, density: Shares, floor: float, height: float, grid: np.ndarray, is_category: bool
 ) -> None:
     """Grey bars on the panel's floor, the fullest of this height."""
-    share = density.share
-    if by_value:
-        left, width = np.arange(len(share)) - 0.4, np.full(len(share), 0.8)
+    if is_category:
+        left, share = np.arange(len(density.share)) - 0.4, density.share
+        right, at, wide = left + 0.8, float(len(left)), 0.8
     else:
-        left, width = density.at[:-1], np.diff(density.at)
+        left, right, share = spans_of(density)
+        at, wide = _missing_place(grid), right[0] - left[0]
     if np.isnan(grid[-1]):
         share = np.append(share, density.missing)
-        wide = 0.8 if by_value else width[0]
-        at = len(left) if by_value else _missing_place(grid)
-        left, width = np.append(left, at - wide / 2), np.append(width, wide)
+        left, right = np.append(left, at - wide / 2), np.append(right, at + wide / 2)
     tall = height * share / (share.max() or 1.0)
-    panel.bar(left, tall, width, bottom=floor, align="edge", color="0.85", zorder=0)
+    panel.bar(left, tall, right - left, bottom=floor, align="edge", color="0.85", zorder=0)
 
 
 def _new_axes(n_curves: int, n_maps: int, share_y: bool) -> np.ndarray:

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from ...estimator.encoding import column_names
 from ...estimator.report.figures import MOST_ROWS, Curve, Figure, Rows
 from ...numeric.bases.bsplines import Bases
+from ...numeric.bases.registry import LEVELS
 from ...numeric.links import LOG, LOGIT
 from ...numeric.losses import Loss
 
@@ -19,6 +20,11 @@ MOST_PANELS = 12
 GRID_POINTS = 200
 BAND = float(ndtri(0.975))
 """Standard deviations of a band that covers its curve 95 times in 100."""
+MOST_POINTS = 24
+"""Values of a column of numbers that have a point each on their curve."""
+WIDTHS = np.array([0.01, 0.08])
+"""Least and largest width of the bar of rows at one value, as shares of the values' range: values
+that lie close together beside one far away have bars that can be seen."""
 MISSING, OTHER = "missing", "other"
 
 
@@ -69,11 +75,40 @@ def drawn_columns(model: HasCurves, most: int = MOST_PANELS) -> list[int]:
     return sorted(by_rank[:most])
 
 
-def grid_of(model: HasCurves, d: int, by_value: bool) -> np.ndarray:
-    """Where a column's curve is evaluated; last NaN, if missing values have a level."""
-    knots = model.knots_[d]
-    grid = knots if by_value else np.linspace(knots[0], knots[-1], GRID_POINTS)
+def is_category(model: HasCurves, d: int) -> bool:
+    """Whether a column's words have a bar each; a column of numbers is a curve, however few."""
+    return int(model.bases_.kind[d]) == LEVELS
+
+
+def has_values(density: Shares) -> bool:
+    """Whether a column has a coefficient for each of its values, and the rows are counted there."""
+    return len(density.at) == len(density.share)
+
+
+def grid_of(model: HasCurves, d: int) -> np.ndarray:
+    """Where a column's curve is evaluated; last NaN, if missing values have a level.
+
+    At its values if they are few, else at its breakpoints and evenly in between.
+    """
+    grid = knots = model.knots_[d]
+    if not has_values(model.densities_[d]):
+        grid = np.union1d(knots, np.linspace(knots[0], knots[-1], GRID_POINTS))
     return np.append(grid, np.nan) if model.bases_.has_missing[d] else grid
+
+
+def has_points(density: Shares) -> bool:
+    """Whether the values of a column of numbers are so few that each is a point of the curve."""
+    return has_values(density) and len(density.at) <= MOST_POINTS
+
+
+def spans_of(density: Shares) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts, ends and shares (b,) of the bars that say where the rows lie along numbers."""
+    at, share = density.at, density.share
+    if not has_values(density):
+        return at[:-1], at[1:], share
+    reach = float(at[-1] - at[0]) or 1.0
+    wide = np.clip(0.8 * np.diff(at).min(initial=reach), *(reach * WIDTHS))
+    return at - wide / 2, at + wide / 2, share
 
 
 def tick_labels(grid: np.ndarray, words: Sequence[str] | None) -> list[str]:
@@ -101,21 +136,20 @@ def figures_of(model: HasCurves) -> tuple[str, list[Figure]]:
 
 def _figure(model: HasCurves, d: int) -> Figure:
     name, density, unit = column_names(model)[d], model.densities_[d], decision_unit(model)
-    by_value = len(density.at) == len(density.share)
-    grid = grid_of(model, d, by_value)
+    grid = grid_of(model, d)
     y = model._curve(d, grid).reshape(len(grid), -1)
     classes = getattr(model, "classes_", ())
     labels = [str(label) for label in classes] if y.shape[1] > 1 else []
     has_missing = bool(np.isnan(grid[-1]))
-    if not by_value:
+    if not is_category(model, d):
         n = len(grid) - has_missing
         missing = y[-1] if has_missing else None
         band = None
         if hasattr(model, "effective_dof_"):  # it knows its covariance
             reach = BAND * model._curve_deviation(d, grid[:n]).reshape(n, -1)
             band = y[:n] - reach, y[:n] + reach
-        return Curve(name, unit, grid[:n], y[:n], labels, band, (density.at, density.share),
-                     missing)  # fmt: skip
+        return Curve(name, unit, grid[:n], y[:n], labels, band, spans_of(density), missing,
+                     points=has_points(density))  # fmt: skip
     words = model.levels_.get(name)
     names = tick_labels(grid, words)
     share = np.append(density.share, density.missing) if has_missing else density.share

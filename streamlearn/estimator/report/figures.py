@@ -34,13 +34,15 @@ class Curve(NamedTuple):
     """Names of the K lines; none of a single one."""
     band: tuple[np.ndarray, np.ndarray] | None = None
     """Lower and upper ends (m, K) of a band around each line."""
-    density: tuple[np.ndarray, np.ndarray] | None = None
-    """Edges (b + 1,) of bins and the shares (b,) of the rows in them."""
+    density: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    """Starts and ends (b,) of bars along x, and the shares (b,) of the rows in them."""
     missing: np.ndarray | None = None
     """(K,) value of rows in which the number is missing."""
     x_label: str = ""
     steps: bool = False
     """`y` holds from its x to the next."""
+    points: bool = False
+    """Whether each x has a dot, being one of few values."""
     diagonal: bool = False
     """Whether the line of equal x and y is drawn."""
     note: str = ""

@@ -164,6 +164,8 @@ def _curve(figure: Curve, limits: tuple[float, float]) -> str:
     tall = DENSITY * (floor - TOP) if figure.density is not None else 0.0
     right = WIDTH - RIGHT - (26 if figure.missing is not None else 0)
     x0, x1 = float(figure.x[0]), float(figure.x[-1])
+    if figure.density is not None:  # bars of single values reach beyond the first and the last
+        x0, x1 = min(x0, float(figure.density[0][0])), max(x1, float(figure.density[1][-1]))
     if not x1 > x0:
         x0, x1 = x0 - 0.5, x1 + 0.5
     heights = ticks(low, high)
@@ -172,16 +174,18 @@ def _curve(figure: Curve, limits: tuple[float, float]) -> str:
     X, Y = Scale(x0, x1, left, right), Scale(low, high, floor - tall, TOP)
     parts = []
     if figure.density is not None:
-        edges, share = figure.density
-        most = float(share.max()) or 1.0
+        most = float(figure.density[2].max()) or 1.0
         parts += [
             _bar(X(a), floor - tall * s / most, X(b) - X(a), tall * s / most, "density")
-            for a, b, s in zip(edges[:-1], edges[1:], share, strict=True)
+            for a, b, s in zip(*figure.density, strict=True)
         ]
     for at in heights:
         parts += [_line(left, Y(at), WIDTH - RIGHT, Y(at), "zero" if at == 0 else "grid")]
         parts += [_label(left - 4, Y(at) + 3, number(at), "end")]
     along = fitting_ticks(x0, x1, right - left)
+    if figure.missing is not None:  # its name stands at the right end
+        end = WIDTH - RIGHT - 2 - wide("missing") - LETTER
+        along = [at for at in along if X(at) + wide(number(at)) / 2 < end]
     parts += [_tick(X(at), floor + 12, number(at)) for at in along]
     if figure.x_label:
         parts.append(_label((left + right) / 2, HEIGHT - 6, figure.x_label))
@@ -196,6 +200,11 @@ def _curve(figure: Curve, limits: tuple[float, float]) -> str:
             edge += [f"{X(a)},{Y(b)}" for a, b in zip(figure.x[::-1], lower[::-1], strict=True)]
             parts.append(f'<polygon points="{" ".join(edge)}" class="band c{k % 8}"/>')
         parts.append(_path(figure.x, y, X, Y, k, figure.steps))
+        if figure.points:
+            parts += [
+                f'<circle cx="{X(a)}" cy="{Y(b)}" r="2.5" class="dot c{k % 8}"/>'
+                for a, b in zip(figure.x, y, strict=True)
+            ]
         if figure.missing is not None:
             parts.append(
                 f'<circle cx="{WIDTH - RIGHT - 12}" cy="{Y(figure.missing[k])}" r="3" '

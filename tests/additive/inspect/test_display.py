@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 import streamlearn as sl
+from streamlearn import demo, plotting
+from streamlearn.additive.inspect.figures import figures_of
+from streamlearn.estimator.report.figures import Curve, Rows
 
 pytest.importorskip("matplotlib")
 
@@ -30,12 +33,12 @@ def test_lines_are_the_shape_functions():
     model = sl.AdditiveClassifier(n_bases=8).fit(X, y)
     display = sl.AdditiveDisplay.from_estimator(model)
     assert display.names == ["x0", "x1", "x2"]  # the constant column has no curve
-    assert display.by_value == [False, True, False]
-    for d in (0, 2):
+    assert display.categories == [False, False, False]
+    for d in range(3):
         drawn = display.axes_[d].lines[0].get_ydata()
         np.testing.assert_array_equal(drawn, model.shape_function(d, display.grids[d]))
-    heights = [bar.get_height() for bar in display.axes_[1].containers[0]]
-    np.testing.assert_array_equal(heights, model.shape_function(1, [0, 1, 2, 3]))
+        assert set(model.knots_[d]) <= set(display.grids[d])  # a jump is where it is
+    np.testing.assert_array_equal(display.grids[1], [0, 1, 2, 3])
 
 
 def test_grey_bars_are_the_shares_of_the_rows():
@@ -51,26 +54,30 @@ def test_grey_bars_are_the_shares_of_the_rows():
     np.testing.assert_allclose(few.share, expected)
     assert len(constant.at) == 0
     axis = sl.AdditiveDisplay.from_estimator(model, features=[1]).axes_[0]
-    tall = np.array([bar.get_height() for bar in axis.containers[1]])
+    tall = np.array([bar.get_height() for bar in axis.containers[0]])
     np.testing.assert_allclose(tall / tall.max(), expected / expected.max())
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in axis.containers[0]]
+    np.testing.assert_allclose(middles, [0, 1, 2, 3])
 
 
 def test_bars_of_several_classes_stand_side_by_side():
     X, y = rows(n_classes=3)
-    model = sl.AdditiveClassifier(n_bases=8).fit(X, y)
-    axis = sl.AdditiveDisplay.from_estimator(model, features=[1]).axes_[0]
-    curve = model.shape_function(1, np.arange(4.0))
+    words = np.array(["blue", "green", "red", "white"])
+    frame = pd.DataFrame({"b": words[X[:, 1].astype(int)]})
+    model = sl.AdditiveClassifier(n_bases=8).fit(frame, y)
+    axis = sl.AdditiveDisplay.from_estimator(model).axes_[0]
+    curve = model.shape_function("b", model.levels_["b"])
     for k in range(3):
         heights = [bar.get_height() for bar in axis.containers[k]]
-        np.testing.assert_array_equal(heights, curve[:, k])
-    assert [t.get_text() for t in axis.get_xticklabels()] == ["0", "1", "2", "3"]
+        np.testing.assert_array_equal(heights[:4], curve[:, k])
+    assert [t.get_text() for t in axis.get_xticklabels()] == [*model.levels_["b"], "other"]
 
 
 def test_one_line_a_class():
     X, y = rows(n_classes=3)
     model = sl.AdditiveClassifier(n_bases=8).fit(X, y)
     display = sl.AdditiveDisplay.from_estimator(model, features=[0])
-    assert display.curves[0].shape == (200, 3)
+    assert display.curves[0].shape == (len(display.grids[0]), 3)
     assert [t.get_text() for t in display.axes_[0].get_legend().get_texts()] == ["0", "1", "2"]
 
 
@@ -176,3 +183,115 @@ def test_all_levels_are_named_or_their_number_is():
         named = len(panel.get_xticks())
         assert named == (21 if n == 20 else 8)  # and one for other words
         assert panel.get_xlabel() == ("" if n == 20 else f"{n + 1} values, {named} of them named")
+
+
+def kinds_of_columns(n=900):
+    """A column of each kind, by name: of numbers many, few, uneven or missing ones, of words."""
+    rng = np.random.default_rng(0)
+    gaps = rng.random(n) < 0.2
+    few = np.floor(4 * rng.random(n))
+    words = np.array(["red", "green", "blue"], object)[rng.integers(0, 3, n)]
+    columns = {
+        "many": rng.random(n),
+        "few": few,
+        "two": np.floor(2 * rng.random(n)),
+        "uneven": rng.choice([0.0, 1.0, 2.0, 1e4], n),
+        "hundred": np.floor(100 * rng.random(n)),
+        "skewed": np.exp(2 * rng.standard_normal(n)),
+        "many or none": np.where(gaps, np.nan, rng.random(n)),
+        "few or none": np.where(gaps, np.nan, few),
+        "one or none": np.where(gaps, np.nan, 3.0),
+        "words": words,
+        "words or none": np.where(gaps, None, words),
+        "categories": pd.Categorical(words),
+    }
+    frame = pd.DataFrame(columns)
+    return frame, frame["many"] + frame["few"] + (words == "red") + 0.3 * gaps
+
+
+def has_few_values(name):
+    return name.split()[0] in ("few", "two", "uneven", "one")
+
+
+def of_display(model, monkeypatch, tmp_path):
+    return sl.AdditiveDisplay.from_estimator(model, features=list(model.feature_names_in_)).figure_
+
+
+def of_command(model, monkeypatch, tmp_path):
+    """What ``streamlearn plot`` draws."""
+    found = {}
+    monkeypatch.setattr(plotting, "_write", lambda figure, path: found.setdefault(path, figure))
+    plotting.draw_model(model, str(tmp_path), features=list(model.feature_names_in_))
+    return found[tmp_path / "terms.png"]
+
+
+def of_demo(model, monkeypatch, tmp_path):
+    monkeypatch.setattr(demo, "DRAWN", list(model.feature_names_in_))
+    demo.draw(model, tmp_path)
+    import matplotlib.pyplot as plt
+
+    return plt.gcf()
+
+
+MODELS = {
+    "one C": lambda: sl.AdditiveRegressor(C=1.0),
+    "bands": lambda: sl.AdditiveRegressor(smoothness="reml", n_bases=128),
+    "cosine": lambda: sl.AdditiveRegressor(basis="cosine"),
+    "classes": lambda: sl.AdditiveClassifier(smoothness="reml", n_bases=8),
+    "pairs": lambda: sl.AdditiveRegressor(interactions=[("many", "few")]),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fitted(request):
+    frame, z = kinds_of_columns()
+    model = MODELS[request.param]()
+    is_classifier = isinstance(model, sl.AdditiveClassifier)
+    return model.fit(frame, np.digitize(z, [1, 3]) if is_classifier else z)
+
+
+@pytest.mark.parametrize("place", [of_display, of_command, of_demo])
+def test_every_picture_draws_numbers_as_lines_and_categories_as_bars(
+    fitted, place, monkeypatch, tmp_path
+):
+    figure = place(fitted, monkeypatch, tmp_path)
+    panels = {panel.get_title(): panel for panel in figure.axes}
+    K = len(fitted.coef_)
+    for d, name in enumerate(fitted.feature_names_in_):
+        panel = panels[name]
+        lines = [line for line in panel.lines if len(line.get_xdata()) and line.get_zorder() > 1]
+        bars = [c for c in panel.containers if not hasattr(c, "has_yerr")]
+        if name in fitted.levels_:
+            assert len(bars) == K + 1, name  # and the grey ones
+            values = [*range(len(fitted.levels_[name])), np.nan]
+            heights = np.array([[bar.get_height() for bar in own] for own in bars[:K]]).T
+            np.testing.assert_array_equal(heights, fitted._curve(d, values).reshape(-1, K))
+            continue
+        assert len(bars) == 1, name  # the grey ones
+        known = fitted.knots_[d]
+        for line in lines[:K]:
+            assert line.get_xdata()[[0, -1]].tolist() == known[[0, -1]].tolist(), name
+        assert (lines[0].get_marker() == "o") == has_few_values(name), name
+        has_bands = hasattr(fitted, "effective_dof_")
+        assert (len(panel.collections) > 0) == has_bands, name
+
+
+def test_the_report_draws_numbers_as_curves_and_categories_as_rows(fitted):
+    _, figures = figures_of(fitted)
+    assert len(figures) == fitted.n_features_in_
+    for figure in figures:
+        d = fitted._column(figure.title)
+        if figure.title in fitted.levels_:
+            assert isinstance(figure, Rows)
+            continue
+        assert isinstance(figure, Curve)
+        np.testing.assert_array_equal(
+            figure.y, fitted._curve(d, figure.x).reshape(len(figure.x), -1)
+        )
+        assert (figure.band is not None) == hasattr(fitted, "effective_dof_")
+        assert figure.points == has_few_values(figure.title)
+        starts, ends, share = figure.density
+        assert (starts < ends).all()
+        missing = fitted.densities_[d].missing
+        assert share.sum() + missing == pytest.approx(1)
+        assert (figure.missing is not None) == figure.title.endswith("none")
