@@ -7,26 +7,44 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
+from ..estimator.choosing import Member
 from ..numeric.bases.basis import Basis
 from ..numeric.losses import Loss
 from .choose.choosing import Choosing
 from .classifier import AdditiveClassifier
 from .regressor import AdditiveRegressor
 
+_METRICS = {
+    "poisson": "neg_mean_poisson_deviance",
+    "gamma": "neg_mean_gamma_deviance",
+    "tweedie": "neg_mean_tweedie_deviance({})",
+    "quantile": "neg_mean_pinball_loss({})",
+    "epsilon_insensitive": "neg_mean_absolute_error",
+}
+"""Loss -> the metric that judges its candidates where none is asked for; `{}`: its parameter.
+
+Others are judged by the squared error.
+"""
+
 
 class AdditiveClassifierCV(Choosing, AdditiveClassifier):
-    """`AdditiveClassifier` with C and n_bases chosen by splits, all fits in the same reads.
+    """`AdditiveClassifier` with C and n_bases chosen by splits, smooth losses in the same reads.
 
     Every candidate is fitted on the rows outside each split, a row's split being a hash of its
-    number.  All of them read the rows together: one summary, some 4 to 8 reads for Newton's method
-    (more if the models of a group do not fit the memory budget), one that scores all of them on
-    their splits, and 2 to 4 for the fit of the best to all rows.  Knots come from all rows, targets
-    never cross splits.
+    number.  With a smooth loss all of them read the rows together: one summary, some 4 to 8 reads
+    for Newton's method (more if the models of a group do not fit the memory budget), one that
+    scores all of them on their splits, and 2 to 4 for the fit of the best to all rows.  Knots come
+    from all rows, targets never cross splits.
+
+    With the hinge, with `interactions` that are found by the targets, and with more coefficients
+    than Newton's method solves for, each fit takes the reads of an `AdditiveClassifier` without the
+    rows of its split, knots included: cv fits for each candidate, one scoring read for each split,
+    and the fit of the best to all rows.
 
     Parameters
     ----------
-    loss : {"log_loss", "squared_hinge"}, default="log_loss"
-        Losses with a curvature, your own too; for the hinge there is `cross_validate`.
+    loss : {"log_loss", "squared_hinge", "hinge"} or Loss, default="log_loss"
+        As in `AdditiveClassifier`.
     Cs : int or array-like, default=8
         Values of C; an integer is so many powers of 10 from 0.001 to 10,000.
     n_bases : int or array-like of int, default=20
@@ -94,7 +112,7 @@ class_weight, intercept_scaling, tol, max_passes, calibration
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = 0,
         class_weight: object = None,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
@@ -123,13 +141,7 @@ class_weight, intercept_scaling, tol, max_passes, calibration
         self.calibration = calibration
         self.random_state = random_state
 
-    @staticmethod
-    def _plain() -> AdditiveClassifier:
-        return AdditiveClassifier()
-
-    @staticmethod
-    def _may_choose(loss: Loss) -> bool:
-        return loss.has("curvature")
+    _plain: ClassVar[Member] = AdditiveClassifier
 
     def _default_scoring(self) -> str:
         return "accuracy" if self._loss.link is None else "neg_log_loss"
@@ -138,24 +150,33 @@ class_weight, intercept_scaling, tol, max_passes, calibration
 class AdditiveRegressorCV(Choosing, AdditiveRegressor):
     """`AdditiveRegressor` with C and n_bases chosen by splits or by GCV.
 
-    Two reads for all of it, the summary and one Gram for each split, whatever the number of values
-    of C: every fit is exact, and so is its error on the rows it left out.  (More values of n_bases
-    than fit the memory budget are a read for each group; a Gram too large for that, and Newton
-    reads as for `AdditiveClassifierCV`.)
+    The squared error takes two reads for all of it, the summary and one Gram for each split,
+    whatever the number of values of C: every fit is exact, and so is its error on the rows it left
+    out.  (More values of n_bases than fit the memory budget are a read for each group; a Gram too
+    large for that, and Newton reads as for the other smooth losses.)
+
+    Other losses, and `interactions` that are found by the targets, as in `AdditiveClassifierCV`:
+    Newton's reads for all fits together, or, with "epsilon_insensitive" and "quantile", the reads
+    of an `AdditiveRegressor` for each.  Where Newton's reads are shared, intercepts are held to the
+    mean target of all rows, and the means of counts and amounts are relative to it.
 
     Parameters
     ----------
-    loss : {"squared_error"}, default="squared_error"
+    loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", \
+"poisson", "gamma", "tweedie", "quantile"} or Loss, default="squared_error"
+        As in `AdditiveRegressor`.
     Cs, n_bases, one_standard_error
         As in `AdditiveClassifierCV`.
     cv : int or "gcv", default=5
         Number of splits; "gcv" estimates the error on new rows from the fit to all rows and its
-        effective degrees of freedom (Golub, Heath & Wahba 1979).
+        effective degrees of freedom (Golub, Heath & Wahba 1979); squared error only.
     scoring : str, optional
-        Default "neg_mean_squared_error"; this and "r2" follow from the Grams.  Another metric of
-        `score` of which more is better, and Newton reads and scores as for `AdditiveClassifierCV`.
+        Default "neg_mean_squared_error"; of "poisson", "gamma" and "tweedie" minus their mean
+        deviance, of "quantile" minus its pinball loss, of "epsilon_insensitive"
+        "neg_mean_absolute_error".  The first and "r2" follow from Grams; another metric of `score`
+        of which more is better takes a read.
     basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
-intercept_scaling, tol, max_passes, random_state
+epsilon, power, quantile, exposure, offset, intercept_scaling, tol, max_passes, random_state
         As in `AdditiveRegressor`.
 
     Attributes
@@ -181,7 +202,12 @@ intercept_scaling, tol, max_passes, random_state
         **Choosing._choosing_constraints,
         "cv": [*Choosing._choosing_constraints["cv"], StrOptions({"gcv"})],
     }
-    exposure, offset = None, None
+    _later_parameters: ClassVar[dict[str, object]] = {
+        **AdditiveRegressor._later_parameters,
+        "epsilon": 0.1,
+        "exposure": None,
+        "offset": None,
+    }
 
     def __init__(
         self,
@@ -199,7 +225,12 @@ intercept_scaling, tol, max_passes, random_state
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = 0,
+        epsilon: float = 0.1,
+        power: float = 1.5,
+        quantile: float = 0.5,
+        exposure: str | int | None = None,
+        offset: str | int | None = None,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
         max_passes: int = 100,
@@ -219,18 +250,19 @@ intercept_scaling, tol, max_passes, random_state
         self.missing = missing
         self.max_levels = max_levels
         self.interactions = interactions
+        self.epsilon = epsilon
+        self.power = power
+        self.quantile = quantile
+        self.exposure = exposure
+        self.offset = offset
         self.intercept_scaling = intercept_scaling
         self.tol = tol
         self.max_passes = max_passes
         self.random_state = random_state
 
-    @staticmethod
-    def _plain() -> AdditiveRegressor:
-        return AdditiveRegressor()
-
-    @staticmethod
-    def _may_choose(loss: Loss) -> bool:
-        return loss.quadratic
+    _plain: ClassVar[Member] = AdditiveRegressor
 
     def _default_scoring(self) -> str:
-        return "neg_mean_squared_error"
+        loss = self._loss
+        found = _METRICS.get(loss.name)
+        return "neg_mean_squared_error" if found is None else found.format(*loss)

@@ -14,6 +14,7 @@ from ..data.order import derive_seed
 from ..data.source import Chunk, Source, level_counts
 from ..engine.plan import Needs
 from ..engine.run import Run
+from ..estimator.base import StreamEstimator
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
 from ..numeric.bases.basis import Basis
@@ -75,7 +76,7 @@ SINGLE_TOL = 1e-7
 WARM_PARTS = ("bases", "coef", "intercept", "shifts")
 
 
-class AdditiveModel(Terms):
+class AdditiveModel(Terms, StreamEstimator):
     """A mixin of the estimators; `objective` says what is minimised."""
 
     loss: str | Loss
@@ -261,7 +262,7 @@ class AdditiveModel(Terms):
         self._criterion = tree.get("criterion", self.smoothness)  # older files do not say it
         if self._criterion not in (None, *CRITERIA):
             raise ValueError(f"the criterion of smoothness is {self._criterion!r}")
-        vars(self).pop("_posterior", None)
+        self.__dict__.pop("_posterior", None)
         if tree.get("posterior") is not None:
             shape = (*self.coef_.shape, self.n_features_in_)
             self._posterior = check_posterior(tree["posterior"], shape)
@@ -316,7 +317,7 @@ class AdditiveModel(Terms):
         tol, seed = self.tol, self.random_state
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
         given = Given(null, means)
-        vars(self).pop("_posterior", None)  # of an earlier fit
+        self.__dict__.pop("_posterior", None)  # of an earlier fit
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
         if by_moments:
             given = given._replace(shapes=shapes, start=warm_point(problem, before))
@@ -453,6 +454,9 @@ class AdditiveModel(Terms):
             derive_seed(self.random_state, 2),
         )
         return self._with_pairs(problem, run.fold(fold, dataset, name="screening"))
+
+    def _decides_with(self, other: Any) -> None:
+        """Take over from a model of the same rows what decisions go by beside coefficients."""
 
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
         return 0.0

@@ -197,6 +197,9 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         known = Adjustment(loss, column, self.exposure is not None)
         return known._replace(mean=float(known.link.mean(self._target_mean(summary, known))))
 
+    def _decides_with(self, other: Any) -> None:
+        self._column_of_mean = other._column_of_mean
+
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
         mean, column = float(summary.target.mean), adjustment.column
         given = float(summary.columns[column].mean) if column >= 0 else 0.0

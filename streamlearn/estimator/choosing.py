@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -75,7 +75,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
 
     # The candidates.
 
-    def _values(self, name: str) -> list[object]:
+    def _tried(self, name: str) -> list[object]:
         """The values to try of one parameter.
 
         A list or array holds several; a tuple does so too where it is not itself a value.
@@ -95,7 +95,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
 
     def _candidates(self) -> list[Candidate]:
         """All combinations, in the order in which they are written."""
-        own = [self._values(name) for name in self._choices]
+        own = [self._tried(name) for name in self._choices]
         names = list(self._choices.values())
         return [dict(zip(names, values, strict=True)) for values in product(*own)]
 
@@ -223,10 +223,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         self
         """
         if validation is not None:
-            raise ValueError(
-                f"{type(self).__name__} judges on its splits; leave validation out, or fit the "
-                f"chosen parameters with {self._plain.__name__}"
-            )
+            self._refuse_validation()
         self._validate_params()
         tasks = Tasks(self)
         opened = open_training(self, X, y, sample_weight)
@@ -253,7 +250,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                 own = None if place is None else several.scores_of_split(place, split)
                 scores[:, split], n_reads = self._scores_of_split(ordered, rows, apart, own)
                 n_scored += n_reads
-            self.cv_results_ = cv_results(candidates, scores)
+            self.cv_results_ = self._results_of(candidates, scores, fits)
             self._set_choice(
                 best_index(self.cv_results_, one_standard_error=self.one_standard_error)
             )
@@ -267,6 +264,18 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             tasks.record(record)
         tasks.end()
         return self
+
+    def _refuse_validation(self) -> NoReturn:
+        raise ValueError(
+            f"{type(self).__name__} judges on its splits; leave validation out, or fit the chosen "
+            f"parameters with {self._plain.__name__}"
+        )
+
+    def _results_of(
+        self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
+    ) -> Results:
+        """What is kept of candidates; `fits` of a split come in the order of `_together`."""
+        return cv_results(tried, scores)
 
     def _scores_of_split(
         self,

@@ -118,8 +118,8 @@ class SVMMixtureClassifierCV(ChoosesBySplits, SVMMixtureClassifier):
         self.class_weight = class_weight
         self.encoding = encoding
 
-    def _values(self, name: str) -> list[object]:
+    def _tried(self, name: str) -> list[object]:
         """The values to try of one parameter."""
         if name == "n_components" and self.n_components is None:
             return list(DEFAULT_COMPONENTS)
-        return super()._values(name)
+        return super()._tried(name)

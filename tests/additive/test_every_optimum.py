@@ -152,13 +152,3 @@ def test_a_solver_that_a_loss_is_not_offered_with_is_refused_by_name(loss, solve
     remedy = " or ".join(map(repr, OFFERED[loss]))
     with pytest.raises(ValueError, match=f"solver='{solver}' needs .*use solver={remedy}"):
         estimator(name, solver=solver, **joint).fit(X, y + 1.0)
-
-
-@pytest.mark.parametrize(
-    "loss", ["hinge", *sorted({loss for loss, _ in NUMBERS} - {"squared_error"})]
-)
-def test_losses_that_are_not_chosen_by_cross_validation_name_what_does(loss):
-    X, y = table(40)
-    estimator = sl.AdditiveClassifierCV if loss == "hinge" else sl.AdditiveRegressorCV
-    with pytest.raises(ValueError, match=f"got '{loss}'; for others use sl.cross_validate"):
-        estimator(loss).fit(X, y + 1.0)

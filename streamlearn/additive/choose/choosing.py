@@ -1,10 +1,21 @@
-"""Choosing C and the number of splines: every candidate on every split in the same reads."""
+"""Choosing C and the number of splines by splits: in shared reads where the fits allow it.
+
+    "gram"      squared error: one read sums up a Gram for each split, and every fit is exact
+    "newton"    smooth losses: the fits of all candidates on all splits read the rows together
+    "splits"    the others: each candidate is fitted without each split, by its own reads
+
+Losses with kinks (hinge, epsilon-insensitive, quantile) go the last way: dual coordinate descent
+keeps a dual variable for each row of each fit, and caches the rows that one fit still has to visit,
+which are other rows in every other.  So do pairs that are found by the targets, which a split may
+not see, and more coefficients than Newton's method solves for.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -13,12 +24,11 @@ from ...config import format_bytes
 from ...data.source import Chunk, Source
 from ...engine.plan import Needs
 from ...engine.run import Run
+from ...estimator.base import StreamEstimator
 from ...estimator.certificate import Certificate
-from ...estimator.choosing import best_index, cv_results
+from ...estimator.choosing import Candidate, ChoosesBySplits, Member, best_index, cv_results
+from ...estimator.inputs import open_training
 from ...estimator.metrics import check_gain, find_metric
-from ...estimator.streams import WithoutStream
-from ...numeric.checks import check_integer
-from ...numeric.losses import LOSSES, Loss, make_loss
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
 from .. import costs as needs
@@ -26,7 +36,7 @@ from ..basis.column_bases import mean_splines
 from ..model import AdditiveModel
 from ..objective import Problem
 from ..pairs import density_fold, has_pairs, most_screened
-from ..targets import Adjustment, names_of
+from ..targets import Adjustment, adjust, adjusted
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
 from . import costs as cost
 from . import gram
@@ -40,91 +50,64 @@ OF_MOMENTS = ("r2", "neg_mean_squared_error")
 """Metrics that follow from the moments of a split, without a read that scores."""
 
 
-class Choosing(WithoutStream, AdditiveModel):
-    """A mixin before an additive estimator; `_fit` chooses, then fits all rows."""
+GRAM, NEWTON, SPLITS = "gram", "newton", "splits"
+"""The ways to the choice."""
+
+
+class Choosing(ChoosesBySplits, AdditiveModel):
+    """A mixin before an additive estimator that chooses, then fits all rows."""
 
     Cs: int | Sequence[float]
-    cv: int | str
-    scoring: str | None
-    one_standard_error: bool
-    _may_choose: Callable[[Loss], bool]
-    """Whether candidates with this loss can be compared."""
-    _plain: Callable[[], Any]
-    """The estimator that fits one candidate, with its defaults."""
+    cv: int | str  # type: ignore[assignment]  # "gcv" too
     _default_scoring: Callable[[], str]
-    get_params: Callable[[], dict[str, Any]]
-    _choosing_constraints: dict[str, list[object]] = {
+    _choices = {"n_bases": "n_bases", "Cs": "C"}  # a mapping that is not changed
+    _choosing_constraints = {
+        **ChoosesBySplits._choosing_constraints,
         "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
         "n_bases": ["array-like", Interval(Integral, 2, 256, closed="both")],
-        "cv": [Interval(Integral, 2, None, closed="left")],
-        "scoring": [None, str],
-        "one_standard_error": ["boolean"],
     }
     # the plain estimators have these as parameters
     solver, early_stopping, warm_start = "newton", False, False
     smoothness, select, covariance, monotone, convex = None, False, False, None, None
-
-    _no_stream: ClassVar[str] = (
-        "all candidates are compared on the same rows, which are read several times; choose with "
-        "fit, then go on with the estimator that does not choose"
-    )
 
     # What it costs.
 
     def _candidates(self) -> list[Candidate]:
         return candidates(self.Cs, self.n_bases)
 
-    def _member(self, candidate: Candidate) -> Any:
-        """The plain estimator with a candidate's parameters."""
-        names = self._plain().get_params()
-        shared = {name: value for name, value in self.get_params().items() if name in names}
-        model = type(self._plain())(**{**shared, "C": candidate.C, "n_bases": candidate.n_bases})
-        if hasattr(self, "classes_"):
-            model.classes_ = self.classes_
-        model.n_features_in_ = getattr(self, "n_features_in_", None)
-        return model
-
     def _layout(self, dataset: Source, summary: Summary | None = None) -> tuple[str, needs.Size]:
-        """The way ("gram", "newton"), from metadata alone, and the largest candidate's size."""
-        name = type(self).__name__
-        if not self._may_choose(self._loss):
-            known = names_of(self._targets)
-            names = [n for n in LOSSES if n in known and self._may_choose(make_loss(n))]
-            raise ValueError(
-                f"{name} takes loss={' or '.join(map(repr, names))}, got {self.loss!r}; "
-                f"for others use sl.cross_validate with {type(self._plain()).__name__}"
-            )
-        if most_screened(self):
-            raise ValueError(
-                f"interactions={self.interactions!r} chooses pairs by the targets of all rows, "
-                f"which a split may not see; name the pairs, or use sl.cross_validate with "
-                f"{type(self._plain()).__name__}"
-            )
+        """The way, from metadata alone, and the largest candidate's size."""
         largest = self._member(self._candidates()[-1])
         size = needs.size_of(largest, dataset)
-        matrix, room = 8 * size.dim**2, cost.room()
-        fits = self._loss.quadratic and self._n_splits * matrix <= room // 8
-        if fits and (self.cv == "gcv" or self._scoring() in OF_MOMENTS):
-            way = "gram"
+        matrix, room, screens = 8 * size.dim**2, cost.room(), most_screened(self) > 0
+        fits = self._loss.quadratic and self._n_splits * matrix <= room // 8 and not screens
+        if fits and (self.cv == "gcv" or self._follows_from_moments()):
+            way = GRAM
+        elif self.cv == "gcv" and not self._loss.quadratic:
+            raise ValueError(
+                f"cv='gcv' estimates the mean squared error of loss='squared_error', got "
+                f"loss={self.loss!r}; use an integer cv"
+            )
+        elif self.cv == "gcv" and screens:
+            raise ValueError(
+                f"cv='gcv' knows the degrees of freedom of curves and pairs that are given, got "
+                f"interactions={self.interactions!r}; name the pairs, or use an integer cv"
+            )
         elif self.cv == "gcv":
             raise ValueError(
                 f"cv='gcv' needs a Gram of {format_bytes(matrix)} in every lane, and an eighth of "
                 f"{format_bytes(room)} is the most; raise memory_budget, take fewer n_bases or an "
                 "integer cv"
             )
-        elif size.dim > needs.NEWTON_DIM:
-            raise ValueError(
-                f"{name} solves with matrices of at most {needs.NEWTON_DIM} coefficients, got up "
-                f"to {size.dim}; take fewer n_bases, or use sl.cross_validate"
-            )
-        elif matrix > room // 2:
-            raise ValueError(
-                f"{name} solves with matrices, and up to {size.dim} coefficients make one of "
-                f"{format_bytes(matrix)}: over half of {format_bytes(room)}; take fewer n_bases, "
-                "raise memory_budget, or use sl.cross_validate"
-            )
+        elif (
+            not self._loss.has("curvature")
+            or screens
+            or size.dim > needs.NEWTON_DIM
+            or matrix > room // 2
+        ):
+            way = SPLITS
         else:
-            way = "newton"
+            way = NEWTON
         return way, needs.size_of(largest, dataset, summary)
 
     @property
@@ -133,12 +116,16 @@ class Choosing(WithoutStream, AdditiveModel):
 
     def _sample_rows(self, dataset: Source) -> int:
         way, size = self._layout(dataset)
-        return needs.sample_rows(size) if way == "newton" else 0
+        if way == SPLITS:
+            return super()._sample_rows(dataset)
+        return needs.sample_rows(size) if way == NEWTON else 0
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         way, size = self._layout(dataset, summary)
+        if way == SPLITS:
+            return super()._needs(dataset, summary)
         n_models = len(self._candidates()) * self._n_splits
-        if way == "gram":
+        if way == GRAM:
             phases = cost.gram_needs(size, self._n_splits, self._counts_in_groups(dataset))
         else:
             n_groups = len(self._groups(size, n_models))
@@ -153,12 +140,60 @@ class Choosing(WithoutStream, AdditiveModel):
 
     def _counts_in_groups(self, dataset: Source) -> list[list[int]]:
         dims = {
-            candidate.n_bases: needs.size_of(self._member(candidate), dataset).dim
+            candidate["n_bases"]: needs.size_of(self._member(candidate), dataset).dim
             for candidate in self._candidates()
         }
         return cost.groups_of_counts(dims, self._n_splits)
 
     # Fitting.
+
+    def fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        validation: object = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Score every candidate on every split, then fit the best to all rows.
+
+        Smooth losses read the rows for all fits together; a loss with kinks, pairs that are found
+        by the targets, and more coefficients than Newton's method solves for, take the reads of the
+        plain estimator for each candidate and split.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, dask collection, path or Dataset
+            Anything `open_dataset` takes.
+        y : array-like of shape (n,) or str
+            Targets, or the name of the column that holds them; not with a Dataset that has one.
+        sample_weight : array-like of shape (n,) or str
+            Finite weights >= 0, or the name of their column; 0 means the row is absent, k means k
+            copies of it.
+        validation : None
+            Refused: candidates are judged on the splits.
+        checkpoint : path
+            Folder or URL where progress is kept: of one fit where reads are shared, else of each in
+            a folder of its own.  Run the same line again after a kill, and it goes on.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        opened = open_training(self, X, y, sample_weight)
+        way, _ = self._layout(opened)
+        fit = ChoosesBySplits.fit if way == SPLITS else StreamEstimator.fit
+        fit(self, opened, validation=validation, checkpoint=checkpoint)
+        return self
+
+    def _results_of(
+        self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
+    ) -> dict[str, Any]:
+        gaps = np.array([fitted.certificate_.relative_gap for fitted in fits])
+        gaps = gaps.reshape(len(scores[0]), len(tried)).T
+        return {**cv_results(tried, scores), "relative_gap": gaps.max(axis=1)}
 
     def _fit(
         self,
@@ -169,10 +204,7 @@ class Choosing(WithoutStream, AdditiveModel):
         sample: Chunk | None = None,
     ) -> Certificate:
         if validation is not None:
-            raise ValueError(
-                f"{type(self).__name__} judges on its splits; leave validation out, or fit the "
-                "chosen parameters with the plain estimator"
-            )
+            self._refuse_validation()
         if summary.n_rows < 2:
             raise ValueError(
                 f"n_samples={summary.n_rows}: a split needs rows to judge on and others to train on"
@@ -185,8 +217,21 @@ class Choosing(WithoutStream, AdditiveModel):
             )
         scoring = self._scoring()
         way, size = self._layout(dataset, summary)
-        fit = self._choose_by_gram if way == "gram" else self._choose_by_newton
-        outcome, problem = fit(run, dataset, summary, sample, tried, scoring, size)
+        adjustment = self._adjustment(dataset, summary)
+        problems = self._problems(dataset, summary, tried, adjustment)
+        rows = _Rows(dataset, adjusted(dataset, adjustment), summary)
+        if way == GRAM:
+            outcome, problem = self._choose_by_gram(run, rows, problems, tried, scoring)
+        else:
+            assert sample is not None  # `_sample_rows` is at least 1
+            share = needs.sample_share(sample, summary.total_weight)
+            if share >= 1.0:
+                problems = [problem._replace(single=False) for problem in problems]
+            drawn = _Sample(adjust(adjustment, sample), share)
+            groups = self._groups(size, len(tried) * self._n_splits)
+            outcome, problem = self._choose_by_newton(
+                run, rows, drawn, problems, tried, scoring, groups
+            )
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
         density = None
         if has_pairs(self):
@@ -206,48 +251,54 @@ class Choosing(WithoutStream, AdditiveModel):
             )
         return scoring
 
+    def _follows_from_moments(self) -> bool:
+        """Whether Grams tell the score; with an offset they know the spread of y less it alone."""
+        scoring = self._scoring()
+        whole = getattr(self, "offset", None) is None
+        return scoring in OF_MOMENTS and (whole or scoring != "r2")
+
     def _problems(
-        self, dataset: Any, summary: Summary, candidates: list[Candidate]
+        self,
+        dataset: Source,
+        summary: Summary,
+        candidates: list[Candidate],
+        adjustment: Adjustment,
     ) -> list[Problem]:
         """The candidates' problems; those of one `n_bases` share their bases."""
         problems: list[Problem] = []
         made: dict[int, Problem] = {}
         for candidate in candidates:
-            if candidate.n_bases not in made:
+            n_bases = candidate["n_bases"]
+            if n_bases not in made:
                 member = self._member(candidate)
-                made[candidate.n_bases] = member._problem(
-                    dataset, summary, Adjustment(self._loss), "newton"
-                )
-            problems.append(made[candidate.n_bases]._replace(C=candidate.C))
+                made[n_bases] = member._problem(dataset, summary, adjustment, "newton")
+            problems.append(made[n_bases]._replace(C=candidate["C"]))
         return problems
 
     def _choose_by_gram(
         self,
         run: Run,
-        dataset: Source,
-        summary: Summary,
-        sample: Chunk | None,
+        rows: _Rows,
+        problems: list[Problem],
         candidates: list[Candidate],
         scoring: str,
-        size: needs.Size,
     ) -> tuple[Outcome, Problem]:
         """Squared error: one read for each group of `n_bases`."""
-        problems = self._problems(dataset, summary, candidates)
         splits = Splits(self._n_splits, self.random_state)
-        of_count = {c.n_bases: p for c, p in zip(candidates, problems, strict=True)}
+        of_count = {c["n_bases"]: p for c, p in zip(candidates, problems, strict=True)}
         scores, gaps = np.empty((2, len(candidates), splits.cv))
-        for number, counts in enumerate(self._counts_in_groups(dataset)):
+        for number, counts in enumerate(self._counts_in_groups(rows.given)):
             fold = gram.moments_fold([of_count[n] for n in counts], splits)
-            found = run.fold(fold, dataset, name=f"gram-{number + 1}")
+            found = run.fold(fold, rows.adjusted, name=f"gram-{number + 1}")
             moments = dict(zip(counts, found, strict=True))
             for k, (candidate, problem) in enumerate(zip(candidates, problems, strict=True)):
-                if candidate.n_bases in moments:
-                    of_splits = moments[candidate.n_bases]
+                if candidate["n_bases"] in moments:
+                    of_splits = moments[candidate["n_bases"]]
                     scores[k], gaps[k] = self._judge_gram(problem, of_splits, scoring)
         self._judge(candidates, scores, gaps)
         problem = problems[self.best_index_]
         if self.n_bases_ not in moments:  # a later group took its place: one more read
-            again = run.fold(gram.moments_fold([problem], splits), dataset, name="gram-refit")
+            again = run.fold(gram.moments_fold([problem], splits), rows.adjusted, name="gram-refit")
             moments = {self.n_bases_: again[0]}
         whole = gram.without(moments[self.n_bases_], NO_SPLIT, problem.dim)
         at = gram.optimum(problem, whole).at
@@ -282,48 +333,32 @@ class Choosing(WithoutStream, AdditiveModel):
     def _choose_by_newton(
         self,
         run: Run,
-        dataset: Source,
-        summary: Summary,
-        sample: Chunk | None,
+        rows: _Rows,
+        sample: _Sample,
+        problems: list[Problem],
         candidates: list[Candidate],
         scoring: str,
-        size: needs.Size,
+        groups: list[range],
     ) -> tuple[Outcome, Problem]:
         """A few reads for each group of models, one that scores all, a few that refit the best."""
-        problems = self._problems(dataset, summary, candidates)
-        assert sample is not None  # `_sample_rows` is at least 1
         splits = Splits(self._n_splits, self.random_state)
-        share = needs.sample_share(sample, summary.total_weight)
-        if share >= 1.0:
-            problems = [problem._replace(single=False) for problem in problems]
         # Neighbours in C one after the other: each starts where the one before ended.
         places = [(k, f) for f in range(splits.cv) for k in range(len(candidates))]
         models = [SplitModel(problems[k], f) for k, f in places]
         thetas: list[np.ndarray] = []
         gaps = np.empty((len(candidates), splits.cv))
-        for number, group in enumerate(self._groups(size, len(models))):
+        for number, group in enumerate(groups):
             name = f"newton-{number + 1}"
             members = [models[m] for m in group]
-            found, gap = self._solve(run, dataset, members, sample, splits, share, name, None)
+            found, gap = self._solve(run, rows.adjusted, members, sample, splits, name, None)
             thetas += found.thetas
             for m, value in zip(group, gap, strict=True):
                 k, f = places[m]
                 gaps[k, f] = value
-        of_count = {c.n_bases: problem for c, problem in zip(candidates, problems, strict=True)}
-        means = {
-            # where the means of pairs move changes no decision: near them is enough here
-            n: problem.reference.c if has_pairs(self) else mean_splines(summary, problem.bases)
-            for n, problem in of_count.items()
-        }
         judges: list[list[object]] = [[] for _ in range(splits.cv)]
         for (k, f), theta in zip(places, thetas, strict=True):
-            judge = self._member(candidates[k])
-            if hasattr(self, "classes_"):  # the rows of a fit carry codes
-                judge.classes_ = np.arange(len(self.classes_), dtype=np.float64)
-            judge._keep(problems[k], theta, means[candidates[k].n_bases])
-            judges[f].append(judge)
-        fold = scores_fold(judges, splits, scoring)
-        scores = run.fold(fold, dataset, name="score")
+            judges[f].append(self._judge_of(candidates[k], problems[k], theta, rows.summary))
+        scores = run.fold(scores_fold(judges, splits, scoring), rows.given, name="score")
         self._judge(candidates, scores, gaps)
         problem = problems[self.best_index_]
         best = [
@@ -331,24 +366,37 @@ class Choosing(WithoutStream, AdditiveModel):
         ]
         start = np.mean(best, axis=0)
         whole = SplitModel(problem, NO_SPLIT)
-        found, gap = self._solve(run, dataset, [whole], sample, splits, share, "refit", start)
+        found, gap = self._solve(run, rows.adjusted, [whole], sample, splits, "refit", start)
         at = found.at
         reason = found.reason or f"relative gap {gap[0]:.2g} <= tol {self.tol:.2g}"
         return Outcome(at.theta, at.value, at.bound, reason, gap[0] <= self.tol), problem
+
+    def _judge_of(
+        self, candidate: Candidate, problem: Problem, theta: np.ndarray, summary: Summary
+    ) -> Member:
+        """The model of one candidate at a point, which decides rows as they are read."""
+        judge = self._member(candidate)
+        if hasattr(self, "classes_"):  # the rows of a fit carry codes
+            judge.classes_ = np.arange(len(self.classes_), dtype=np.float64)
+        judge._decides_with(self)
+        # where the means of pairs move changes no decision: near them is enough here
+        near = problem.reference.c if has_pairs(self) else mean_splines(summary, problem.bases)
+        judge._keep(problem, theta, near)
+        return judge
 
     def _solve(
         self,
         run: Run,
         dataset: Source,
         models: list[SplitModel],
-        sample: Chunk,
+        sample: _Sample,
         splits: Splits,
-        share: float,
         name: str,
         start: np.ndarray | None,
     ) -> tuple[_Solved, np.ndarray]:
         """Optima of some models in the same reads, from `start` or the sample's own optima."""
-        samples = samples_of(models, sample, splits, share, run.n_threads)
+        rows, share = sample
+        samples = samples_of(models, rows, splits, share, run.n_threads)
         objective = SplitObjective(run, dataset, models, samples, splits, name)
         tol, decrement = (EXACT, 0.0) if share >= 1.0 else (0.0, DECREMENT)
         thetas: list[np.ndarray] = []
@@ -373,45 +421,37 @@ class Choosing(WithoutStream, AdditiveModel):
 
     def _judge(self, candidates: list[Candidate], scores: np.ndarray, gaps: np.ndarray) -> None:
         """Set what was found of every candidate, and which is best."""
-        parameters = [{"C": c.C, "n_bases": c.n_bases} for c in candidates]
-        self.cv_results_ = {**cv_results(parameters, scores), "relative_gap": gaps.max(axis=1)}
-        self._choose(best_index(self.cv_results_, one_standard_error=self.one_standard_error))
+        self.cv_results_ = {**cv_results(candidates, scores), "relative_gap": gaps.max(axis=1)}
+        self._set_choice(best_index(self.cv_results_, one_standard_error=self.one_standard_error))
 
-    def _choose(self, best: int) -> None:
-        self.best_index_ = best
-        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+    def _set_choice(self, best: int) -> None:
+        super()._set_choice(best)
         self.C_ = float(self.cv_results_["param_C"][best])
         self.n_bases_ = int(self.cv_results_["param_n_bases"][best])
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            **super()._state(),
-            "cv_results": self.cv_results_,
-            "best_index": self.best_index_,
-        }
 
-    def _restore(self, tree: dict[str, Any]) -> None:
-        super()._restore(tree)
-        results = tree["cv_results"]
-        n = len(results["params"])
-        if any(len(values) != n for values in results.values()):
-            raise ValueError("cv_results has columns of several lengths")
-        check_integer("best_index", int(tree["best_index"]), 0, n - 1)
-        self.cv_results_ = results
-        self._choose(tree["best_index"])
+class _Rows(NamedTuple):
+    """The rows of a choice and what is known of them."""
+
+    given: Source
+    """Rows as they are read, for the scores."""
+    adjusted: Source
+    """Rows with targets and weights as the loss takes them, for the fits."""
+    summary: Summary
+
+
+class _Sample(NamedTuple):
+    """Rows in memory, adjusted, that give directions."""
+
+    rows: Chunk
+    share: float
+    """Their share of all rows, by weight."""
 
 
 class _Solved(NamedTuple):
     thetas: list[np.ndarray]
     at: Evaluation
     reason: str
-
-
-class Candidate(NamedTuple):
-    """What is to be judged."""
-
-    n_bases: int
-    C: float
 
 
 def candidates(Cs: Any, n_bases: Any) -> list[Candidate]:
@@ -425,4 +465,4 @@ def candidates(Cs: Any, n_bases: Any) -> list[Candidate]:
     counts = np.unique(np.atleast_1d(n_bases))
     if counts.dtype.kind != "i" or not len(counts) or not ((counts > 1) & (counts < 257)).all():
         raise ValueError(f"n_bases must be an integer from 2 to 256 or several, got {n_bases!r}")
-    return [Candidate(int(n), float(C)) for n in counts for C in values]
+    return [{"C": float(C), "n_bases": int(n)} for n in counts for C in values]

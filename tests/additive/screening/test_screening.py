@@ -225,16 +225,20 @@ def test_what_screening_does_not_serve_is_refused_by_name(changes, words):
         sl.AdditiveRegressor(**changes).fit(X, f)
 
 
-def test_choosing_by_splits_refuses_to_screen():
+def test_choosing_by_splits_screens_without_the_rows_of_the_split():
     X, f, _ = planted(n=300)
-    with pytest.raises(ValueError, match="which a split may not see; name the pairs"):
-        sl.AdditiveRegressorCV(interactions="auto").fit(X, f)
-    found = sl.cross_validate(
-        sl.AdditiveRegressor(n_bases=5, interactions=1),
-        sl.open_dataset(X.assign(y=f), target="y"),
-        2,
-    )
-    assert np.isfinite(found.scores).all()
+    data = sl.open_dataset(X.assign(y=f), target="y")
+    options = {"n_bases": 5, "interactions": 1}
+    model = sl.AdditiveRegressorCV(Cs=[0.1, 1.0], cv=2, scoring="r2", **options).fit(data)
+    found = sl.cross_validate(sl.AdditiveRegressor(**options), data, 2, {"C": [0.1, 1.0]})
+    names = ["split0_test_score", "split1_test_score"]
+    scores = np.column_stack([model.cv_results_[name] for name in names])
+    np.testing.assert_array_equal(scores, found.scores)
+    best = sl.AdditiveRegressor(C=model.C_, **options).fit(data)
+    np.testing.assert_array_equal(model.coef_, best.coef_)
+    assert len(model.pair_tables_) == 1
+    with pytest.raises(ValueError, match="name the pairs, or use an integer cv"):
+        sl.AdditiveRegressorCV(cv="gcv", **options).fit(data)
 
 
 def test_a_table_of_one_column_has_no_pairs():
