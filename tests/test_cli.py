@@ -14,7 +14,11 @@ from click.testing import CliRunner
 from estimator.ridge import RidgeClassifier, RidgeRegressor
 
 import streamlearn as sl
-from streamlearn import cli, plotting
+from streamlearn import plotting
+from streamlearn.cli import main
+from streamlearn.cli.group import INTERRUPTED, NOT_CONVERGED, with_flags
+from streamlearn.cli.options import parse_value
+from streamlearn.cli.serving import WHAT
 from streamlearn.estimator import predicting
 
 
@@ -36,7 +40,7 @@ def data(tmp_path):
 
 
 def run(*args, code=0):
-    result = CliRunner().invoke(cli.main, [str(arg) for arg in args])
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
     assert result.exit_code == code, result.output
     return result
 
@@ -49,7 +53,7 @@ def fit(data, output, *more, code=0):
 
 
 def test_answers_that_can_be_asked_for():
-    assert cli.WHAT == predicting.WHAT
+    assert WHAT == predicting.WHAT
 
 
 def test_describe(data):
@@ -126,7 +130,7 @@ def test_plot(data, tmp_path):
     ],
 )
 def test_values_of_settings(text, value):
-    found = cli.parse_value(text)
+    found = parse_value(text)
     assert found == value
     assert type(found) is type(value)
 
@@ -144,8 +148,8 @@ def test_settings_that_json_does_not_have(data, tmp_path):
         "--set",
         "gate=linear",
     )
-    result = CliRunner().invoke(cli.main, [str(arg) for arg in (*base, *tree)])
-    assert result.exit_code in (0, cli.NOT_CONVERGED), result.output
+    result = CliRunner().invoke(main, [str(arg) for arg in (*base, *tree)])
+    assert result.exit_code in (0, NOT_CONVERGED), result.output
     assert sl.load(tmp_path / "m.slm").n_components == (2, 2)
 
 
@@ -194,7 +198,7 @@ def test_checkpoint_and_validation(data, tmp_path):
 
 
 def test_stopped_short(data, tmp_path):
-    result = fit(data, tmp_path / "m.slm", "--set", "tol=-1", code=cli.NOT_CONVERGED)
+    result = fit(data, tmp_path / "m.slm", "--set", "tol=-1", code=NOT_CONVERGED)
     assert "stopped after" in result.stderr
     assert sl.load(tmp_path / "m.slm").certificate_.converged is False
 
@@ -257,7 +261,7 @@ def test_every_predictor_is_in_the_list_of_models(data, tmp_path):
     ],
 )
 def test_messages_name_the_options(text, told):
-    assert cli.with_flags(text, cli.main.commands.values()) == told
+    assert with_flags(text, main.commands.values()) == told
 
 
 def test_calibration_of_strings_and_of_more_rows_than_bins(tmp_path):
@@ -290,7 +294,7 @@ def test_interrupt(data, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(RidgeClassifier, "_fit", stop)
-    result = fit(data, tmp_path / "m.slm", code=cli.INTERRUPTED)
+    result = fit(data, tmp_path / "m.slm", code=INTERRUPTED)
     assert "interrupted" in result.stderr
 
 
@@ -342,16 +346,16 @@ ORDER = "describe plan cross-validate fit status predict evaluate compress plot 
 def example_lines():
     return [
         shlex.split(line)[1:]
-        for name in sorted(cli.main.commands, key=ORDER.index)
-        for line in cli.main.commands[name].epilog.splitlines()
+        for name in sorted(main.commands, key=ORDER.index)
+        for line in main.commands[name].epilog.splitlines()
         if line.startswith("  streamlearn ")
     ]
 
 
 def test_every_command_ends_with_examples_and_begins_with_a_whole_sentence():
-    assert {line[0] for line in example_lines()} == set(cli.main.commands)
+    assert {line[0] for line in example_lines()} == set(main.commands)
     listed = run("--help").output
-    for name, command in cli.main.commands.items():
+    for name, command in main.commands.items():
         short = command.get_short_help_str(100)
         assert short.endswith((".", "?")), name
         assert short in " ".join(listed.split()), f"{name} is cut off in the list of commands"
@@ -394,10 +398,10 @@ def test_every_family_is_fitted_to_strings(tmp_path, name):
     pq.write_table(pa.table({"a": a, "city": city, "y": label}), tmp_path / "s.parquet")
     table, saved, out = (tmp_path / x for x in ("s.parquet", "m.slm", "out.parquet"))
     result = CliRunner().invoke(
-        cli.main,
+        main,
         ["fit", str(table), "-t", "y", "--model", name, "-o", str(saved), "--set", FAMILIES[name]],
     )
-    assert result.exit_code in (0, cli.NOT_CONVERGED), result.output
+    assert result.exit_code in (0, NOT_CONVERGED), result.output
     run("predict", saved, table, "-o", out)
     answers = pq.read_table(out)["prediction"].to_numpy(zero_copy_only=False)
     np.testing.assert_array_equal(answers, sl.load(saved).predict(str(table)))

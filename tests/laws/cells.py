@@ -16,7 +16,8 @@ from laws.subjects import ONE, QUICK, STREAMS
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn import cli
+from streamlearn.cli import main
+from streamlearn.cli.group import DONE, FAILED, NOT_CONVERGED
 from streamlearn.engine import lanes
 from streamlearn.plotting import draw_model
 from streamlearn.solvers.splits import split_shares
@@ -307,12 +308,12 @@ def command_line(subject, tools):
         n = f"--prototypes={QUICK[subject.name]['n_prototypes']}"
         command = ["compress", str(tools.folder / "original.slm"), path, n, "-o", model_file]
         command += [setting for setting in settings if "n_prototypes" not in setting]
-    done = CliRunner().invoke(cli.main, command)
-    if done.exit_code == cli.FAILED:
+    done = CliRunner().invoke(main, command)
+    if done.exit_code == FAILED:
         raise ValueError(done.output.removeprefix("error: ").strip())
-    assert done.exit_code in (cli.DONE, cli.NOT_CONVERGED), done.output
+    assert done.exit_code in (DONE, NOT_CONVERGED), done.output
     out = str(tools.folder / "answers.parquet")
-    done = CliRunner().invoke(cli.main, ["predict", model_file, path, "-o", out])
-    assert done.exit_code == cli.DONE, done.output
+    done = CliRunner().invoke(main, ["predict", model_file, path, "-o", out])
+    assert done.exit_code == DONE, done.output
     frame = pd.read_parquet(path)[["a", "b", "c"]]
     np.testing.assert_array_equal(pd.read_parquet(out).iloc[:, 0], here.predict(frame))

@@ -1,0 +1,113 @@
+"""Arguments and options that several commands have, and what becomes of their texts."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import click
+from click import argument, option
+
+import streamlearn as sl
+
+
+def parse_names(ctx: click.Context, param: click.Parameter, text: str | None) -> list[str] | None:
+    """``a, b`` as the names of two columns."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def parse_settings(
+    ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, object]:
+    """``--set C=10 --set solver=newton`` as parameters; `parse_value` says of which values."""
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"expected NAME=VALUE, got {pair!r}")
+        settings[name] = parse_value(value)
+    return settings
+
+
+def parse_value(text: str) -> object:
+    """A value of the command line: JSON, a Python literal such as (2,2) or {1: 3.0}, inf, a word.
+
+    Keys of JSON are always words, so that class labels that are numbers are written as Python does.
+    """
+    if text.strip().lower() in ("inf", "-inf"):
+        return float(text)
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text
+
+
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""A decorator that adds an option to a function, as click makes it."""
+
+OPTIONS: dict[str, Option] = {
+    "data": argument("data", nargs=-1, required=True),
+    "model_file": argument("model_file"),
+    "target": option("--target", "-t", help="Column with the targets."),
+    "weight": option("--weight", "-w", help="Column with sample weights."),
+    "features": option("--features", callback=parse_names,
+                       help="Feature columns, separated by commas; default all others."),
+    "model_name": option("--model", "model_name", default="AdditiveClassifier", show_default=True,
+                         help="Name of the estimator; a wrong name lists them all."),
+    "settings": option("--set", "settings", multiple=True, callback=parse_settings,
+                       metavar="NAME=VALUE",
+                       help="A parameter, such as C=10, n_components=(2,2) or "
+                       "class_weight={1:3}; may be repeated."),
+    "memory_budget": option("--memory-budget", "-m", metavar="SIZE", help='Such as "256MiB".'),
+    "json_output": option("--json", "json_output", is_flag=True, help="Print one JSON object."),
+}  # fmt: skip
+"""Parameter of a command: its option, unless the command says otherwise."""
+
+
+def make_model(name: str, settings: dict[str, object]) -> Any:
+    """An estimator by its public name, with these parameters."""
+    known = predictors()
+    if name not in known:
+        raise ValueError(f"--model {name} is not known; use one of {', '.join(known)}")
+    return known[name]().set_params(**settings)
+
+
+def predictors() -> dict[str, Any]:
+    """The public estimators that predict, by name."""
+    from sklearn.base import BaseEstimator
+
+    public = {name: getattr(sl, name) for name in sl.__all__}
+    return {
+        name: cls
+        for name, cls in public.items()
+        if isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "predict")
+    }
+
+
+def one_or_all(data: tuple[str, ...]) -> str | list[str]:
+    """The argument DATA as `open_dataset` takes it."""
+    return data[0] if len(data) == 1 else list(data)
+
+
+def needed_target(command: str, target: str | None) -> str:
+    """The option --target, refused where it is left out."""
+    if target is None:
+        raise click.UsageError(f"{command} needs the targets: --target COLUMN")
+    return target
+
+
+def settings_of(
+    memory_budget: str | None, progress: bool = False, max_seconds: str | None = None
+) -> AbstractContextManager[None]:
+    """The context of a command; what is not asked for stays as the environment says."""
+    asked = {
+        "memory_budget": memory_budget,
+        "progress": progress or None,
+        "max_seconds": max_seconds,
+    }
+    return sl.config_context(**{key: value for key, value in asked.items() if value is not None})

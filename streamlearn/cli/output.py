@@ -1,0 +1,54 @@
+"""What a command prints and writes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+
+def report(result: object, text: str, *, json_output: bool) -> None:
+    """Print a result for a person, or as one JSON object."""
+    click.echo(json.dumps(as_json(result), indent=2) if json_output else text)
+
+
+def as_json(value: object) -> object:
+    """A JSON image of results; numbers that JSON lacks become null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [f.name for f in dataclasses.fields(value) if not f.name.startswith("_")]
+        value = {name: getattr(value, name) for name in names}
+    if isinstance(value, dict):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return as_json(value._asdict())
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if hasattr(value, "tolist"):
+        return as_json(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+@contextlib.contextmanager
+def warned() -> Iterator[None]:
+    """Warnings of what is done here as lines on standard error, at its end."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield
+    for warning in caught:
+        click.echo(f"warning: {warning.message}", err=True)
+
+
+def check_folder(output: str) -> None:
+    """Refuse an output that cannot be written before the fit, not after it."""
+    if "://" not in output and not Path(output).absolute().parent.is_dir():
+        raise FileNotFoundError(f"no folder {Path(output).absolute().parent} for --output {output}")

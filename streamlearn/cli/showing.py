@@ -1,0 +1,110 @@
+"""Commands that draw: pictures of a model, a page about it, and a demonstration."""
+
+from __future__ import annotations
+
+import click
+from click import argument, option
+
+import streamlearn as sl
+
+from .group import command
+from .options import one_or_all, parse_names, settings_of
+from .output import check_folder, report
+
+
+@command(
+    "plot model.slm --output pictures",
+    "plot model.slm -o pictures --data all.parquet --target y",
+    output=option(
+        "--output", "-o", default=".", show_default=True, help="Folder for the pictures."
+    ),
+    features=option(
+        "--features",
+        callback=parse_names,
+        help="Columns to draw, separated by commas; default the 12 that matter most.",
+    ),
+    data=option("--data", help="Rows to hold predicted probabilities against; with --target."),
+)
+def plot(
+    model_file: str,
+    output: str,
+    features: list[str] | None,
+    data: str | None,
+    target: str | None,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
+    """Draw MODEL_FILE as PNG pictures.
+
+    Its terms, how its fit converged, and with --data and --target its calibration.
+    """
+    from ..plotting import draw_model
+
+    if (data is None) != (target is None):
+        raise click.UsageError("--data and --target go together")
+    model = sl.load(model_file)
+    with settings_of(memory_budget):
+        paths = draw_model(model, output, features, data, target)
+    report(
+        {"plots": paths}, "\n".join(f"written to {path}" for path in paths), json_output=json_output
+    )
+
+
+@command(
+    "report model.slm --output report.html",
+    "report model.slm all.parquet --target y -o report.html",
+    name="report",
+    data=argument("data", nargs=-1),
+    output=option(
+        "--output", "-o", default="report.html", show_default=True, help="File for the page."
+    ),
+)
+def report_page(
+    model_file: str,
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    output: str,
+    memory_budget: str | None,
+    json_output: bool,
+) -> None:
+    """Show MODEL_FILE on one HTML page.
+
+    Its summary, certificate, convergence and terms; with DATA and --target also how it does on
+    them: curves, calibration or residuals, errors by decile, and where it is worst.
+    """
+    if bool(data) != (target is not None):
+        raise click.UsageError("DATA and --target go together")
+    check_folder(output)
+    model = sl.load(model_file)
+    source = one_or_all(data) or None
+    with settings_of(memory_budget):
+        path = model.report(source, target, weight, output=output)
+    report({"report": path}, f"written to {path}", json_output=json_output)
+
+
+@command(
+    "demo --rows 20000 --plots .",
+    rows=option("--rows", default=None, type=int, help="Rows to write; default 3 million."),
+    folder=option(
+        "--folder", default=None, help="Where to write; default a temporary folder, removed."
+    ),
+    plots=option("--plots", default=".", show_default=True, help="Folder for the plots."),
+    memory_budget=option(
+        "--memory-budget", "-m", metavar="SIZE", default="64MiB", show_default=True
+    ),
+)
+def demo(
+    rows: int | None, folder: str | None, plots: str, memory_budget: str, json_output: bool
+) -> None:
+    """Train on more data than memory, now.
+
+    Writes a table several times larger than the memory budget, fits it, and shows the peak of
+    memory beside what other ways need.
+    """
+    from ..demo import run_demo
+
+    say = (lambda text: None) if json_output else click.echo
+    result = run_demo(rows, folder, plots, memory_budget, say)
+    if json_output:
+        report(result, "", json_output=True)
