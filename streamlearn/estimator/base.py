@@ -60,6 +60,15 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     _encodes = False
     """Whether there is a parameter `encoding`, and chunks are the features that it makes."""
 
+    def _store(self, arguments: dict[str, object]) -> None:
+        """Keep the arguments of a constructor, its `locals()`, under their own names.
+
+        The types of the attributes are declared in the class, for all of its subclasses once.
+        """
+        for name, value in arguments.items():
+            if name != "self":
+                setattr(self, name, value)
+
     @property
     def _accepts_sparse(self) -> bool:
         """Whether chunks may be `Csr`."""

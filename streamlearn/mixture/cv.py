@@ -101,22 +101,7 @@ class SVMMixtureClassifierCV(ChoosesBySplits, SVMMixtureClassifier):
         class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
-        self.n_components = n_components  # type: ignore[assignment]  # several
-        self.gate = gate  # type: ignore[assignment]  # several
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.expert_loss = expert_loss
-        self.tau = tau
-        self.nu = nu
-        self.scaling = scaling
-        self.n_init = n_init
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.class_weight = class_weight
-        self.encoding = encoding
+        self._store(locals())
 
     def _tried(self, name: str) -> list[object]:
         """The values to try of one parameter."""

@@ -91,24 +91,7 @@ n_passes_
         class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
-        self.n_selected = n_selected  # type: ignore[assignment]  # several
-        self.ridge = ridge  # type: ignore[assignment]  # several
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.candidates = candidates
-        self.rule = rule
-        self.groups = groups
-        self.mixed_norm = mixed_norm
-        self.sharpness = sharpness
-        self.columns_per_pass = columns_per_pass
-        self.prune = prune
-        self.n_anchors = n_anchors
-        self.n_radii = n_radii
-        self.tol = tol
-        self.random_state = random_state
-        self.class_weight = class_weight
-        self.encoding = encoding
+        self._store(locals())
 
     def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
         most = max(candidate["n_selected"] for candidate in candidates)

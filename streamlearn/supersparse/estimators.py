@@ -122,6 +122,27 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
     1.0
     """
 
+    def __init__(
+        self,
+        n_prototypes: int = 10,
+        *,
+        similarity: SimilarityParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        ridge: float | str = "auto",
+        repulsion: float = 0.0,
+        init: npt.ArrayLike = "rows",
+        neighbours: Neighbours | None = None,
+        scaling: str = "auto",
+        schedule: str = "all",
+        n_passes: int = 20,
+        tol: float = 1e-3,
+        random_state: int = 0,
+        encoding: dict[str, str] | None = None,
+    ) -> None:
+        self._store(locals())
+
 
 class SuperSparseClassifier(SuperSparseModel, StreamClassifier):
     """Classifier whose decision is a sum of similarities to a few prototypes that it trains.
@@ -188,25 +209,7 @@ history_, n_features_in_, feature_names_in_, n_passes_
         class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
-        self.loss = loss
-        self.class_weight = class_weight
-        super().__init__(
-            n_prototypes,
-            similarity=similarity,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            ridge=ridge,
-            repulsion=repulsion,
-            init=init,
-            neighbours=neighbours,
-            scaling=scaling,
-            schedule=schedule,
-            n_passes=n_passes,
-            tol=tol,
-            random_state=random_state,
-            encoding=encoding,
-        )
+        self._store(locals())
 
     def _finish(
         self, run: Recording, dataset: Source | None, rows: SampleObjective, whole: bool

@@ -13,7 +13,6 @@ from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from ..solvers.splits import split_of_content
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
-from .model import SuperSparseModel
 from .prototypes import Problem, targets
 from .search import Outcome, Recording
 from .selection import SelectedPrototypes
@@ -83,25 +82,7 @@ schedule, n_passes, tol, random_state, encoding
         random_state: int = 0,
         encoding: dict[str, str] | None = None,
     ) -> None:
-        self.cv = cv
-        self.tradeoff = tradeoff
-        super().__init__(
-            n_prototypes,
-            similarity=similarity,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            ridge=ridge,
-            repulsion=repulsion,
-            init=init,
-            neighbours=neighbours,
-            scaling=scaling,
-            schedule=schedule,
-            n_passes=n_passes,
-            tol=tol,
-            random_state=random_state,
-            encoding=encoding,
-        )
+        self._store(locals())
 
 
 class SuperSparseClassifierCV(SelectedPrototypes, SuperSparseClassifier):
@@ -162,28 +143,7 @@ certificate_, history_, n_passes_
         class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
-        self.cv = cv
-        self.tradeoff = tradeoff
-        self.loss = loss
-        self.class_weight = class_weight
-        SuperSparseModel.__init__(
-            self,
-            n_prototypes,
-            similarity=similarity,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            ridge=ridge,
-            repulsion=repulsion,
-            init=init,
-            neighbours=neighbours,
-            scaling=scaling,
-            schedule=schedule,
-            n_passes=n_passes,
-            tol=tol,
-            random_state=random_state,
-            encoding=encoding,
-        )
+        self._store(locals())
 
     def _losses(
         self,

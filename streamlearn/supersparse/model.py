@@ -71,6 +71,20 @@ class ModelState(TypedDict):
 class SuperSparseModel(WithoutStream):
     """A mixin of the estimators; `equations` says what is minimised."""
 
+    n_prototypes: int | Sequence[int] | None
+    similarity: SimilarityParameter
+    gamma: float | str
+    degree: int
+    coef0: float
+    ridge: float | str
+    repulsion: float
+    init: npt.ArrayLike
+    neighbours: Neighbours | None
+    scaling: str
+    schedule: str
+    n_passes: int
+    tol: float
+    random_state: int
     n_features_in_: int
     feature_names_in_: np.ndarray
     classes_: np.ndarray
@@ -91,41 +105,6 @@ class SuperSparseModel(WithoutStream):
         "class_weight": None,
         "scaling": "none",
     }
-
-    def __init__(
-        self,
-        n_prototypes: int | Sequence[int] | None = 10,
-        *,
-        similarity: SimilarityParameter = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        ridge: float | str = "auto",
-        repulsion: float = 0.0,
-        init: npt.ArrayLike = "rows",
-        neighbours: Neighbours | None = None,
-        scaling: str = "auto",
-        schedule: str = "all",
-        n_passes: int = 20,
-        tol: float = 1e-3,
-        random_state: int = 0,
-        encoding: dict[str, str] | None = None,
-    ) -> None:
-        self.n_prototypes = n_prototypes
-        self.similarity = similarity
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.ridge = ridge
-        self.repulsion = repulsion
-        self.init = init
-        self.neighbours = neighbours
-        self.scaling = scaling
-        self.schedule = schedule
-        self.n_passes = n_passes
-        self.tol = tol
-        self.random_state = random_state
-        self.encoding = encoding
 
     # What it costs.
 

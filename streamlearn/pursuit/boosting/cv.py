@@ -88,21 +88,7 @@ class JensenShannonBoostClassifierCV(ChoosesBySplits, JensenShannonBoostClassifi
         class_weight: object = None,
         encoding: dict[str, str] | None = None,
     ) -> None:
-        self.n_learners = n_learners  # type: ignore[assignment]  # several
-        self.tau = tau
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.n_bins = n_bins
-        self.shrinkage = shrinkage
-        self.smooth = smooth
-        self.stop = stop
-        self.penalty = penalty
-        self.standardize = standardize
-        self.tol = tol
-        self.random_state = random_state
-        self.class_weight = class_weight
-        self.encoding = encoding
+        self._store(locals())
 
     def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
         most = max(candidate["n_learners"] for candidate in candidates)

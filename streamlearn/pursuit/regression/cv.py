@@ -90,21 +90,7 @@ class ProjectionPursuitRegressorCV(ChoosesBySplits, ProjectionPursuitRegressor):
         random_state: int = 0,
         encoding: dict[str, str] | None = None,
     ) -> None:
-        self.n_terms = n_terms  # type: ignore[assignment]  # several
-        self.tau = tau
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.smoother = smoother
-        self.n_bases = n_bases
-        self.penalty = penalty
-        self.refit = refit
-        self.backfit = backfit
-        self.stop = stop
-        self.standardize = standardize
-        self.tol = tol
-        self.random_state = random_state
-        self.encoding = encoding
+        self._store(locals())
 
     def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
         taus = list(dict.fromkeys(float(candidate["tau"]) for candidate in candidates))
