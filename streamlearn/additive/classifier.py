@@ -171,6 +171,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     1.0
     """
 
+    multi_class: str
+    class_weight: object
+    calibration: str | None
     _parameter_constraints: dict[str, list[object]] = {
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions(names_of(TARGETS)), Loss],
@@ -209,32 +212,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         calibration: str | None = None,
         random_state: int = 0,
     ) -> None:
-        self.loss = loss
-        self.C = C
-        self.n_bases = n_bases
-        self.basis = basis
-        self.degree = degree
-        self.penalty_order = penalty_order
-        self.penalty_scale = penalty_scale
-        self.knots = knots
-        self.missing = missing
-        self.max_levels = max_levels
-        self.interactions = interactions
-        self.solver = solver
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.intercept_scaling = intercept_scaling
-        self.tol = tol
-        self.max_passes = max_passes
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.smoothness = smoothness
-        self.select = select
-        self.covariance = covariance
-        self.monotone = monotone
-        self.convex = convex
-        self.calibration = calibration
-        self.random_state = random_state
+        self._store(locals())
 
     _targets = TARGETS
 

@@ -120,26 +120,7 @@ class_weight, intercept_scaling, tol, max_passes, calibration
         calibration: str | None = None,
         random_state: int = 0,
     ) -> None:
-        self.loss = loss
-        self.Cs = Cs
-        self.n_bases = n_bases
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.basis = basis
-        self.degree = degree
-        self.penalty_order = penalty_order
-        self.penalty_scale = penalty_scale
-        self.knots = knots
-        self.missing = missing
-        self.max_levels = max_levels
-        self.interactions = interactions
-        self.class_weight = class_weight
-        self.intercept_scaling = intercept_scaling
-        self.tol = tol
-        self.max_passes = max_passes
-        self.calibration = calibration
-        self.random_state = random_state
+        self._store(locals())
 
     _plain: ClassVar[Member] = AdditiveClassifier
 
@@ -236,29 +217,7 @@ epsilon, power, quantile, exposure, offset, intercept_scaling, tol, max_passes, 
         max_passes: int = 100,
         random_state: int = 0,
     ) -> None:
-        self.loss = loss
-        self.Cs = Cs
-        self.n_bases = n_bases
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.basis = basis
-        self.degree = degree
-        self.penalty_order = penalty_order
-        self.penalty_scale = penalty_scale
-        self.knots = knots
-        self.missing = missing
-        self.max_levels = max_levels
-        self.interactions = interactions
-        self.epsilon = epsilon
-        self.power = power
-        self.quantile = quantile
-        self.exposure = exposure
-        self.offset = offset
-        self.intercept_scaling = intercept_scaling
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
+        self._store(locals())
 
     _plain: ClassVar[Member] = AdditiveRegressor
 

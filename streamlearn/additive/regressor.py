@@ -95,6 +95,11 @@ smoothing_, effective_dof_, scale_, line_smoothing_
     (array([1.]), np.float64(1.0))
     """
 
+    epsilon: float
+    power: float
+    quantile: float
+    exposure: str | int | None
+    offset: str | int | None
     _parameter_constraints: dict[str, list[object]] = {
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions(names_of(TARGETS)), Loss],
@@ -137,34 +142,7 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         convex: Signs | None = None,
         random_state: int = 0,
     ) -> None:
-        self.loss = loss
-        self.C = C
-        self.n_bases = n_bases
-        self.basis = basis
-        self.degree = degree
-        self.penalty_order = penalty_order
-        self.penalty_scale = penalty_scale
-        self.knots = knots
-        self.missing = missing
-        self.max_levels = max_levels
-        self.interactions = interactions
-        self.epsilon = epsilon
-        self.power = power
-        self.quantile = quantile
-        self.solver = solver
-        self.exposure = exposure
-        self.offset = offset
-        self.intercept_scaling = intercept_scaling
-        self.tol = tol
-        self.max_passes = max_passes
-        self.early_stopping = early_stopping
-        self.warm_start = warm_start
-        self.smoothness = smoothness
-        self.select = select
-        self.covariance = covariance
-        self.monotone = monotone
-        self.convex = convex
-        self.random_state = random_state
+        self._store(locals())
 
     _targets = TARGETS
     _later_parameters: ClassVar[dict[str, object]] = {
