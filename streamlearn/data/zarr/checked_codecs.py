@@ -29,8 +29,10 @@ from zarr.codecs import (
     ZstdCodec,
 )
 from zarr.codecs._v2 import V2Codec
+from zarr.codecs.numcodecs._codecs import _NumcodecsCodec
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
+from ...errors import SourceError
 from .bounded import NO_LIMIT, too_large, unpack, unpack_zstd, zstd_nbytes
 
 if TYPE_CHECKING:
@@ -47,6 +49,10 @@ _SPARE = 1 << 10
 """Bytes that a chunk may have beside its values: checksums, heads."""
 _FILTERED = 16
 """Bytes of a value, at most, that a filter has made of another type."""
+_TYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
+"""Settings of filters that name the type of values which they make."""
+_RUNS_CODE = "pickle"
+"""The codec whose chunks are programs, which older versions of numcodecs run."""
 _LZMA_MEMORY = 80 << 20
 """Bytes that lzma may take; its largest preset has a dictionary of 64 MiB."""
 _GZIP, _ZLIB = 31, 15
@@ -226,9 +232,21 @@ def with_checks(array: zarr.Array) -> zarr.Array:
         return array
     own = copy.copy(inner)  # the caller's array stays as it is
     most = _most_nbytes(array)
-    codecs = [_checked(codec, most) for codec in pipeline]
+    width = _most_width(array)
+    try:
+        codecs = [_checked(codec, most, width) for codec in pipeline]
+    except ValueError as error:
+        raise SourceError(
+            f"{array.store_path}: {error}; write the array anew without it, or restore its "
+            "metadata from a copy"
+        ) from None
     object.__setattr__(own, "codec_pipeline", type(pipeline).from_codecs(codecs))
     return zarr.Array(own)
+
+
+def _most_width(array: zarr.Array) -> int:
+    """Bytes that a value takes, at most, before and after each filter."""
+    return max(array.dtype.itemsize, _FILTERED)
 
 
 def _most_nbytes(array: zarr.Array) -> int:
@@ -236,20 +254,24 @@ def _most_nbytes(array: zarr.Array) -> int:
     dtype = array.dtype
     if dtype.hasobject or dtype.kind == "T":
         return NO_LIMIT
-    width = max(dtype.itemsize, _FILTERED) if array.filters else dtype.itemsize
+    width = _most_width(array) if array.filters else dtype.itemsize
     return math.prod(array.chunks) * width + _SPARE
 
 
-def _checked(codec: Codec, most: int) -> Codec:
+def _checked(codec: Codec, most: int, width: int) -> Codec:
     if isinstance(codec, V2Codec):
         filters = codec.filters
         if filters is not None:
-            filters = tuple(_checked_2(one, most) for one in filters)
-        compressor = _checked_2(codec.compressor, most)
+            filters = tuple(_checked_2(one, most, width) for one in filters)
+        compressor = codec.compressor and _checked_2(codec.compressor, most, width)
         return dataclasses.replace(codec, filters=filters, compressor=compressor)
     if isinstance(codec, ShardingCodec):
-        codecs = tuple(_checked(one, most) for one in codec.codecs)
+        codecs = tuple(_checked(one, most, width) for one in codec.codecs)
         return dataclasses.replace(codec, codecs=codecs)
+    if isinstance(codec, _NumcodecsCodec):  # one of format 2 that format 3 wraps
+        wrapped = copy.copy(codec)
+        vars(wrapped)["_codec"] = _checked_2(codec._codec, most, width)
+        return wrapped
     stand_in = _OF_FORMAT_3.get(type(codec))
     if stand_in is None:
         return codec
@@ -258,10 +280,20 @@ def _checked(codec: Codec, most: int) -> Codec:
     return made
 
 
-def _checked_2(codec: numcodecs.abc.Codec | None, most: int) -> numcodecs.abc.Codec | None:
+def _checked_2(codec: numcodecs.abc.Codec, most: int, width: int) -> numcodecs.abc.Codec:
+    settings = codec.get_config()
+    if codec.codec_id == _RUNS_CODE:
+        raise ValueError(f"the codec {_RUNS_CODE!r} would run what a chunk says")
+    for name in _TYPES:
+        n_bytes = np.dtype(settings.get(name, "u1")).itemsize
+        if n_bytes > width:
+            raise ValueError(
+                f"the codec {codec.codec_id!r} makes values of {n_bytes:,} bytes "
+                f"({name}={settings[name]!r}), at most {width} fit the array's type"
+            )
     stand_in = _OF_FORMAT_2.get(type(codec))
-    if codec is None or stand_in is None:
+    if stand_in is None:
         return codec
-    made = stand_in(**{k: v for k, v in codec.get_config().items() if k != "id"})
+    made = stand_in(**{k: v for k, v in settings.items() if k != "id"})
     vars(made)["most"] = most
     return made

@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import tracemalloc
+import warnings
 import zlib
 
 import numcodecs
@@ -12,10 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zarr
+from zarr.registry import get_codec_class, get_numcodec
 
 import streamlearn as sl
 from streamlearn.data.zarr.checked_codecs import check_blosc, check_words, with_checks
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Numcodecs codecs are not:zarr.errors.ZarrUserWarning"
+)
+"""zarr warns of each codec that it wraps."""
 STORES = {
     "2": (2, {"compressors": numcodecs.Blosc("zstd")}),
     "3": (3, {"compressors": zarr.codecs.BloscCodec(cname="lz4")}),
@@ -108,6 +114,24 @@ def test_chunks_larger_than_memory_has_addresses_are_refused_at_once(tmp_path, o
 
 
 MIB = 1 << 20
+
+
+def streamed_zstd(raw):
+    """A frame that does not say how long it is, as a writer to a pipe makes it."""
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(raw)
+    return sink.getvalue().to_pybytes()
+
+
+def wrapped(codec):
+    """A codec of numcodecs as format 3 wraps it."""
+    settings = codec.get_config()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)  # it is in no specification
+        return get_codec_class(f"numcodecs.{settings.pop('id')}")(**settings)
+
+
 BOMBS = {
     "2 gzip": (numcodecs.GZip(), lambda raw: gzip.compress(raw)),
     "2 gzip of two": (numcodecs.GZip(), lambda raw: gzip.compress(raw[:9]) + gzip.compress(raw)),
@@ -123,15 +147,9 @@ BOMBS = {
     "3 zstd of unknown length": (zarr.codecs.ZstdCodec(), lambda raw: streamed_zstd(raw)),
     "3 blosc": (zarr.codecs.BloscCodec(), lambda raw: bytes(numcodecs.Blosc().encode(raw))),
 }
+WRAPPED = {name.removeprefix("2 "): way for name, way in BOMBS.items() if name[0] == "2"}
+BOMBS |= {f"3 numcodecs.{name}": (wrapped(codec), pack) for name, (codec, pack) in WRAPPED.items()}
 """Format and codec -> the array's codec, and how other bytes are compressed for it."""
-
-
-def streamed_zstd(raw):
-    """A frame that does not say how long it is, as a writer to a pipe makes it."""
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(raw)
-    return sink.getvalue().to_pybytes()
 
 
 def one_chunk(path, name):
@@ -151,7 +169,7 @@ def test_other_compressions_of_the_same_bytes_are_read(tmp_path, name):
     X, file, pack = one_chunk(tmp_path / "s", name)
     raw = X.tobytes()
     halves = gzip.compress(raw[:9]) + gzip.compress(raw[9:])
-    file.write_bytes(halves if name == "2 gzip of two" else pack(raw))
+    file.write_bytes(halves if name.endswith("gzip of two") else pack(raw))
     (chunk,) = sl.open_dataset(tmp_path / "s", chunk_rows=40).iter_chunks()
     np.testing.assert_array_equal(chunk.X, X)
 
@@ -170,3 +188,92 @@ def test_a_chunk_that_decompresses_to_more_is_refused_before_it_does(tmp_path, n
         assert tracemalloc.get_traced_memory()[1] < 24 * MIB  # lzma's own dictionary: 8 MiB, twice
     finally:
         tracemalloc.stop()
+
+
+SETTINGS = {
+    "numcodecs.delta": {"dtype": "<f8"},
+    "numcodecs.bitround": {"keepbits": 20},
+    "numcodecs.fixedscaleoffset": {"scale": 1, "offset": 0, "dtype": "<f8", "astype": "<i4"},
+    "numcodecs.quantize": {"digits": 3, "dtype": "<f8"},
+    "numcodecs.astype": {"encode_dtype": "<f4", "decode_dtype": "<f8"},
+    "numcodecs.shuffle": {"elementsize": 8},
+    "numcodecs.packbits": {},
+}
+"""Wrapped codecs that cannot be made without settings."""
+OF_BITS = ("numcodecs.packbits",)
+NOT_INSTALLED = ("numcodecs.pcodec", "numcodecs.zfpy")
+"""Codecs whose libraries are extras of numcodecs."""
+
+
+def wrapped_names():
+    """All names of wrapped codecs that zarr knows."""
+    import zarr.codecs.numcodecs as module
+
+    return sorted(getattr(module, name).codec_name for name in module.__all__ if name[0] != "_")
+
+
+@pytest.mark.parametrize("name", [n for n in wrapped_names() if n not in NOT_INSTALLED])
+def test_every_wrapped_codec_is_decoded_as_zarr_does(tmp_path, name):
+    kind = get_codec_class(name)
+    codec = kind(**SETTINGS.get(name, {}))
+    X = np.arange(80.0).reshape(40, 2)
+    role = next(r for r, base in ROLES.items() if issubclass(kind, base))
+    options = {"compressors": None, role: codec if role == "serializer" else [codec]}
+    if name in OF_BITS:
+        X = X % 3 == 0
+    array = zarr.create_array(
+        tmp_path / "s", shape=X.shape, chunks=(20, 2), dtype=X.dtype, zarr_format=3, **options
+    )
+    array[:] = X
+    (chunk,) = sl.open_dataset(tmp_path / "s", chunk_rows=40).iter_chunks()
+    np.testing.assert_array_equal(chunk.X, zarr.open_array(tmp_path / "s")[:])
+
+
+ROLES = {
+    "filters": zarr.abc.codec.ArrayArrayCodec,
+    "serializer": zarr.abc.codec.ArrayBytesCodec,
+    "compressors": zarr.abc.codec.BytesBytesCodec,
+}
+"""Which codecs stand where in an array of format 3."""
+
+
+def test_codecs_that_compress_have_their_stand_ins():
+    """Every codec of numcodecs that makes bytes of a number that it does not know, wrapped too."""
+    known = {codec.get_config()["id"] for codec, _ in WRAPPED.values()}
+    of_size = {"shuffle", "packbits", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"}
+    of_values = {"delta", "bitround", "fixedscaleoffset", "quantize", "astype"}
+    absent = {name.removeprefix("numcodecs.") for name in NOT_INSTALLED}
+    names = {name.removeprefix("numcodecs.") for name in wrapped_names()}
+    assert names == known | of_size | of_values | absent
+
+
+@pytest.mark.parametrize("name", NOT_INSTALLED)
+def test_a_codec_that_is_not_installed_is_named(tmp_path, name):
+    write(tmp_path / "s", "3")
+    path = tmp_path / "s/X/zarr.json"
+    metadata = json.loads(path.read_text())
+    metadata["codecs"] = [{"name": name, "configuration": {}}]
+    path.write_text(json.dumps(metadata))
+    with pytest.raises(sl.SourceError, match=f"codec not available: .*{name[10:]}"):
+        list(sl.open_dataset(tmp_path / "s").iter_chunks())
+
+
+def test_a_filter_that_makes_wide_values_is_refused(tmp_path):
+    """4 MB a value where the array's have eight bytes."""
+    write(tmp_path / "s", "2")
+    path = tmp_path / "s/X/.zarray"
+    wide = {"id": "astype", "encode_dtype": "<f8", "decode_dtype": "<U1000000"}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "filters": [wide]}))
+    with pytest.raises(sl.SourceError, match=r"'astype' makes values of 4,000,000 bytes.*most 16"):
+        list(sl.open_dataset(tmp_path / "s").iter_chunks())
+
+
+@pytest.mark.parametrize("where", ["filters", "compressor"])
+def test_a_codec_that_would_run_code_is_refused_by_name(tmp_path, where):
+    write(tmp_path / "s", "2")
+    path, pickled = tmp_path / "s/y/.zarray", get_numcodec({"id": "pickle"}).get_config()
+    metadata = json.loads(path.read_text())
+    metadata[where] = [*metadata["filters"], pickled] if where == "filters" else pickled
+    path.write_text(json.dumps(metadata))
+    with pytest.raises(sl.SourceError, match=r"'pickle' would run what a chunk says"):
+        list(sl.open_dataset(tmp_path / "s", target="y").iter_chunks())
