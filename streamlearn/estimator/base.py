@@ -91,6 +91,10 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
         """
         return 0
 
+    def _n_fits(self, dataset: Source) -> int:
+        """Fits that one `fit` is made of, each of which reads a summary of its own rows."""
+        return 1
+
     def _moments_only(self) -> bool:
         """Whether `_fit` needs no quantiles or distinct values of columns: a smaller summary."""
         return False

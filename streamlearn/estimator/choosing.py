@@ -3,6 +3,11 @@
 A fit on the rows outside a split may give the models of many candidates: those that differ in the
 parameters of a path (columns selected, learners, strengths of a penalty) come from one fit, and all
 models of a split are scored in one more read.  Then the best is fitted to all rows.
+
+The fits of a split share no read with those of another.  A summary could be summed up for all
+splits at once, but knots, centres, codes of categories and means of targets are learned from the
+rows of a split alone, and a checkpoint keeps each fit with all it has read: one that goes on
+without the others must find the same bits.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ from .callbacks import Tasks, with_callbacks
 from .cross_validate import scores_of_split, without_split
 from .fitting import identity
 from .inputs import open_training
-from .metrics import check_gain
+from .metrics import check_gain, find_metric
 from .planning import plan
 from .spread import TARGET_SAID
 from .streams import WithoutStream
@@ -46,6 +51,8 @@ Member = Any
 Results = dict[str, Any]
 """What `GridSearchCV` keeps of candidates."""
 
+SCORED_ROW_NBYTES = 64.0
+"""Bytes of a row's decision of two classes and of what is made of it."""
 _KEPT = ("scores", "n_passes")
 """What a checkpoint keeps of the reads that score the models of a split."""
 
@@ -156,20 +163,29 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         candidates = self._candidates()
         return self._member(self._joint([candidates[k] for k in groups[-1]]))
 
+    def _n_fits(self, dataset: Source) -> int:
+        return self.cv * len(self._together()) + 1
+
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         """The phases of the fits, which come one after the other, and their scoring reads."""
-        candidates = self._candidates()
-        members = [
-            self._member(self._joint([candidates[k] for k in group])) for group in self._together()
-        ]
+        candidates, groups = self._candidates(), self._together()
+        alike: dict[tuple[Needs, ...], int] = {}
+        for group in groups:
+            member = self._member(self._joint([candidates[k] for k in group]))
+            phases = tuple(member._needs(dataset, summary))
+            alike[phases] = alike.get(phases, 0) + 1
         found: list[Needs] = []
-        for k, member in enumerate(members):
-            for need in member._needs(dataset, summary):
+        for k, (phases, n_groups) in enumerate(alike.items()):
+            for need in phases:
                 low, high = need.passes
-                name = need.name if len(members) == 1 else f"{need.name}-{k + 1}"
-                passes = (low * self.cv, high * (self.cv + 1))
+                name = need.name if len(alike) == 1 else f"{need.name}-{k + 1}"
+                # the last fit, to all rows, is of any of them
+                passes = (low * self.cv * n_groups, high * (self.cv * n_groups + 1))
                 found.append(replace(need, name=name, passes=passes))
-        return found
+        each = find_metric(self._scoring()).state_bytes(len(getattr(self, "classes_", (0, 0))))
+        n = len(candidates)
+        scores = (self.cv, self.cv * len(groups))  # one for all models of the same features
+        return [*found, Needs("score", each * n, SCORED_ROW_NBYTES, passes=scores)]
 
     def _check_budget(self, rows: Dataset) -> None:
         """Refuse, before any fit is done, a budget that one to all rows would not have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
@@ -71,6 +72,10 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
         )
         before = encoding.needs_before([kind for kind in kinds.values() if kind != "cyclic"])
     before += class_weights.needs_before(model, dataset)
+    n_fits = model._n_fits(dataset)
+    before = tuple(
+        replace(need, passes=(need.passes[0] * n_fits, need.passes[1] * n_fits)) for need in before
+    )
     return plan_fit(model, dataset, before)
 
 
@@ -84,7 +89,7 @@ def plan_fit(model: Any, dataset: Any, before: Sequence[Needs] = ()) -> Plan:
     def make(budget: int | None) -> Plan:
         own = all_needs(model, dataset)
         lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
-        moments_only = model._moments_only()
+        moments_only, n_fits = model._moments_only(), model._n_fits(dataset)
         limit = most_state_bytes(dataset, moments_only)
         plan: Plan | None = None
         while plan is None or plan.lanes_in_flight < lanes:
@@ -96,7 +101,7 @@ def plan_fit(model: Any, dataset: Any, before: Sequence[Needs] = ()) -> Plan:
                 step_bytes=step_nbytes(dataset, limit, moments_only),
                 driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
                 # once more for what is missing, which makes features
-                passes=(least, most * (1 + model._encodes)),
+                passes=(least * n_fits, most * (1 + model._encodes) * n_fits),
             )
             finer = state_nbytes(dataset, summary.state_bytes // 2, moments_only)
             last = finer >= summary.state_bytes

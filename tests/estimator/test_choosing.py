@@ -120,6 +120,24 @@ def test_saved_resumed_and_refused(name, tmp_path, monkeypatch):
         made(name).set_params(**{first: [1, 0]}).fit(X, target)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", [*CASES, "hinge"])
+def test_the_reads_are_those_of_the_plan(name):
+    """Summaries of all fits and scores of all splits included."""
+    X, y, z = table()
+    if name == "hinge":
+        model = sl.AdditiveClassifierCV("hinge", Cs=[0.01, 0.1], n_bases=4, cv=2, tol=0.1)
+    else:
+        model = made(name)
+    rows = rows_of(X, z if "Regressor" in name else y, None, chunk_rows=100)
+    fewest, most = sl.plan(model, rows).passes
+    model.fit(rows)
+    assert fewest <= model.n_passes_ <= most
+    n_fits = model._n_fits(rows)
+    assert n_fits == 2 * len(model._together()) + 1
+    assert model.n_passes_ >= n_fits + 2  # a summary of each, and the scores of each split
+
+
 def test_fewest_of_those_that_are_as_good():
     X, y, _ = table()
     best = made("JensenShannonBoostClassifierCV").fit(X, y)
