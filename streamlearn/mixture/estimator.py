@@ -207,14 +207,11 @@ class SVMMixtureClassifier(StreamClassifier):
             raise ValueError("tau=0 with gate='generative' is no density; use gate='rbf'")
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        return needs.needs_of(
-            needs.size_of(self, dataset),
-            self.max_passes,
-            in_sequence=self.expert_loss == "hinge" or self.algorithm == "online-em",
-        )
+        size = needs.size_of(self, dataset)
+        return needs.needs_of(size, self.max_passes, in_sequence=needs.in_sequence(self))
 
     def _sample_rows(self, dataset: Source) -> int:
-        return needs.sample_rows(dataset)
+        return max(needs.size_of(self, dataset).sample, 1)
 
     def _moments_only(self) -> bool:
         return True  # scaling needs no more, and even many columns take one read

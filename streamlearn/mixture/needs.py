@@ -8,9 +8,11 @@ import numpy as np
 
 from ..config import get_config
 from ..data.source import Chunk, Source
-from ..engine.plan import Needs
+from ..engine.plan import Needs, make_plan
+from ..errors import MemoryBudgetError
 from ..numeric.rows.blocks import block_rows
 from ..passes.fold import nbytes_of
+from ..passes.sample import sample_nbytes
 from ..solvers.kmeans import empty_clusters
 from . import em, experts
 from .curvature import FORMS
@@ -18,6 +20,8 @@ from .objective import empty_sums
 
 SAMPLE_ROWS, SAMPLE_NBYTES = 100_000, 32 << 20
 """Largest number of rows, and of their bytes, in the sample that a fit begins on."""
+LEAST_SAMPLE_ROWS = 512
+"""Number of rows in the sample below which it is not halved for the sake of the budget."""
 SEED_NBYTES = 16 << 20
 """Largest number of bytes, in float64, of the part of the sample that k-means sees."""
 CURVATURE_NBYTES = 64 << 20
@@ -74,11 +78,41 @@ class Size(NamedTuple):
 
 
 def size_of(model: Options, dataset: Source) -> Size:
-    """The size of a fit; while the classes are not known, two are assumed."""
+    """The size of a fit; while the classes are not known, two are assumed.
+
+    The sample is halved until the plan of a fit to two classes keeps the budget that is set: it is
+    drawn in the read that finds the classes.
+    """
+    sample, budget = _largest(model, dataset, 2), get_config().memory_budget
+    while budget and sample.sample >= 2 * LEAST_SAMPLE_ROWS:
+        drawn = Needs("sample", 0, driver_bytes=sample_nbytes(dataset, sample.sample))
+        phases = needs_of(sample, model.max_passes, in_sequence=in_sequence(model))
+        try:
+            make_plan(dataset, [drawn, *phases], budget=budget, threads=1)
+        except MemoryBudgetError:
+            sample = sample._replace(sample=sample.sample // 2)
+        else:
+            break
+    return size_of_stream(model, dataset)._replace(sample=sample.sample)
+
+
+def size_of_stream(model: Options, dataset: Source) -> Size:
+    """The size of a call of `partial_fit`, whose sample is the first slice, whatever its rows."""
+    return _largest(model, dataset, len(getattr(model, "classes_", (0, 1))))
+
+
+def in_sequence(model: Options) -> bool:
+    """Whether EM reads groups of rows one after the other."""
+    return model.expert_loss == "hinge" or model.algorithm == "online-em"
+
+
+def _largest(model: Options, dataset: Source, n_classes: int) -> Size:
+    """The size of a fit with so many classes, and as many rows in the sample as any has."""
     k, n_gates = counts(model.n_components)
-    outputs = experts.n_outputs(len(getattr(model, "classes_", (0, 1))))
+    outputs = experts.n_outputs(n_classes)
     row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
-    sample = min(sample_rows(dataset), dataset.n_physical_rows)
+    most = max(int(min(SAMPLE_ROWS, SAMPLE_NBYTES / (row + 16))), 1)
+    sample = min(most, dataset.n_physical_rows)
     duals = k * outputs if model.expert_loss == "hinge" else 0
     return Size(
         k, n_gates, n_gates + k * outputs, dataset.n_features, sample, row, duals, model.gate
@@ -91,12 +125,6 @@ def counts(n_components: int | tuple[int, int]) -> tuple[int, int]:
         a, b = n_components
         return a * b, a + a * b
     return n_components, n_components
-
-
-def sample_rows(dataset: Source) -> int:
-    """Number of rows in the sample: as many as 32 MiB hold, and at most 100,000."""
-    row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
-    return max(int(min(SAMPLE_ROWS, SAMPLE_NBYTES / (row + 16))), 1)
 
 
 def seed_rows(p: int) -> int:

@@ -354,7 +354,7 @@ def partial_fit(
             state_nbytes(dataset, moments_only=True),
             step_nbytes_per_row(dataset),
         )
-        size = needs.size_of(model, dataset)
+        size = needs.size_of_stream(model, dataset)
 
         def make(budget: int | None) -> Plan:
             phases = needs.needs_of(size, model.max_passes, in_sequence=True)

@@ -11,7 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
+from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.mixture import needs, training
+from streamlearn.passes.sample import sample_nbytes
 
 
 # A fit ends where its objective, about -1,200 here, no longer rises by more than rounding: up to
@@ -254,3 +256,29 @@ def test_a_stream_prunes_components_that_hold_no_more_than_nu(monkeypatch):
     assert 1 < model.n_components_ < 20
     assert model.online_.shares.min() * model.online_.n_rows > 150.0
     assert model.weights_.shape == (model.n_components_,)
+
+
+@pytest.mark.parametrize(
+    ("expert_loss", "n_columns", "small"),
+    [("log_loss", 24, 48), ("log_loss", 2_000, 64), ("hinge", 24, 48), ("hinge", 2_000, 96)],
+)
+def test_a_small_budget_halves_the_sample_and_a_large_one_does_not(
+    tmp_path, expert_loss, n_columns, small
+):
+    """What the plan counts is the sample that is drawn."""
+    # a file with holes, which is not read
+    data = sl.open_dataset(np.memmap(tmp_path / "X", np.float64, "w+", 0, (1_000_000, n_columns)))
+    model = sl.SVMMixtureClassifier(n_components=4, expert_loss=expert_loss)
+    whole, sizes = needs.size_of(model, data).sample, []
+    assert whole == min(100_000, (32 << 20) // (n_columns * 8 + 16))
+    for mib in (small, 2 * small, 1024):
+        with sl.config_context(memory_budget=f"{mib}MiB"):
+            sizes.append(model._sample_rows(data))
+            assert needs.size_of(model, data).sample == sizes[-1]
+            drawn = Needs("sample", 0, driver_bytes=sample_nbytes(data, sizes[-1]))
+            plan = make_plan(data, [drawn, *model._needs(data)], threads=1)
+            assert plan.peak_bytes <= mib << 20
+    assert sizes[0] < whole == sizes[1] == sizes[2]
+    model.classes_ = np.arange(30)  # of an earlier fit: the sample is drawn before they are known
+    with sl.config_context(memory_budget=f"{small}MiB"):
+        assert needs.size_of(model, data).sample == sizes[0]

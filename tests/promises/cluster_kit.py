@@ -99,6 +99,8 @@ class Cluster:
         self.folder.mkdir(exist_ok=True)
         self.orders = Orders(self.folder / "orders")
         self._config = config or {}
+        self.replaces_dead = True
+        """Whether workers that die are replaced, as those are that have a nanny."""
         self._workers = []
         self._lock = threading.RLock()
         self._end = threading.Event()
@@ -127,6 +129,11 @@ class Cluster:
             process.kill()
             process.join()
         self.running.remove(self)
+
+    def alive(self):
+        """The workers that run."""
+        with self._lock:
+            return [process for process in self._workers if process.is_alive()]
 
     def scale(self, n_workers):
         """So many workers from now on; waits until they are there."""
@@ -168,7 +175,8 @@ class Cluster:
     def _keep(self):
         """Replace dead workers, and do what is asked in mid-read."""
         while not self._end.wait(0.02):
-            self._replace_dead()
+            if self.replaces_dead:
+                self._replace_dead()
             for asked in self.orders.folder.glob("asked-*"):
                 if asked.suffix:
                     continue
