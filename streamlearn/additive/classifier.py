@@ -235,6 +235,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         *,
         classes: npt.ArrayLike | None = None,
         n_rows: float | None = None,
+        shuffle_buffer: int | None = None,
     ) -> Self:
         """Go on learning from rows that are looked at once: averaged mini-batch PEGASOS.
 
@@ -249,12 +250,17 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         n_rows : float, optional
             Rows, by weight, that C counts on: those of the whole stream.  Default: those of the
             first call.  Later calls do not change it.
+        shuffle_buffer : int, optional
+            Rows that wait in memory, for a stream that comes in an order: with so many a half of
+            them, drawn by `random_state`, is learned from.  A saved model holds those that wait.
+            Later calls go on with it; 0 in one of them, the last, learns from all that wait.  How
+            rows after the first call's are cut into calls then does not change a bit.
 
         Returns
         -------
         self
         """
-        go_on(self, X, y, sample_weight, classes, n_rows)
+        go_on(self, X, y, sample_weight, classes, n_rows, shuffle_buffer)
         return self
 
     def _check_probability(self) -> None:

@@ -287,6 +287,7 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         sample_weight: object = None,
         *,
         n_rows: float | None = None,
+        shuffle_buffer: int | None = None,
     ) -> Self:
         """Go on learning from rows that are looked at once, as `AdditiveClassifier.partial_fit`.
 
@@ -298,12 +299,14 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         X, y, sample_weight : as in `fit`
         n_rows : float, optional
             Rows, by weight, that C counts on; default: those of the first call.
+        shuffle_buffer : int, optional
+            As in `AdditiveClassifier.partial_fit`.
 
         Returns
         -------
         self
         """
-        go_on(self, X, y, sample_weight, None, n_rows)
+        go_on(self, X, y, sample_weight, None, n_rows, shuffle_buffer)
         return self
 
     def _state(self) -> dict[str, Any]:

@@ -63,7 +63,8 @@ def warn_if_sorted(order: ClassOrder) -> None:
         warnings.warn(
             f"the stream looks sorted by class: the class shares of its {order.n_parts} parts vary "
             f"{order.ratio:.3g} times as much as in random order, and what is learned of a class "
-            "fades while others come; shuffle the rows before partial_fit, or use fit",
+            "fades while others come; shuffle the rows before partial_fit, give it a larger "
+            "shuffle_buffer=, or use fit",
             UserWarning,
             stacklevel=4,
         )

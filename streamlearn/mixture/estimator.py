@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Self, TypedDict
+from typing import NotRequired, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from ..estimator.report.figures import Figure
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array
 from ..numeric.links import sigmoid, two_classes
+from ..passes.shuffling import Waiting, check_waiting
 from ..passes.summary.summary import Summary
 from . import answers, experts, gate, needs, training
 from .figures import figures_of
@@ -40,6 +41,8 @@ class MixtureState(TypedDict):
     parameters: Parameters
     weights: np.ndarray
     online: Online | None
+    waiting: NotRequired[Waiting | None]
+    """Rows of a stream that nothing was learned from yet; older files do not say it."""
 
 
 def _is_online(model: SVMMixtureClassifier) -> bool:
@@ -228,6 +231,7 @@ class SVMMixtureClassifier(StreamClassifier):
     ) -> Certificate:
         assert sample is not None  # `_sample_rows` is at least 1
         self.__dict__.pop("online_", None)  # a fit begins anew
+        self._waiting = None
         k = needs.counts(self.n_components)[0]
         if summary.n_rows < k:
             raise ValueError(
@@ -263,26 +267,34 @@ class SVMMixtureClassifier(StreamClassifier):
         sample_weight: object = None,
         *,
         classes: npt.ArrayLike | None = None,
+        shuffle_buffer: int | None = None,
     ) -> Self:
         """Train on more rows; the first call scales the columns, clusters the rows and begins.
 
         Each call is planned within the memory budget and reads its rows once to check them and once
-        to learn, in their own order.  The penalty weighs as much as it would among all rows seen.
-        Components that hold no more than `nu` of them go, once the rows are enough for all to hold
-        twice as many.  A saved model goes on where it was.
+        to learn, in their own order or in that of a `shuffle_buffer`.  The penalty weighs as much
+        as it would among all rows seen.  After a call, components that hold no more than `nu` of
+        them go, once the rows are enough for all to hold twice as many.  A saved model goes on
+        where it was.
 
         Parameters
         ----------
         X, y, sample_weight : as in `fit`
         classes : array-like, optional
             All classes that will ever come, in the first call; default: those of its rows.
+        shuffle_buffer : int, optional
+            Rows that wait in memory, for a stream that comes in an order: with so many a half of
+            them, drawn by `random_state`, is learned from.  A saved model holds those that wait.
+            Later calls go on with it; 0 in one of them, the last, learns from all that wait.  How
+            rows after the first call's are cut into calls then decides when components are
+            pruned, and nothing else.
 
         Returns
         -------
         self
         """
         self._validate_params()
-        training.partial_fit(self, X, y, sample_weight, classes)
+        training.partial_fit(self, X, y, sample_weight, classes, shuffle_buffer)
         return self
 
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None:
@@ -333,12 +345,16 @@ class SVMMixtureClassifier(StreamClassifier):
     def _figures(self) -> tuple[str, Sequence[Figure]]:
         return figures_of(self, self.problem_, self.parameters_, self.weights_)
 
+    _waiting: Waiting | None = None
+    """Rows of a stream that nothing was learned from yet."""
+
     def _state(self) -> MixtureState:
         return {
             "problem": self.problem_,
             "parameters": self.parameters_,
             "weights": self.weights_,
             "online": getattr(self, "online_", None),
+            "waiting": self._waiting,
         }
 
     def _restore(self, tree: MixtureState) -> None:
@@ -354,6 +370,9 @@ class SVMMixtureClassifier(StreamClassifier):
         self._keep(problem, tree["parameters"], mass)
         if tree["online"] is not None:
             self.online_ = tree["online"]
+        self._waiting = tree.get("waiting")
+        if self._waiting is not None:
+            check_waiting(self._waiting, n_features(self))
 
 
 class _Gate(StreamClassifier):

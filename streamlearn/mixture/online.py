@@ -16,8 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
+from ..estimator.streams import ClassOrder
 from ..numeric.checks import check_array, check_integer, check_number
 from ..passes.fold import Fold
+from ..passes.shuffling import Waiting, let_all_go, pass_through
 from . import selection
 from .curvature import Curvature
 from .objective import EStep, Parameters, Problem, evaluation_fold
@@ -78,6 +80,44 @@ def online_fold(problem: Problem, state: Online, total: float) -> Fold[Online, O
     """Order-sensitive fold that goes on over these rows, whose weight is `total`."""
     begin = state._replace(log_likelihood=0.0, n_read=0.0)
     return Fold(partial(Online, *begin), partial(advance, problem, total), None)
+
+
+class Streamed(NamedTuple):
+    """What a stream has taught, and what it is to teach."""
+
+    state: Online
+    waiting: Waiting
+    """Rows in memory that nothing was learned from yet."""
+    order: ClassOrder
+    """Spread of the classes over the rows that have waited, as they were learned from."""
+
+
+def stream_fold(problem: Problem, at: Streamed, seed: int) -> Fold[Streamed, Streamed]:
+    """Order-sensitive fold of a call of `partial_fit`, whose rows may wait before they teach."""
+    begin = at._replace(state=at.state._replace(log_likelihood=0.0, n_read=0.0))
+    return Fold(partial(Streamed, *begin), partial(_go_on, problem, seed), None)
+
+
+def _go_on(problem: Problem, seed: int, at: Streamed, chunk: Chunk) -> Streamed:
+    if not at.waiting.n_most:
+        return at._replace(state=advance(problem, 0.0, at.state, chunk))
+    waiting, left = pass_through(at.waiting, chunk, seed)
+    return _after(problem, at._replace(waiting=waiting), left)
+
+
+def let_all_go_on(problem: Problem, at: Streamed, seed: int) -> Streamed:
+    """What is known after all rows that wait."""
+    waiting, rows = let_all_go(at.waiting, seed)
+    return _after(problem, at._replace(waiting=waiting), [rows] if rows.n_rows else [])
+
+
+def _after(problem: Problem, at: Streamed, left: list[Chunk]) -> Streamed:
+    state, order = at.state, at.order
+    for rows in left:
+        state = advance(problem, 0.0, state, rows)
+        codes = rows.target.astype(np.intp)
+        order = order.with_part(np.bincount(codes, rows.weight, len(order.counts)))
+    return Streamed(state, at.waiting, order)
 
 
 def advance(problem: Problem, total: float, state: Online, chunk: Chunk) -> Online:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..estimator.class_weights import refuse_balanced, weigh_stream
 from ..estimator.spread import check_spread
 from ..estimator.streams import ClassOrder, warn_if_sorted
 from ..estimator.targets import coded, encode
+from ..passes.shuffling import COPIES, Waiting, nobody_waits, room_wanted, waiting_nbytes
 from ..passes.summary.summary import (
     Summary,
     collect_summary,
@@ -323,6 +325,7 @@ class Stream(Options, Protocol):
     parameters_: Parameters
     online_: online.Online
     _order: ClassOrder
+    _waiting: Waiting | None
 
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None: ...
 
@@ -333,6 +336,7 @@ def partial_fit(
     y: object,
     sample_weight: object,
     classes: npt.ArrayLike | None,
+    shuffle_buffer: int | None,
 ) -> None:
     """Advance `model` by the rows of one call, in place: planned, two reads where the data are."""
     refuse_balanced(model)
@@ -355,10 +359,21 @@ def partial_fit(
             step_nbytes_per_row(dataset),
         )
         size = needs.size_of_stream(model, dataset)
+        waiting = None if new else model._waiting
+        room = room_wanted(waiting, shuffle_buffer)
+        ends = waiting is not None and waiting.n_most > 0 and room == 0
+        most = room if waiting is None else max(room, waiting.n_most)
+        nbytes = waiting_nbytes(most, size.row_nbytes)
 
         def make(budget: int | None) -> Plan:
-            phases = needs.needs_of(size, model.max_passes, in_sequence=True)
-            return make_plan(dataset, [checked, *phases], budget=budget)
+            *begins, em = needs.needs_of(size, model.max_passes, in_sequence=True)
+            learns = replace(
+                em,
+                state_bytes=em.state_bytes + nbytes,
+                step_bytes=em.step_bytes + COPIES * nbytes,
+                model_bytes=em.model_bytes + nbytes,
+            )
+            return make_plan(dataset, [checked, *begins, learns], budget=budget)
 
         plan = plan_within(make)
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
@@ -369,7 +384,19 @@ def partial_fit(
                 _set_classes(model, summary, classes)
             source = run.planned(coded(dataset, model.classes_))
             problem, state = _begin(model, source, summary, new)
-            state = run.fold(online.online_fold(problem, state, 0.0), source, name="partial-fit")
+            if waiting is None:
+                sparse = bool(source.sparse)
+                waiting = nobody_waits(source.n_features, sparse=sparse, n_most=room)
+            elif not ends:
+                waiting = waiting._replace(n_most=room)
+            order = ClassOrder(np.zeros(len(model.classes_))) if new else _order_of(model)
+            streamed = online.Streamed(state, waiting, order)
+            fold = online.stream_fold(problem, streamed, model.random_state)
+            streamed = run.fold(fold, source, name="partial-fit")
+            if ends:
+                streamed = online.let_all_go_on(problem, streamed, model.random_state)
+            state, order = streamed.state, streamed.order
+            model._waiting = waiting = streamed.waiting
     if state.n_rows >= PRUNED_FROM * problem.nu * problem.tree.n_leaves:
         problem, state = online.prune(problem, state, state.n_rows)
     model.online_ = state
@@ -385,9 +412,8 @@ def partial_fit(
         }
     )
     model.plan_, model.levels_ = plan, {}
-    order = ClassOrder(np.zeros(len(model.classes_))) if new else _order_of(model)
     labels = summary.target
-    if labels.classes is not None:
+    if not (ends or room) and labels.classes is not None:  # else as they were learned from
         where = encode(labels.classes, model.classes_).astype(np.intp)
         for counts in labels.by_ref:
             order = order.with_part(np.bincount(where, counts, len(model.classes_)))
@@ -398,7 +424,8 @@ def partial_fit(
         criterion="none: an endless stream",
         solver="online-em",
         n_passes=model.n_passes_,
-        reason=f"{state.n_rows:g} rows were seen",
+        reason=f"{state.n_rows:g} rows were learned from"
+        + (f"; {waiting.n_rows:,} rows wait" if waiting.n_rows else ""),
     )
 
 

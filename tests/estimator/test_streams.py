@@ -66,6 +66,85 @@ def test_one_call_with_sorted_rows_is_warned_of_where_it_is_read_in_their_order(
         model.partial_fit(rows_of(X[order], y[order], None, chunk_rows=100), classes=[0, 1])
 
 
+def told(model):
+    """All that decides how a stream goes on."""
+    X, _ = rows(1)
+    if hasattr(model, "decision_function"):
+        return model.decision_function(X)
+    return model.predict(X)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_shuffled_stream_is_the_same_however_later_rows_are_cut(name):
+    """Knots, scales and clusters come from the first call, and with nu=0 nothing is pruned."""
+    first, rest = np.arange(200), np.arange(200, N)
+    kept = {"nu": 0.0, "n_components": 2} if name == "SVMMixtureClassifier" else {}
+    X, y = rows()
+    found = []
+    for cuts in ([], [300, 301, 700], range(240, N, 40)):
+        model = Subject(name).make(**STREAMS[name], **kept)
+        classes = {"classes": [0, 1]} if Subject(name).classifies else {}
+        model.partial_fit(X[first], y[first], shuffle_buffer=150, **classes)
+        for part in np.split(rest, [cut - 200 for cut in cuts]):
+            model.partial_fit(X[part], y[part])
+        model.partial_fit(X[:60], y[:60], shuffle_buffer=0)
+        assert "rows wait" not in model.certificate_.reason
+        found.append(told(model))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_saved_stream_goes_on_with_the_rows_that_wait(name, tmp_path):
+    whole, _ = learn(name, np.array_split(np.arange(N), 4), shuffle_buffer=500)
+    half, _ = learn(name, np.array_split(np.arange(N), 4)[:2], shuffle_buffer=500)
+    assert "rows wait" in half.certificate_.reason
+    sl.save(half, tmp_path / "m.slm")
+    loaded, (X, y) = sl.load(tmp_path / "m.slm"), rows()
+    for part in np.array_split(np.arange(N), 4)[2:]:
+        loaded.partial_fit(X[part], y[part])
+    np.testing.assert_array_equal(told(loaded), told(whole))
+    assert loaded.certificate_.reason == whole.certificate_.reason
+    with pytest.raises(ValueError, match="but 500 rows have room since an earlier call"):
+        loaded.partial_fit(X, y, shuffle_buffer=100)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_buffer_mends_a_stream_that_comes_class_by_class(name):
+    X, y = rows()
+    by_class = np.argsort(y, kind="stable")
+    parts = np.array_split(np.concatenate([by_class[::2], by_class[1::2]]), 24)
+    said = learn(name, parts, **promised(name))[1]
+    mended, quiet = learn(name, parts, shuffle_buffer=N, **promised(name))
+    mended.partial_fit(X[:2], y[:2], shuffle_buffer=0)
+    assert said
+    assert "shuffle_buffer=" in said[-1]
+    assert quiet == []
+    assert mended.score(X, y) >= 0.9
+    _, still = learn(name, parts, shuffle_buffer=20, **promised(name))
+    assert still  # a buffer that is too small does not silence the warning
+
+
+def promised(name):
+    return {"n_rows": 2 * N} if name.startswith("Additive") else {}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_buffer_is_planned(name):
+    model = Subject(name).make(**STREAMS[name])
+    X, y = rows()
+    classes = {"classes": [0, 1]} if Subject(name).classifies else {}
+    with (
+        sl.config_context(memory_budget="64MiB"),
+        pytest.raises(sl.MemoryBudgetError, match="over the budget|memory_budget"),
+    ):
+        model.partial_fit(X, y, shuffle_buffer=50_000_000, **classes)
+    model.partial_fit(X, y, **classes)
+    small = model.plan_.peak_bytes
+    model.partial_fit(X, y, shuffle_buffer=100_000)
+    assert model.plan_.peak_bytes >= small + 3 * 100_000 * (3 * 8 + 16)
+
+
 @pytest.mark.parametrize("name", [name for name in STREAMS if name.startswith("Additive")])
 def test_more_rows_than_were_promised_are_warned_of(name):
     parts = np.array_split(np.arange(N), 4)

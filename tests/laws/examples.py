@@ -474,6 +474,7 @@ NO_FOLD_EXAMPLE = {
     "additive.dual.descent.sweep_fold": "order-sensitive; tests/additive has its tests",
     "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.online.online_fold": "order-sensitive; tests/mixture has its tests",
+    "mixture.online.stream_fold": "order-sensitive; tests/estimator has its tests",
     "additive.stochastic.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

@@ -28,6 +28,16 @@ from ...estimator.streams import ClassOrder, warn_if_beyond, warn_if_sorted
 from ...estimator.targets import coded
 from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold
+from ...passes.shuffling import (
+    COPIES,
+    Waiting,
+    check_waiting,
+    let_all_go,
+    nobody_waits,
+    pass_through,
+    room_wanted,
+    waiting_nbytes,
+)
 from ...passes.summary.facts import ColumnFacts
 from ...passes.summary.summary import Summary, collect_summary
 from .. import costs as needs
@@ -46,6 +56,7 @@ def go_on(
     sample_weight: object,
     classes: npt.ArrayLike | None,
     n_rows: float | None,
+    shuffle_buffer: int | None,
 ) -> None:
     """Train `model` in place on rows that are looked at once, in the order of a seeded shuffle.
 
@@ -66,7 +77,11 @@ def go_on(
             if stream is None:
                 set_classes(model, classes)
             dataset = weigh_stream(model, dataset)
-        plan = make_plan(dataset, _phases(model, dataset, stream))
+        waiting = None if stream is None else stream.get("waiting")
+        room = room_wanted(waiting, shuffle_buffer)
+        ends = waiting is not None and waiting.n_most > 0 and room == 0
+        most = room if waiting is None else max(room, waiting.n_most)
+        plan = make_plan(dataset, _phases(model, dataset, stream, most))
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
             if stream is None:
                 stream = begin(model, run, dataset, n_rows)
@@ -78,22 +93,27 @@ def go_on(
             model.bases_ = problem.bases
             checked = copy(model)
             vars(checked).pop("_stream", None)  # tasks do not need it
+            if waiting is None or not ends:
+                waiting = _with_room(waiting, room, dataset)
+            learner = Learner(checked, problem, stream["total"], model.random_state)
             fold: Fold[Steps, Steps] = Fold(
-                partial(_start, stream, _order_of(model)),
-                partial(_step, checked, problem, stream["total"], model.random_state),
-                None,
+                partial(_start, stream, _order_of(model), waiting), partial(_step, learner), None
             )
             source = adjusted(coded(dataset, getattr(model, "classes_", None)), adjustment)
             after = run.fold(fold, source, name="partial-fit")
+            if ends:
+                after = _let_all_go(learner, after)
     state = Averaged(*after["state"])
     n_reads = stream["n_reads"] + 1
     model._stream = {**stream, "state": state, "n_chunks": after["n_chunks"], "n_reads": n_reads}
+    model._stream["waiting"] = after["waiting"]
     means = mean_splines(stream["summary"], problem.bases)
     model._keep(problem, mean_point(problem, state, stream["total"]), means)
     model._keep_distribution(stream["summary"])
     model.history_, model.plan_, model.levels_ = [], plan, {}
     if stream.get("promised", False):
-        warn_if_beyond(float(state.seen[0]), stream["total"])
+        come = float(state.seen[0] + after["waiting"].weight.sum())
+        warn_if_beyond(come, stream["total"])
     if is_classifier(model):
         model._order = after["order"]
         warn_if_sorted(model._order)
@@ -102,15 +122,36 @@ def go_on(
         converged=False,
         criterion="nothing: rows are looked at once",
         solver="pegasos",
-        reason=f"partial_fit has seen rows of weight {state.seen[0]:,.6g}",
+        reason=f"partial_fit has learned from rows of weight {state.seen[0]:,.6g}"
+        + (f"; {after['waiting'].n_rows:,} rows wait" if after["waiting"].n_rows else ""),
     )
 
 
-def _phases(model: Any, dataset: Dataset, stream: Stream | None) -> list[Needs]:
-    """What a call takes: one read that learns, before it in the first call the summary's."""
+def _with_room(waiting: Waiting | None, room: int, dataset: Dataset) -> Waiting:
+    """Who waits, with room for so many rows."""
+    if waiting is None:
+        return nobody_waits(dataset.n_features, sparse=bool(dataset.sparse), n_most=room)
+    return waiting._replace(n_most=room)
+
+
+def _phases(model: Any, dataset: Dataset, stream: Stream | None, room: int) -> list[Needs]:
+    """What a call takes: one read that learns, before it in the first call the summary's.
+
+    `room`: rows that may wait.
+    """
     size = needs.size_of(model, dataset, None if stream is None else stream["summary"])
     learning, *_ = needs.needs_of("pegasos", size, 2)
-    phases = [replace(learning, group=1, passes=(1, 1))]
+    waiting = waiting_nbytes(room, size.row_nbytes)
+    phases = [
+        replace(
+            learning,
+            group=1,
+            passes=(1, 1),
+            state_bytes=learning.state_bytes + waiting,
+            step_bytes=learning.step_bytes + COPIES * waiting,
+            model_bytes=learning.model_bytes + waiting,
+        )
+    ]
     if stream is None:
         phases.insert(0, column_needs(dataset, state_limit(dataset)))
     return phases
@@ -130,6 +171,8 @@ class Stream(TypedDict):
     n_chunks: int
     promised: NotRequired[bool]
     """Whether `total` was given; older files do not say so."""
+    waiting: NotRequired[Waiting]
+    """Rows that nothing was learned from yet."""
 
 
 class Steps(TypedDict):
@@ -138,7 +181,9 @@ class Steps(TypedDict):
     state: list[np.ndarray]
     n_chunks: int
     order: ClassOrder
-    """Spread of the classes over the chunks; that of a regressor stays empty."""
+    """Spread of the classes over the chunks, as they are learned from; that of a regressor stays
+    empty."""
+    waiting: Waiting
 
 
 class _Kind(NamedTuple):
@@ -155,24 +200,53 @@ def _order_of(model: object) -> ClassOrder:
     return order
 
 
-def _start(stream: Stream, order: ClassOrder) -> Steps:
+class Learner(NamedTuple):
+    """What steps of a stream go by."""
+
+    model: Any
+    """The estimator, as messages name it."""
+    problem: Problem
+    total: float
+    """Weight of the whole stream."""
+    seed: int
+
+
+def _start(stream: Stream, order: ClassOrder, waiting: Waiting) -> Steps:
     state = [part.copy() for part in stream["state"]]
-    return {"state": state, "n_chunks": stream["n_chunks"], "order": order}
+    return {"state": state, "n_chunks": stream["n_chunks"], "order": order, "waiting": waiting}
 
 
-def _step(
-    model: Any, problem: Problem, total: float, seed: int, state: Steps, chunk: Chunk
-) -> Steps:
+def _step(learner: Learner, state: Steps, chunk: Chunk) -> Steps:
     if not chunk.n_rows:
         return state
-    check_finite(model, chunk)
-    chunk.order = shuffled(chunk.n_rows, (derive_seed(seed, state["n_chunks"]),))
-    step_batches(problem, Averaged(*state["state"]), chunk, batch_rows(int(total)), total)
+    check_finite(learner.model, chunk)
+    if not state["waiting"].n_most:
+        seed = derive_seed(learner.seed, state["n_chunks"])
+        chunk.order = shuffled(chunk.n_rows, (seed,))
+        return _learned(learner, state, chunk)
+    waiting, left = pass_through(state["waiting"], chunk, learner.seed)
+    state = {**state, "waiting": waiting}
+    for rows in left:
+        state = _learned(learner, state, rows)
+    return state
+
+
+def _let_all_go(learner: Learner, state: Steps) -> Steps:
+    """The state after all rows that wait."""
+    waiting, rows = let_all_go(state["waiting"], learner.seed)
+    state = {**state, "waiting": waiting}
+    return _learned(learner, state, rows) if rows.n_rows else state
+
+
+def _learned(learner: Learner, state: Steps, chunk: Chunk) -> Steps:
+    """The state after steps on the chunk's rows, in its order."""
+    n_batch = batch_rows(int(learner.total))
+    step_batches(learner.problem, Averaged(*state["state"]), chunk, n_batch, learner.total)
     order = state["order"]
     if len(order.counts):
         codes = chunk.target.astype(np.intp)
         order = order.with_part(np.bincount(codes, chunk.weight, len(order.counts)))
-    return {"state": state["state"], "n_chunks": state["n_chunks"] + 1, "order": order}
+    return {**state, "n_chunks": state["n_chunks"] + 1, "order": order}
 
 
 def check_stream(model: Any, stream: Stream) -> None:
@@ -194,6 +268,8 @@ def check_stream(model: Any, stream: Stream) -> None:
     check_number("the stream's total", stream["total"])
     check_integer("the stream's n_chunks", stream["n_chunks"], 0, 2**62)
     check_integer("the stream's n_reads", stream["n_reads"], 0, 2**62)
+    if "waiting" in stream:
+        check_waiting(stream["waiting"], model.n_features_in_)
     if stream["dtype"] not in ("float32", "float64"):
         raise ValueError(f"the stream's dtype is {stream['dtype']!r}")
 
