@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -157,10 +156,5 @@ class _MappedReader:
         self._reader = self._reader.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._reader.__exit__(kind, error, trace)
+    def __exit__(self, *raised: object) -> None:
+        self._reader.__exit__(*raised)

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
@@ -132,12 +131,7 @@ class RetryingReader:
     def __enter__(self) -> RetryingReader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 
@@ -211,7 +205,7 @@ class slot:
         if self._semaphore is not None:
             self._semaphore.acquire()
 
-    def __exit__(self, *_exc: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._semaphore is not None:
             self._semaphore.release()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import psutil  # type: ignore[import-untyped]
 
@@ -95,12 +94,7 @@ class MemorySampler:
         while not self._stop.wait(_SAMPLE_S):
             self._highest = max(self._highest, resident_bytes())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -125,12 +124,7 @@ class Run:
             self._open = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._open.close()
         if self._resumed and isinstance(error, MADE_BY_WRONG_CONTENT):
             if not isinstance(error, StreamlearnError):

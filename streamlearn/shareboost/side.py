@@ -61,7 +61,7 @@ class ThinReader:
     def __enter__(self) -> ThinReader:
         return self
 
-    def __exit__(self, *_exc: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         pass
 
 

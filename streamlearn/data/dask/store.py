@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import SourceError
 from ..column_types import column_type, is_plain
 from ..columns import check_shape
-from ..memory.opening import as_store, as_vector
+from ..memory.opening import as_store, as_vector, raveled
 from ..store import Column, Reader, Store
 from .reader import Block, DaskReader, Known, describe_block, describe_vector
 
@@ -187,8 +187,6 @@ def open_column(
     name: str, values: Any, n_blocks: int, known: tuple[int, ...] | None
 ) -> tuple[list[object], str, str]:
     """`y` or `sample_weight` cut like X: delayed blocks, `Column.dtype`, name."""
-    import warnings
-
     import dask.array as da
     from dask import delayed
     from dask.delayed import Delayed
@@ -212,18 +210,7 @@ def open_column(
             array = as_vector(name, values).values(0, len(values))
             check_length(name, known, len(array))
             values = da.from_array(array, chunks=(known,))
-        if values.ndim == 2 and values.shape[1] == 1:
-            from sklearn.exceptions import DataConversionWarning
-
-            warnings.warn(
-                f"A column-vector {name} was passed when a 1d array was expected. Please change "
-                f"the shape of {name} to (n_samples, ), for example using ravel().",
-                DataConversionWarning,
-                stacklevel=4,
-            )
-            values = values[:, 0]
-        if values.ndim != 1:
-            raise SourceError(f"{name} should be a 1d array, got an array of shape {values.shape}")
+        values = raveled(name, values)
         lengths = None if np.isnan(values.shape[0]) else values.chunks[0]
         if known is not None and lengths is not None:
             check_length(name, known, sum(lengths))

@@ -186,19 +186,23 @@ def as_vector(name: str, values: Any) -> Vector:
         return array_vector(name, values)
     if module == "scipy":
         raise SourceError(f"{name} is a sparse matrix; expected a 1-D array: {name}.toarray()")
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
+    return ArrayVector(name, raveled(name, np.asarray(values)))
+
+
+def raveled(name: str, values: Any) -> Any:
+    """An array of numpy or dask with one axis; a column vector loses its second, with a warning."""
+    if values.ndim == 2 and values.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
         warnings.warn(
             f"A column-vector {name} was passed when a 1d array was expected. Please change the "
             f"shape of {name} to (n_samples, ), for example using ravel().",
             DataConversionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-        array = array[:, 0]
-    if array.ndim != 1:
+        values = values[:, 0]
+    if values.ndim != 1:
         raise SourceError(
-            f"{name} should be a 1d array, got an array of shape {array.shape} instead"
+            f"{name} should be a 1d array, got an array of shape {values.shape} instead"
         )
-    return ArrayVector(name, array)
+    return values

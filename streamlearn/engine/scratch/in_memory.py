@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 
 from ...data.mapped import SourceOver
 from ...data.row_ranges import Ref
@@ -70,12 +69,7 @@ class _InMemoryReader:
     def __enter__(self) -> _InMemoryReader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._reader is not None:
-            self._reader.__exit__(kind, error, trace)
+            self._reader.__exit__(*raised)
             self._reader = None
