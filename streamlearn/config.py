@@ -111,7 +111,7 @@ def get_config() -> Config:
 def config_context(
     *,
     memory_budget: int | float | str | None = UNSET,
-    scheduler: Any = UNSET,
+    scheduler: object = UNSET,
     progress: bool = UNSET,
     scratch: str | os.PathLike[str] | Literal[False] | None = UNSET,
     storage_options: Mapping[str, Any] | None = UNSET,

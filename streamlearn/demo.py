@@ -147,7 +147,7 @@ def write_data(path: str, n_rows: int) -> float:
     return loss / n_rows
 
 
-def draw(model: Any, folder: Path) -> list[str]:
+def draw(model: object, folder: Path) -> list[str]:
     """Save the learned curves; nothing without matplotlib."""
     if find_spec("matplotlib") is None:
         return []
@@ -240,7 +240,7 @@ def run_job(job: dict[str, object]) -> None:
         (fit_job if job["job"] == "fit" else embed_job)(job, train)
 
 
-def fit_job(job: dict[str, object], train: Any) -> None:
+def fit_job(job: dict[str, object], train: object) -> None:
     """Fit within the budget and save the model."""
     sl.save(sl.AdditiveClassifier().fit(train), job["model"])
 

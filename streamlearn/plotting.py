@@ -28,10 +28,10 @@ PICTURES = {
 
 
 def draw_model(
-    model: Any,
+    model: object,
     folder: str,
     features: list[str] | None = None,
-    data: Any = None,
+    data: object = None,
     target: str | None = None,
 ) -> list[str]:
     """Write ``terms.png``, of `PICTURES`, ``errors.png``, ``convergence.png``, ``calibration.png``.
@@ -95,7 +95,7 @@ def _step_of_codes(step: Any, classes: np.ndarray, state: np.ndarray, chunk: Chu
     return step(state, code_targets(classes, False, chunk))
 
 
-def _probabilities(model: Any, chunk: Chunk) -> np.ndarray:
+def _probabilities(model: object, chunk: Chunk) -> np.ndarray:
     """(m,) of the positive class, or (m, K)."""
     probability = answer_chunk(model, chunk, "probability")
     return probability[:, 1] if probability.shape[1] == 2 else probability

@@ -94,12 +94,12 @@ def register_store(
 
 
 def open_dataset(
-    source: Any,
+    source: object,
     *,
     target: str | None = None,
     weight: str | None = None,
     features: Sequence[str] | None = None,
-    filters: Any = None,
+    filters: object = None,
     storage_options: Mapping[str, Any] | None = None,
     chunk_rows: int | None = None,
     missing_chunks: Literal["fill", "error"] | None = None,
@@ -262,13 +262,13 @@ FORMATS += [
 ]
 
 
-def _comes_from(source: Any, package: str) -> bool:
+def _comes_from(source: object, package: str) -> bool:
     return any(
         kind.__module__.split(".")[0] in (package, f"{package}_expr")
         for kind in type(source).__mro__
     )
 
 
-def _say(source: Any) -> str:
+def _say(source: object) -> str:
     text = os.fspath(source) if isinstance(source, os.PathLike) else source
     return repr(text) if isinstance(text, str) else f"a {type(source).__name__}"

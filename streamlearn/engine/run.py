@@ -83,7 +83,7 @@ class Run:
         name: str,
         identity: Mapping[str, Any],
         checkpoint: str | os.PathLike[str] | None = None,
-        scheduler: Any = None,
+        scheduler: object = None,
         progress: bool | None = None,
         max_seconds: float | None = None,
         on_record: Callable[[dict[str, object]], None] | None = None,
@@ -196,11 +196,11 @@ class Run:
         """What `finish` kept in the checkpoint; None: the fit must run."""
         return self._log.finished()
 
-    def finish(self, result: Any) -> None:
+    def finish(self, result: object) -> None:
         """Keep the result of the whole fit; a run with this checkpoint will find it `finished`."""
         self._log.finish(result)
 
-    def record(self, **fields: Any) -> None:
+    def record(self, **fields: object) -> None:
         """Append one record to `history`, and to the checkpoint's."""
         self._log.record(fields)
         if self._on_record is not None:
@@ -210,7 +210,7 @@ class Run:
         """The loop state last committed under `key`, or `default`.  Call once, before the loop."""
         return self._log.restore(key, default)
 
-    def commit(self, key: str, state: Any) -> None:
+    def commit(self, key: str, state: object) -> None:
         """Keep the loop state; the results of reads since `restore` are dropped."""
         self._log.commit(key, state)
 
@@ -378,7 +378,7 @@ class Run:
             self._worker_peak = max(self._worker_peak, last.peak_bytes)
         return last.state, files
 
-    def _log_read(self, source: Source, name: str, result: Any) -> None:
+    def _log_read(self, source: Source, name: str, result: object) -> None:
         n_rows = int(Refs.of(source.refs()).sizes.sum())
         self._log.add_read(name, result, n_rows, source.drain_nbytes())
 

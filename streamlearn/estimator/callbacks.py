@@ -25,7 +25,7 @@ __all__ = ["CallbackSupportMixin", "Tasks", "with_callbacks"]
 class Tasks:
     """Tells the callbacks of `model`, if it has any, of its fit and of each record of it."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: object) -> None:
         self._model, self._fit = model, None
         if hasattr(model, "_init_callback_context"):
             self._fit = model._init_callback_context(max_subtasks=None)

@@ -80,15 +80,15 @@ class CrossValidation:
 
 
 def cross_validate(
-    model: Any,
-    dataset: Any,
+    model: object,
+    dataset: object,
     cv: int = 5,
     param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]] | None = None,
     seed: int = 0,
     scoring: str | None = None,
     *,
-    y: Any = None,
-    sample_weight: Any = None,
+    y: object = None,
+    sample_weight: object = None,
 ) -> CrossValidation:
     """Score a model, or each of a grid of its parameters, on rows it was not trained on.
 

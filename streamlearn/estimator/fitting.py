@@ -192,7 +192,7 @@ def replan(run: Run, needs: Callable[[], Sequence[Needs]]) -> None:
         run.replan(plan)
 
 
-def hold_out_calibration(model: Any, dataset: Dataset) -> tuple[Dataset, Dataset | None]:
+def hold_out_calibration(model: object, dataset: Dataset) -> tuple[Dataset, Dataset | None]:
     """Rows to train on, and those for calibration (None if there is none)."""
     if getattr(model, "calibration", None) is None:
         return dataset, None
@@ -246,7 +246,7 @@ def find_classes(labels: Labels) -> np.ndarray:
     return classes
 
 
-def hold_out(model: Any, dataset: Dataset, validation: Any) -> tuple[Dataset, Dataset | None]:
+def hold_out(model: object, dataset: Dataset, validation: object) -> tuple[Dataset, Dataset | None]:
     """Training rows and validation rows (None if there are none)."""
     if validation is None:
         return dataset, None
@@ -269,7 +269,7 @@ def hold_out(model: Any, dataset: Dataset, validation: Any) -> tuple[Dataset, Da
     )
 
 
-def identity(model: Any, dataset: Dataset, held_out: Dataset | None) -> dict[str, object]:
+def identity(model: object, dataset: Dataset, held_out: Dataset | None) -> dict[str, object]:
     """What a checkpoint must agree with: estimator, parameters, data, versions of their files."""
     return {
         "estimator": type(model).__name__,

@@ -29,12 +29,12 @@ PANDAS = ("pandas", "pandas.core.frame")
 """Modules that a pandas frame says it is from, by version."""
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: object) -> bool:
     """Whether X is a dask collection."""
     return getattr(X, "__dask_graph__", None) is not None and not isinstance(X, type)
 
 
-def is_on_disk(X: Any) -> bool:
+def is_on_disk(X: object) -> bool:
     """Whether X is a path, or a list of paths."""
     if isinstance(X, list | tuple):
         return len(X) > 0 and all(isinstance(part, str | os.PathLike) for part in X)
@@ -59,12 +59,12 @@ def open_training(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
     return dataset
 
 
-def open_data(X: Any) -> Dataset:
+def open_data(X: object) -> Dataset:
     """Rows of any kind, with or without a target."""
     return X if isinstance(X, Dataset) else open_dataset(X)
 
 
-def open_scored(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
+def open_scored(model: object, X: object, y: object, sample_weight: object) -> Dataset:
     """The dataset to score a fitted model on: its features, a target, perhaps weights."""
     dataset = features_of(
         model, match_features(model, _open(model, X, y, sample_weight, reset=False))
@@ -77,7 +77,7 @@ def open_scored(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
     return dataset
 
 
-def open_features(model: Any, X: Any) -> Dataset:
+def open_features(model: object, X: object) -> Dataset:
     """The rows of X with the features a fitted model decides by, and no other column."""
     dataset = features_of(model, match_features(model, _open(model, X, None, None, reset=False)))
     return replace(used_columns(model, dataset), target=None, weight=None)
@@ -122,7 +122,7 @@ def rows_to_draw(X: npt.ArrayLike) -> np.ndarray:
     return np.asarray(X, np.float64)
 
 
-def used_columns(model: Any, dataset: Dataset) -> Dataset:
+def used_columns(model: object, dataset: Dataset) -> Dataset:
     """The columns a fitted model's decisions need: all, unless ``_used_columns()`` lists some."""
     used = getattr(model, "_used_columns", lambda: None)()
     if used is None:
@@ -167,7 +167,7 @@ def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dat
     return dataset
 
 
-def open_pair(X: Any, y: Any, sample_weight: object) -> Dataset:
+def open_pair(X: object, y: object, sample_weight: object) -> Dataset:
     """Rows with their targets and weights beside them, as one dataset."""
     if y is None and sample_weight is None:
         return open_dataset(X)
@@ -208,7 +208,7 @@ def check_weights(sample_weight: object) -> Any:
     return weight
 
 
-def _check_names(model: Any, X: Any, dataset: Dataset, reset: bool) -> None:
+def _check_names(model: object, X: object, dataset: Dataset, reset: bool) -> None:
     """scikit-learn's own checks of feature names and count for a table in memory."""
     known = hasattr(X, "shape") and len(X.shape) == 2
     shown = X if known else np.empty((1, dataset.n_features))
@@ -222,7 +222,7 @@ def is_named(dataset: Dataset) -> bool:
     return not (numbered and dataset.kind in UNNAMED)
 
 
-def match_features(model: Any, dataset: Dataset) -> Dataset:
+def match_features(model: object, dataset: Dataset) -> Dataset:
     """The dataset's columns in the order the model was trained on, by name if both have names."""
     _check_sparse(model, dataset)
     trained = getattr(model, "feature_names_in_", None)

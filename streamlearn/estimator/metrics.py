@@ -328,7 +328,7 @@ def check_metric(model: Any, name: str) -> None:
             )
 
 
-def check_gain(model: Any, name: str) -> None:
+def check_gain(model: object, name: str) -> None:
     """Refuse a metric by which models cannot be chosen."""
     check_metric(model, name)
     if is_loss(name):

@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
-def _model_of(tree: object, path: Any) -> Any:
+def _model_of(tree: object, path: object) -> Any:
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise ArchiveError(f"{path} holds no model; expected a file written by streamlearn.save")
     if tree["format"] != FORMAT:
@@ -112,7 +112,7 @@ def _model_of(tree: object, path: Any) -> Any:
     return model
 
 
-def find_class(name: str, path: Any) -> type:
+def find_class(name: str, path: object) -> type:
     """The public estimator of that name, or one defined elsewhere that is already imported."""
     package = importlib.import_module(__name__.partition(".")[0])
     if ":" in name:

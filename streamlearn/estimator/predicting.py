@@ -90,13 +90,13 @@ def check_finite(model: Any, chunk: Chunk) -> None:
     )
 
 
-def column_name(model: Any, column: int) -> str:
+def column_name(model: object, column: int) -> str:
     """A feature's name in quotes, or its number."""
     names = getattr(model, "feature_names_in_", None)
     return str(column) if names is None else repr(str(names[column]))
 
 
-def check_what(model: Any, what: str) -> None:
+def check_what(model: object, what: str) -> None:
     """Refuse an answer this model does not have."""
     if what not in WHAT:
         raise ValueError(f"what={what!r} is not known; use one of {', '.join(map(repr, WHAT))}")
@@ -121,7 +121,7 @@ Parts = list[np.ndarray]
 """Answers of runs of rows, in row order."""
 
 
-def answer(model: Any, X: object, what: str) -> Any:
+def answer(model: object, X: object, what: str) -> Any:
     """Answers for the rows of X: an array, or a lazy dask array for a dask collection."""
     check_is_fitted(model)
     check_what(model, what)
@@ -164,7 +164,9 @@ def check_size(n_rows: int, like: np.ndarray, limit: int | None) -> None:
         )
 
 
-def _append_answer(model: Any, what: str, limit: int | None, parts: Parts, chunk: Chunk) -> Parts:
+def _append_answer(
+    model: object, what: str, limit: int | None, parts: Parts, chunk: Chunk
+) -> Parts:
     return _join(limit, parts, [answer_chunk(model, chunk, what)] if chunk.n_rows else [])
 
 
@@ -236,18 +238,18 @@ def run(
         return reads.fold(fold, name=name)
 
 
-def model_bytes(model: Any) -> int:
+def model_bytes(model: object) -> int:
     """Bytes of a fitted model's arrays."""
     items = [v for value in vars(model).values() for v in as_items(value)]
     return sum(v.nbytes for v in items if isinstance(v, np.ndarray))
 
 
-def as_items(value: Any) -> tuple[object, ...]:
+def as_items(value: object) -> tuple[object, ...]:
     """The fields of a NamedTuple, or the value alone."""
     return tuple(value) if isinstance(value, tuple) else (value,)
 
 
-def write_answers(model: Any, X: Any, path: Any, what: str, *, overwrite: bool) -> None:
+def write_answers(model: object, X: object, path: Any, what: str, *, overwrite: bool) -> None:
     """Write the answers for the rows of X to `path`, whole or not at all."""
     from ..data.write.sink import open_sink
 
@@ -295,7 +297,7 @@ def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
 
 
 def _write_part(
-    model: Any, what: str, sink: Any, names: list[str], n_rows: int, chunk: Chunk
+    model: object, what: str, sink: object, names: list[str], n_rows: int, chunk: Chunk
 ) -> int:
     if not chunk.n_rows:
         return n_rows
@@ -310,7 +312,7 @@ def write_values(sink: Any, number: int, names: list[str], values: np.ndarray) -
     sink.write(number, 0, {name: columns[:, j] for j, name in enumerate(names)})
 
 
-def lazy_answer(model: Any, X: Any, what: str) -> Any:
+def lazy_answer(model: object, X: object, what: str) -> Any:
     """The dask array of answers; columns are checked now, rows when it is computed."""
     from ..data.dask.map import map_rows  # loads dask
 
@@ -328,7 +330,7 @@ def matched(model: Any, X: Any) -> Any:
     return X
 
 
-def write_blocks(model: Any, X: Any, what: str, sink: Any, names: list[str]) -> int:
+def write_blocks(model: object, X: object, what: str, sink: object, names: list[str]) -> int:
     """Each partition's answers to a part of its own, by the task that has it; rows written."""
     from ..data.dask.store import open_collection  # loads dask
 
@@ -342,7 +344,9 @@ def write_blocks(model: Any, X: Any, what: str, sink: Any, names: list[str]) -> 
         engine.close()
 
 
-def _write_block(block: Any, number: int, how: tuple[Any, str], sink: Any, names: list[str]) -> int:
+def _write_block(
+    block: object, number: int, how: tuple[Any, str], sink: object, names: list[str]
+) -> int:
     values = _answer_block(block, how)
     if len(values):
         write_values(sink, number, names, values)

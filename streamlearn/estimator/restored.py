@@ -24,7 +24,7 @@ _KINDS: dict[str, type] = {
 """Types of the attributes that every fitted `StreamEstimator` has."""
 
 
-def check_fitted(model: Any, tree: dict[str, Any]) -> None:
+def check_fitted(model: object, tree: dict[str, Any]) -> None:
     """Raise ValueError unless what every family has is of its kind."""
     names, n = tree["feature_names"], tree["n_features"]
     check_integer("n_features", n, 1, 2**31)

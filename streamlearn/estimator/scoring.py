@@ -21,9 +21,9 @@ States = list[list[Sums]]
 
 
 def evaluate(
-    model: Any,
-    X: Any,
-    y: Any = None,
+    model: object,
+    X: object,
+    y: object = None,
     sample_weight: object = None,
     *,
     scoring: Sequence[str],
@@ -34,7 +34,7 @@ def evaluate(
 
 
 def evaluate_models(
-    models: Sequence[Any], dataset: Any, scoring: Sequence[str]
+    models: Sequence[Any], dataset: object, scoring: Sequence[str]
 ) -> list[dict[str, float]]:
     """Scores of several fitted models with the same features, in one read of `dataset`."""
     for model in models:
@@ -67,7 +67,7 @@ def evaluate_models(
     return scores
 
 
-def suitable_metrics(model: Any) -> list[str]:
+def suitable_metrics(model: object) -> list[str]:
     """The plain metrics that fit a model: accuracy and log loss, or R^2 and mean squared error."""
     if not hasattr(model, "classes_"):
         return ["r2", "mean_squared_error"]

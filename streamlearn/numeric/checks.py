@@ -10,7 +10,7 @@ import numpy as np
 
 def check_array(
     name: str,
-    value: Any,
+    value: object,
     shape: Sequence[int | None],
     dtype: str = "float64",
     *,
@@ -64,13 +64,13 @@ def check_number(name: str, value: Any, low: float = -np.inf, high: float = np.i
         raise ValueError(f"{name} is {value!r}, expected a number from {low:g} to {high:g}")
 
 
-def check_integer(name: str, value: Any, low: int, high: int) -> None:
+def check_integer(name: str, value: object, low: int, high: int) -> None:
     """Raise ValueError unless `value` is an integer within [low, high]."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name} is {value!r}, expected an integer from {low} to {high}")
 
 
-def check_records(name: str, values: Any, kind: type | tuple[type, ...]) -> None:
+def check_records(name: str, values: object, kind: type | tuple[type, ...]) -> None:
     """Raise ValueError unless `values` is a list or tuple of such records."""
     if not isinstance(values, list | tuple) or not all(isinstance(v, kind) for v in values):
         raise ValueError(f"{name} holds other things than it should")

@@ -15,7 +15,7 @@ State = TypeVar("State")
 Result = TypeVar("Result")
 
 
-def identity(state: Any) -> Any:
+def identity(state: object) -> Any:
     return state
 
 
@@ -73,7 +73,7 @@ class Reads(Protocol):
     ) -> Result: ...
 
 
-def nbytes_of(state: Any) -> int:
+def nbytes_of(state: object) -> int:
     """Bytes of a state's arrays, from their shapes: zeros that were never written count as well.
 
     A plan's `state_bytes` are those of what a fold starts with, so that the two cannot differ.

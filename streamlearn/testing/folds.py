@@ -28,7 +28,7 @@ def check_fold(fold: AnyFold, whole: Chunk) -> None:
         law(fold, whole)
 
 
-def state_of(fold: AnyFold, *chunks: Chunk, start: Any = None) -> Any:
+def state_of(fold: AnyFold, *chunks: Chunk, start: object = None) -> Any:
     """The state after these chunks, from `start` or the fold's own."""
     state = fold.start() if start is None else start
     for chunk in chunks:
@@ -41,12 +41,12 @@ def state_of(fold: AnyFold, *chunks: Chunk, start: Any = None) -> Any:
     return state
 
 
-def finish(fold: AnyFold, state: Any) -> Any:
+def finish(fold: AnyFold, state: object) -> Any:
     """The answer of a state, which may be gone on with."""
     return fold.finish(deepcopy(state))
 
 
-def merge(fold: AnyFold, a: Any, b: Any) -> Any:
+def merge(fold: AnyFold, a: object, b: object) -> Any:
     """The state of the rows of both."""
     assert fold.merge is not None, "the fold has no merge: its answer depends on the rows' order"
     return fold.merge(a, b)

@@ -11,7 +11,7 @@ from .store import open_collection
 
 
 def map_rows(
-    collection: Any, function: Callable[[Any, Any], np.ndarray], shared: Any, like: np.ndarray
+    collection: object, function: Callable[[Any, Any], np.ndarray], shared: object, like: np.ndarray
 ) -> Any:
     """The lazy dask array of ``function(block, shared)`` for each block of rows.
 

@@ -71,13 +71,13 @@ def rows_of(items: list[Any], width: int) -> Any:
     return np.vstack(items) if items else np.empty((0, width))
 
 
-def describe_block(X: Any) -> tuple[tuple[Column, ...], bool]:
+def describe_block(X: object) -> tuple[tuple[Column, ...], bool]:
     """Columns of a computed block and whether it is sparse: all that the driver asks of it."""
     store = partition_store(Block(X))
     return store.columns, store.sparse
 
 
-def describe_vector(name: str, values: Any) -> str:
+def describe_vector(name: str, values: object) -> str:
     """`Column.dtype` of a computed block of `y` or `sample_weight`."""
     return as_vector(name, values).column.dtype
 

@@ -86,7 +86,7 @@ class DaskStore(Store):
         }
 
 
-def open_dask(source: Any, y: Any = None, sample_weight: object = None) -> DaskStore:
+def open_dask(source: object, y: object = None, sample_weight: object = None) -> DaskStore:
     """A store over a dask collection; nothing is computed, but for the first block of a list.
 
     Parameters
@@ -175,7 +175,7 @@ def open_collection(
     return kind, blocks, None, columns, sparse, name
 
 
-def is_frame(source: Any, *names: str) -> bool:
+def is_frame(source: object, *names: str) -> bool:
     """Whether an object is of one of dask's classes of these names; dask.dataframe is optional."""
     return any(
         kind.__name__ in names and kind.__module__.split(".")[0] in ("dask", "dask_expr")

@@ -243,7 +243,7 @@ def _encode(value: Any, arrays: list[np.ndarray], path: str) -> Any:
     )
 
 
-def _encode_array(value: Any, arrays: list[np.ndarray], path: str) -> dict[str, object]:
+def _encode_array(value: object, arrays: list[np.ndarray], path: str) -> dict[str, object]:
     array = np.asarray(value)
     if array.dtype.hasobject:
         items = [_encode(item, arrays, f"{path}[{i}]") for i, item in enumerate(array.flat)]

@@ -74,7 +74,7 @@ def table_vectors(table: Any) -> tuple[list[Vector], int]:
     return vectors, table.num_rows
 
 
-def array_vector(name: str, values: Any) -> Vector:
+def array_vector(name: str, values: object) -> Vector:
     """A pyarrow (Chunked)Array or polars Series as one column."""
     import pyarrow as pa
 

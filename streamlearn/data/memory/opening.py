@@ -22,7 +22,7 @@ from .parts import DensePart, Part, SparsePart, VectorsPart
 from .vectors import ArrayVector, Vector, series_vector
 
 
-def open_arrays(source: Any, y: Any = None, sample_weight: object = None) -> Store:
+def open_arrays(source: object, y: object = None, sample_weight: object = None) -> Store:
     """A store over data in this process, or over a memory map's file.
 
     Parameters
@@ -90,12 +90,12 @@ def as_store(source: Any, y: Any = None, sample_weight: object = None) -> Any:
     return store
 
 
-def is_frame(source: Any) -> bool:
+def is_frame(source: object) -> bool:
     """Whether an object of polars or pyarrow has columns, as tables do and series do not."""
     return type(source).__name__ in ("DataFrame", "Table", "RecordBatch")
 
 
-def is_stream(source: Any) -> bool:
+def is_stream(source: object) -> bool:
     """Whether `source` gives Arrow batches and is not a table that can be read again."""
     if "__arrow_c_stream__" not in dir(type(source)):
         return False
@@ -103,7 +103,7 @@ def is_stream(source: Any) -> bool:
     return type(source).__module__.split(".")[0] not in ("pandas", "polars") and not table
 
 
-def is_arrow_dataset(source: Any) -> bool:
+def is_arrow_dataset(source: object) -> bool:
     """Whether `source` is a pyarrow.dataset.Dataset, of whatever files."""
     return any(
         kind.__module__ == "pyarrow._dataset" and kind.__name__ == "Dataset"
@@ -147,7 +147,7 @@ def column_names(names: list[Any]) -> list[str]:
     return names if all(isinstance(n, str) for n in names) else [f"x{j}" for j in range(len(names))]
 
 
-def check_array(source: Any) -> np.ndarray:
+def check_array(source: object) -> np.ndarray:
     """`source` as a 2-D array of real numbers."""
     try:
         X = np.asanyarray(source) if isinstance(source, np.memmap) else np.asarray(source)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -71,7 +70,7 @@ class StreamStore(Store):
         )
 
 
-def open_stream(source: Any) -> StreamStore:
+def open_stream(source: object) -> StreamStore:
     """A store over a RecordBatchReader, a polars LazyFrame or any ``__arrow_c_stream__``."""
     return StreamStore(*stream_batches(source))
 

@@ -63,7 +63,7 @@ class ArrayVector(Vector):
         return as_target(self.array[start:stop])
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """None, NaN or pandas' NA."""
     return value is None or type(value).__name__ == "NAType" or (value != value) is True
 

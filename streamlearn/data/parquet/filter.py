@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,7 +111,7 @@ def _empty(types: Mapping[str, pa.DataType]) -> pa.Table:
     )
 
 
-def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _scalar(value: object, kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(value.item() if isinstance(value, np.generic) else value, kind)
 
 

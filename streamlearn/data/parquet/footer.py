@@ -205,7 +205,7 @@ class Footers:
                     self._pages.popitem(last=False)
         return known
 
-    def _footer(self, stream: Any, file: int, block: int) -> bytes:
+    def _footer(self, stream: object, file: int, block: int) -> bytes:
         """The footer, with the row groups of this block alone."""
         split = self._split.get(file)
         if split is None:
@@ -253,7 +253,7 @@ def _whole_footer(stream: Any, name: str) -> tuple[int, bytes]:
     return size - 8 - nbytes, _read_at(stream, size - 8 - nbytes, nbytes)
 
 
-def _arrow_schema(footer: Any) -> pa.Schema:
+def _arrow_schema(footer: object) -> pa.Schema:
     """The file's schema; `footer.schema` and the footer would keep each other alive."""
     return pq.ParquetFile(pa.BufferReader(b""), metadata=footer).schema_arrow
 

@@ -30,7 +30,7 @@ _LISTED = 256
 
 def open_parquet(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    filters: Any = None,
+    filters: object = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ParquetStore:
     """A store of parquet files; reads their footers, in parallel."""

@@ -67,7 +67,7 @@ class Log:
         assert self.checkpoint is not None
         return self.checkpoint.read(entry["file"])
 
-    def add_read(self, name: str, result: Any, rows_read: int, bytes_read: int) -> None:
+    def add_read(self, name: str, result: object, rows_read: int, bytes_read: int) -> None:
         """A read is finished: count it, and keep its result."""
         now = self.counters
         now.n_passes += 1
@@ -104,7 +104,7 @@ class Log:
             self._append("state", key, None)
         return default
 
-    def commit(self, key: str, state: Any) -> None:
+    def commit(self, key: str, state: object) -> None:
         """Keep a loop state in place of what was logged since `restore`."""
         if self.checkpoint is None:
             return
@@ -117,7 +117,7 @@ class Log:
         self._append("state", key, file)
         self.checkpoint.commit()
 
-    def finish(self, result: Any) -> None:
+    def finish(self, result: object) -> None:
         """Keep the result of the whole fit in place of its log."""
         if self.checkpoint is None:
             return

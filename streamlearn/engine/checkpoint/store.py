@@ -100,7 +100,7 @@ class Checkpoint:
         """A file name never used before."""
         return f"{kind}-{secrets.token_hex(8)}.{suffix}"
 
-    def write(self, kind: str, tree: Any) -> str:
+    def write(self, kind: str, tree: object) -> str:
         """Write a tree to a new file; it counts once the manifest names it."""
         file = self.new_name(kind)
         with self._reaching():
@@ -142,7 +142,7 @@ class Checkpoint:
     def download(self, file: str, path: str) -> None:
         self._remote("get_file", self.path(file), path)
 
-    def _remote(self, verb: str, *args: Any) -> Any:
+    def _remote(self, verb: str, *args: object) -> Any:
         """Call a method of the object store."""
         with self._reaching(may_be_absent=verb == "cat_file"):
             return getattr(filesystem(self.place)[0], verb)(*args)
@@ -240,7 +240,7 @@ class Checkpoint:
                 Path(self.path(file)).unlink(missing_ok=True)
 
 
-def is_own(file: Any) -> bool:
+def is_own(file: object) -> bool:
     """Whether a name is one that `Checkpoint.new_name` makes."""
     return isinstance(file, str) and _OWN_NAME.fullmatch(file) is not None
 
@@ -349,7 +349,7 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {_short(old)} then, {_short(new)} now"
 
 
-def _are_names(value: Any) -> bool:
+def _are_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
@@ -358,7 +358,7 @@ def _listed(found: list[str]) -> str:
     return "; ".join(found[:8]) + (f"; and {len(found) - 8} more" if found[8:] else "")
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -91,7 +91,7 @@ def _write_stream(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store
     return written
 
 
-def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
+def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: object) -> Store:
     """Partitions, each computed once and written by the task that depends on it."""
     store, ask = dataset.store, _ask(dataset)
     folder = str(scratch.subfolder("collection"))
@@ -180,7 +180,7 @@ def _fold_partition(block: Any, number: int, origin: Any, how: Any) -> Any:
 
 
 def map_partitions(
-    engine: Engine, partitions: Sequence[Any], name: str, task: Callable[..., Any], *args: Any
+    engine: Engine, partitions: Sequence[Any], name: str, task: Callable[..., Any], *args: object
 ) -> list[Any]:
     """Results of ``task(block, number, *args)`` for each partition, in order.
 

@@ -118,7 +118,7 @@ def _share_done(partial: dict[str, Any]) -> float:
     return sum(lanes) / n
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     text = str(value)

@@ -104,7 +104,7 @@ def merge_labels(a: State, b: State) -> State:
 
 
 def _facts(
-    state: State, y: np.ndarray, weight: np.ndarray | None, rows: Any, ref: int, name: str
+    state: State, y: np.ndarray, weight: np.ndarray | None, rows: object, ref: int, name: str
 ) -> State:
     """The state of the labels of one ref alone."""
     if y.dtype.kind in "biuf":

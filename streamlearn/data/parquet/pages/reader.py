@@ -138,7 +138,7 @@ class PageReader:
         return _array(kind[0], values)
 
     def _chunk(
-        self, layout: Layout, group: int, name: str, kind: Any, has_levels: bool
+        self, layout: Layout, group: int, name: str, kind: object, has_levels: bool
     ) -> _Chunk | None:
         leaf = layout.leaf_of(self._index[name])
         if leaf is None:
