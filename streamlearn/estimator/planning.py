@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from ..config import config_context
 from ..data.encoding import choose_kinds
+from ..data.source import Source
 from ..engine.plan import Needs, Plan, make_plan, plan_within
 from ..errors import MemoryBudgetError
 from ..passes.fold import nbytes_of
@@ -79,7 +80,7 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
     return plan_fit(model, dataset, before)
 
 
-def plan_fit(model: Any, dataset: Any, before: Sequence[Needs] = ()) -> Plan:
+def plan_fit(model: Any, dataset: Source, before: Sequence[Needs] = ()) -> Plan:
     """The plan of a fit: what comes `before`, the summary, then the family's own phases.
 
     The summary's state is cut into blocks of columns until it does not keep lanes from running.
@@ -119,7 +120,7 @@ def plan_fit(model: Any, dataset: Any, before: Sequence[Needs] = ()) -> Plan:
     return plan_within(make)
 
 
-def all_needs(model: Any, dataset: Any, summary: Summary | None = None) -> list[Needs]:
+def all_needs(model: Any, dataset: Source, summary: Summary | None = None) -> list[Needs]:
     """What the family's phases cost, and the read that calibrates its decisions."""
     needs = model._needs(dataset, summary)
     if getattr(model, "calibration", None) is None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.order import derive_seed, row_share
-from ..data.source import Chunk, Csr
+from ..data.source import Chunk, Csr, Source
 from .fold import Fold, both
 
 _PURPOSE = 0x73616D706C65
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
         return Chunk(self.X, self.y, self.weight, self.rows)
 
 
-def sample_fold(dataset: Any, n_rows: int, seed: int) -> Fold[State, Sample]:
+def sample_fold(dataset: Source, n_rows: int, seed: int) -> Fold[State, Sample]:
     """Fold: about `n_rows` rows, each kept if its hash share is below n_rows / N.
 
     N is the dataset's number of rows, or of physical rows while a filtered one has not been counted
@@ -89,7 +89,7 @@ class SampledRead:
         return parts[0]._replace(X=X)
 
 
-def sample_nbytes(dataset: Any, n_rows: int) -> int:
+def sample_nbytes(dataset: Source, n_rows: int) -> int:
     """Bytes of a sample of about `n_rows` rows, while it is put together."""
     n_rows = min(n_rows, dataset.n_physical_rows)
     row = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..data.source import Chunk, Csr
+from ..data.source import Chunk, Csr, Source
 
 
 def take(X: np.ndarray | Csr, index: np.ndarray) -> np.ndarray | Csr:
@@ -53,7 +53,7 @@ def cut(chunk: Chunk, cuts: Sequence[int]) -> list[Chunk]:
     return [rows_of(chunk, np.arange(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
 
 
-def read_whole(dataset: Any) -> Chunk:
+def read_whole(dataset: Source) -> Chunk:
     """All rows of a dataset as one chunk."""
     with dataset.reader() as reader:
         parts = [rows_of(c, np.arange(c.n_rows)) for c in map(reader.read, dataset.refs())]

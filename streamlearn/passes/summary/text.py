@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .facts import ColumnFacts, ColumnSummary
+from .labels import Labels
+
 MAX_COLUMNS = 40
 MAX_CLASSES = 12
 MAX_LEVELS = 6
@@ -42,7 +45,7 @@ def format_summary(summary: Any) -> str:
     return "\n".join(lines)
 
 
-def _column_table(columns: Any) -> list[str]:
+def _column_table(columns: ColumnFacts) -> list[str]:
     if len(columns) > MAX_COLUMNS:
         half = MAX_COLUMNS // 2
         shown = [*map(_row, columns[:half]), None, *map(_row, columns[-half:])]
@@ -61,7 +64,7 @@ def _column_table(columns: Any) -> list[str]:
     return lines
 
 
-def _row(column: Any) -> tuple[str, ...]:
+def _row(column: ColumnSummary) -> tuple[str, ...]:
     name = column.name if len(column.name) <= 24 else f"{column.name[:11]}..{column.name[-11:]}"
     distinct = "> 256" if column.values is None else str(len(column.values))
     total = column.count + column.missing + column.infinite
@@ -97,8 +100,11 @@ def _missing_lines(summary: Any) -> list[str]:
     return lines or ["No missing or infinite values."]
 
 
-def _levels_line(column: Any) -> str:
+def _levels_line(column: ColumnSummary) -> str:
     """The most frequent levels of a column of categories."""
+    assert column.levels is not None
+    assert column.values is not None
+    assert column.value_counts is not None
     counts = dict(zip(column.values.tolist(), column.value_counts.tolist(), strict=True))
     total = column.count + column.missing
     shown = [
@@ -111,13 +117,13 @@ def _levels_line(column: Any) -> str:
     return f"{column.name!r} has {what}: {', '.join(shown)}{more}{rest}."
 
 
-def _worst(columns: list[Any], count: Callable[[Any], float]) -> str:
+def _worst(columns: list[ColumnSummary], count: Callable[[ColumnSummary], float]) -> str:
     worst = sorted(columns, key=count, reverse=True)[:5]
     listed = ", ".join(f"{c.name} {count(c):,.6g} (first in row {c.first_bad})" for c in worst)
     return listed + (", ..." if len(columns) > 5 else "")
 
 
-def _label_lines(labels: Any) -> list[str]:
+def _label_lines(labels: Labels) -> list[str]:
     bad = labels.missing + labels.infinite
     trouble = f", {bad:,.6g} missing or infinite (first in row {labels.first_bad})" if bad else ""
     head = f"target {labels.name!r}"
