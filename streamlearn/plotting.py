@@ -101,14 +101,14 @@ def _probabilities(model: object, chunk: Chunk) -> np.ndarray:
     return probability[:, 1] if probability.shape[1] == 2 else probability
 
 
-def reliability(histogram: np.ndarray, n_groups: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Mean predicted probability and share of positive rows, in groups of about equal weight.
+def reliability(histogram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean predicted probability and share of positive rows, in ten groups of about equal weight.
 
     `histogram` is one of `score_fold`'s, (3, B): of each bin of predicted probabilities the weight,
     the weight of the positive rows and the weighted sum of the probabilities.  A group is whole
     bins, so that all rows of one probability are in one group.
     """
-    weight, positive, total = grouped(histogram, n_groups)
+    weight, positive, total = grouped(histogram, 10)
     return total / weight, positive / weight
 
 

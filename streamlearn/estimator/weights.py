@@ -12,7 +12,7 @@ SAID = "the weights of .* rows add up to"
 """Pattern of the warning."""
 
 
-def warn_of_weights(name: str, summary: Summary, stacklevel: int = 6) -> None:
+def warn_of_weights(name: str, summary: Summary) -> None:
     """Say that weights, which count copies of rows, add up to far more or less than the rows."""
     n = summary.n_rows - summary.n_absent
     total = float(summary.total_weight)
@@ -22,5 +22,5 @@ def warn_of_weights(name: str, summary: Summary, stacklevel: int = 6) -> None:
             f"so {name} weighs its penalty and its tests against {total:,.6g} rows; divide the "
             f"weights by their mean, {total / n:.6g}, unless copies are meant",
             UserWarning,
-            stacklevel=stacklevel,
+            stacklevel=6,
         )

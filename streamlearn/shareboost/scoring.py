@@ -55,8 +55,8 @@ class Shortlist(NamedTuple):
     """Upper bound of |G_r|_1 of all candidates, for the certificate."""
 
 
-def residual_state(dtype: str, n_classes: int, writes: bool = False) -> RowState:
-    return RowState("residual", dtype, n_classes, writes)
+def residual_state(dtype: str, n_classes: int) -> RowState:
+    return RowState("residual", dtype, n_classes, writes=False)
 
 
 def gradient_fold(

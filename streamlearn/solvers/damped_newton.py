@@ -23,6 +23,8 @@ SHORTEST = 1e-12
 """Step length below which only rounding is in the way: the iteration ends."""
 MOST_STEPS = 100
 """Steps at most: convex problems of a few unknowns take about ten."""
+PROMISE = 1e-18
+"""Largest decrease that a step may still promise at the end, relative to the value."""
 RIDGE = 1e-12
 """Share of the mean diagonal of H that is added to its diagonal."""
 
@@ -30,9 +32,7 @@ Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 """x -> value of f, its gradient (n,) and its Hessian (n, n)."""
 
 
-def damped_newton(
-    evaluate: Evaluate, x: np.ndarray, *, tol: float = 1e-18
-) -> tuple[np.ndarray, float]:
+def damped_newton(evaluate: Evaluate, x: np.ndarray) -> tuple[np.ndarray, float]:
     """The minimiser of a convex function and its value there.
 
     Parameters
@@ -41,15 +41,13 @@ def damped_newton(
         Value, gradient and Hessian at a point; the value may be infinite away from `x`.
     x : (n,) float64
         The point to begin from.
-    tol : float
-        Largest decrease that a step may still promise at the end, relative to the value.
     """
     value, gradient, hessian = evaluate(x)
     for _ in range(MOST_STEPS):
         ridge = RIDGE * float(hessian.trace()) / len(x)
         step = -np.linalg.solve(hessian + ridge * np.eye(len(x)), gradient)
         slope = float(gradient @ step)
-        if -0.5 * slope <= tol * abs(value):
+        if -0.5 * slope <= PROMISE * abs(value):
             return x + step, value
         t, slack = 1.0, 1e-15 * abs(value)
         while True:

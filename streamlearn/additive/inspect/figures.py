@@ -68,11 +68,11 @@ def decision_unit(model: HasCurves) -> str:
     return "logarithm of the mean" if link is LOG else "units of the target"
 
 
-def drawn_columns(model: HasCurves, most: int = MOST_PANELS) -> list[int]:
+def drawn_columns(model: HasCurves) -> list[int]:
     """The columns that have a curve and matter most, in the order of the table."""
     drawn = [d for d, knots in enumerate(model.knots_) if len(knots)]
     by_rank = sorted(drawn, key=lambda d: -model.term_importances_[d])
-    return sorted(by_rank[:most])
+    return sorted(by_rank[:MOST_PANELS])
 
 
 def is_category(model: HasCurves, d: int) -> bool:

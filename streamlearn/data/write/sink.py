@@ -44,7 +44,6 @@ def open_sink(
     columns: Sequence[tuple[str, str]],
     format: str,
     overwrite: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> Sink:
     """Begin a folder of parts; the target does not exist, or stays as it is, until `commit`.
@@ -81,7 +80,7 @@ def open_sink(
             f"{suffix}; choose a name without it, or with .parquet or .zarr"
         )
     if is_url(said):
-        fs, target = filesystem(said, storage_options)
+        fs, target = filesystem(said)
     else:
         from fsspec.implementations.local import LocalFileSystem
 

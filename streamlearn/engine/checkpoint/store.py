@@ -96,9 +96,9 @@ class Checkpoint:
             )
         return f"{self.place.rstrip('/')}/{file}"
 
-    def new_name(self, kind: str, suffix: str = "slm") -> str:
+    def new_name(self, kind: str) -> str:
         """A file name never used before."""
-        return f"{kind}-{secrets.token_hex(8)}.{suffix}"
+        return f"{kind}-{secrets.token_hex(8)}.slm"
 
     def write(self, kind: str, tree: object) -> str:
         """Write a tree to a new file; it counts once the manifest names it."""

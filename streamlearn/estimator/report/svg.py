@@ -52,9 +52,9 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def fitting_ticks(low: float, high: float, room: float, most: int = 4) -> list[float]:
+def fitting_ticks(low: float, high: float, room: float) -> list[float]:
     """Round numbers from low to high, so few that their labels stand side by side in the room."""
-    for n in range(most, 0, -1):
+    for n in (4, 3, 2, 1):
         found = ticks(low, high, n)
         if sum(wide(number(at)) + 2 * LETTER for at in found) <= room:
             return found
@@ -144,8 +144,8 @@ def _bar(x: float, y: float, width: float, height: float, kind: str, title: str 
     )
 
 
-def _short(name: str, letters: int = LETTERS) -> str:
-    return name if len(name) <= letters else name[: letters - 1] + "\u2026"
+def _short(name: str) -> str:
+    return name if len(name) <= LETTERS else name[: LETTERS - 1] + "\u2026"
 
 
 def _beside(names: Sequence[str]) -> float:
