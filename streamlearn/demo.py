@@ -246,7 +246,7 @@ def fit_job(job: dict[str, object], train: object) -> None:
 
 
 def embed_job(job: dict[str, object], train: Any) -> None:
-    """What everyone else does first: the rows as an array, and their spline features beside it."""
+    """The way without streamlearn: all rows as an array, and their spline features beside it."""
     import numpy as np
 
     rows, at = train.take(1 / SAMPLE), 0

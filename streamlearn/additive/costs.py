@@ -32,7 +32,7 @@ from .pairs import (
 )
 
 NEWTON_DIM = 8000
-"""Most coefficients for which "auto" solves with matrices."""
+"""Largest number of coefficients for which "auto" solves with matrices."""
 GRAM_SECONDS, SOLVE_SECONDS = 5e-10, 8e-11
 """Seconds of one product that Newton adds up in the sample's Gram of linear splines, and of one
 multiplication of its Cholesky factors.  Like the three that follow from fits of 2,000 to 100,000
@@ -71,7 +71,7 @@ class Choice(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What the cost depends on."""
+    """The numbers of rows, columns and coefficients on which the cost of a fit depends."""
 
     dim: int
     """Coefficients per output; before the summary as if no column had few values."""

@@ -27,7 +27,7 @@ def names_of(targets: Collection[Target]) -> set[str]:
 
 
 class Adjustment(NamedTuple):
-    """What is done to the rows of a fit."""
+    """The changes of targets and weights before a solver sees them."""
 
     loss: Loss
     column: int = -1
@@ -68,7 +68,7 @@ def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:
 
 
 def exposures(adjustment: Adjustment, chunk: Chunk) -> np.ndarray | float:
-    """What multiplies the mean of every row."""
+    """The factor of the mean of every row."""
     if adjustment.column < 0:
         return 1.0
     values = column_of(chunk, adjustment.column)

@@ -52,7 +52,7 @@ class Coding(NamedTuple):
     apart: np.ndarray | None = None
     """(N_PARTS, L + 1, O) float64: means over the rows that are not in a part; while training."""
     outputs: tuple[str, ...] = ()
-    """What follows the column's name for each target mean."""
+    """Text after the column's name in the names of its target means, one for each mean."""
 
     def coder(self, name: str) -> LevelCoder:
         """Codes of the column's words."""
@@ -61,13 +61,13 @@ class Coding(NamedTuple):
         return Coder(name, self.levels)
 
     def periods(self) -> list[str]:
-        """What of a time is drawn as a circle: a date has no hours, an hour no date."""
+        """The periods of a time that are drawn as circles: a date has no hours, an hour no date."""
         if self.type == "time":
             return ["day"]
         return ["week", "year"] if self.type == "date" else list(PERIODS)
 
     def suffixes(self) -> tuple[str, ...]:
-        """What follows the column's name in those of its features."""
+        """The text after the column's name in the names of its features, one for each feature."""
         if self.kind == "cyclic":
             waves = [f"={wave}({period})" for period in self.periods() for wave in ("sin", "cos")]
             return ("", *waves)
@@ -231,7 +231,7 @@ class Encoding(NamedTuple):
         return columns.tolist(), part
 
     def with_missing(self, missing: np.ndarray, means: np.ndarray) -> Encoding:
-        """What a read of the features told: columns that miss values, and the features' means.
+        """The encoding after a read of the features, which has found what values are missing.
 
         `means` are those of the features without indicators.
         """

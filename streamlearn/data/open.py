@@ -211,7 +211,7 @@ def _is_dask(request: Request) -> bool:
 
 
 def _is_zarr_path(request: Request) -> bool:
-    """By the name, or by the marks zarr leaves in a folder."""
+    """Whether the path is a zarr store, by its name or by the files that zarr leaves in it."""
     if isinstance(request.source, list | tuple):
         return False
     [path] = request.paths

@@ -1,4 +1,4 @@
-"""Which rows, and when: values computed from row numbers and seeds, without touching the data.
+"""Choices and orders of rows, computed from row numbers and seeds without touching the data.
 
 Every draw is a function of its arguments alone (a hash, or Philox keyed by seed and pass), so an
 interrupted fit goes on with the same rows and a split is the same on every machine.

@@ -235,7 +235,7 @@ class SourceReader(Protocol):
 
 
 class Convert(Protocol):
-    """What a reader may put feature columns through while it decodes them: cheaper than later."""
+    """A conversion of feature columns while a reader decodes them, which is cheaper than later."""
 
     def __call__(
         self, columns: Sequence[np.ndarray], which: Sequence[int], out: np.ndarray, at: int

@@ -75,7 +75,7 @@ class Store(ABC):
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where each name stands first in `columns`: made once, as many readers ask."""
+        """First place of each name in `columns`; found once, because many readers ask."""
         names = [column.name for column in self.columns]
         return dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
 

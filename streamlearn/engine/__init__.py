@@ -1,1 +1,1 @@
-"""Who runs a pass: lanes, memory plan, dask, row-aligned state, checkpoints, scratch."""
+"""The engine that runs passes: lanes, memory plan, dask, row state, checkpoints, scratch."""

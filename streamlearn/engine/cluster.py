@@ -16,11 +16,11 @@ from .aligned import aligned, in_one_piece
 from .scratch.folder import probe_file, see_probe
 
 _COUNTED_S = 2.0
-"""How long a count of the workers' threads is trusted: workers come and go in mid-read."""
+"""Seconds for which a count of the workers' threads is trusted: workers come and go."""
 _LOOK_S = 10.0
 """A wait longer than this looks whether there still are workers."""
 PATIENCE_S = 600.0
-"""How long a read waits for a cluster that has no workers."""
+"""Seconds that a read waits for a cluster that has no workers."""
 _REMEDY = "start a cluster and run the same line again: with checkpoint= the fit goes on"
 
 

@@ -1,4 +1,4 @@
-"""Who runs the tasks of a read: threads of this process, or the workers of a dask cluster.
+"""The executors of a read's tasks: threads of this process, or workers of a dask cluster.
 
 Both offer the same few verbs (`submit`, `share`, `wait`, `result`, `cancel`), and
 `driver.fold_lanes` drives either in the same order, so a result does not depend on which it was.

@@ -170,7 +170,7 @@ class GroupBuffer:
         return Chunk(X, _joined(y), _joined_weights(weight, parts), np.concatenate(rows)), parts
 
     def _buffer(self, name: str, size: int, dtype: np.dtype[Any], keep: int = 0) -> np.ndarray:
-        """At least `size` elements, the first `keep` of them as they were."""
+        """A buffer of at least `size` elements, the first `keep` of them as they were."""
         have = self._store.get(name)
         if have is None or have.dtype != dtype or len(have) < size:
             new = np.empty(size, dtype)

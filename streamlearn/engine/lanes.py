@@ -56,14 +56,14 @@ class Stopped(Exception):
 
 
 class StopSignal(Protocol):
-    """What a task looks at between two chunks (a `threading.Event`); None on a cluster."""
+    """A `threading.Event` that tells a task, between two chunks, to end; None on a cluster."""
 
     def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all tasks of one read share; sent to each worker once."""
+    """The record that all tasks of one read share; it is sent to each worker once."""
 
     name: str
     source: Source
@@ -84,7 +84,7 @@ def _received_job(content: bytes) -> Job:
 
 
 class LaneState(NamedTuple):
-    """What a task returns: a state, and the peak resident memory of the processes it came from."""
+    """The answer of a task: a state, and the peak resident memory of the processes it came from."""
 
     state: Any
     peak_bytes: int = 0

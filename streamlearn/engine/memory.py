@@ -1,4 +1,4 @@
-"""What memory this process uses, and what there is to be had."""
+"""The memory that this process uses, and the memory that is available."""
 
 from __future__ import annotations
 

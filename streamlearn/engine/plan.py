@@ -1,4 +1,4 @@
-"""What a fit will cost, worked out before the first row is read; refused if it cannot keep it."""
+"""The plan of a fit: its cost, worked out before the first row is read, and its refusal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Needs:
     step_bytes_per_row: float = 0
     """Temporaries of a step, per row of the chunk."""
     driver_bytes: int = 0
-    """What the Python between its reads holds at most (factorisations, samples)."""
+    """Bytes that Python holds at most between the phase's reads: factorisations, samples."""
     model_bytes: int = 0
     """Parameters the fold carries, once a process."""
     row_state_bytes: float = 0
@@ -94,7 +94,7 @@ class Plan:
     """Scratch and row state at most."""
     passes: tuple[int, int]
     slices_halved: int = 0
-    """How often slices were halved to fit the budget."""
+    """Number of times that slices were halved to fit the budget."""
     keeps_rows: bool = False
     """Whether rows stay in memory between reads; it changes neither slices nor results."""
     chosen_rows: int = 0

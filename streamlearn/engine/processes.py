@@ -1,4 +1,4 @@
-"""Which process wrote a file, and whether that process still runs."""
+"""The process that wrote a file, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_alive(process: Mapping[str, object]) -> bool | None:
 
 
 def identity_of(pid: int) -> dict[str, object] | None:
-    """What tells a process from a later one with the same number; None if there is none."""
+    """The facts that tell a process from a later one of the same number; None if there is none."""
     try:
         return {"pid": pid, "started": _started(pid), "namespace": namespace()}
     except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
@@ -38,7 +38,7 @@ def identity_of(pid: int) -> dict[str, object] | None:
 
 
 def namespace() -> str:
-    """Where numbers of processes mean the same; empty if the system has one such place."""
+    """Name of the namespace in which numbers of processes are unique; empty if there is one."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:

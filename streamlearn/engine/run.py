@@ -46,7 +46,7 @@ MADE_BY_WRONG_CONTENT = (
     TypeError,
     ValueError,
 )
-"""What an algorithm raises when a kept result has another form than the read it stands for."""
+"""Errors of an algorithm that is given a kept result of another form than its read gives."""
 
 
 class Run:

@@ -210,7 +210,7 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
         return Parts("", "", [])
 
     def _figures(self) -> tuple[str, Sequence[Figure]]:
-        """What the report says of its pictures of the fitted model, and these."""
+        """A sentence about the pictures of the fitted model in the report, and the pictures."""
         return "", []
 
     def report(

@@ -41,9 +41,9 @@ class Certificate:
     objective: float | None = None
     """The monotone quantity of a fit without a dual; else None."""
     criterion: str = "relative duality gap"
-    """What the stopping rule looked at."""
+    """Name of the quantity by which the fit stopped."""
     tolerance: float | None = None
-    """What `criterion` had to fall to."""
+    """Value at or below which the quantity named by `criterion` ends the fit."""
     solver: str = ""
     reason: str = ""
     """Why the fit stopped, in words."""

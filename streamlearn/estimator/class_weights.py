@@ -26,7 +26,7 @@ from .encoding import Checkpoint, in_a_run
 from .targets import encode
 
 CONSTRAINT: list[object] = [StrOptions({"balanced"}), dict, None]
-"""What the parameter may be."""
+"""Values that the parameter `class_weight` may have."""
 
 
 class HasClasses(Protocol):

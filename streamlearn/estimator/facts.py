@@ -37,9 +37,9 @@ class Parts(NamedTuple):
     """The parts of a fitted model, in the order in which they are shown."""
 
     noun: str
-    """What they are: "terms"."""
+    """Plural noun of the parts, such as "terms"."""
     measure: str
-    """What `size` is."""
+    """Description of the number `size` of a part."""
     parts: Sequence[Part]
 
     @classmethod

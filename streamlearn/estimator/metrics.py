@@ -28,11 +28,11 @@ LARGEST_ERROR = 1e-3
 """Error of a ranking metric, from rows that were not told apart, that is let pass in silence."""
 
 Sums = Any
-"""What a metric adds up: an array, or `ScoreGroups` of each class."""
+"""Sums that a metric adds up: an array, or `ScoreGroups` of each class."""
 
 
 class Scored(Protocol):
-    """What metrics look at in a fitted model."""
+    """The attributes of a fitted model that metrics look at."""
 
     classes_: np.ndarray
     loss: object
@@ -151,7 +151,7 @@ def _absolute_error(
 def _pinball(
     quantile: float | None, model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """At `quantile`; None: at the one that the model is for, or else at the median."""
+    """The pinball loss at `quantile`; None: at the model's own quantile, or else at the median."""
     if quantile is None:
         quantile = model.quantile if getattr(model, "loss", None) == "quantile" else 0.5
     rest = chunk.target - decision

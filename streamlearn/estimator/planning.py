@@ -134,6 +134,6 @@ def all_needs(model: Any, dataset: Source, summary: Summary | None = None) -> li
 
 
 def summary_state_bytes(plan: Plan) -> int:
-    """What the plan allows one state of the summary."""
+    """The bytes that the plan allows for one state of the summary."""
     states = dict(plan.terms)[SUMMARY]
     return next(term.each_bytes for term in states if term.label == "state")

@@ -35,7 +35,7 @@ class ClassOrder(NamedTuple):
     n_parts: int = 0
 
     def with_part(self, counts: np.ndarray) -> ClassOrder:
-        """With one more part, of these weights of classes (K,)."""
+        """The record with one more part, whose classes have the weights `counts` (K,)."""
         n = float(counts.sum())
         if not n > 0:
             return self

@@ -1,4 +1,4 @@
-"""What is said of sample weights whose sum is far from the number of rows."""
+"""The warning about sample weights whose sum is far from the number of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from ..passes.summary.summary import Summary
 
 FAR = 10.0
-"""Factor between the sum of weights and the number of rows from which a fit says so."""
+"""Factor between the sum of weights and the number of rows from which a fit warns."""
 SAID = "the weights of .* rows add up to"
 """Pattern of the warning."""
 

@@ -34,7 +34,7 @@ PROBES = 64
 
 
 class Column(NamedTuple):
-    """What one column adds to the decision."""
+    """The terms that one column adds to the decision."""
 
     name: str
     place: int

@@ -30,7 +30,7 @@ class RowState(NamedTuple):
     dtype: str
     width: int
     writes: bool = True
-    """Whether the pass may change it."""
+    """Whether the pass may change this state."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class PursuitModel(WithoutStream):
     _path: list[Any]  # of `Grown` for regressors, of lists of `Boosted` for classifiers
     _losses: list[float]
     _measure: str
-    """What `_weights` are, in words."""
+    """Description of the numbers in `_weights`, in words."""
     _accepts_sparse = True
     _encodes = True
     _no_stream: ClassVar[str] = (

@@ -112,7 +112,7 @@ OfModel = TypeVar("OfModel", bound=Answer)
 
 
 class Found(NamedTuple, Generic[OfModel]):
-    """Where a search ended."""
+    """The best trial of a search, and what was measured there."""
 
     trial: Trial
     answer: OfModel

@@ -40,7 +40,7 @@ ROUNDING = {True: 1e-12, False: 1e-7}
 
 
 class Solved(NamedTuple):
-    """Where a correction ended."""
+    """The coefficients at the end of a correction, and how it ended."""
 
     theta: np.ndarray
     """(K, 1 + width) coefficients."""
@@ -56,7 +56,7 @@ class Solved(NamedTuple):
 
 
 Factor = tuple[tuple[np.ndarray, bool], np.ndarray]
-"""What `cho_factor` gives of the correlations of one block, and the (n,) scale of its columns."""
+"""Result of `cho_factor` for the correlations of one block, and the (n,) scale of its columns."""
 
 
 def correct(

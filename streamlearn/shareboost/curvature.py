@@ -44,7 +44,7 @@ class EvaluationSums(TypedDict):
 
 
 class Metric(NamedTuple):
-    """How the curvature is taken."""
+    """The metric in which steps are taken, which stands for the curvature."""
 
     kind: str
     """Name of the metric, ``newton`` or ``blocks``."""

@@ -135,7 +135,7 @@ def _step(
 
 
 class PathState(TypedDict):
-    """What a saved model holds."""
+    """The tree of a saved model."""
 
     points: list[PathPoint]
     kind: Kind

@@ -57,7 +57,7 @@ class Settings(NamedTuple):
 
 
 class Checkpoint(TypedDict, Generic[Progress]):
-    """What `Training` commits after a round."""
+    """The state that `Training` commits after a round."""
 
     points: list[PathPoint]
     choices: list[Choice]

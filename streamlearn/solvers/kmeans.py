@@ -24,7 +24,7 @@ rounding."""
 
 
 class Clusters(NamedTuple):
-    """What one read finds out about centres."""
+    """The measurements of one read about the centres."""
 
     sums: np.ndarray
     """(k, p) weighted sums of the rows nearest to each centre."""

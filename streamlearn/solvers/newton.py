@@ -36,7 +36,7 @@ NEAR = 1.0
 
 
 class Evaluation(NamedTuple):
-    """What a read says of all problems at one point."""
+    """The measurements of a read at one point, for all problems."""
 
     theta: np.ndarray
     """(K, n) the point."""
@@ -49,7 +49,7 @@ class Evaluation(NamedTuple):
 
 
 class Objective(Protocol):
-    """What the solver asks of the rows."""
+    """The questions that the solver asks of the rows."""
 
     rounding: float
     """Relative error of a measured value."""
@@ -65,7 +65,7 @@ class Objective(Protocol):
 
 
 class Solution(NamedTuple):
-    """Where the solver stopped."""
+    """The point at which the solver stopped, and why."""
 
     at: Evaluation
     """The best point measured; its `bound` is the best seen anywhere."""

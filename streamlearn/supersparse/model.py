@@ -57,7 +57,7 @@ BUDGET_SHARE = 8
 
 
 class ModelState(TypedDict):
-    """What a saved model holds."""
+    """The tree of a saved model."""
 
     gamma: float
     centre: np.ndarray | None

@@ -26,7 +26,7 @@ from .similarity import Similarity, block_rows, dense_blocks
 
 
 class Problem(NamedTuple):
-    """What is minimised, apart from the prototypes."""
+    """The objective, for whatever prototypes."""
 
     similarity: Similarity
     ridge: float
@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a read has measured of a candidate."""
+    """The measurements of a read for one candidate."""
 
     equations: Equations
     pull: np.ndarray

@@ -50,7 +50,7 @@ class Incumbent(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Where a search ended."""
+    """The prototypes and coefficients at the end of a search, and how it ended."""
 
     Z: np.ndarray
     theta: np.ndarray

@@ -43,7 +43,7 @@ class Curve(NamedTuple):
 
 
 class SelectionState(ModelState):
-    """What a saved model holds."""
+    """The tree of a saved model that chose its number of prototypes."""
 
     curve: Curve
     n_prototypes: int

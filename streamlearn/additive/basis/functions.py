@@ -24,7 +24,7 @@ from .kernels_csr import dense_coordinates
 from .kernels_loss import loss_code
 
 TILE_NBYTES = 1 << 21
-"""What the functions of a tile take; more if 32 rows do."""
+"""Bytes that the functions of a tile take, unless 32 rows take more."""
 MOST_ROWS, LEAST_ROWS = 1024, 32
 
 

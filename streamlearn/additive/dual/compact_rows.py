@@ -101,7 +101,7 @@ class HeldCodes:
 
     @property
     def trust(self) -> float:
-        """What an estimated gap may be more than that of `points`."""
+        """Factor by which an estimated gap may exceed the gap of `points`."""
         return TRUST if self._n_looks > 1 else 1.0
 
     def visit(self, orders: Iterable[np.ndarray], goal: float) -> int:

@@ -45,7 +45,7 @@ BLOCK = 16
 SHARE_OF_VISITS = 0.5
 """Visits of cached rows between groups, per visit of a row of a group."""
 LAST_VISITS = 60
-"""Most visits of the cached rows after the last group."""
+"""Largest number of visits of the cached rows after the last group."""
 ALL_VISITS = 100
 """The same where all rows are cached: nothing but the certificate is left to read."""
 PAYS = 0.002
@@ -59,7 +59,7 @@ with 20, 0.005 and 0.1 it took 7.
 
 
 class Sweep(NamedTuple):
-    """Where a sweep left the model, and what it saw."""
+    """The model at the end of a sweep, and what the sweep measured."""
 
     W: np.ndarray
     """(K, dim)."""
@@ -78,7 +78,7 @@ class Sweep(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """What a sweep must know to cache rows."""
+    """The limits within which a sweep caches rows."""
 
     n_most: int
     """Rows there is room for, from the plan."""
@@ -89,11 +89,11 @@ class Cache(NamedTuple):
     n_groups: int
     """Groups of the sweep."""
     source: Source
-    """What the sweep reads: cached rows that were lost with a process are read again."""
+    """Source of the sweep, from which cached rows that were lost with a process are read again."""
 
     @property
     def holds_all(self) -> bool:
-        """Whether there is room for every row."""
+        """Whether the cache has room for every row."""
         return self.n_most >= Refs.of(self.source.refs()).sizes.sum()
 
 

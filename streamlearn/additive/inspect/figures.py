@@ -59,7 +59,7 @@ class HasCurves(Protocol):
 
 
 def decision_unit(model: HasCurves) -> str:
-    """What a curve adds to, and in which unit."""
+    """The quantity to which a curve adds, with its unit."""
     link, classes = model._loss.link, getattr(model, "classes_", None)
     if link is LOGIT and classes is not None:
         return f"log-odds of {classes[1]}" if len(classes) == 2 else "log-odds of the class"

@@ -17,7 +17,8 @@ from ..objective import Problem, decisions, softmax_losses, spline_sums
 from .curvature import row_curvatures
 
 RESIDUAL, MOST_PRODUCTS = 0.01, 100
-"""Where a direction is good enough; each product is two looks at the sample."""
+"""Share of the first residual, and number of products, at which a direction is good enough; each
+product looks at the sample twice."""
 
 
 class SampledCurvature:

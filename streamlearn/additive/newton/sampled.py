@@ -139,7 +139,7 @@ class Kept(NamedTuple):
     inverse: Callable[[np.ndarray], np.ndarray]
 
     def serves(self, kind: str, h: np.ndarray) -> bool:
-        """Whether it is near enough to that of other curvatures."""
+        """Whether this factor, made at `self.h`, is near enough to that of the curvatures h."""
         return self.kind == kind and float(np.abs(h - self.h).sum()) <= STALE * self.h.sum()
 
 

@@ -36,7 +36,7 @@ MALFORMED = (
     *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, SyntaxError),
     *(RecursionError, MemoryError),
 )
-"""What Python and numpy raise when a file with right checksums holds what was never written."""
+"""Errors of Python and numpy from a file whose checksums are right, but which we never wrote."""
 _PACKAGE = __name__.partition(".")[0]
 
 Target = str | os.PathLike[str] | BinaryIO

@@ -1,4 +1,4 @@
-"""What a path names: a file that can be read to its end, or something that would be waited for."""
+"""Whether a path names a file that can be read to its end, or a pipe that would be waited for."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _OWN_ERRORS = {
     "botocore.exceptions": ("BotoCoreError", "ClientError"),
     "aiohttp": ("ClientError",),
 }
-"""What network libraries raise that is no OSError."""
+"""Errors that network libraries raise and that are no OSError."""
 
 
 CHECK_KEYS = "check the address and the credentials (storage_options=, or the environment)"
@@ -76,7 +76,7 @@ class RemoteFile:
         self._file = file
 
     def info(self, fs: AbstractFileSystem, path: str) -> Mapping[str, Any]:
-        """What its file system said of it when it was opened."""
+        """The file's size and marks, as its file system gave them when the file was opened."""
         from fsspec.spec import AbstractBufferedFile
 
         with as_os_errors():

@@ -1,4 +1,4 @@
-"""By what a file is known to be as it was: its version, taken without reading it.
+"""The version of a file, by which it is known to be unchanged without being read.
 
 The version of a local file is its size, its two times of change and its inode; that of a URL is its
 size and what the store says of its content (ETag, version, time of change).  A store of files takes
@@ -47,7 +47,7 @@ LISTED = 256
 _RIGHTS, _CTIME, _SUMMED = "rights", "ctime", "names, sizes and times"
 _LOCAL = ("size", "modified", "inode", _CTIME, _RIGHTS)
 _MANY = (_SUMMED, _CTIME, _RIGHTS)
-"""What the parts of a version are: of one local file, and of many."""
+"""Names of the parts of a version: of one local file, and of many."""
 _MARKS = (
     *("ETag", "etag", "Content-MD5", "content_md5", "md5Hash", "checksum", "VersionId"),
     *("version_id", "generation", "LastModified", "Last-Modified", "last_modified", "updated"),
@@ -226,7 +226,7 @@ class Versions:
             self.check(file)
 
     def listed(self) -> dict[str, str]:
-        """By name, for a checkpoint."""
+        """The versions by the files' names, for a checkpoint."""
         return listed(self.names, self.known)
 
 

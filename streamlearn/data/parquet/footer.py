@@ -106,7 +106,7 @@ class Footers:
         return Footers, (self.fs, self.paths, self.names, self._split, self.versions)
 
     def open_raw(self, file: int, cache: str = "readahead") -> Any:
-        """What the library opens: a local path, or an fsspec file, in the version that is known."""
+        """The local path, or open fsspec file, that pyarrow reads; in the version that is known."""
         if self.fs is None:
             self.versions.compare(file, local_version(self.paths[file]))
             return self.paths[file]
@@ -150,7 +150,7 @@ class Footers:
         return footer
 
     def facts(self, file: int) -> FileFacts:
-        """What its footer says, read once; large ones are split into blocks for later."""
+        """The facts of a file's footer, read once; a large one is split into blocks for later."""
         with self._reading(file) as stream:
             start, content = _whole_footer(stream, self.names[file])
             layout = read_layout(content)

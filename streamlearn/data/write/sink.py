@@ -35,7 +35,7 @@ _NOT_WRITTEN = (
 )
 """Suffixes that promise a file of another format."""
 _LAST = ("/_SUCCESS", "/zarr.json")
-"""What makes a folder of parts a whole, relative to it."""
+"""Files, relative to a folder of parts, whose presence says that all parts are written."""
 
 
 def open_sink(

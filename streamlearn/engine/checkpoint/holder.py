@@ -1,4 +1,4 @@
-"""Who has a checkpoint, as its lock says it, and how another fit is told."""
+"""The process that holds a checkpoint, named by its lock, and the refusal of another fit."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ..watch.progress import Bar
 from .store import Checkpoint
 
 SHARE = 1 / 20
-"""Most of a read's time that saving its parts may take."""
+"""Largest share of a read's time that saving its parts may take."""
 
 
 class Pace:

@@ -22,7 +22,7 @@ class Counters:
 
 
 class Log:
-    """What a fit has finished, in the order it was asked for."""
+    """The results that a fit has finished, in the order in which it asked for them."""
 
     def __init__(self, checkpoint: Checkpoint | None, n_passes: int = 0) -> None:
         self.checkpoint = checkpoint

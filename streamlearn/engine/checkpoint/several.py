@@ -33,7 +33,7 @@ def of_all_rows(place: str | None) -> str | None:
 
 
 def once(place: str, identity: Mapping[str, object], make: Callable[[], Tree]) -> Tree:
-    """What `make` returns; the next time it comes from the folder `place`.
+    """The result of `make`, which the next call finds in the folder `place`.
 
     Work that was killed half-way is done again from its start.
     """

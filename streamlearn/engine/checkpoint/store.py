@@ -246,7 +246,7 @@ def is_own(file: object) -> bool:
 
 
 def new_manifest(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What counts before the first read of a fit."""
+    """The manifest of a fit that has read nothing yet."""
     return {
         "format": FORMAT,
         "version": package_version(),

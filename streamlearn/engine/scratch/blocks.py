@@ -55,7 +55,7 @@ class RowForm(NamedTuple):
     dtype: str
     """Type of a dense X after it."""
     layout: str = "columns"
-    """What is contiguous of a dense X after it: "columns" or "rows"."""
+    """The axis along which a dense X is contiguous afterwards: "columns" or "rows"."""
 
     def own(self, chunk: Chunk) -> Chunk:
         """The chunk in this form, in arrays of its own."""

@@ -91,7 +91,7 @@ class RowStates:
         return tuple(files)
 
     def advance(self, files: tuple[RowFile, ...]) -> list[str]:
-        """What was written becomes current; the paths it replaces, to remove after the commit."""
+        """Make written files current; give the replaced paths, to be removed after the commit."""
         replaced = []
         for file in files:
             if file.write_path is None:

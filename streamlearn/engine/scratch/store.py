@@ -18,7 +18,7 @@ from .folder import scratch_write
 
 
 class Ask(NamedTuple):
-    """What is written of a store: features, target, weight and the dtype of the features."""
+    """The columns of a store that are written: features and their dtype, target, weight."""
 
     names: tuple[str, ...]
     target: str | None

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Bar:
-    """What a read tells of its progress; draws nothing."""
+    """A progress bar that draws nothing, with the methods that a read calls."""
 
     def update(self, n: int = 1) -> object:
         return None

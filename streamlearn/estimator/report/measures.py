@@ -39,7 +39,7 @@ LEAST = 1e-15
 
 
 class Sums(NamedTuple):
-    """What the second read adds up; all are weights of rows or weighted sums."""
+    """The sums of the second read, which are weights of rows or weighted sums."""
 
     curves: np.ndarray
     """(C, 3, bins) rows, rows of the class and probabilities, by the class's score."""
@@ -56,7 +56,7 @@ class Sums(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What the second read knows of the data and the model."""
+    """The facts of the data and the model that the second read needs."""
 
     model: Reported
     classes: np.ndarray
@@ -217,7 +217,7 @@ class Roc(NamedTuple):
     true_rate: np.ndarray
     area: float
     error: float
-    """Most that the area differs from that of the rows one by one."""
+    """Largest difference of `area` from the area that single rows instead of bins would give."""
 
 
 def roc(curve: np.ndarray) -> Roc | None:

@@ -62,7 +62,7 @@ def write_report(
 
 
 def _of_history(model: Reported) -> str:
-    """How the fit came to its end, and the plan."""
+    """The section of the report on the course of the fit and its plan."""
     went = ConvergenceDisplay(model.history_)
     gap = np.log10(np.maximum(went.gap, EPSILON))
     series = (

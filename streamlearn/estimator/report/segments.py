@@ -31,7 +31,7 @@ class Cut(NamedTuple):
     """Ascending: the values, or the borders between bins."""
     by_value: bool
     names: Sequence[str]
-    """What a row of each segment has."""
+    """Condition that the rows of each segment meet, in words."""
 
     def places(self, x: np.ndarray) -> np.ndarray:
         """(m,) segment of each value."""

@@ -28,7 +28,7 @@ from .kernels_table import MANY, N_BINS, SLOTS, pour_table, pour_tables, tabulat
 NO_ROW = np.iinfo(np.int64).max
 TABLE_NBYTES = 16 * SLOTS + 12 * 8
 COLUMN_NBYTES = 8 * N_BINS + TABLE_NBYTES
-"""Most that one column's state takes: bins, table, a dozen numbers."""
+"""Bytes of one column's state at most: bins, table, a dozen numbers."""
 BYTES_NBYTES = 12 * BYTES
 """Bytes of a column's counts of bytes in sparse rows, with those of the chunk in hand."""
 MOMENTS_NBYTES = 12 * 8

@@ -59,7 +59,7 @@ class ColumnSummary:
 
     @property
     def rank_error(self) -> float:
-        """Most that the rank of a quantile is off, as a share of the rows: the fullest bin."""
+        """Largest error of a quantile's rank, as a share of the rows: the fullest bin's."""
         lo, hi, mass = self.cdf()
         spread = mass[lo < hi]
         return float(spread.max() / mass.sum()) if len(spread) else 0.0

@@ -194,7 +194,7 @@ def _merged(a: tuple[Runs, np.ndarray], b: tuple[Runs, np.ndarray]) -> tuple[Run
 
 
 def finish_stored(state: State) -> tuple[int, State, Distributions]:
-    """How many columns are counted, from the first on; their moments and distributions."""
+    """The number of columns, from the first on, that are counted; moments; distributions."""
     state = _taken_in(state, np.iinfo(np.int64).max)
     stop, binned = state["stop"], state["binned"]
     moments = {

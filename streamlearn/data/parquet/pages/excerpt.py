@@ -33,7 +33,7 @@ from .headers import Page, walk_pages
 from .kernels import DATA, DATA_2, DICTIONARY
 
 MAGIC = b"PAR1"
-"""What a file begins and ends with."""
+"""Bytes with which every parquet file begins and ends."""
 
 
 class NotUnderstood(ValueError):

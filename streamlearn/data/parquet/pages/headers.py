@@ -25,7 +25,7 @@ _SMALL = 1 << 20
 
 
 class Page(NamedTuple):
-    """What the header of a page says of it."""
+    """The fields of a page's header."""
 
     kind: int
     n_values: int

@@ -44,7 +44,7 @@ little beside the rows."""
 
 
 class _Chunk(NamedTuple):
-    """Where a column's bytes are, and what they are."""
+    """The place of a column's bytes, and their type."""
 
     name: str
     start: int
