@@ -1,9 +1,12 @@
 """Answers: the same numbers from arrays, files and dask; lazily, in parts, within the budget."""
 
+import tracemalloc
+
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zarr
@@ -11,6 +14,7 @@ from estimator.ridge import RidgeClassifier, RidgeRegressor
 from sklearn.exceptions import NotFittedError
 
 import streamlearn as sl
+from streamlearn.data.order import row_share
 from streamlearn.errors import MemoryBudgetError, SourceError
 from streamlearn.estimator import predicting
 
@@ -263,3 +267,25 @@ def test_other_tables_are_opened(model, many, table, tmp_path):
         assert predicting.small_rows(chosen, other) is None
     with pytest.raises(SourceError, match="NaN in column 1, row 3"):
         many.predict(np.where(np.arange(X.size).reshape(X.shape) == 10, np.nan, X))
+
+
+@pytest.mark.parametrize("what", ["prediction", "decision", "probability", "explanation"])
+def test_answers_are_written_in_place(tmp_path, what):
+    """One answer is held, however many chunks it comes in; choices of rows are the same rows."""
+    X = np.random.default_rng(0).random((160_000, 8))
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({f"x{j}": X[:, j] for j in range(8)}), path, row_group_size=20_000)
+    model = sl.AdditiveClassifier(n_bases=4, max_passes=3, tol=0.5, C=1.0)
+    model.fit(X, (X[:, 0] > 0.5).astype(np.int64))
+    data = sl.open_dataset(path, chunk_rows=1_000)
+    expected = predicting.answer(model, X, what)
+    half = predicting.answer(model, data.where_hash(0.0, 0.5, 3), what)  # joined from parts
+    tracemalloc.start()
+    try:
+        found = predicting.answer(model, data, what)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(half, expected[row_share(np.arange(len(X)), 3) < 0.5])
+    assert peak < found.nbytes + (8 << 20)  # an explanation has 10 MiB, and its parts as many
