@@ -10,6 +10,7 @@ import numpy as np
 from ..config import format_bytes, get_config
 from ..data.source import level_counts
 from ..engine.plan import Needs
+from ..numeric.bases.pairs import MOST_FUNCTIONS
 from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
 from ..numeric.simd.gather import CLASSES, LANES
@@ -27,8 +28,7 @@ from .pairs import (
     empty_density,
     has_pairs,
     planned_nodes,
-    screened_sizes,
-    sizes_of,
+    planned_sizes,
 )
 
 NEWTON_DIM = 8000
@@ -86,7 +86,7 @@ class Size(NamedTuple):
     pair_dim: int = 0
     """Coefficients of the pairs among them."""
     pair_squares: int = 0
-    """Sum of the squares of the numbers of functions of the pairs."""
+    """Sum of the squares of the numbers of functions of the penalties that pairs have."""
 
     @property
     def coordinates_nbytes(self) -> float:
@@ -112,10 +112,9 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         dim = int(_n_bases(summary, model).sum())
     facts = None if summary is None else summary.columns
     pairs = check_interactions(model, dataset)
-    nodes = planned_nodes(model, dataset, facts)
-    of_pairs = np.append(sizes_of(pairs, nodes), screened_sizes(model, nodes))
+    pair_dim, pair_squares = planned_sizes(model, pairs, planned_nodes(model, dataset, facts))
     return Size(
-        dim + int(of_pairs.sum()),
+        dim + pair_dim,
         len(classes) if classes is not None and len(classes) > 2 else 1,
         dataset.n_features,
         dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
@@ -123,8 +122,8 @@ def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
         model._loss,
         dataset.in_memory,
         dataset.sparse,
-        int(of_pairs.sum()),
-        int((of_pairs**2).sum()),
+        pair_dim,
+        pair_squares,
     )
 
 
@@ -366,6 +365,11 @@ def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) 
     if has_pairs(model):
         nbytes = nbytes_of(empty_density(size.dim))
         phases = [*phases, Needs("pairs", nbytes, 32.0, 0, nbytes, step_bytes=3 * nbytes)]
+        # while penalties are made: of the last pair five more matrices, or all once more
+        most = 8 * max(PENALTY_MATRICES * size.pair_squares,
+                       5 * min(size.pair_squares, MOST_FUNCTIONS**2))  # fmt: skip
+        rows = int(min(sample_rows(size), size.n_rows) * (size.row_nbytes + 16))
+        phases = [Needs("penalties", 0, driver_bytes=rows + most, passes=(0, 0)), *phases]
     penalties = 8 * size.pair_squares
     return [
         replace(

@@ -148,25 +148,61 @@ def _check_model(model: Parameters, dataset: Source) -> None:
             )
 
 
-def sizes_of(pairs: np.ndarray, n_nodes: np.ndarray) -> np.ndarray:
-    """(m,) functions of each pair, of columns with at most so many nodes (p,)."""
-    return np.minimum(n_nodes[pairs[:, 0]] * n_nodes[pairs[:, 1]], MOST_FUNCTIONS)
+class Nodes(NamedTuple):
+    """What a plan knows of the nodes of every column."""
+
+    n: np.ndarray
+    """(p,) intp nodes at most; 0 of a column without a curve."""
+    kind: np.ndarray
+    """(p,) intp equal for columns whose pairs share their penalties; below 0: it is not known."""
 
 
-def screened_sizes(model: HasInteractions, n_nodes: np.ndarray) -> np.ndarray:
-    """Most functions of each pair that a screening may choose, of columns with so many nodes."""
-    p = len(n_nodes)
-    largest = int(np.prod(np.sort(n_nodes)[-2:])) if p > 1 else 0
-    n_pairs = min(most_screened(model), p * (p - 1) // 2)
-    return np.full(n_pairs, min(largest, SCREENED_FUNCTIONS), np.intp)
-
-
-def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> np.ndarray:
-    """(p,) most nodes of each column, from metadata alone or with the summary."""
+def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> Nodes:
+    """The nodes of the columns, from metadata alone or with the summary."""
     if facts is None:
         n_levels = level_counts(dataset, model.max_levels)
-        return np.where(n_levels >= 0, n_levels + 1, N_NODES + 1)
-    return np.where(facts.n_levels >= 0, facts.n_levels + 1, N_NODES + (facts.missing > 0))
+        n = np.where(n_levels >= 0, n_levels + 1, N_NODES + 1)
+        return Nodes(n, -n)
+    is_levels, values = facts.n_levels >= 0, np.diff(facts.present()[1])
+    n = np.where(facts.few, np.minimum(values, N_NODES), N_NODES)
+    n = np.where(is_levels, facts.n_levels, n)
+    has_level = (n > 0) & ((facts.missing > 0) | (is_levels & (n > 1)))
+    n = np.where(n + has_level > 1, n + has_level, 0).astype(np.intp)
+    # quantiles of many values may coincide, so their number is not known
+    is_known = is_levels | (facts.few & (values <= N_NODES))
+    return Nodes(n, np.where(is_known, 4 * n + 2 * is_levels + has_level, -n))
+
+
+def planned_sizes(model: HasInteractions, pairs: np.ndarray, nodes: Nodes) -> tuple[int, int]:
+    """Most functions of all pairs, and the sum of the squares of those of each penalty.
+
+    Of the `pairs` (m, 2) that were given, and of the largest that a screening may choose.
+    """
+    n, kind = nodes
+    sizes = np.minimum(n[pairs[:, 0]] * n[pairs[:, 1]], MOST_FUNCTIONS)
+    is_known = (kind[pairs] >= 0).all(axis=1)
+    firsts = np.unique(kind[pairs[is_known]], axis=0, return_index=True)[1]
+    own = np.append(sizes[~is_known], sizes[is_known][firsts])
+    functions, squares = int(sizes.sum()), int((own**2).sum())
+    kinds, at, count = np.unique(kind[n > 0], return_index=True, return_counts=True)
+    size = n[n > 0][at]
+    i, j = np.triu_indices(len(kinds))
+    n_pairs = np.where(i == j, count[i] * (count[i] - 1) // 2, count[i] * count[j])
+    # columns of two kinds share one matrix for each order in which they stand
+    is_known, size = (kinds[i] >= 0) & (kinds[j] >= 0), size[i] * size[j]
+    n_matrices = np.minimum(np.where(is_known, 1 + (i != j), n_pairs), n_pairs)
+    # too large a pair is no candidate, but one that is not known may turn out to be smaller
+    size = np.where(is_known & (size > SCREENED_FUNCTIONS), 0, np.minimum(size, SCREENED_FUNCTIONS))
+    order = np.argsort(-size, kind="stable")
+    most = most_screened(model)
+    functions += _sum_of_largest(size[order], n_pairs[order], most)
+    return functions, squares + _sum_of_largest(size[order] ** 2, n_matrices[order], most)
+
+
+def _sum_of_largest(values: np.ndarray, counts: np.ndarray, most: int) -> int:
+    """The sum of the first `most` values, of which there are so many each, largest first."""
+    before = np.cumsum(counts) - counts
+    return int(values @ np.clip(most - before, 0, counts))
 
 
 def check_sizes(bases: Bases, pairs: np.ndarray, names: Sequence[str], column: int) -> None:
