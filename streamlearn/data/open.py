@@ -150,6 +150,12 @@ def open_dataset(
     """
     if isinstance(source, Dataset):
         raise SourceError("already a Dataset: choose rows and columns by its methods")
+    for role, name in (("target", target), ("weight", weight)):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(
+                f"{role} is the name of a column, got {type(name).__name__}; put the values into "
+                "the table, such as a dict of arrays, or give fit arrays X, y, sample_weight"
+            )
     if missing_chunks not in (None, "fill", "error"):
         raise ValueError(f"missing_chunks={missing_chunks!r}; it is 'fill', 'error' or None")
     request = Request(source, target, weight, features, filters, storage_options, missing_chunks)

@@ -302,3 +302,10 @@ def test_open_refuses_what_it_does_not_know():
     with pytest.raises(SourceError, match="filters are for parquet"):
         open_dataset(np.ones((3, 2)), filters=[("x0", ">", 0)])
     assert isinstance(open_dataset(np.ones((3, 2))), Dataset)
+
+
+@pytest.mark.parametrize("role", ["target", "weight"])
+@pytest.mark.parametrize("values", [np.zeros(3), [0, 1, 0], 2])
+def test_values_in_place_of_a_columns_name_are_refused(role, values):
+    with pytest.raises(TypeError, match=f"{role} is the name of a column, got .* fit arrays X, y"):
+        open_dataset(np.zeros((3, 2)), **{role: values})
