@@ -198,7 +198,7 @@ def _groups(sample: SampleObjective) -> list[np.ndarray]:
 
 
 def _draw_rows(X: np.ndarray, u: np.ndarray, m: int, generator: np.random.Generator) -> np.ndarray:
-    """At most m rows without replacement, by weight (Efraimidis & Spirakis 2006)."""
+    """A sample of at most m rows without replacement, by weight (Efraimidis & Spirakis 2006)."""
     keys = generator.exponential(size=len(X)) / u
     return X[np.sort(np.argsort(keys, kind="stable")[:m])]
 
