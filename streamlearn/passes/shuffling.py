@@ -51,7 +51,7 @@ def nobody_waits(n_columns: int, *, sparse: bool, n_most: int) -> Waiting:
 
 
 def pass_through(waiting: Waiting, chunk: Chunk, seed: int) -> tuple[Waiting, list[Chunk]]:
-    """Who waits after the chunk's rows have come, and the rows that leave, in their order."""
+    """The rows that wait after the chunk's have come, and those that leave, in their order."""
     left: list[Chunk] = []
     first = 0
     while first < chunk.n_rows:

@@ -194,6 +194,9 @@ class _Costs(NamedTuple):
     def _moments_only(self) -> bool:
         return self.model._moments_only()
 
+    def _n_fits(self, dataset: Source) -> int:
+        return self.model._n_fits(dataset)
+
     def _sample_rows(self, dataset: Source) -> int:
         return self.model._sample_rows(dataset)
 

@@ -128,7 +128,7 @@ def go_on(
 
 
 def _with_room(waiting: Waiting | None, room: int, dataset: Dataset) -> Waiting:
-    """Who waits, with room for so many rows."""
+    """The rows that wait, with room for so many."""
     if waiting is None:
         return nobody_waits(dataset.n_features, sparse=bool(dataset.sparse), n_most=room)
     return waiting._replace(n_most=room)
