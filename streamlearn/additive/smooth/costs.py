@@ -65,8 +65,12 @@ def _is_choosable(model: Parameters, size: Size, joint: bool) -> bool:
 
 
 def curves_needs(size: Size) -> Needs:
-    """What `sampled.weigh_curves` takes on the driver, of the curves' size; no read."""
-    K, matrix = size.n_outputs, 8 * (size.dim - size.pair_dim + 1) ** 2
+    """The phase of `sampled.weigh_curves`, which works on the driver, without a read.
+
+    Curves of more coefficients than `largest_dim` are not weighed, whatever may come before the
+    summary has counted them.
+    """
+    K, matrix = size.n_outputs, 8 * (min(size.dim - size.pair_dim, largest_dim()) + 1) ** 2
     rows = min(sample_rows(size), size.n_rows)
     work = int(rows * (size.row_nbytes + 16 + 96 + 24 * K))
     return Needs("curves", 0, driver_bytes=work + K * 5 * matrix + 6 * matrix, passes=(0, 0))

@@ -1,6 +1,8 @@
 """Beside pairs, with neither C nor smoothness given, a sample says how much a curve is smoothed."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from additive.smooth.test_default import AWKWARD, awkward, is_like, kind_of, target_of
 from additive_kit import as_dataset, make_problem, table
@@ -155,3 +157,26 @@ def test_the_plan_knows_the_sample_and_its_matrices():
     model = sl.AdditiveClassifier(**PAIR).fit(X, y)
     fewest, most = model.plan_.passes
     assert fewest <= model.n_passes_ <= most
+
+
+@pytest.mark.parametrize("budget", ["64MiB", "128MiB", "256MiB"])
+@pytest.mark.parametrize("interactions", ["auto", [("x0", "x1")], [("x0", "w0")]])
+def test_no_budget_is_refused_that_one_C_keeps(interactions, budget, tmp_path):
+    """Columns of words of unknown levels may have 255 each: such curves are not weighed."""
+    rng = np.random.default_rng(0)
+    columns = {f"x{j}": rng.random(2000) for j in range(10)}
+    columns |= {f"w{j}": np.array(["a", "b", "c"])[rng.integers(0, 3, 2000)] for j in range(6)}
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({**columns, "y": (columns["x0"] > 0.5).astype(int)}), path)
+    data = sl.open_dataset(path, target="y")
+
+    def is_kept(**more):
+        try:
+            sl.plan(sl.AdditiveClassifier(interactions=interactions, **more), data)
+        except sl.MemoryBudgetError:
+            return False
+        return True
+
+    with sl.config_context(memory_budget=budget):
+        assert is_kept() == is_kept(C=1.0)
+        assert is_kept() or budget == "64MiB"
