@@ -284,7 +284,7 @@ def read_pyarrow(path, data, levels, target, way="whole"):
         )
     columns = []
     for name in names:
-        values = table.column(name).to_pylist()
+        values = as_numbers(table.column(name)).to_pylist()
         if name in levels:
             codes = {word: float(code) for code, word in enumerate(levels[name])}
             values = [codes.get(word, np.nan) for word in values]
@@ -295,6 +295,14 @@ def read_pyarrow(path, data, levels, target, way="whole"):
         through = data.convert is not None
         X = X.astype(np.float32 if through else data.dtype).astype(np.float64)
     return X, [] if target is None else table.column(target).to_pylist()
+
+
+def as_numbers(column):
+    """Times and durations as the numbers that are stored, which Python's objects are not."""
+    kind = column.type
+    if not pa.types.is_temporal(kind):
+        return column
+    return column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
 
 
 def equal_values(a, b):

@@ -67,6 +67,10 @@ def levels_nbytes(header):
     return 0 if own is None else (get(own, 5) or 0) + (get(own, 6) or 0)
 
 
+MOST_PLAIN = 1 << 20
+"""Bytes that a page of the originals has at most: one that says more has been changed before."""
+
+
 def unpacked(header, body, codec):
     """A page's bytes, decompressed."""
     n = levels_nbytes(header)
@@ -74,6 +78,8 @@ def unpacked(header, body, codec):
     if codec is None or own is not None and get(own, 7) is False:
         return bytes(body)
     rest = get(header, 2) - n
+    if not 0 <= rest <= MOST_PLAIN:
+        raise ValueError(f"the page says that {rest} bytes are compressed in it")
     packed = pa.Codec(codec).decompress(body[n:], rest, asbytes=True) if rest else b""
     return bytes(body[:n]) + packed
 
