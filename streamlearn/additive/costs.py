@@ -21,7 +21,6 @@ from .basis.column_bases import Shape
 from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
 from .basis.resolution import CURVATURE_NBYTES, count_of_splines
-from .dual.cached_rows import left_per_row, moved_nbytes
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
 from .pairs import (
@@ -58,9 +57,8 @@ COLD_NBYTES = 6 << 20
 """Kernels that `warm` leaves out, being for bases other than splines."""
 PENALTY_MATRICES = 3
 """Matrices of each pair that a problem carries: its penalty, inverse and factor."""
-CACHED_ROW_NBYTES = 72
-"""Bytes of a cached row of dual-cd: target, weight, norms, distance from settled, places in the
-orders of visits."""
+CACHED_ROW_NBYTES = 64
+"""Bytes of a cached row of dual-cd: target, weight, norms, places in the orders of visits."""
 SAMPLE_ROWS, SAMPLE_NBYTES, MOST_SAMPLE_NBYTES = 50_000, 8 << 20, 32 << 20
 
 
@@ -326,9 +324,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     width = 4 * K * size.loss.dual_rule().n_variables
     u = size.coordinates_nbytes
     cached = 0 if size.in_memory else u + 16
-    n_variables = width // 4
-    # number and dual variables of a cached row, and of those that leave the cache
-    changed = moved_nbytes(n_variables) * (1.0 + left_per_row(u, n_variables))
+    changed = 8.0 + width  # number and dual variables of a cached row
     return [
         Needs("cache", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=cached, passes=(0, 1)),
         Needs(
@@ -341,7 +337,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             group=GROUP,
             scratch_bytes_per_row=cached,
             passes=(1, max_passes - 2),
-            chosen_bytes_per_row=u + 2 * changed + CACHED_ROW_NBYTES + 32 * K,
+            chosen_bytes_per_row=u + 2 * changed + CACHED_ROW_NBYTES + 24 * K,
         ),
         Needs(
             "certificate",

@@ -4,12 +4,9 @@ Most rows of a hinge problem stay at a bound after a read or two: another visit 
 nothing, while free rows and those that still change want many.  So a read keeps the unsettled rows
 it meets in the memory that the plan leaves, visits them again between groups and, when all groups
 have been read, until that no longer pays (Chang & Roth 2011; Matsushima et al. 2012; the test of
-what is settled is LIBLINEAR's shrinking, Hsieh et al. 2008, section 3.3).  A row of a later group
-takes the room of a cached one that is nearer to settled: many rows pass through the cache in a
-read, each until it is at its bound.
+what is settled is LIBLINEAR's shrinking, Hsieh et al. 2008, section 3.3).
 
-A checkpoint keeps row numbers, dual variables and decisions: an interrupted read fetches the rows
-again.
+A checkpoint keeps row numbers and dual variables only: an interrupted read fetches the rows again.
 """
 
 from __future__ import annotations
@@ -23,16 +20,11 @@ from ...data.row_ranges import Ref, Refs
 from ...data.source import Chunk, Csr
 from ..basis.kernels import NONE
 from ..objective import Problem
-from .kernels_cached import keep_dense, keep_sparse
 
 VALUE_NBYTES = 8
 """Bytes of a stored value of sparse rows: float32 and int32."""
 ALMOST = 1 - 1e-6
 """Share of its bound from which a dual variable, which is rounded to float32, counts as there."""
-MOST_LEFT = 3.0
-"""Rows that may leave the cache in a read, per row that there is room for, at most."""
-LOOK_ROWS = 8192
-"""Cached rows whose distance from settled is found at once."""
 SURE = 0.01
 """Curvature u (1 - u) of log-loss, and distance from its optimum, below which u is settled."""
 
@@ -61,20 +53,6 @@ class MovedRows(NamedTuple):
         return alpha
 
 
-def left_per_row(row_nbytes: float, width: int) -> float:
-    """Rows that may leave the cache in a read, per row that there is room for.
-
-    What their variables became is carried to the next read: it takes a quarter of the memory that
-    cached rows of `row_nbytes` take, at most.
-    """
-    return min(MOST_LEFT, row_nbytes / (4.0 * moved_nbytes(width)))
-
-
-def moved_nbytes(width: int) -> int:
-    """Bytes of a row's number and its dual variables."""
-    return 8 + 4 * width
-
-
 def nothing_moved(width: int) -> MovedRows:
     """No dual variables of `width` a row."""
     return MovedRows(np.zeros(0, np.int64), np.zeros((0, width), np.float32))
@@ -83,7 +61,7 @@ def nothing_moved(width: int) -> MovedRows:
 class CachedRows:
     """Room for `n_most` rows in the form that epochs take, filled from the first on."""
 
-    def __init__(self, n_most: int, row_nbytes: float, width: int, n_outputs: int) -> None:
+    def __init__(self, n_most: int, row_nbytes: float, width: int) -> None:
         """`row_nbytes`: of a row's X on average, by which sparse rows have their room."""
         self._n_most, self._n_values = n_most, int(n_most * row_nbytes) // VALUE_NBYTES
         self.n = 0
@@ -92,10 +70,11 @@ class CachedRows:
         self._alpha = np.empty((n_most, width), np.float32)
         self._y, self._norms = np.empty(n_most), np.empty((n_most, 2))
         self._weight: np.ndarray | None = None
-        self._F, self._far = np.empty((n_most, n_outputs)), np.empty(n_most)
-        n_left = int(left_per_row(row_nbytes, width) * n_most)
-        self._n_left = 0
-        self._left = MovedRows(np.empty(n_left, np.int64), np.empty((n_left, width), np.float32))
+
+    @property
+    def room(self) -> int:
+        """Rows that may still be added."""
+        return self._n_most - self.n
 
     @property
     def X(self) -> np.ndarray | Csr:
@@ -120,89 +99,14 @@ class CachedRows:
         """Targets and weights as epochs take them."""
         return self._y[: self.n], NONE if self._weight is None else self._weight[: self.n]
 
-    @property
-    def decisions(self) -> np.ndarray:
-        """(n, K) of the rows when they were looked at last, or came."""
-        return self._F[: self.n]
-
     def moved(self) -> MovedRows:
-        """Copies of the dual variables of these rows and those that left, by row number."""
-        left = MovedRows(*(part[: self._n_left] for part in self._left))
-        rows = np.concatenate([self._rows[: self.n], left.rows])
-        order = np.argsort(rows)
-        return MovedRows(rows[order], np.concatenate([self.alpha, left.alpha])[order])
+        """Copies of the dual variables, in ascending order of the row numbers."""
+        order = np.argsort(self._rows[: self.n])
+        return MovedRows(self._rows[order], self._alpha[order])
 
     def stored(self) -> dict[str, np.ndarray]:
-        """What a checkpoint keeps of these rows, in their order, and of those that left."""
-        return {
-            "rows": self._rows[: self.n].copy(),
-            "alpha": self.alpha.copy(),
-            "decisions": self.decisions.copy(),
-            "far": self._far[: self.n].copy(),
-            "left_rows": self._left.rows[: self._n_left].copy(),
-            "left_alpha": self._left.alpha[: self._n_left].copy(),
-        }
-
-    def restore(self, stored: dict[str, np.ndarray]) -> None:
-        """What `stored` says of the rows that are here again, and of those that left."""
-        self._F[: self.n], self._far[: self.n] = stored["decisions"], stored["far"]
-        self._n_left = n = len(stored["left_rows"])
-        self._left.rows[:n], self._left.alpha[:n] = stored["left_rows"], stored["left_alpha"]
-
-    def look(self, problem: Problem, F: np.ndarray) -> None:
-        """Take the rows' decisions as they are now, and find how far from settled they are."""
-        self._F[: self.n] = F
-        y, weight = self.targets
-        for first in range(0, self.n, LOOK_ROWS):
-            part = slice(first, min(first + LOOK_ROWS, self.n))
-            s = weight[part] if len(weight) else weight
-            self._far[part] = distance_from_settled(problem, y[part], s, self._alpha[part], F[part])
-
-    def choose(self, far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(places of cached rows that give up their room, places of a group's rows that come).
-
-        Both ascend.  `far` is the distance from settled of the group's rows; as LIBLINEAR shrinks,
-        settled is who is farther than the worst of them is not.
-        """
-        come = np.flatnonzero(far <= max(-far.min(), 0.0))
-        come = come[np.argsort(far[come], kind="stable")]
-        room = self._n_most - self.n
-        n = min(len(come) - room, self.n, len(self._left.rows) - self._n_left)
-        if n <= 0:
-            return np.empty(0, np.intp), np.sort(come[:room])
-        leave = np.argpartition(-self._far[: self.n], n - 1)[:n]
-        leave = leave[np.argsort(-self._far[leave], kind="stable")]
-        n = int(np.count_nonzero(far[come[room : room + n]] < self._far[leave]))
-        return np.sort(leave[:n]), np.sort(come[: room + n])
-
-    def drop(self, leave: np.ndarray) -> None:
-        """Let the rows at these ascending places go; what their variables became is kept."""
-        if not len(leave):
-            return
-        end = self._n_left + len(leave)
-        self._left.rows[self._n_left : end] = self._rows[leave]
-        self._left.alpha[self._n_left : end] = self._alpha[leave]
-        self._n_left = end
-        keep = np.ones(self.n, np.bool_)
-        keep[leave] = False
-        if isinstance(self._X, Csr):
-            keep_sparse(keep, self._X.data, self._X.indices, self._X.indptr)
-        else:
-            assert self._X is not None
-            keep_dense(keep, self._X)
-        n = self.n - len(leave)
-        for part in (
-            self._rows,
-            self._alpha,
-            self._y,
-            self._norms,
-            self._weight,
-            self._F,
-            self._far,
-        ):
-            if part is not None:
-                part[:n] = part[: self.n][keep]
-        self.n = n
+        """What a checkpoint keeps: row numbers in the order of the rows, and dual variables."""
+        return {"rows": self._rows[: self.n].copy(), "alpha": self.alpha.copy()}
 
     def add(
         self,
@@ -212,10 +116,8 @@ class CachedRows:
         alpha: np.ndarray,
         norms: np.ndarray | None,
     ) -> np.ndarray:
-        """Copy the rows at these ascending places, or as many as there is room for; which.
-
-        `note` says afterwards what their decisions are.
-        """
+        """Copy the rows at these ascending places, or as many as there is room for; which."""
+        index = index[: self.room]
         if isinstance(chunk.X, Csr):
             index = self._add_sparse(chunk.X, index)
         else:
@@ -231,11 +133,6 @@ class CachedRows:
             self._weight[here] = weight[index]
         self.n = here.stop
         return index
-
-    def note(self, F: np.ndarray, far: np.ndarray) -> None:
-        """Decisions of the rows that were added last, and how far from settled they are."""
-        last = slice(self.n - len(far), self.n)
-        self._F[last], self._far[last] = F, far
 
     def _add_dense(self, X: np.ndarray, index: np.ndarray) -> None:
         if self._X is None:
@@ -277,7 +174,6 @@ def fetch(
         alpha = np.zeros((chunk.n_rows, stored["alpha"].shape[1]), np.float32)
         alpha[index] = stored["alpha"][begin:end]
         cached.add(chunk, index, targets_of(chunk), alpha, None)
-    cached.restore(stored)
 
 
 def distance_from_settled(

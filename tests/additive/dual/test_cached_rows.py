@@ -5,14 +5,7 @@ import pytest
 from additive_kit import as_dataset, make_problem, table
 from scipy import sparse
 
-from streamlearn.additive.dual import cached_rows, kernels_cached
-from streamlearn.additive.dual.cached_rows import (
-    CachedRows,
-    MovedRows,
-    distance_from_settled,
-    left_per_row,
-    nothing_moved,
-)
+from streamlearn.additive.dual.cached_rows import MovedRows, distance_from_settled, nothing_moved
 from streamlearn.additive.dual.descent import (
     Cache,
     Reading,
@@ -123,59 +116,13 @@ def test_moved_variables_replace_those_of_the_row_state(rows):
 @pytest.mark.parametrize("n_most", [60, 400])
 def test_sweep_with_cached_rows_knows_its_dual_value_and_is_no_worse(loss, form, n_classes, n_most):
     data, plain = (Sweeps(loss, n, form, n_classes) for n in (n_most, 0))
-    n_moved = []
     for _ in range(3):
         sweep = data.more()
         plain.more()
         at, gap = data.certificate()
         np.testing.assert_allclose(sweep.dual, at.bound, rtol=1e-6)
-        assert (np.diff(sweep.moved.rows) > 0).all()  # each row once
-        n_moved.append(len(sweep.moved.rows))
-    most = n_most * (1 + left_per_row(data.cache.row_nbytes, alpha_width(data.problem)))
-    assert min(n_moved) > 0
-    assert max(n_moved) <= most
-    assert n_most == 400 or max(n_moved) > 60  # some gave their room to others
+    assert 0 < len(sweep.moved.rows) <= n_most
     assert -1e-9 <= gap <= 1.05 * plain.certificate()[1] + 1e-6
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("form", ["dense", "csr"])
-def test_rows_that_leave_are_those_nearest_to_settled_and_the_others_keep_their_order(
-    form, compiled, monkeypatch
-):
-    if not compiled:
-        for kernel in (kernels_cached.keep_dense, kernels_cached.keep_sparse):
-            monkeypatch.setattr(cached_rows, kernel.__name__, kernel.py_func)
-    X = np.random.default_rng(0).random((8, 3)).astype(np.float32)
-    X[X < 0.4] = 0.0
-    table = sparse.csr_array(X) if form == "csr" else X
-    [chunk] = read_all(as_dataset(table, np.arange(8.0)))
-    cached, targets = CachedRows(4, 24.0, 1, 1), (np.arange(8.0), np.arange(8.0) + 1)
-    assert left_per_row(24.0, 1) == 0.5  # two rows may leave
-    far = np.array([-1.0, -4.0, -2.0, -3.0, -9.0, -2.5, -2.2, 10.0])
-    alpha = np.arange(8, dtype=np.float32)[:, None]
-    F = -far[:, None]
-
-    def come(rows):
-        leave, rows = cached.choose(np.where(np.isin(np.arange(8), rows), far, np.inf))
-        cached.drop(leave)
-        rows = cached.add(chunk, rows, targets, alpha, None)
-        cached.note(F[rows], far[rows])
-        return leave.tolist(), rows.tolist()
-
-    assert come(range(4)) == ([], [0, 1, 2, 3])
-    assert come([4, 5, 6, 7]) == ([0, 2], [4, 5])  # at -1 and -2 for -9 and -2.5
-    assert come([6]) == ([], [])  # no more may leave
-    rows = np.array([1, 3, 4, 5])
-    here = cached.X
-    here = sparse.csr_array(here[:3], shape=here.shape).toarray() if form == "csr" else here
-    np.testing.assert_array_equal(here, X[rows])
-    of_chunk = *targets, alpha, F
-    ours = *cached.targets, cached.alpha, cached.decisions
-    for seen, of in zip(ours, of_chunk, strict=True):
-        np.testing.assert_array_equal(seen, of[rows])
-    moved = cached.moved()
-    assert moved.rows.tolist() == moved.alpha[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -191,9 +138,7 @@ def test_interrupted_sweep_reads_its_cached_rows_again(form):
         if number in (2, 4):
             state = fold.stored(state)
             kept = state["cached"]
-            of_rows = {"rows", "alpha", "decisions", "far"}  # no row's values are kept
-            assert set(kept) == of_rows | {"left_rows", "left_alpha"}
-            assert number == 2 or len(kept["left_rows"])
+            assert set(kept) == {"rows", "alpha"}  # no row's values are kept
     sweep = fold.finish(state)
     for a, b in zip(sweep[:4] + sweep.moved, whole.sweep[:4] + whole.sweep.moved, strict=True):
         np.testing.assert_array_equal(a, b)
