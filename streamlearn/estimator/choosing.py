@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -33,10 +33,10 @@ from ..errors import CheckpointError, MemoryBudgetError
 from ..numeric.checks import check_integer
 from ..passes.summary.summary import Summary
 from ..solvers.splits import split_shares
+from . import fitting
 from .base import StreamEstimator
 from .callbacks import Tasks, with_callbacks
 from .cross_validate import scores_of_split, without_split
-from .fitting import identity
 from .inputs import open_training
 from .metrics import check_gain, find_metric
 from .planning import plan
@@ -231,18 +231,34 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         validation : None
             Refused: candidates are judged on the splits.
         checkpoint : path
-            Folder or URL where each of the fits keeps its progress, in a folder of its own.  Run
-            the same line again after a kill, and it goes on.
+            Folder or URL where progress is kept: of one fit where all candidates share their reads,
+            else of each fit in a folder of its own.  Run the same line again after a kill, and it
+            goes on.
 
         Returns
         -------
         self
         """
         if validation is not None:
-            self._refuse_validation()
+            raise ValueError(
+                f"{type(self).__name__} judges on its splits; leave validation out, or fit the "
+                f"chosen parameters with {self._plain.__name__}"
+            )
         self._validate_params()
-        tasks = Tasks(self)
         opened = open_training(self, X, y, sample_weight)
+        if self._shares_reads(opened):
+            fitting.fit(self, opened, None, None, validation=None, checkpoint=checkpoint)
+        else:
+            self._fit_by_splits(opened, checkpoint)
+        return self
+
+    def _shares_reads(self, dataset: Source) -> bool:
+        """Whether `_fit` chooses, in reads that all fits share."""
+        return False
+
+    def _fit_by_splits(self, opened: Dataset, checkpoint: str | os.PathLike[str] | None) -> None:
+        """Choose by fits that each have their own reads, then fit the best to all rows."""
+        tasks = Tasks(self)
         candidates, groups = self._candidates(), self._together()
         scores, n_scored = np.empty((len(candidates), self.cv)), 0
         fits: list[Member] = []
@@ -279,13 +295,6 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             self.history_.append(record)
             tasks.record(record)
         tasks.end()
-        return self
-
-    def _refuse_validation(self) -> NoReturn:
-        raise ValueError(
-            f"{type(self).__name__} judges on its splits; leave validation out, or fit the chosen "
-            f"parameters with {self._plain.__name__}"
-        )
 
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
@@ -306,7 +315,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             return scores_of_split(models, apart, scoring)
         kept = several.once(
             place,
-            identity(self, rows, None),
+            fitting.identity(self, rows, None),
             lambda: dict(zip(_KEPT, scores_of_split(models, apart, scoring), strict=True)),
         )
         try:

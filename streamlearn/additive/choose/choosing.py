@@ -12,10 +12,9 @@ not see, and more coefficients than Newton's method solves for.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -24,10 +23,8 @@ from ...config import format_bytes
 from ...data.source import Chunk, Source
 from ...engine.plan import Needs
 from ...engine.run import Run
-from ...estimator.base import StreamEstimator
 from ...estimator.certificate import Certificate
 from ...estimator.choosing import Candidate, ChoosesBySplits, Member, best_index, cv_results
-from ...estimator.inputs import open_training
 from ...estimator.metrics import check_gain, find_metric
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
@@ -151,46 +148,8 @@ class Choosing(ChoosesBySplits, AdditiveModel):
 
     # Fitting.
 
-    def fit(
-        self,
-        X: object,
-        y: object = None,
-        sample_weight: object = None,
-        *,
-        validation: object = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Score every candidate on every split, then fit the best to all rows.
-
-        Smooth losses read the rows for all fits together; a loss with kinks, pairs that are found
-        by the targets, and more coefficients than Newton's method solves for, take the reads of the
-        plain estimator for each candidate and split.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix, dask collection, path or Dataset
-            Anything `open_dataset` takes.
-        y : array-like of shape (n,) or str
-            Targets, or the name of the column that holds them; not with a Dataset that has one.
-        sample_weight : array-like of shape (n,) or str
-            Finite weights >= 0, or the name of their column; 0 means the row is absent, k means k
-            copies of it.
-        validation : None
-            Refused: candidates are judged on the splits.
-        checkpoint : path
-            Folder or URL where progress is kept: of one fit where reads are shared, else of each in
-            a folder of its own.  Run the same line again after a kill, and it goes on.
-
-        Returns
-        -------
-        self
-        """
-        self._validate_params()
-        opened = open_training(self, X, y, sample_weight)
-        way, _ = self._layout(opened)
-        fit = ChoosesBySplits.fit if way == SPLITS else StreamEstimator.fit
-        fit(self, opened, validation=validation, checkpoint=checkpoint)
-        return self
+    def _shares_reads(self, dataset: Source) -> bool:
+        return self._layout(dataset)[0] != SPLITS
 
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
@@ -207,8 +166,6 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         validation: Source | None = None,
         sample: Chunk | None = None,
     ) -> Certificate:
-        if validation is not None:
-            self._refuse_validation()
         if summary.n_rows < 2:
             raise ValueError(
                 f"n_samples={summary.n_rows}: a split needs rows to judge on and others to train on"
