@@ -1,4 +1,4 @@
-"""What a fit costs, and which solver that allows, by data, parameters and the budget set."""
+"""The costs of a fit, and the solver they allow, by data, parameters and the budget set."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TIMES_FASTER, LEAST_SECONDS = 2.5, 1.0
 """What the predictions must promise before "auto" leaves Newton, which ends at the optimum itself:
 a ratio, and seconds that Newton would take."""
 UNSET_BUDGET = 1 << 30
-"""What a choice counts on when no budget is set; never the memory that happens to be free."""
+"""Bytes that a choice counts on when no budget is set; never the memory that is free just now."""
 GRAM_NBYTES = 16 << 20
 """Largest state of a read that sums up a Gram for squared error; else Newton reads more often."""
 GROWN_NBYTES = CURVATURE_NBYTES
@@ -226,7 +226,7 @@ def room_of_matrices() -> int:
 
 
 def newton_seconds(size: Size) -> float:
-    """What Newton's steps on a sample of dense rows take, whatever the reads add."""
+    """Seconds of Newton's steps on a sample of dense rows, without the reads."""
     rows = min(size.n_rows, sample_rows(size))
     steps = NEWTON_STEPS + (MORE_STEPS if rows < size.n_rows else 0)
     products = 2.0 * rows * size.n_columns**2
@@ -234,7 +234,7 @@ def newton_seconds(size: Size) -> float:
 
 
 def dual_seconds(loss: Loss, size: Size) -> float:
-    """What dual CD takes for a smooth loss; infinite where no measurement says it."""
+    """Seconds of dual CD for a smooth loss; infinite where no measurement says it."""
     if size.sparse or not holds_rows(size):
         return np.inf
     return DUAL_SECONDS.get(loss.name, np.inf) * size.n_rows * size.n_columns

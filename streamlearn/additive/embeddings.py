@@ -48,7 +48,7 @@ _ARRAYS = 4
 
 
 class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
-    """What explicit features of every basis share: fit and transform."""
+    """The part that explicit features of every basis share: fit and transform."""
 
     _parameter_constraints: dict[str, list[object]] = {
         **BASIS_CONSTRAINTS,

@@ -1,4 +1,4 @@
-"""What the additive classifier and regressor share: cost, solver, attributes, decisions."""
+"""The part that the additive classifier and regressor share: cost, solver, attributes."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class AdditiveModel(Terms, StreamEstimator):
     # What it costs.
 
     def _chosen_by(self, dataset: Source, summary: Summary | None = None) -> str | None:
-        """What chooses the smoothness; before the summary what may, if few values allow it."""
+        """The criterion of the smoothness; before the summary, the one of columns of few values."""
         size = needs.size_of(self, dataset, summary)
         if summary is None:
             size = smooth_costs.least_size(size, self.n_bases, dataset)
@@ -277,7 +277,7 @@ class AdditiveModel(Terms, StreamEstimator):
         return False
 
     def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
-        """What is done to targets and weights before a solver sees them."""
+        """The changes of targets and weights before a solver sees them."""
         return Adjustment(self._loss)
 
     def _fit(
@@ -379,7 +379,7 @@ class AdditiveModel(Terms, StreamEstimator):
     def _problem(
         self, dataset: Source, summary: Summary, adjustment: Adjustment, solver: str
     ) -> Problem:
-        """What is minimised, with the pairs that are given."""
+        """The problem to be minimised, with the pairs that are given."""
         problem = self._curves(dataset, summary, adjustment, solver)
         return self._with_given_pairs(problem, dataset, summary, adjustment)
 
@@ -391,7 +391,7 @@ class AdditiveModel(Terms, StreamEstimator):
         solver: str,
         before: dict[str, Any] | None = None,
     ) -> Problem:
-        """What is minimised by main effects alone."""
+        """The problem of main effects alone."""
         regression = not hasattr(self, "classes_")
         summary = without_column(summary, adjustment.column)
         if before is not None:

@@ -28,7 +28,7 @@ from .objective import Problem, spline_sums
 from .smooth.shape import Signs
 
 SCREENED_FUNCTIONS = 256
-"""Most functions of a pair that a screening may choose."""
+"""Largest number of functions of a pair that a screening may choose."""
 AUTO_PAIRS = 10
 """Most pairs of ``interactions="auto"``."""
 
@@ -149,7 +149,7 @@ def _check_model(model: Parameters, dataset: Source) -> None:
 
 
 class Nodes(NamedTuple):
-    """What a plan knows of the nodes of every column."""
+    """The facts that a plan knows of the nodes of every column."""
 
     n: np.ndarray
     """(p,) intp nodes at most; 0 of a column without a curve."""

@@ -37,7 +37,7 @@ PATIENCE = 3
 
 
 class Outcome(NamedTuple):
-    """Where a fit ended."""
+    """The end of a fit."""
 
     theta: np.ndarray
     """(K, dim + 1)."""
@@ -101,7 +101,7 @@ class Watch:
         return ""
 
     def outcome(self, at: Evaluation, tol: float, reason: str) -> Outcome:
-        """What to report of a fit that ended at `at`."""
+        """The report of a fit that ended at `at`."""
         gap = float(relative_gap(at.value, at.bound).max())
         if reason.startswith("the validation loss"):
             best = self.state["best"]

@@ -1,4 +1,4 @@
-"""Where a fit begins that goes on from another: its bases and its coefficients."""
+"""The start of a fit that goes on from another: its bases and its coefficients."""
 
 from __future__ import annotations
 

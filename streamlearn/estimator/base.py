@@ -206,7 +206,7 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
         return facts_of(self)
 
     def _parts(self) -> Parts:
-        """What the fitted model consists of, with sizes; none for a family without parts."""
+        """The parts of the fitted model, with sizes; none for a family without parts."""
         return Parts("", "", [])
 
     def _figures(self) -> tuple[str, Sequence[Figure]]:

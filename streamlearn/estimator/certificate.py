@@ -1,4 +1,4 @@
-"""What a fit can prove about its answer, and what it cost."""
+"""The certificate: the facts that a fit can prove about its answer, and its cost."""
 
 from __future__ import annotations
 

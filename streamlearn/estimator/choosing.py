@@ -7,7 +7,8 @@ models of a split are scored in one more read.  Then the best is fitted to all r
 The fits of a split share no read with those of another.  A summary could be summed up for all
 splits at once, but knots, centres, codes of categories and means of targets are learned from the
 rows of a split alone, and a checkpoint keeps each fit with all it has read: one that goes on
-without the others must find the same bits.
+without the others must find the same bits.  So fits of one split, though they learn from the same
+rows, read a summary each.
 """
 
 from __future__ import annotations

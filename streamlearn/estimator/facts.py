@@ -1,4 +1,4 @@
-"""What a fitted model shows of itself: its facts in words, and the parts that it consists of."""
+"""The facts of a fitted model in words, and the parts of which it consists."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _first_sentence(kind: type) -> str:
 
 
 def in_words(certificate: Certificate) -> str:
-    """What the fit proved of its answer, in a sentence."""
+    """The sentence that says what the fit proved of its answer."""
     reached, what = certificate.relative_gap, certificate.criterion
     if what.startswith("none: "):  # of a stream, that has no end
         return f"nothing to prove: {what.removeprefix('none: ')} ({certificate.reason})"

@@ -270,7 +270,7 @@ def hold_out(model: object, dataset: Dataset, validation: object) -> tuple[Datas
 
 
 def identity(model: object, dataset: Dataset, held_out: Dataset | None) -> dict[str, object]:
-    """What a checkpoint must agree with: estimator, parameters, data, versions of their files."""
+    """The facts on which a checkpoint must agree: estimator, parameters, data, file versions."""
     return {
         "estimator": type(model).__name__,
         "parameters": plain_parameters(model),
@@ -286,7 +286,7 @@ def identity(model: object, dataset: Dataset, held_out: Dataset | None) -> dict[
 
 
 def fitted_tree(model: Any) -> dict[str, Any]:
-    """What `fit` made, as a plain tree."""
+    """The fitted attributes as a plain tree."""
     names = getattr(model, "feature_names_in_", None)
     return {
         **{name: getattr(model, f"{name}_", None) for name in _FITTED},

@@ -1,4 +1,4 @@
-"""What a user hands in, as a `Dataset`; features by name where they have names."""
+"""The user's rows as a `Dataset`; features by name where they have names."""
 
 from __future__ import annotations
 

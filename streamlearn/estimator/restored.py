@@ -1,4 +1,4 @@
-"""What every family's fitted attributes must be when they come from a file."""
+"""Checks of the fitted attributes of every family when they come from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What estimators say of rows that are seen once: why they cannot, and when the rows mislead."""
+"""Messages about rows that are seen once: why an estimator cannot, and when they mislead."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CACHED = "cached"
 
 
 class Layout(NamedTuple):
-    """Where a row's selected features lie in its row state."""
+    """The places of a row's selected features in its row state."""
 
     states: tuple[RowState, ...]
     """Row states that a read has to load; the first is `TARGET`."""

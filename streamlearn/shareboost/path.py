@@ -371,7 +371,7 @@ class Selector(TransformerMixin):
         return "What was selected, how the loss fell, and which class uses it.", figures
 
     def _labels(self) -> list[str]:
-        """What each choice is called; a group that is one column's is called as the column."""
+        """The name of each choice; a group that is one column's has the column's name."""
         kind, of = self._kind, column_of(self)
         if isinstance(kind, Pieces):
             return [kind.label(choice) for choice in self.choices_]

@@ -45,7 +45,7 @@ State = dict[str, np.ndarray]
 
 
 class Progress(TypedDict):
-    """What a checkpoint stores of a `PieceSearch`."""
+    """The part of a `PieceSearch` that a checkpoint stores."""
 
     closed: list[Choice]
     moments: tuple[np.ndarray, np.ndarray] | None

@@ -150,7 +150,7 @@ class Side:
 def fold_in_memory(
     fold: Fold[State, Result], refs: Sequence[Ref], chunks: Sequence[Chunk], threads: int
 ) -> Result:
-    """What the engine would make of these chunks: the same lanes, merged by the same tree."""
+    """The result that the engine would have of these chunks: the same lanes, merged by one tree."""
     lanes, at = [], 0
     for lane in cut_lanes(refs):
         lanes.append(chunks[at : at + len(lane)])

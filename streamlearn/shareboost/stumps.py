@@ -38,7 +38,7 @@ State = dict[str, np.ndarray]
 
 
 class Progress(TypedDict):
-    """What a checkpoint stores of a `StumpSearch`."""
+    """The part of a `StumpSearch` that a checkpoint stores."""
 
     closed: list[Choice]
 
@@ -93,7 +93,7 @@ def _merge(a: State, b: State) -> State:
 
 
 class _Column(NamedTuple):
-    """What a count says about the stumps of one column, one entry for each edge between values."""
+    """The facts of one column's stumps from a count, an entry for each edge between values."""
 
     thresholds: np.ndarray
     """(edges,) threshold of each stump."""

@@ -48,7 +48,7 @@ def check_basis(basis: Basis, n_bases: int, degree: int, penalty_order: int = 1)
 
 
 class Shape(NamedTuple):
-    """What basis a column gets: the parameters of an estimator or embedding."""
+    """The parameters of an estimator or embedding that decide which basis a column gets."""
 
     n_bases: int
     degree: int

@@ -1,4 +1,4 @@
-"""What choosing costs, and what is done together: the budget that is set decides, no bit of it."""
+"""The cost of choosing, and the fits that run together: the budget set decides that, but no bit."""
 
 from __future__ import annotations
 

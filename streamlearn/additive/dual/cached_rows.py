@@ -105,7 +105,7 @@ class CachedRows:
         return MovedRows(self._rows[order], self._alpha[order])
 
     def stored(self) -> dict[str, np.ndarray]:
-        """What a checkpoint keeps: row numbers in the order of the rows, and dual variables."""
+        """The part for a checkpoint: row numbers in the order of the rows, and dual variables."""
         return {"rows": self._rows[: self.n].copy(), "alpha": self.alpha.copy()}
 
     def add(

@@ -19,7 +19,7 @@ NO_INDEX, NO_POINTER = np.empty(0, np.int32), np.empty(0, np.int64)
 
 
 class DualState(NamedTuple):
-    """What `dual_epochs_rows` changes in place."""
+    """The arrays that `dual_epochs_rows` changes in place."""
 
     alpha: np.ndarray
     """(m, K) float32 dual variables: forces times C s, of a class times its sign (then >= 0);

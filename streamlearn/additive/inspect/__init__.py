@@ -1,1 +1,1 @@
-"""What a fitted additive model says of itself: terms, densities, pictures."""
+"""Views of a fitted additive model: terms, densities, pictures."""

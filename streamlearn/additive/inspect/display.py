@@ -290,7 +290,7 @@ def _draw_bands(
 
 
 def _missing_place(grid: np.ndarray) -> float:
-    """Where beside the line the missing values are drawn."""
+    """The place beside the line at which missing values are drawn."""
     return float(grid[-2] + 0.1 * (float(grid[-2] - grid[0]) or 1.0))
 
 

@@ -1,4 +1,4 @@
-"""What there is to draw of an additive model: the curve of each column."""
+"""Figures of an additive model: the curve of each column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MISSING, OTHER = "missing", "other"
 
 
 class Shares(Protocol):
-    """Where the rows lie along a column: at values, or between edges."""
+    """The shares of the rows along a column: at values, or between edges."""
 
     @property
     def at(self) -> np.ndarray: ...

@@ -29,7 +29,7 @@ class SummaryTable(NamedTuple):
     """
 
     facts: dict[str, str | float]
-    """What holds for the whole fit, by name."""
+    """The figures of the whole fit, by name."""
     columns: dict[str, list[str] | list[float]]
     """A value a term: "term", "edf", "reference df", "F" or "chi2 / df", "p-value"."""
 

@@ -96,7 +96,7 @@ class Terms(Uncertainty):
         self._keep_distribution(summary)
 
     def _keep_distribution(self, summary: Summary) -> None:
-        """What pictures and importances need of the rows."""
+        """The facts of the rows that pictures and importances need."""
         facts = summary.columns
         self._densities = densities(facts, self.bases_.main)
         self._importances = mean_sizes(self.bases_, facts.distributions(), self.coef_, self._shifts)
@@ -111,7 +111,7 @@ class Terms(Uncertainty):
 
     @property
     def densities_(self) -> list[Density]:
-        """Where the training rows lie along each column."""
+        """The shares of the training rows along each column."""
         return self._densities.by_column(self.knots_)
 
     # Using it.

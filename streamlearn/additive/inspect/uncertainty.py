@@ -1,4 +1,4 @@
-"""What a fitted additive model knows of its own precision: its smoothness, errors and tests."""
+"""The precision of a fitted additive model: its smoothness, standard errors and tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Uncertainty:
     n_features_in_: int
     C: float | None
     _criterion: str | None = None
-    """What chose the smoothness in the last fit."""
+    """The criterion that chose the smoothness in the last fit."""
 
     @property
     def _weight(self) -> float:

@@ -1,4 +1,4 @@
-"""What the screening of pairs costs, beside the fit that follows."""
+"""The cost of screening pairs, beside the fit that follows."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _columns_that_fit(n_bins: np.ndarray, n_outputs: int) -> int:
 
 
 def tables_nbytes(n_columns: int, n_bins: int, n_outputs: int) -> int:
-    """Most bytes of the tables of so many columns with so many bins."""
+    """Largest number of bytes of the tables of so many columns with so many bins."""
     return min(8 * n_outputs * n_bins**2 * n_columns * (n_columns - 1), TABLES_NBYTES)
 
 

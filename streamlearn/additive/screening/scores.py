@@ -25,7 +25,7 @@ RIDGE = 1e-10
 
 
 class Scores(NamedTuple):
-    """What each pair promises."""
+    """The gain that each pair promises, and its test."""
 
     decrease: np.ndarray
     """(n_pairs,) by how much the best purified tables lower the sum of the losses."""

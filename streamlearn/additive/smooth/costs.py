@@ -1,4 +1,4 @@
-"""What a fit that takes the curvature of all rows costs, and which fits may have it."""
+"""The cost of fits that take the curvature of all rows, and which fits may have it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def curves_needs(size: Size) -> Needs:
 
 
 def largest_dim() -> int:
-    """Most coefficients of one output for which the smoothness is chosen by default."""
+    """Largest number of coefficients of one output whose smoothness is chosen by default."""
     return isqrt(largest_curvature() // 8)
 
 

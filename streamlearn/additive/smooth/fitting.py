@@ -40,7 +40,7 @@ Choose = Callable[[Quadratic, Penalties, np.ndarray | None], Fit]
 
 
 class Point(NamedTuple):
-    """Where one output stands: the model of the read there, and its losses' constant."""
+    """The point of one output: the model of the read there, and its losses' constant."""
 
     model: Quadratic
     alone: float
@@ -48,7 +48,7 @@ class Point(NamedTuple):
 
 
 class Stand(NamedTuple):
-    """Where one output stands, and where it goes."""
+    """The point of one output, and its target."""
 
     point: Point
     weights: np.ndarray
@@ -56,7 +56,7 @@ class Stand(NamedTuple):
     chosen: Fit
     """The criterion's choice for the model of this point."""
     target: Fit
-    """What the next read tries: the choice, or as near it as is in reach."""
+    """The point that the next read tries: the choice, or as near it as is in reach."""
     is_steady: bool
     """Whether the choice leaves the degrees of freedom as they are."""
     size: float
@@ -75,7 +75,7 @@ class SmoothFit(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is to be fitted, and when it is good enough."""
+    """The problem to be fitted, and the gap that is good enough."""
 
     problem: Problem
     penalties: Penalties
@@ -192,7 +192,7 @@ class _Iteration:
         return SmoothFit(outcome, ends, [self._own(stand) for stand in stands])
 
     def _stand(self, point: Point, weights: np.ndarray, reach: float) -> Stand:
-        """Where an output is once it has moved to a point, with the next target in reach."""
+        """The state of an output that has moved to a point, with the next target in reach."""
         chosen = self._choose(point.model, self._penalties, weights)
         gamma = fit_at(point.model, self._penalties, weights).gamma
         change = np.abs(chosen.gamma - gamma)

@@ -32,7 +32,7 @@ SMOOTHNESS: dict[str, list[object]] = {
 
 
 class Parameters(Protocol):
-    """What an estimator's parameters say of its smoothness."""
+    """The parameters of an estimator that decide on its smoothness."""
 
     smoothness: str | None
     select: bool
@@ -108,7 +108,7 @@ def goes_by_moments(model: Parameters, criterion: str | None) -> bool:
 
 
 class Given(NamedTuple):
-    """What a fit knows before its reads."""
+    """The facts that a fit knows before its reads."""
 
     null: np.ndarray
     """(K,) best constant decision of each output."""

@@ -1,4 +1,4 @@
-"""What a read tells of the losses near a point: value, gradient, curvature of all rows."""
+"""Moments of the losses near a point, from one read: value, gradient, curvature of all rows."""
 
 from __future__ import annotations
 

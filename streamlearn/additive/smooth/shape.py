@@ -36,7 +36,7 @@ SHAPES: dict[str, list[object]] = {"monotone": [dict, None], "convex": [dict, No
 
 
 class Shaped(Protocol):
-    """What an estimator's parameters say of the shapes of its curves."""
+    """The parameters of an estimator that decide on the shapes of its curves."""
 
     monotone: Signs | None
     convex: Signs | None

@@ -158,7 +158,7 @@ def _phases(model: Any, dataset: Dataset, stream: Stream | None, room: int) -> l
 
 
 class Stream(TypedDict):
-    """What a model knows of the rows that `partial_fit` has seen; a plain tree, saved with it."""
+    """The facts of the rows that `partial_fit` has seen; a plain tree, saved with the model."""
 
     state: Averaged
     total: float
@@ -187,7 +187,7 @@ class Steps(TypedDict):
 
 
 class _Kind(NamedTuple):
-    """What a problem asks of the first call's rows."""
+    """The dtype of a stream's rows, and whether they are sparse."""
 
     dtype: np.dtype
     sparse: bool
@@ -201,7 +201,7 @@ def _order_of(model: object) -> ClassOrder:
 
 
 class Learner(NamedTuple):
-    """What steps of a stream go by."""
+    """The facts by which the steps of a stream go."""
 
     model: Any
     """The estimator, as messages name it."""
@@ -320,7 +320,7 @@ def check_offered(model: Any) -> None:
 
 
 def set_classes(model: Any, classes: npt.ArrayLike | None) -> None:
-    """What the first call must say: all the classes that will come."""
+    """Set all the classes that will come, which the first call must say."""
     if classes is None:
         raise ValueError("the first call of partial_fit needs classes=, all that will come")
     model.classes_ = np.unique(np.asarray(classes))

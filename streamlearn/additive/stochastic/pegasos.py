@@ -39,7 +39,7 @@ MOST_BATCH, BATCHES = 256, 100
 
 
 class Averaged(NamedTuple):
-    """What the steps have summed up, all float64; never divided."""
+    """The sums of the steps so far, all float64; never divided."""
 
     V: np.ndarray
     """(K, dim + 1) sum s v Phi, last sum s v."""
