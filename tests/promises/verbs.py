@@ -152,6 +152,8 @@ class Cell:
             data, **({"classes": self._classes(data)} if "Class" in self.owner else {})
         )
         model.partial_fit(data)
+        model.partial_fit(data, shuffle_buffer=1000)
+        model.partial_fit(data, shuffle_buffer=0)  # who waited has taught
 
     @staticmethod
     def _classes(data):
