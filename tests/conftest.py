@@ -1,7 +1,8 @@
-"""What every test run shares: a kernel cache of its own, the two flags, and where data may lie.
+"""What every test run shares: a kernel cache of its own, the three flags, and where data may lie.
 
-``--runslow`` and ``--runfault`` add the tests marked ``slow`` and ``fault``; without the flag they
-are deselected, not skipped, so that a skip always means something is missing here.
+``--runslow`` and ``--runfault`` add the tests marked ``slow`` and ``fault``, ``--runlong`` what
+those marked ``turns`` leave out; without the flag they are deselected, not skipped, so that a skip
+always means something is missing here.
 """
 
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from quick import QUICK
+from turns import is_left_out
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,6 +38,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 def pytest_addoption(parser):
     parser.addoption("--runslow", action="store_true", help="also run the tests marked slow")
     parser.addoption("--runfault", action="store_true", help="also run the tests marked fault")
+    parser.addoption("--runlong", action="store_true", help="all members of walks that take turns")
 
 
 def pytest_configure(config):
@@ -54,7 +57,9 @@ def pytest_collection_modifyitems(config, items):
     off = {mark for mark in ("slow", "fault") if not config.getoption(f"--run{mark}")}
     keep, drop = [], []
     for item in items:
-        (drop if any(item.get_closest_marker(mark) for mark in off) else keep).append(item)
+        out = any(item.get_closest_marker(mark) for mark in off)
+        out = out or (not config.getoption("--runlong") and is_left_out(item))
+        (drop if out else keep).append(item)
     if drop:
         config.hook.pytest_deselected(items=drop)
         items[:] = keep

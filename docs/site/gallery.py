@@ -51,12 +51,12 @@ def example(script: Path, folder: Path, run: bool) -> Example:
 
 
 def _run(script: Path, pictures: Path) -> str:
-    """What a script prints, in a folder of its own; an example that fails fails the build."""
+    """What a script prints, in a folder of its own; one that fails or warns fails the build."""
     for old in pictures.parent.glob(f"{pictures.name}-*.svg"):
         old.unlink()
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-c", RUN, script, pictures],
+            [sys.executable, "-W", "error::UserWarning", "-c", RUN, script, pictures],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,

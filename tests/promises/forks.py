@@ -14,17 +14,23 @@ CONTEXT.set_forkserver_preload(["distributed", "promises.loaded"])
 
 def fork(**job):
     """(exit code, report) of the job of `fit_job`; the report is None where a signal ended it."""
-    mine, others = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=_report, args=(job, others), daemon=True)
-    process.start()
-    others.close()
+    process, pipe = started(_report, job)
     try:
-        report = mine.recv()
+        report = pipe.recv()
     except EOFError:
         report = None
     process.join()
-    mine.close()
+    pipe.close()
     return process.exitcode, report
+
+
+def started(target, *arguments):
+    """A process that runs ``target(*arguments, pipe)``, and this end of the pipe."""
+    mine, others = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=_run, args=(target, arguments, others), daemon=True)
+    process.start()
+    others.close()
+    return process, mine
 
 
 def report_of(**job):
@@ -34,10 +40,14 @@ def report_of(**job):
     return report
 
 
+def _run(target, arguments, pipe):
+    end_with_the_tests()
+    target(*arguments, pipe)
+
+
 def _report(job, pipe):
     from promises.fit_job import main
 
-    end_with_the_tests()
     warnings.simplefilter("ignore")
     pipe.send(main(job))
 

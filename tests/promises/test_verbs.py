@@ -1,18 +1,14 @@
 """Promise 1 for every public verb that takes a dataset: its peak stays within the budget."""
 
-import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from promises import awkward
+from promises import awkward, verb_job
+from promises.forks import started
 from promises.verbs import Cell, verbs
 
 MIB = 1 << 20
 BUDGET = 64
-JOB = Path(__file__).with_name("verb_job.py")
 
 
 @pytest.mark.parametrize("verb", verbs())
@@ -35,11 +31,10 @@ def measured(owners, name, folder, tmp_path):
         "features": awkward.FEATURES.get(name),
         "config": {"memory_budget": f"{BUDGET}MiB"},
     }
-    done = subprocess.run(
-        [sys.executable, str(JOB), json.dumps(job)], capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    cells = [json.loads(line) for line in done.stdout.splitlines()]
+    process, pipe = started(verb_job.main, job)
+    assert pipe.poll(900)
+    cells = pipe.recv()  # EOFError if the process failed: its error is on standard error
+    process.join()
     assert [cell["verb"] for cell in cells] == job["verbs"]
     return cells
 
@@ -54,8 +49,7 @@ TOGETHER = (
     ("ProjectionPursuitRegressorCV", "JensenShannonBoostClassifierCV"),
     ("ShareBoostClassifierCV", "SVMMixtureClassifierCV"),
 )
-"""Owners of all verbs, by the process that measures them; to start one and load its kernels takes
-five seconds of CPU."""
+"""Owners of all verbs, by the process that measures them."""
 
 
 def test_every_owner_is_measured():
@@ -93,6 +87,7 @@ def test_one_large_row_group(owners, folder, tmp_path):
 SLOW = ("thousand classes", "wide csr")
 """Tables on which a family's fits take minutes, for they grow with classes times columns: walked
 by the verbs of the package, of `Dataset` and of the additive classifier alone."""
+AWKWARD = [name for name in awkward.TABLES if name != "one row group"]
 ON_ALL = (TOGETHER[0], ("AdditiveClassifier",))
 ON_OTHERS = (
     ("AdditiveRegressor",),
@@ -102,31 +97,31 @@ ON_OTHERS = (
     ("SVMMixtureClassifier", "MixtureDisplay"),
     ("SuperSparseClassifier", "PrototypeDisplay"),
     ("SuperSparseRegressor",),
-    ("SuperSparseClassifierCV",),
-    ("SuperSparseRegressorCV",),
+    *TOGETHER[5:],
 )
-OTHERS = [
-    (name, owners)
-    for name in awkward.TABLES
-    if name != "one row group"
-    for owners in (*ON_ALL, *(ON_OTHERS if name not in SLOW else ()))
-]
 
 
-def test_every_family_is_walked_over_the_other_tables():
-    """All but those that choose: what they fit, again and again, are the others."""
-    found = {owner for owners in TOGETHER[2:] for owner in owners}
-    plain = {owner for owner in found if not owner.endswith("CV")}
-    assert plain <= {owner for owners in ON_OTHERS for owner in owners} <= found | {*TOGETHER[1]}
-    assert set(SLOW) < awkward.TABLES.keys()
+def test_every_owner_is_walked_over_the_other_tables():
+    found = {owner for owners in TOGETHER for owner in owners}
+    found -= {"AdditiveClassifierCV", "AdditiveRegressorCV"}  # one row group alone
+    assert found == {owner for owners in (*ON_ALL, *ON_OTHERS) for owner in owners}
+    assert set(SLOW) < set(AWKWARD)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "owners"), OTHERS, ids=[f"{name}-{owners[-1]}" for name, owners in OTHERS]
-)
+@pytest.mark.parametrize("owners", ON_ALL, ids=lambda owners: owners[-1])
+@pytest.mark.parametrize("name", AWKWARD)
 def test_other_awkward_tables(name, owners, folder, tmp_path):
     """Each larger, decoded, than the budget, or with more row groups, words or classes."""
+    check(name, owners, folder, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.turns(5, 0)
+@pytest.mark.parametrize("owners", ON_OTHERS, ids=lambda owners: owners[-1])
+@pytest.mark.parametrize("name", [name for name in AWKWARD if name not in SLOW])
+def test_each_family_on_one_of_them(name, owners, folder, tmp_path):
+    """All that read through a dataset read alike; with ``--runlong`` each family on each table."""
     check(name, owners, folder, tmp_path)
 
 

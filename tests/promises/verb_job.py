@@ -1,15 +1,12 @@
-"""Verbs in a process of their own: ``python verb_job.py '{"verbs": [...], "small": ..., ...}'``.
+"""Verbs in a process of their own, forked from one that is warm.
 
-`warm` and a run on the small table load all libraries and kernels that a verb needs; then it runs
-on the awkward one, under a budget.  Prints a JSON line a verb: the peak over what was resident
-before, the largest peak that its plans allowed, the refusal if there was one.
+A run on the small table loads all libraries and kernels that a verb needs; then it runs on the
+awkward one, under a budget.  Answers with a dict a verb: the peak over what was resident before,
+the largest peak that its plans allowed, the refusal if there was one.
 """
 
-import json
-import sys
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -20,15 +17,15 @@ DRAW_POINTS = ("MixtureDisplay.from_estimator", "PrototypeDisplay.plane")
 """Pictures of one point a row, for which a dataset is refused before it is read."""
 
 
-def main(job):
+def main(job, pipe):
+    """The answers for ``job["verbs"]``, through the pipe."""
     import dask
 
     import streamlearn as sl
 
-    sl.warm()
+    warnings.simplefilter("ignore")
     with sl.config_context(**job["config"]), dask.config.set(num_workers=2):
-        for verb in job["verbs"]:
-            print(json.dumps({"verb": verb, **measured(verb, job)}), flush=True)
+        pipe.send([{"verb": verb, **measured(verb, job)} for verb in job["verbs"]])
 
 
 def measured(verb, job):
@@ -90,9 +87,3 @@ def planned_peaks():
 
     with patch.object(Run, "__enter__", entered), patch.object(Run, "replan", replanned):
         yield peaks
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    warnings.simplefilter("ignore")
-    main(json.loads(sys.argv[1]))

@@ -7,6 +7,7 @@ new verb without one fails the test that walks them.
 import contextlib
 import inspect
 from pathlib import Path
+from typing import ClassVar
 
 FIRST = ("X", "data", "dataset", "source")
 """Parameters by which a verb takes a dataset."""
@@ -107,7 +108,7 @@ class Cell:
         if self.method not in ("fit", "fit_transform", "partial_fit"):
             fitted = FITTED.get(verb, self.owner)
             if fitted in QUICK:
-                self.model = self._new(fitted).fit(self._open(small))
+                self.model = self._fitted(fitted, small)
 
     def run(self, path, name):
         """Run the verb on a table; `name` keeps what it writes apart."""
@@ -117,6 +118,16 @@ class Cell:
     def way(cls, verb):
         """The method that runs a verb; AttributeError if there is none."""
         return getattr(cls, f"_{verb.rpartition('.')[2]}")
+
+    _models: ClassVar = {}
+    """(estimator, table, columns) -> the fitted model, for the verbs of one process."""
+
+    def _fitted(self, name, small):
+        model, data = self._new(name), self._open(small)
+        key = (repr(model), small, data.feature_names)
+        if key not in self._models:
+            self._models[key] = model.fit(data)
+        return self._models[key]
 
     def _new(self, name=None):
         import streamlearn as sl
@@ -151,7 +162,6 @@ class Cell:
         model.partial_fit(
             data, **({"classes": self._classes(data)} if "Class" in self.owner else {})
         )
-        model.partial_fit(data)
         model.partial_fit(data, shuffle_buffer=1000)
         model.partial_fit(data, shuffle_buffer=0)  # who waited has taught
 

@@ -1,8 +1,6 @@
-"""A fit in a process of its own: ``lock_job.py CHECKPOINT SECONDS SCRATCH``: bits or refusal."""
+"""A fit in a process of its own, which begins when it is told to: bits or refusal."""
 
 import hashlib
-import json
-import sys
 import time
 
 from engine_kit import Rows, open_run, program
@@ -11,19 +9,16 @@ from streamlearn.config import config_context
 from streamlearn.errors import CheckpointError
 
 
-def main(place, wait, scratch):
-    print("ready", flush=True)
-    sys.stdin.readline()
+def main(place, wait, scratch, pipe):
+    """Says "ready", waits for a word and then `wait` seconds, fits, and answers."""
+    pipe.send("ready")
+    pipe.recv()
     time.sleep(wait)
     try:
         with config_context(scratch=scratch), open_run(Rows(), place) as run:
             result = program(run)
     except CheckpointError as error:
-        print(json.dumps({"refused": str(error)}), flush=True)
+        pipe.send({"refused": str(error)})
         return
     bits = b"".join(result[name].tobytes() for name in ("w", "sums", "gram"))
-    print(json.dumps({"bits": hashlib.sha256(bits).hexdigest()}), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), sys.argv[3])
+    pipe.send({"bits": hashlib.sha256(bits).hexdigest()})

@@ -17,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from engine.checkpoint import lock_job
 from engine_kit import Rows, assert_same, gram_fold, open_run, program
+from promises.forks import started
 
 from streamlearn.engine.checkpoint import folder_lock, lease
 from streamlearn.engine.processes import identity_of, is_alive, this_process
@@ -296,17 +298,21 @@ def test_a_clock_that_jumps_changes_nothing(place, monkeypatch):
 
 
 def start(place, wait, scratch):
-    file = Path(__file__).with_name("lock_job.py")
-    job = [sys.executable, str(file), str(place), str(wait), str(scratch)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(job, **pipes)
-    assert process.stdout.readline() == "ready\n"
-    return process
+    process, pipe = started(lock_job.main, str(place), wait, str(scratch))
+    assert pipe.recv() == "ready"
+    return process, pipe
 
 
-def outcome(process):
-    out, _ = process.communicate(timeout=120)
-    return json.loads(out)
+def outcomes(fits):
+    """What each answers, after all were told to begin."""
+    for _, pipe in fits:
+        pipe.send("go")
+    ends = []
+    for process, pipe in fits:
+        assert pipe.poll(120)
+        ends.append(pipe.recv())
+        process.join()
+    return ends
 
 
 @pytest.mark.parametrize("n_pairs", [2, pytest.param(100, marks=pytest.mark.fault)])
@@ -316,16 +322,13 @@ def test_pairs_of_processes_give_the_quiet_bits_or_one_refusal_by_name(tmp_path,
     for pair in range(n_pairs):
         place = tmp_path / str(pair)
         waits = [rng.choice((0, rng.uniform(0, 0.5))) for _ in range(2)]
-        processes = [start(place, wait, tmp_path / "scratch") for wait in waits]
-        for process in processes:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        ends = [outcome(process) for process in processes]
+        fits = [start(place, wait, tmp_path / "scratch") for wait in waits]
+        ends = outcomes(fits)
         refused = [end["refused"] for end in ends if "refused" in end]
         assert len(refused) < 2
         for text in refused:
             pid = re.search(r"in use by another fit: host .+, process (\d+), since \d", text)
-            assert int(pid[1]) in [process.pid for process in processes], text
+            assert int(pid[1]) in [process.pid for process, _ in fits], text
         assert {end["bits"] for end in ends if "bits" in end} == {quiet}
         counts["one refused" if refused else "both the quiet bits"] += 1
     print(dict(counts))
@@ -334,11 +337,8 @@ def test_pairs_of_processes_give_the_quiet_bits_or_one_refusal_by_name(tmp_path,
 
 def test_two_processes_share_a_scratch_folder_and_a_kernel_cache(tmp_path):
     scratch = tmp_path / "scratch"
-    processes = [start(tmp_path / str(n), 0, scratch) for n in range(2)]
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    assert [outcome(process) for process in processes] == [{"bits": quiet_bits()}] * 2
+    fits = [start(tmp_path / str(n), 0, scratch) for n in range(2)]
+    assert outcomes(fits) == [{"bits": quiet_bits()}] * 2
     assert os.listdir(scratch) == []
 
 
