@@ -34,7 +34,7 @@ class Config:
     """Folder for scratch files; None = dask's ``temporary-directory``, else the system's place;
     False = none allowed."""
     storage_options: Mapping[str, Any] | None = None
-    """What fsspec is given with every URL (data, checkpoint, model, predictions) that is opened
+    """Options for fsspec with every URL (data, checkpoint, model, predictions) that is opened
     without options of its own."""
     max_seconds: float | None = None
     """Seconds a fit may take; then it stops with what it finished in its checkpoint."""

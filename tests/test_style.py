@@ -27,7 +27,10 @@ MANY_PARAMETERS = {
 MOST_ANYS = 606
 """Uses of `Any` that are left in the package.  The number may only fall."""
 
-FRAGMENT = re.compile(r"(Of|And|As|That|Than|Else|By|With|So|But|Then|Not|Also|At|Who|Whose) ")
+FRAGMENT = re.compile(
+    "(Of|And|As|That|Than|Else|By|With|So|But|Then|Not|Also|At|Who|Whose"
+    "|What|Where|How|Why|Which|When|If|These|Those|It|They|The one that|Whether its?) "
+)
 """Beginning of a docstring that cannot be read alone."""
 
 KERNEL_ROOMS = ("additive/basis/", "additive/dual/", "numeric/")

@@ -45,8 +45,8 @@ measured, to `DUAL_TOL` with C up to `DUAL_C`."""
 DUAL_TOL, DUAL_C, DUAL_ROUNDS = 1e-4, 1.0, 30
 """Smallest tolerance, largest C and fewest reads allowed with which "auto" takes it."""
 TIMES_FASTER, LEAST_SECONDS = 2.5, 1.0
-"""What the predictions must promise before "auto" leaves Newton, which ends at the optimum itself:
-a ratio, and seconds that Newton would take."""
+"""Least gain in predicted time for which "auto" leaves Newton, which ends at the optimum itself: a
+ratio, and seconds that Newton would take."""
 UNSET_BUDGET = 1 << 30
 """Bytes that a choice counts on when no budget is set; never the memory that is free just now."""
 GRAM_NBYTES = 16 << 20

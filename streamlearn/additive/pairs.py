@@ -80,7 +80,7 @@ def given_pairs(model: HasInteractions) -> list[Sequence[int | str]]:
 
 
 def most_screened(model: HasInteractions) -> int:
-    """How many pairs a screening may choose; 0: there is none."""
+    """Largest number of pairs that a screening may choose; 0: there is none."""
     given = model.interactions
     if isinstance(given, str):
         return AUTO_PAIRS

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     primal: np.ndarray
     dual: np.ndarray
     reason: str
-    """Why it stopped; with `converged` False, why it stopped short."""
+    """Reason for which the fit ended or, with `converged` False, stopped short."""
     converged: bool
     criterion: str = "relative duality gap"
 

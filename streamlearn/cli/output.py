@@ -1,4 +1,4 @@
-"""What a command prints and writes."""
+"""Output of the commands: text, JSON and files."""
 
 from __future__ import annotations
 

@@ -103,6 +103,6 @@ def seconds_of(values: np.ndarray) -> np.ndarray:
 
 
 def remedy(dtypes: list[str]) -> str:
-    """What to make of columns of these types, for the end of a refusal."""
+    """Advice on what to make of columns of these types, for the end of a refusal."""
     ways = [f"of a {name}: {REMEDIES[name]}" for name in REMEDIES if name in dtypes]
     return f" ({'; '.join(ways)})" if ways else ""

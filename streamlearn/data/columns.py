@@ -1,4 +1,4 @@
-"""What every store does with columns: turn values into floats, choose some, refuse the others."""
+"""Work of every store on columns: turn values into floats, choose some, refuse the others."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class Dataset(Source):
         )
 
     def fingerprint(self) -> dict[str, object]:
-        """What identifies these rows and columns, without reading them (JSON values)."""
+        """Identity of these rows and columns as JSON values, found without reading them."""
         return {
             **self.store.fingerprint(),
             "features": list(self.feature_names),
@@ -321,7 +321,7 @@ class Dataset(Source):
         return self._with(chunk_rows=int(n))
 
     def select(self, columns: Sequence[str]) -> Dataset:
-        """These feature columns, in this order; the others are not read."""
+        """Keep these feature columns, in this order; the others are not read."""
         names = tuple(columns)
         if self.mapped_names is None:
             return self._with(columns=names)

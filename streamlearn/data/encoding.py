@@ -35,7 +35,7 @@ PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}
 
 
 class Coding(NamedTuple):
-    """How one column that is no plain number becomes features."""
+    """Rule by which one column that is no plain number becomes features."""
 
     position: int
     """Place of the column among those stored."""
@@ -117,7 +117,7 @@ class Coding(NamedTuple):
 
 
 class Encoding(NamedTuple):
-    """How the columns of a table become features; a record of a fitted model.
+    """Rules by which the columns of a table become features; a record of a fitted model.
 
     Feature names are the column's own, ``column=level``, ``column=mean``, ``column=sin(day)``, and
     ``column=missing`` (of categories ``column=other``) for the indicator of what says nothing.

@@ -69,7 +69,7 @@ class HashShare:
 
 
 def kept_rows(shares: Sequence[HashShare], n_rows: int) -> int:
-    """How many of the rows 0 .. n_rows-1 lie in all the shares."""
+    """Number of the rows 0 .. n_rows-1 that lie in all the shares."""
     return sum(
         len(_survivors(shares, start, min(start + _BLOCK, n_rows)))
         for start in range(0, n_rows, _BLOCK)

@@ -1,4 +1,4 @@
-"""What columns may be features, target and weight; each refusal names them and says what to do."""
+"""Roles of columns: features, target, weight; a refusal names the columns and says what to do."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ class Source(ABC):
         raise SourceError(f"a {type(self).__name__} cannot be cut into slices of {n} rows")
 
     def place(self, ref: Ref) -> str:
-        """Where the rows of `ref` lie, for messages."""
+        """Name of the place of `ref`'s rows, for messages."""
         return f"rows {ref.start} to {ref.stop}"
 
     # What its rows are.
@@ -377,7 +377,7 @@ class Source(ABC):
     # Other choices of the same rows.
 
     def with_columns(self, columns: Sequence[str]) -> Source:
-        """These feature columns, in this order; the others are not read."""
+        """Keep these feature columns, in this order; the others are not read."""
         raise SourceError(f"a {type(self).__name__} has no columns to choose from")
 
     def where_hash(self, low: float, high: float, seed: int) -> Source:

@@ -1,4 +1,4 @@
-"""What a file format must tell of a table: the base class of all stores."""
+"""Base class of all stores: the questions that a file format must answer of a table."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Store(ABC):
 
     @abstractmethod
     def boundaries(self) -> np.ndarray:
-        """Where the natural units (row groups, chunks, partitions) begin.
+        """First rows of the natural units (row groups, chunks, partitions), and the number of rows.
 
         (u + 1,) int64 ascending from 0 to n_rows; units may be empty only if there are no rows.
         """
@@ -143,11 +143,11 @@ class Store(ABC):
 
     @abstractmethod
     def place(self, start: int, stop: int) -> str:
-        """Where these rows lie, for messages: ``data/a.parquet, row group 3``."""
+        """Name of the place of these rows, for messages: ``data/a.parquet, row group 3``."""
 
     @abstractmethod
     def fingerprint(self) -> Mapping[str, object]:
-        """What identifies the content without reading it: JSON, no times, no absolute paths."""
+        """Identity of the content, found without reading it: JSON, no times, no absolute paths."""
 
     def versions(self) -> Mapping[str, str]:
         """Versions (`files.versions`) of what lies in files, as it was when the store was opened.

@@ -35,7 +35,7 @@ Parts = list[tuple[Ref, int]]
 
 
 class VisitOrder(Protocol):
-    """Which refs form a group and in which order its rows are visited (`data.order.Order`)."""
+    """Groups of refs and the order in which a group's rows are visited (`data.order.Order`)."""
 
     def groups(self, refs: Sequence[Ref], pass_index: int) -> Sequence[Sequence[int]]: ...
 

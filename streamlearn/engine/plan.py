@@ -30,7 +30,7 @@ CHOSEN_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Needs:
-    """What one phase of a fit (reads of the same kind) asks of memory and disk."""
+    """Memory and disk that one phase of a fit (reads of the same kind) needs, in bytes."""
 
     name: str
     state_bytes: int

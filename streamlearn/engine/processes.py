@@ -46,7 +46,7 @@ def namespace() -> str:
 
 
 def _started(pid: int) -> str | float:
-    """When a process began: on Linux in clock ticks of one boot.
+    """Start of a process: on Linux in clock ticks of one boot, elsewhere in seconds of the epoch.
 
     A wall clock would not do: when it is set, a start that is computed from it moves with it, and
     every process that runs would look like another one.

@@ -193,7 +193,7 @@ class Run:
 
     @property
     def finished(self) -> Any:
-        """What `finish` kept in the checkpoint; None: the fit must run."""
+        """Result that `finish` kept in the checkpoint; None: the fit must run."""
         return self._log.finished()
 
     def finish(self, result: object) -> None:
@@ -215,7 +215,7 @@ class Run:
         self._log.commit(key, state)
 
     def row_state(self, name: str) -> RowFile:
-        """Where the current generation of a row state lies."""
+        """File of the current generation of a row state."""
         return self._rows.current(name)
 
     def fold(self, fold: Fold[State, Result], source: Source | None = None, *, name: str) -> Result:

@@ -36,7 +36,7 @@ def _levels(dataset: Source) -> list[Needs]:
 
 
 def column_needs(dataset: Source, limit: int) -> Needs:
-    """What the read of all columns costs."""
+    """Cost of the read of all columns."""
     state, row = state_nbytes(dataset, limit), step_nbytes_per_row(dataset)
     return Needs("summary", state, row, step_bytes=step_nbytes(dataset, limit))
 

@@ -76,7 +76,7 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
 
     @property
     def _why_dense(self) -> str:
-        """Why sparse rows are refused and what else to do, followed by "; "; "" says nothing."""
+        """Reason for refusing sparse rows and the remedy, followed by "; "; "" says nothing."""
         return ""
 
     @property

@@ -46,7 +46,7 @@ class Certificate:
     """Value at or below which the quantity named by `criterion` ends the fit."""
     solver: str = ""
     reason: str = ""
-    """Why the fit stopped, in words."""
+    """Reason for which the fit stopped, in words."""
     n_passes: int = 0
     """Reads of the data, the summary included."""
     rows_read: int = 0

@@ -50,12 +50,12 @@ Candidate = dict[str, Any]
 Member = Any
 """An estimator that does not choose."""
 Results = dict[str, Any]
-"""What `GridSearchCV` keeps of candidates."""
+"""Table of candidates, with the keys of `GridSearchCV.cv_results_`."""
 
 SCORED_ROW_NBYTES = 64.0
 """Bytes of a row's decision of two classes and of what is made of it."""
 _KEPT = ("scores", "n_passes")
-"""What a checkpoint keeps of the reads that score the models of a split."""
+"""Names of what a checkpoint keeps of the reads that score the models of a split."""
 
 
 class ChoosesBySplits(WithoutStream, StreamEstimator):
@@ -300,7 +300,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
     ) -> Results:
-        """What is kept of candidates; `fits` of a split come in the order of `_together`."""
+        """Table of the candidates tried; `fits` of a split come in the order of `_together`."""
         return cv_results(tried, scores)
 
     def _scores_of_split(
@@ -368,7 +368,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
 
 
 def cv_results(parameters: Sequence[Candidate], scores: np.ndarray) -> Results:
-    """What `GridSearchCV` keeps of candidates.
+    """Table of candidates, with the keys of `GridSearchCV.cv_results_`.
 
     `scores` (candidates, splits); a score is NaN where a split holds no rows, and such a split has
     no part in means.

@@ -1,4 +1,4 @@
-"""What `class_weight` means in every family: factors of the rows' weights.
+"""Meaning of `class_weight` in every family: factors of the rows' weights.
 
 A fit with it is the fit of the same rows with these weights given by hand: summary, encoding,
 objective and all counts see them.  "balanced" are N / (K N_k), N_k the weight of class k among the
@@ -106,7 +106,7 @@ def weigh_classes(
 
 
 def needs_before(model: object, dataset: Dataset) -> tuple[Needs, ...]:
-    """What the read of the target costs before the summary; nothing without `class_weight`."""
+    """Cost of the read of the target before the summary; empty without `class_weight`."""
     if getattr(model, "class_weight", None) is None or dataset.target is None:
         return ()
     target = dataset.column(dataset.target)

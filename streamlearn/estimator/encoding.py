@@ -61,7 +61,7 @@ class Encodes(Protocol):
 
 
 class Targets(TypedDict):
-    """What the reads of the target by level give."""
+    """Result of the reads of the target by level."""
 
     sums: list[target_means.Sums]
     outputs: list[str]
@@ -158,7 +158,7 @@ def _read_levels(
 
 
 def needs_before(kinds: list[str | None]) -> tuple[Needs, ...]:
-    """What the reads of columns of words (None: of any number of them) cost before the summary."""
+    """Cost of the reads of columns of words (None: of any number of them) before the summary."""
     if not kinds:
         return ()
     state = max(STATE_NBYTES, target_means.STATE_NBYTES)
@@ -179,7 +179,7 @@ def in_a_run(
     checkpoint: Checkpoint,
     learn: Callable[[Run], Learned],
 ) -> Learned:
-    """What `learn` makes of reads, planned, and kept in the checkpoint's folder of that name."""
+    """Result of `learn`'s reads, planned, and kept in the checkpoint's folder named after them."""
     place, identity = None, {}
     if checkpoint is not None:
         place = f"{os.fspath(checkpoint)}/{needs.name}"

@@ -236,7 +236,7 @@ def match_features(model: object, dataset: Dataset) -> Dataset:
 
 
 def features_of(model: Any, dataset: Dataset) -> Dataset:
-    """What a fitted model decides by: its encoding of the columns, if it has one.
+    """Features that a fitted model decides by: its encoding of the columns, if it has one.
 
     While a model is being fitted its encoding is not complete, and the columns are as they are.
     """

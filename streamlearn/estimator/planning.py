@@ -1,4 +1,4 @@
-"""What a fit would cost, before anything is read."""
+"""Cost of a fit, before anything is read."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def plan_fit(model: Any, dataset: Source, before: Sequence[Needs] = ()) -> Plan:
 
 
 def all_needs(model: Any, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-    """What the family's phases cost, and the read that calibrates its decisions."""
+    """Costs of the family's phases, and of the read that calibrates its decisions."""
     needs = model._needs(dataset, summary)
     if getattr(model, "calibration", None) is None:
         return needs

@@ -26,7 +26,7 @@ class WithoutStream:
 
 
 class ClassOrder(NamedTuple):
-    """How the classes of a stream are spread over its parts, without the parts themselves."""
+    """Spread of a stream's classes over its parts, without the parts themselves."""
 
     counts: np.ndarray
     """(K,) weight of each class."""

@@ -50,7 +50,7 @@ class Column(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What two columns add to the decision beside what each adds: sum_a g_a(x_d) h_a(x_e)."""
+    """Term of two columns, beside the term of each: sum_a g_a(x_d) h_a(x_e)."""
 
     first: Column
     """The g_a, as many as its weights have rows."""
@@ -67,7 +67,7 @@ class ScoringTable(NamedTuple):
     intercept: np.ndarray
     """(K,)."""
     link: str
-    """What the decision is of: "logit" (the probability of the second class), "log" (the mean),
+    """Link of the decision to: "logit" (the probability of the second class), "log" (the mean),
     "identity" (the mean), or "none"."""
     classes: list[object] | None
     exposure: int

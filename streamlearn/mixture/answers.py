@@ -1,4 +1,4 @@
-"""What a mixture says of rows: decisions among the classes, and the gate's shares.
+"""Answers of a mixture for rows: decisions among the classes, and the gate's shares.
 
 A block of rows takes one small matrix product with all gates and experts, then one exponential for
 each gate and one for each expert.

@@ -54,7 +54,7 @@ PATIENCE = 3
 
 
 class State(NamedTuple):
-    """Where the iterations are, with all that a resumed fit needs to go on."""
+    """State of the iterations, with all that a resumed fit needs to go on."""
 
     problem: Problem
     point: EStep
@@ -62,7 +62,7 @@ class State(NamedTuple):
     """Number of small rises, one after the other."""
     n_reads: int
     reason: str
-    """Why the iterations stopped; empty while they go on."""
+    """Reason for which the iterations stopped, in words; empty while they go on."""
     converged: bool
 
 

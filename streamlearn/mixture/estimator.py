@@ -35,7 +35,7 @@ from .online import Online, check_online
 
 
 class MixtureState(TypedDict):
-    """What a saved model holds."""
+    """Contents of a saved model."""
 
     problem: Problem
     parameters: Parameters

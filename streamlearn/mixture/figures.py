@@ -1,4 +1,4 @@
-"""What there is to draw of a mixture: the weights of its experts, component by column."""
+"""Figures of a mixture: the weights of its experts, component by column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def largest_columns(weights: np.ndarray, most: int) -> np.ndarray:
 def figures_of(
     model: HasColumns, problem: Problem, parameters: Parameters, shares: np.ndarray
 ) -> tuple[str, list[HeatMap]]:
-    """The experts' weights, and what is said of them."""
+    """Text on the experts' weights, and the figure of them."""
     weights, names = expert_weights(problem, parameters), feature_names(model)
     columns = largest_columns(weights, MOST_COLUMNS)
     order = np.argsort(-shares, kind="stable")[:MOST_ROWS]

@@ -1,4 +1,4 @@
-"""Where EM begins: clusters of a sample, gates around them, and experts that say nothing yet."""
+"""Starting point of EM: clusters of a sample, gates around them, experts that say nothing yet."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from .gate import Tree
 
 
 class Problem(NamedTuple):
-    """What is fixed during a fit, except that pruning makes the tree smaller."""
+    """Fixed part of a fit: gate, loss, constants, and the tree, which pruning makes smaller."""
 
     kind: str
     """The gate: "generative", "rbf" or "linear"."""
@@ -102,7 +102,7 @@ class Parameters(NamedTuple):
 
 
 class EStep(NamedTuple):
-    """What a read measures at one point."""
+    """Result of one read at one point."""
 
     at: Parameters
     """The point."""

@@ -40,7 +40,7 @@ class Online(NamedTuple):
     """The state of a stream."""
 
     at: Parameters
-    """Where the next step begins."""
+    """Parameters at which the next step begins."""
     average: Parameters
     """The model."""
     bend: np.ndarray
@@ -83,7 +83,7 @@ def online_fold(problem: Problem, state: Online, total: float) -> Fold[Online, O
 
 
 class Streamed(NamedTuple):
-    """What a stream has taught, and what it is to teach."""
+    """State of a stream together with its rows that are still to be learned from."""
 
     state: Online
     waiting: Waiting
@@ -106,7 +106,7 @@ def _go_on(problem: Problem, seed: int, at: Streamed, chunk: Chunk) -> Streamed:
 
 
 def let_all_go_on(problem: Problem, at: Streamed, seed: int) -> Streamed:
-    """What is known after all rows that wait."""
+    """Learn from all rows that wait."""
     waiting, rows = let_all_go(at.waiting, seed)
     return _after(problem, at._replace(waiting=waiting), [rows] if rows.n_rows else [])
 

@@ -430,12 +430,12 @@ def partial_fit(
 
 
 def _order_of(model: Stream) -> ClassOrder:
-    """How the classes were spread so far; a saved model forgets it."""
+    """Spread of the classes over the stream so far; a saved model forgets it."""
     return getattr(model, "_order", ClassOrder(np.zeros(len(model.classes_))))
 
 
 def _set_classes(model: Stream, summary: Summary, classes: npt.ArrayLike | None) -> None:
-    """What the first call knows: the classes, no reads so far."""
+    """Set what the first call knows: the classes, no reads so far."""
     found = np.unique(classes) if classes is not None else fitting.find_classes(summary.target)
     if len(found) < 2:
         raise ValueError(f"classes holds {len(found)} class, a classifier needs at least 2")

@@ -1,4 +1,4 @@
-"""What a file's arrays must be before a kernel indexes with them: type, shape, range, order."""
+"""Checks of a file's arrays before a kernel indexes with them: type, shape, range, order."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Target(NamedTuple):
     name: str
     """One word for tables and messages."""
     wanted: str
-    """What a message asks for."""
+    """Words for the values allowed, as messages ask for them."""
     holds: Callable[[float, float], bool]
     """Whether targets between these two values, the smallest and the largest, are of the kind."""
 

@@ -15,7 +15,7 @@ class Parametric(tuple[float, ...]):
     """A value whose annotated names are its parameters, each a number, as in a NamedTuple."""
 
     name: ClassVar[str] = ""
-    """The word that estimators take for it; without one an instance is given."""
+    """Word that estimators take for the value; a class without one is given as an instance."""
     _fields: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Parametric(tuple[float, ...]):
         return f"{type(self).__name__}({given})"
 
     def has(self, *methods: str) -> bool:
-        """Whether it has all of these methods."""
+        """Whether the value's class defines all of these methods."""
         return all(callable(getattr(self, method, None)) for method in methods)
 
 

@@ -1,4 +1,4 @@
-"""How well scores rank rows: measures of groups of rows in order, each with its largest error.
+"""Measures of how well scores rank rows, from groups of rows in order, each with its largest error.
 
 A group holds rows whose scores are equal, or so close that they were not told apart.  Its rows
 count as equal; `error` is the most that telling them apart could change the value.  Groups stand in

@@ -1,1 +1,1 @@
-"""What one read of the rows computes: folds."""
+"""Folds: computations of one read of the rows."""

@@ -1,4 +1,4 @@
-"""What one read of the rows computes."""
+"""Fold: the computation of one read of the rows."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Fold(Generic[State, Result]):
     rows: tuple[RowState, ...] = ()
     """Row-aligned states that `step` reads or writes."""
     stored: Callable[[State], Any] | None = None
-    """What a checkpoint keeps of a state that holds rows, for `step` to go on from.
+    """Part of a state that holds rows that a checkpoint keeps, for `step` to go on from.
 
     None: the state itself, a plain tree.  On a cluster a state that holds rows stays with its task.
     """
 
 
 class Reads(Protocol):
-    """What makes reads of all rows: a `Run` of the engine."""
+    """Maker of reads of all rows: a `Run` of the engine."""
 
     def fold(
         self, fold: Fold[State, Result], source: Source | None = None, *, name: str

@@ -1,4 +1,4 @@
-"""What can be selected: columns, groups of them, products, stumps and pieces.
+"""Candidates for selection: columns, groups of them, products, stumps and pieces.
 
 A choice is a tuple of numbers.  A kind says which columns a choice needs, and computes the choice's
 features of rows in hand; nothing else in the package knows what a choice means.

@@ -73,7 +73,7 @@ class Solution(NamedTuple):
     """(K,) relative gaps."""
     n_reads: int
     reason: str
-    """Why it stopped short; empty if the gap is small enough."""
+    """Reason for which the solver stopped short, in words; empty if the gap is small enough."""
 
 
 def relative_gap(value: np.ndarray, bound: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What one read measures of candidate sets of prototypes, exactly.
+"""Exact measures of candidate sets of prototypes, from one read.
 
 For each candidate Z it gives the normal equations, and so Omega; and, at coefficients guessed
 beforehand, the gradient by all its prototypes together,

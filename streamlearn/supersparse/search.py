@@ -35,7 +35,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class Recording(Reads, Protocol):
-    """What makes reads and records: a `Run`, or rows in memory."""
+    """Maker of reads and records: a `Run`, or rows in memory."""
 
     @property
     def record(self) -> Callable[..., None]: ...
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
     """Equations of the rows of the split held out."""
     converged: bool
     reason: str
-    """Why the search ended."""
+    """Reason for which the search ended, in words."""
 
 
 Search = Generator[list[Candidate], list[Found], Outcome]

@@ -57,7 +57,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, model: Any, summary: Summary | None = None) -> Shape:
-        """Those of `model`, checked; a number of splines left to the table needs its `summary`."""
+        """Shape of `model`, checked; a number of splines left to the table needs its `summary`."""
         basis, n_bases = make_basis(model.basis), model.n_bases
         if summary is not None:
             n_levels = summary.columns.n_levels

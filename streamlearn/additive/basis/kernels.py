@@ -33,7 +33,7 @@ NONE = np.empty(0)
 
 
 class Point(NamedTuple):
-    """Where a pass evaluates: f = b + Phi W."""
+    """Coefficients at which a pass evaluates f = b + Phi W."""
 
     W: np.ndarray
     """(K, dim) float32 or float64."""
@@ -42,7 +42,7 @@ class Point(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What `gradient_rows` adds to, all float64; r is the slope of the loss in f."""
+    """Sums of `gradient_rows`, all float64; r is the slope of the loss in f."""
 
     value: np.ndarray
     """(K,) sum s l(y, f)."""
@@ -64,7 +64,7 @@ def empty_sums(n_classes: int, dim: int, *, gradient: bool = True) -> Sums:
 
 
 class GramSums(NamedTuple):
-    """What `gram_rows` adds to, float64."""
+    """Sums of `gram_rows`, float64."""
 
     H: np.ndarray
     """(dim, dim) sum h Phi Phi', upper triangle (the lower one is not defined)."""

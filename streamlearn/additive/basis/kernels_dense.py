@@ -74,7 +74,7 @@ def margins(rows, columns, W, F):
 
 
 class TileCoordinates(NamedTuple):
-    """Where `gradient` finds the coordinates of a tile."""
+    """Memory that holds, or gets, the coordinates u of a tile's rows."""
 
     flat: np.ndarray
     """float32: room for a tile, or all rows' own, column by column."""

@@ -19,7 +19,7 @@ from .kernels_loss import load_targets, make_loss_buffers, tile_losses
 
 
 class Kinds(NamedTuple):
-    """What `Columns` does not say of each column."""
+    """Facts of each column beside those in `Columns`: its kind of functions, its missing values."""
 
     local: np.ndarray
     """(p,) bool: splines, of which a value meets few."""

@@ -1,4 +1,4 @@
-"""How many splines a column gets: a number, or what its table carries."""
+"""Number of splines of a column: one that is given, or the one its table carries."""
 
 from __future__ import annotations
 

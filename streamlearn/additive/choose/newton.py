@@ -34,7 +34,7 @@ class SplitModel(NamedTuple):
 
 
 class Splits(NamedTuple):
-    """How rows fall into splits."""
+    """Splits of the rows by a hash of their numbers."""
 
     cv: int
     seed: int

@@ -98,7 +98,7 @@ class Cache(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How a sweep visits rows."""
+    """Order and number of a sweep's visits to rows."""
 
     n_epochs: int
     """Visits of each group's rows."""

@@ -52,7 +52,7 @@ class Codes(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Where the coefficients of each column lie."""
+    """Places of each column's coefficients."""
 
     kind: int
     at: np.ndarray
@@ -62,7 +62,7 @@ class Spans(NamedTuple):
 
 
 class Places(NamedTuple):
-    """What a step needs to know of each place."""
+    """Facts of each place that a step needs."""
 
     kind: int
     scale: np.ndarray

@@ -17,7 +17,7 @@ from ...numeric.rows.protocol import add, borrow, dot, norm2, visit
 from .kernels_step import class_target, dual_step, stays_at_zero
 
 UNSEEN = np.empty((0, 0))
-"""What takes decisions that nobody wants."""
+"""Given as `seen` where the decisions of visited rows are not wanted."""
 
 
 class Descent(NamedTuple):

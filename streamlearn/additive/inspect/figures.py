@@ -86,7 +86,7 @@ def has_values(density: Shares) -> bool:
 
 
 def grid_of(model: HasCurves, d: int) -> np.ndarray:
-    """Where a column's curve is evaluated; last NaN, if missing values have a level.
+    """Points, ascending, where a column's curve is drawn; last NaN, if missing values have a level.
 
     At its values if they are few, else at its breakpoints and evenly in between.
     """

@@ -13,7 +13,7 @@ LEAST_P = 1e-16
 
 
 class SummaryTable(NamedTuple):
-    """What `summary_table` gives: print it, or take its columns (``pd.DataFrame(columns)``).
+    """Result of `summary_table`: print it, or take its columns (``pd.DataFrame(columns)``).
 
     Examples
     --------

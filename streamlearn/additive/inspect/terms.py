@@ -123,7 +123,7 @@ class Terms(Uncertainty):
         return F[:, 0] if F.shape[1] == 1 else F
 
     def explain(self, X: object) -> np.ndarray:
-        """What each term adds to the decision of each row.
+        """Contribution of each term to the decision of each row.
 
         The terms and `intercept_` add up to `decision_function` (a regressor's `predict`; with
         loss="poisson" or "gamma" its logarithm).  Every term is 0 on average over the training

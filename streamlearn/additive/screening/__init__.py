@@ -1,1 +1,1 @@
-"""Which pairs of columns act together: tables of slopes and curvatures, and their scores."""
+"""Search for pairs of columns that act together: tables of slopes and curvatures, and scores."""

@@ -141,7 +141,7 @@ def _bins(bases: Bases, d: int, theta: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _columns_that_fit(n_bins: np.ndarray, n_outputs: int) -> int:
-    """How many columns, in this order, have tables within `TABLES_NBYTES`."""
+    """Number of columns, in this order, whose tables take at most `TABLES_NBYTES` bytes."""
     cells = (np.cumsum(n_bins) ** 2 - np.cumsum(n_bins**2)) // 2
     return int((16 * n_outputs * cells <= TABLES_NBYTES).sum())
 

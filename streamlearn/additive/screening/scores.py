@@ -1,4 +1,4 @@
-"""How much a pair of columns would lower the objective, from its table of slopes and curvatures.
+"""Scores of pairs of columns: how far each would lower the objective, from slopes and curvatures.
 
 At the main effects the objective falls by -sum G t - 1/2 sum H t^2 for a table t over the bins of
 both columns, with the sums G of slopes and H of curvatures in each cell.  The best table lowers it

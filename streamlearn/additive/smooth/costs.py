@@ -35,7 +35,7 @@ gets more splines, so that fits of small tables stay as quick as one C makes the
 
 
 def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
-    """What chooses the smoothness: `smoothness`, or where C is not given either, "reml" or nothing.
+    """Criterion of the smoothness: `smoothness`; where C is not given either, "reml" or None.
 
     "reml" where all of its conditions hold: a smooth loss of one output at a time; Newton's method;
     nothing that one C alone has (pairs, shapes, early stopping, a warm start); 4,200 rows; and a

@@ -29,7 +29,7 @@ from .penalties import LINE_WEIGHT, Penalties, inverse_of
 LONGEST = 5.0
 """Largest change of a weight's logarithm in a step."""
 RANGE = (-18.0, 18.0)
-"""How far a weight's logarithm may be from where the penalty equals the curvature."""
+"""Limits of a weight's logarithm, less the one at which the penalty equals the curvature."""
 MOST_UPDATES = 200
 SETTLED = 1e-4
 """Largest change of a penalty's degrees of freedom at which updates end."""
@@ -54,9 +54,9 @@ class Quadratic(NamedTuple):
     weight: float
     """n = sum s."""
     exact: bool
-    """Whether the losses are quadratic: then the model holds everywhere."""
+    """Whether the losses are quadratic, so that the model holds everywhere."""
     known: bool
-    """Whether psi is 1."""
+    """Whether the dispersion psi is known to be 1."""
 
     def at(self, theta: np.ndarray) -> float:
         """The model's losses."""
@@ -85,7 +85,7 @@ class Fit(NamedTuple):
     gamma: np.ndarray
     """(m,) degrees of freedom that each penalty leaves."""
     edf: float
-    """Those of all, the intercept's too."""
+    """Degrees of freedom of the whole fit, the intercept's too."""
     psi: float
     forces: np.ndarray
     """(dim + 1,) G'mu of the inequalities that hold the point; 0 without any."""
@@ -166,7 +166,7 @@ CRITERIA: dict[str, Callable[[Quadratic, Penalties, np.ndarray | None], Fit]] = 
     "reml": reml,
     "gcv": gcv,
 }
-"""How `smoothness` chooses."""
+"""Criteria by the values of the parameter `smoothness`."""
 
 
 def start_weights(model: Quadratic, penalties: Penalties) -> np.ndarray:

@@ -91,7 +91,7 @@ def why_shapes(model: Parameters) -> str:
 
 
 def why_moments(model: Parameters, criterion: str | None) -> str:
-    """What makes a fit take the curvature of all rows; empty: nothing does.
+    """Reason for which a fit takes the curvature of all rows, in words; empty: there is none.
 
     `criterion`: what chooses the smoothness (`smooth.costs.criterion_of`).
     """

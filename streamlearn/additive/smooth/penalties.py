@@ -37,9 +37,9 @@ class Penalty(NamedTuple):
     size: int
     """Its rank."""
     line: bool
-    """Whether it is a straight line's."""
+    """Whether the penalty is that of a straight line."""
     fixed: bool
-    """Whether its weight is `LINE_WEIGHT`."""
+    """Whether the penalty's weight is fixed at `LINE_WEIGHT`."""
 
 
 class Penalties(NamedTuple):

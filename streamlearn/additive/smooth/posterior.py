@@ -1,4 +1,4 @@
-"""What is known of the coefficients beside their values: their covariance, and tests of the terms.
+"""Posterior of the coefficients: their covariance, and tests of the terms.
 
 The Bayesian covariance is psi V, V = (H + S)^-1 (Nychka 1988; Marra & Wood 2012): bands of a curve
 that are made of it cover the curve, on average over x, as often as they say.  The weights of the

@@ -1,4 +1,4 @@
-"""How much each curve is smoothed where pairs are fitted beside them: chosen on a sample of rows.
+"""Smoothness of each curve where pairs are fitted beside them: chosen on a sample of rows.
 
 One C for all gives up either the jagged columns or the smooth ones (`model`), and what it gives up
 is more than pairs gain.  The restricted likelihood of all terms at once takes a matrix that the

@@ -1,4 +1,4 @@
-"""Whether a term is needed: its size against what noise alone would make of it.
+"""Tests of terms: the size of each against what noise alone would make of it.
 
 The statistic of a term is T = w'H w / psi, w its coefficients and H its part of the losses'
 curvature: the squared curve, summed over the rows.  Without an effect w is normal with the

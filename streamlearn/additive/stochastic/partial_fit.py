@@ -135,7 +135,7 @@ def _with_room(waiting: Waiting | None, room: int, dataset: Dataset) -> Waiting:
 
 
 def _phases(model: Any, dataset: Dataset, stream: Stream | None, room: int) -> list[Needs]:
-    """What a call takes: one read that learns, before it in the first call the summary's.
+    """Reads of a call: one that learns, before it in the first call the summary's.
 
     `room`: rows that may wait.
     """
@@ -194,7 +194,7 @@ class _Kind(NamedTuple):
 
 
 def _order_of(model: object) -> ClassOrder:
-    """How the classes were spread so far; a saved model forgets it."""
+    """Spread of the classes over the stream so far; a saved model forgets it."""
     none = ClassOrder(np.zeros(len(getattr(model, "classes_", ()))))
     order: ClassOrder = getattr(model, "_order", none)
     return order

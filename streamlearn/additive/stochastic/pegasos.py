@@ -74,7 +74,7 @@ def mean_point(problem: Problem, state: Averaged, total_weight: float) -> np.nda
 
 
 def _times(total_weight: float, seen: float) -> float:
-    """How often what was seen goes into the whole; 0 before the first step, where sums are 0 too.
+    """Weight of all rows over the weight seen; 0 before the first step, where sums are 0 too.
 
     (Divided by a tiny number instead, C and the weight of all rows made it infinite, and 0 times
     that is no number: from C W = 1.8e8 on every model was NaN.)

@@ -332,7 +332,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 def _required_fields(kind: Any) -> set[str]:
-    """Those without a default: archives of older versions may lack the others."""
+    """Names of fields without a default: archives of older versions may lack the others."""
     if issubclass(kind, tuple):
         return set(kind._fields) - set(kind._field_defaults)
     return {

@@ -1,4 +1,4 @@
-"""Which files a path, URL, glob, folder or list means, and what their folders' names say."""
+"""Lists of the files that a path, URL, glob, folder or list means, and values in folders' names."""
 
 from __future__ import annotations
 

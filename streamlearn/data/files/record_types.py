@@ -1,4 +1,4 @@
-"""What a record declares its fields to be, compared with what an archive holds in their place."""
+"""Comparison of the declared types of a record's fields with the values an archive holds."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def is_of(value: object, hint: object) -> bool:
 
 
 def _are_of(values: Sequence[object], hint: object) -> bool:
-    """Whether all values are; those of very many columns are looked at by type."""
+    """Whether all values are of the annotated type; very many are looked at by their own type."""
     if set(map(type, values)) <= {hint}:
         return True
     return all(is_of(value, hint) for value in values)

@@ -1,4 +1,4 @@
-"""Whether a path names a file that can be read to its end, or a pipe that would be waited for."""
+"""Test of a path: a file can be read to its end, a pipe would be waited for."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ COARSE_TICK_S = 2.0
 REST_WAIT_S = 10.0
 """Seconds that a file which is being written is waited for."""
 ATTEMPTS, FIRST_WAIT_S = 3, 0.2
-"""How often an object store is asked for a version, and the first wait in between."""
+"""Times an object store is asked for a version, and seconds of the first wait in between."""
 LISTED = 256
 """Files that are named one by one in what a checkpoint keeps, at most; else runs of them."""
 
@@ -53,7 +53,7 @@ _MARKS = (
     *("version_id", "generation", "LastModified", "Last-Modified", "last_modified", "updated"),
     *("mtime", "modify", "modificationTime", "ino"),
 )
-"""What file systems of fsspec call the marks of a file's content."""
+"""Names by which file systems of fsspec give the marks of a file's content."""
 
 
 def local_version(file: int | str) -> str:
@@ -129,7 +129,7 @@ def gone(name: str) -> SourceError:
 
 
 def changes(then: str, now: str, *, trust_copies: bool = False) -> str:
-    """What is different between two versions, for people; empty if the content is as it was."""
+    """Difference between two versions, in words; empty if the content is as it was."""
     if then == now:
         return ""
     old, new = _fields(then), _fields(now)
@@ -200,7 +200,7 @@ class Versions:
         ]
 
     def compare(self, file: int, now: str) -> None:
-        """Raise SourceError if a file is not what it was; the first time, note what it is."""
+        """Raise SourceError if a file's version has changed; the first time, note the version."""
         then = self.known[file]
         if not then:
             self.known[file] = now
@@ -210,7 +210,7 @@ class Versions:
             raise changed(self.names[file], found)
 
     def check(self, file: int) -> None:
-        """Look at a file again: raise SourceError if it is not what it was."""
+        """Look at a file again: raise SourceError if its version has changed."""
         path, name = self.paths[file], self.names[file]
         if self.fs is not None:
             self.compare(file, url_version(self.fs, path, name))
@@ -265,7 +265,7 @@ def listed(names: Sequence[str], versions: Sequence[str]) -> dict[str, str]:
 def all_changes(
     then: Mapping[str, object], now: Mapping[str, object], *, trust_copies: bool
 ) -> list[str]:
-    """What is different between two results of `listed`, a short sentence for each file."""
+    """Differences between two results of `listed`, a short sentence for each file."""
     found = []
     for name in {**then, **now}:
         old, new = str(then.get(name, "")), str(now.get(name, ""))

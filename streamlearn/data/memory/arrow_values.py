@@ -1,4 +1,4 @@
-"""What lies in Arrow arrays, as numpy without pandas: numbers, times, codes of words."""
+"""Values of Arrow arrays as numpy's, without pandas: numbers, times, codes of words."""
 
 from __future__ import annotations
 

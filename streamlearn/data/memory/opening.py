@@ -1,4 +1,4 @@
-"""Which container in memory a source is: the door to this room.
+"""Door to this room: finds the container in memory that a source is.
 
 A container that is not known yet is one more `Part` and a line in `as_part`.
 """

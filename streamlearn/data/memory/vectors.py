@@ -110,7 +110,7 @@ def plain_dates(array: np.ndarray, missing: np.ndarray) -> tuple[np.ndarray, str
 
 
 STRINGS = ("string", "large_string")
-"""How pandas' names of Arrow's types of words begin."""
+"""Beginnings of pandas' names of Arrow's types of words."""
 
 
 class SeriesVector(Vector):

@@ -1,4 +1,4 @@
-"""What the footers of parquet files say: row groups, columns, sizes, and where each row lies."""
+"""Facts from the footers of parquet files: row groups, columns, sizes, places of rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CODING_NBYTES = 40
 WORD_NBYTES = 160
 """Bytes of a word beside its characters, as a Python object and in the library's dictionary."""
 _POOL = 8 << 20
-"""What the library's pool and page decoders keep beside what they hand out (measured: to 7.5)."""
+"""Bytes that the library's pool and page decoders keep beside their results (measured: 7.5 MiB)."""
 
 PAGE_BUFFER = 1 << 16
 """Bytes read at a time of a column that is streamed."""
@@ -212,7 +212,7 @@ class ParquetFiles(Store):
         return int(_SLACK * held) + _POOL + remote
 
     def pages(self, file: int, group: int, names: Sequence[str]) -> dict[str, ColumnPages] | None:
-        """Where the pages of these columns lie, if slices are read by them; None: streamed."""
+        """Places of these columns' pages, if slices are read by them; None: streamed."""
         if not USABLE or self.fs is not None:
             return None
         return self.footers.pages(file, group, names)

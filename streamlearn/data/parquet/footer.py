@@ -42,7 +42,7 @@ _SCHEMAS = 8
 
 
 class FileFacts(NamedTuple):
-    """What the store remembers of one parquet file."""
+    """Facts of one parquet file that the store remembers."""
 
     schema: pa.Schema
     group_rows: list[int]
@@ -178,7 +178,7 @@ class Footers:
         return schema
 
     def pages(self, file: int, group: int, names: Sequence[str]) -> dict[str, ColumnPages] | None:
-        """Where the pages of these columns lie in a row group of a local file.
+        """Places of these columns' pages in a row group of a local file.
 
         Found once a process, by a look at each page's header; None if that is not understood.
         """

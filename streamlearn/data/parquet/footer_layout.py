@@ -1,4 +1,4 @@
-"""What a parquet footer's own bytes say, read and checked before the library is asked.
+"""Layout of a parquet footer's own bytes, read and checked before the library is asked.
 
 The library's getters end the process over some damaged footers (a size statistic of another length,
 a row group with a column more), so every number that is used here is read here.  A parsed footer

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 8 << 20
 """Bytes of a zarr chunk at most, and half of them at least."""
 ASSEMBLY_NBYTES = 4 * _CHUNK_BYTES
-"""What `Sink.commit` holds of a zarr group: a chunk, zarr's copy, its encoded bytes, a part."""
+"""Bytes that `Sink.commit` holds of a zarr group: a chunk, zarr's copy, it encoded, a part."""
 FORMATS = ("parquet", "zarr")
 _NOT_WRITTEN = (
     *(".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".ipc", ".orc"),
@@ -177,7 +177,7 @@ class Sink:
         return ready
 
     def abort(self) -> None:
-        """Remove what was written; the target is as it was."""
+        """Remove the parts written; the target is as it was before."""
         with self._reaching():
             self.fs.invalidate_cache()
             if self.fs.exists(self.staging):

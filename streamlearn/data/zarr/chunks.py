@@ -192,7 +192,7 @@ def _nbytes_in_zip(path: str, array: str) -> int:
 
 
 async def _ask(store: Store, keys: list[str]) -> list[dict[str, object] | None]:
-    """What a store says of each object; None for those that are not there."""
+    """Ask a store for its facts of each object; None for those that are not there."""
     if isinstance(store, FsspecStore):
         store.fs.invalidate_cache()
         return list(await asyncio.gather(*(_info(store, key) for key in keys)))

@@ -20,7 +20,7 @@ READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
     EOFError, ArithmeticError, MemoryError, SystemError, zlib.error, lzma.LZMAError, BadZipFile,
 )  # fmt: skip
-"""What zarr's stores, metadata and codecs raise over damaged bytes."""
+"""Errors that zarr's stores, metadata and codecs raise over damaged bytes."""
 
 CALL_BYTES = 2 << 20
 """Decoded bytes asked of zarr in one call, unless one chunk is larger.
@@ -189,7 +189,7 @@ class Rows:
 
 
 def column_groups(array: Any, columns: Sequence[int] | None) -> list[tuple[Any, Any, int]]:
-    """What to ask for together, at most `CALL_BYTES` unless one chunk is larger.
+    """Groups of columns to ask for together, at most `CALL_BYTES` unless one chunk is larger.
 
     Each is (columns of the array, columns of the buffer, decoded bytes of a row of these chunks).
     """

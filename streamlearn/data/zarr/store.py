@@ -331,7 +331,7 @@ def hash_of(text: str) -> str:
 
 
 def describe(array: zarr.Array) -> dict[str, object]:
-    """What identifies an array without reading it."""
+    """Identity of an array as JSON values, found without reading it."""
     files = local_files(array)
     return {
         "path": array.path,

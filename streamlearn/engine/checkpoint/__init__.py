@@ -1,1 +1,1 @@
-"""What a fit has finished, durably, so that a later run goes on from there."""
+"""Durable record of what a fit has finished, so that a later run goes on from there."""

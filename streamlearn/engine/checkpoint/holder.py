@@ -10,7 +10,7 @@ from ..processes import is_alive, this_process
 
 
 def this_holder() -> bytes:
-    """What a lock says of the process that has it; the time is for people, nothing compares it."""
+    """Identity of this process for a lock, as JSON; the time is for people, nothing compares it."""
     return json.dumps({**this_process(), "since": time.time()}).encode()
 
 

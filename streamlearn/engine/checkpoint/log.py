@@ -13,7 +13,7 @@ from .store import Checkpoint, plain
 
 @dataclass
 class Counters:
-    """What a fit has read so far."""
+    """Sums over the reads of a fit so far."""
 
     n_passes: int = 0
     rows_read: int = 0
@@ -63,7 +63,7 @@ class Log:
         return entry
 
     def stored(self, entry: Mapping[str, Any]) -> Any:
-        """What an entry's file holds."""
+        """Read the value that an entry's file holds."""
         assert self.checkpoint is not None
         return self.checkpoint.read(entry["file"])
 
@@ -88,7 +88,7 @@ class Log:
             self.checkpoint.commit()
 
     def _tell(self) -> None:
-        """What `read_status` shows of a fit that goes on."""
+        """Write what `read_status` shows of a fit that goes on into the manifest."""
         assert self.checkpoint is not None
         self.checkpoint.manifest["history"] = [plain(record) for record in self.history]
         self.checkpoint.manifest["counters"] = asdict(self.counters)

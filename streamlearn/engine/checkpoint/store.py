@@ -329,7 +329,7 @@ def plain(value: Any) -> Any:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """What differs between two JSON images, one short sentence each."""
+    """Differences between two JSON images, one short sentence each."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             name = f"{path}.{key}" if path else key

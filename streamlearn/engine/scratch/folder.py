@@ -33,7 +33,7 @@ _UNUSABLE = {
 
 
 def scratch_root() -> Path:
-    """Where scratch folders are made: ``scratch=``, else dask's, else the system's place."""
+    """Folder in which scratch folders are made: ``scratch=``, else dask's, else the system's."""
     import dask
 
     chosen = get_config().scratch

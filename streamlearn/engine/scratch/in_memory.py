@@ -36,7 +36,7 @@ class InMemoryRows(SourceOver):
         return int(self.source.stored_nbytes * new / max(len(self.refs()), 1))
 
     def fill(self, n_threads: int) -> None:
-        """Read what is not here yet."""
+        """Read the rows that are not in memory yet."""
         with ThreadPoolExecutor(n_threads) as pool:
             for _ in pool.map(self._fill_lane, cut_lanes(self.refs())):
                 pass

@@ -31,7 +31,7 @@ SENT_NBYTES = 64 << 20
 
 
 def lies_here(dataset: Any) -> bool:
-    """Whether its rows are arrays of this process, which need no plan to be read."""
+    """Whether the dataset's rows are arrays of this process, which need no plan to be read."""
     return dataset.in_memory and not isinstance(dataset.store, StreamStore)
 
 
@@ -115,7 +115,7 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: object) -
 
 
 def _origin(store: Any) -> tuple[object, ...]:
-    """What a task must know of the collection: names, lengths and levels of its columns."""
+    """Facts of the collection that a task needs: names, lengths and levels of its columns."""
     return [column.name for column in store.columns], store.known, store.levels
 
 

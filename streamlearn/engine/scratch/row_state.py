@@ -25,7 +25,7 @@ from .folder import ScratchFolder, scratch_write
 
 @dataclass(frozen=True)
 class RowFile:
-    """Where one pass reads and writes one row state."""
+    """Files from and to which one pass reads and writes one row state."""
 
     name: str
     dtype: str
@@ -35,9 +35,9 @@ class RowFile:
     write_path: str | None = None
     """None: the pass only reads."""
     kept: bool = False
-    """Whether what is read was found in a checkpoint, so that others may have changed it."""
+    """Whether the file read was found in a checkpoint, so that others may have changed it."""
     continues: bool = False
-    """Whether what is written goes on with what was found in a checkpoint."""
+    """Whether the file written goes on with one that was found in a checkpoint."""
 
     @property
     def row_nbytes(self) -> int:
@@ -74,7 +74,7 @@ class RowStates:
     def files(
         self, rows: tuple[RowState, ...], partial: Mapping[str, Any] | None
     ) -> tuple[RowFile, ...]:
-        """What one read reads and writes; goes on with the file of an unfinished attempt."""
+        """Files of one read, one per row state; goes on with the file of an unfinished attempt."""
         files = []
         for name, dtype, width, writes in rows:
             now = self._current.get(name, RowFile(name, dtype, width, None))

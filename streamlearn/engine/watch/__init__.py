@@ -1,1 +1,1 @@
-"""What a person sees of a fit that is running: progress bars and the status of a checkpoint."""
+"""View of a fit that is running, for people: progress bars and the status of a checkpoint."""

@@ -1,4 +1,4 @@
-"""What a checkpoint tells of its fit to somebody else: another shell, another machine."""
+"""Status of a fit as its checkpoint tells it to another shell or another machine."""
 
 from __future__ import annotations
 

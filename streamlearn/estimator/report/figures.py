@@ -1,4 +1,4 @@
-"""What there is to draw of a model, as numbers and words: families give it, `svg` draws it.
+"""Figures of a model as numbers and words: families give them, `svg` draws them.
 
 A family adds a picture to the report by one more item of its `_figures`; a band around a curve is
 two more arrays of its `Curve`.

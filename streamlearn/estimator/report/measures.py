@@ -1,4 +1,4 @@
-"""What a model does on data, in two reads of bounded memory: their summary, and sums over bins.
+"""Measures of a model on data, in two reads of bounded memory: the summary, and sums over bins.
 
 Rows are binned by a score s at equal steps of s / (1 + |s|): 4,096 bins, less than 0.0005 wide at
 0, 0.002 at 1.  The score of a class is the log-odds of its probability, or its decision; of a

@@ -24,7 +24,7 @@ ERRORS = 2.0
 
 
 class Cut(NamedTuple):
-    """How one column is cut; a missing value lies in the last segment."""
+    """Segments of one column's values; a missing value lies in the last."""
 
     column: str
     points: np.ndarray

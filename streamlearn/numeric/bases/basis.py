@@ -41,7 +41,7 @@ class Basis(Parametric):
     """
 
     suffix: ClassVar[str] = "_fn_"
-    """What stands between a column's name and a function's number in the names of features."""
+    """Text between a column's name and a function's number in the names of features."""
     local: ClassVar[bool] = False
     """Whether at each value few functions are not 0, and all sum to 1: kernels look them up."""
     degrees: ClassVar[tuple[int, ...]] = (1,)

@@ -1,4 +1,4 @@
-"""Where the breakpoints of columns lie: equally spaced, at quantiles, or at their few values.
+"""Breakpoints of columns: equally spaced, at quantiles, or at their few values.
 
 All columns at once.  Breakpoints ascend strictly even after rounding to `dtype`, so there may be
 fewer than asked for; fewer than two mean that the column is constant.

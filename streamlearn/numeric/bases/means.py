@@ -73,7 +73,7 @@ def mean_sizes(
 
 
 def _views(bases: Bases) -> tuple[Columns, np.ndarray, np.ndarray]:
-    """What the kernels take: the map of float64 values, what is local, levels of missing values."""
+    """Kernels' arguments: map of float64 values, (p,) bool local, (p,) levels of missing values."""
     columns = as_columns(bases._replace(prepared=False), np.dtype(np.float64))
     return columns, np.array(bases.local, bool), bases.has_missing.astype(np.intp)
 

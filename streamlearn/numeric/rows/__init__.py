@@ -1,1 +1,1 @@
-"""How kernels see rows: strided dense rows, tiles of columns, float64 blocks."""
+"""Forms in which kernels see rows: strided dense rows, tiles of columns, float64 blocks."""

@@ -1,4 +1,4 @@
-"""How kernels see the rows of a chunk: one flat array and two strides, whatever the order."""
+"""Dense rows of a chunk for kernels: one flat array and two strides, whatever the order."""
 
 from __future__ import annotations
 

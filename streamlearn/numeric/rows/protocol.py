@@ -1,4 +1,4 @@
-"""What a solver asks of rows, however they lie in memory: the row protocol.
+"""Row protocol: the methods that a solver asks of rows, however they lie in memory.
 
 A row form is a `NamedTuple` with the four methods below, as LIBLINEAR's solvers know a row by its
 `dot`, `axpy` and `nrm2_sq` alone.  A form holds the coefficients that belong to its rows, so that

@@ -296,7 +296,7 @@ def _join(builder, a, b):
 
 
 def _pick(builder, a, b, which):
-    """Those of the numbers of a and b, numbered on."""
+    """Pick lanes out of those of a and b, where b's lanes are numbered after a's."""
     index = ir.Constant(ir.VectorType(ir.IntType(32), len(which)), list(which))
     return builder.shuffle_vector(a, b, index)
 

@@ -18,7 +18,7 @@ from .facts import Distributions, ends_of
 from .kernels_table import BIN_SHIFT, LARGEST, MAGNITUDE, MAX_VALUES, TINIEST, ZERO_BIN
 
 BLOCK_VALUES = 1 << 16
-"""Values that are sorted at once: with what is made of them they stay in the cache."""
+"""Number of values sorted at once: with their temporaries they stay in the cache."""
 
 
 class Part(TypedDict):
@@ -98,7 +98,7 @@ def sorted_distributions(XT: np.ndarray, weight: np.ndarray | None) -> Distribut
 
 
 def _runs(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the runs of equal values of every column begin; the ends of each column's runs."""
+    """First places of the runs of equal values of every column; the ends of each column's runs."""
     first = np.ones(len(values) + 1, bool)
     np.not_equal(values[1:], values[:-1], out=first[1:-1])
     first[ends] = True

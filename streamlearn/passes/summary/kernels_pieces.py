@@ -58,7 +58,7 @@ def edge_of_bin(b, cell, cell_bits):
 
 
 class Counts(NamedTuple):
-    """What is known of columns, as in `ColumnFacts`: float64 but for what says bool or integer."""
+    """Facts of columns, as in `ColumnFacts`: float64 but for what says bool or integer."""
 
     few: np.ndarray
     """Bool."""

@@ -28,7 +28,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @kernel
 def first_slot(value):
-    """Where the search for a float64 begins; the product wraps around on purpose."""
+    """Slot at which the search for a float64 begins; the product wraps around on purpose."""
     return (np.float64(value).view(np.uint64) * GOLDEN) >> HASH_SHIFT
 
 

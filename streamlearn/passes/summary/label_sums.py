@@ -1,4 +1,4 @@
-"""What a read adds up of the target, per ref: the weight of each class, or moments.
+"""Sums of the target over a read, per ref: the weight of each class, or moments.
 
 Classes are counted up to `MAX_CLASSES` distinct labels; a numeric target with more keeps its
 moments only (a regression), a string target with more is refused.

@@ -29,7 +29,7 @@ class OrderBias(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What the summary knows of the target; counts are sums of weights."""
+    """Facts of the target from the summary; counts are sums of weights."""
 
     name: str
     kind: str

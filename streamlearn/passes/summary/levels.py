@@ -98,7 +98,7 @@ def _nbytes(word: str) -> int:
 
 
 def _cut_down(state: State) -> State:
-    """The state if it has at most twice what is kept; else what is kept of it."""
+    """The state if it has at most twice the levels kept; else only those kept of it."""
     if len(state["counts"]) <= 2 * CAPACITY and state["nbytes"] <= 2 * WORDS_NBYTES:
         return state
     return _forget(state)

@@ -1,4 +1,4 @@
-"""Columns of sparse rows: what is counted are the values that are stored, in sorted runs.
+"""Counts of columns of sparse rows, from the stored values in sorted runs.
 
 A table and bins take 136 KiB a column, however few values the rows store of it: a wide sparse table
 would be read once for each hundred columns.  Here the state is (column, value, count), as many as
@@ -178,7 +178,7 @@ def _sorted(waiting: list[Any], p: int) -> Runs:
 
 
 def _starts(differ: np.ndarray) -> np.ndarray:
-    """Where the runs of equal neighbours begin; `differ` says of all but the first."""
+    """First places of the runs of equal neighbours; `differ` says it of all but the first."""
     return np.flatnonzero(np.concatenate([[True], differ])) if len(differ) else np.arange(1)
 
 

@@ -1,4 +1,4 @@
-"""What one read says about the data: every column, the target, and whether the rows are sorted.
+"""Summary of the data from one read: every column, the target, and whether the rows are sorted.
 
 Counts are exact integers (sums of weights if there are weights: weight 0 = the row is absent, k = k
 copies) and do not depend on chunking or merge order; moments do only in rounding.

@@ -41,7 +41,7 @@ class NotUnderstood(ValueError):
 
 
 class ColumnPages(NamedTuple):
-    """Where the pages of one column chunk lie, and which rows they hold."""
+    """Places of the pages of one column chunk in a file, and the rows they hold."""
 
     starts: np.ndarray
     """(n_pages + 1,) int64: where in the file each data page begins, and the last ends."""
@@ -50,7 +50,7 @@ class ColumnPages(NamedTuple):
     plain_nbytes: np.ndarray
     """(n_pages,) int64: bytes of each page decompressed."""
     dictionary: tuple[int, int]
-    """Where in the file the dictionary page begins and ends; (0, 0) without one."""
+    """First byte of the dictionary page in the file, and the end of it; (0, 0) without one."""
     dictionary_nbytes: int
     """Bytes of the dictionary page decompressed."""
     schema: bytes

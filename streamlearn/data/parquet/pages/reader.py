@@ -27,7 +27,7 @@ _NUMBERS = {
     **dict.fromkeys(_SHORT, "INT32"),
     **dict.fromkeys((pa.int64(), pa.uint64()), "INT64"),
 }
-"""How numbers of Arrow's types are stored."""
+"""Parquet's physical types of numbers, by Arrow's types."""
 _BITS = {"FLOAT": np.uint32, "INT32": np.uint32, "DOUBLE": np.uint64, "INT64": np.uint64}
 """Types as which values are decoded, whatever they stand for."""
 _PHYSICAL = {"INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5}
@@ -87,7 +87,7 @@ class PageReader:
     def read(
         self, layout: Layout, group: int, names: Sequence[str], *, lasting: bool
     ) -> dict[str, pa.Array]:
-        """Those of the columns that are known here, of a row group of a footer.
+        """Read the columns of a row group that are known here; the answer lacks the others.
 
         They last until the next call, or (`lasting`) as long as they are kept.
         """
@@ -243,7 +243,7 @@ class PageReader:
         return self._rooms(chunks, raw, at)
 
     def _rooms(self, chunks: list[_Chunk], raw: np.ndarray, at: np.ndarray) -> Any:
-        """What the kernels take of chunks whose bytes are ``raw[at[i] : at[i + 1]]``."""
+        """Arguments of the kernels for chunks whose bytes are ``raw[at[i] : at[i + 1]]``."""
         largest = max(chunk.plain_nbytes for chunk in chunks)
         if len(self._page) < largest and any(chunk.packed for chunk in chunks):
             self._page = np.empty(largest, np.uint8)
