@@ -56,7 +56,8 @@ def draw_model(
             raise ValueError(f"{type(model).__name__} is no sum of terms; leave --features out")
         for name, (attribute, display) in PICTURES.items():
             if hasattr(model, attribute):
-                figures[name] = getattr(sl, display).from_estimator(model).figure_
+                kind = getattr(sl, display)  # loaded by being asked for
+                figures[name] = kind.from_estimator(model).figure_
         if hasattr(model, "curve_"):
             figures["errors"] = sl.PrototypeDisplay.curve(model).figure
         if sl.ConvergenceDisplay(model.history_).has_panels:

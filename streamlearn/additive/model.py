@@ -144,6 +144,7 @@ class AdditiveModel(Terms, StreamEstimator):
     @property
     def _loss(self) -> Loss:
         """The loss that `loss` names or is, with the estimator's parameters of its names."""
+        # by name: classifiers lack the parameters of the losses of numbers
         given = {name: getattr(self, name) for name in LOSS_PARAMETERS if hasattr(self, name)}
         loss = make_loss(self.loss, **given)
         if loss.target not in self._targets:

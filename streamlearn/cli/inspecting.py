@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from click import argument
 
 import streamlearn as sl
 
 from .group import command
 from .options import make_model, one_or_all, settings_of
-from .output import report
+from .output import fields_of, report
 
 
 @command("describe all.parquet --target y", "describe all.parquet --json")
@@ -30,7 +28,7 @@ def describe(
     dataset = sl.open_dataset(one_or_all(data), target=target, weight=weight, features=features)
     with settings_of(memory_budget):
         summary = dataset.summary()
-    facts = {f.name: getattr(summary, f.name) for f in dataclasses.fields(summary)}
+    facts = fields_of(summary)
     facts["columns"] = list(summary.columns)  # a record a column: they are kept as arrays of all
     report(facts, f"{dataset!r}\n\n{summary}", json_output=json_output)
 

@@ -81,7 +81,7 @@ def predictors() -> dict[str, Any]:
     """The public estimators that predict, by name."""
     from sklearn.base import BaseEstimator
 
-    public = {name: getattr(sl, name) for name in sl.__all__}
+    public = {name: getattr(sl, name) for name in sl.__all__}  # loaded by being asked for
     return {
         name: cls
         for name, cls in public.items()

@@ -9,8 +9,12 @@ import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def report(result: object, text: str, *, json_output: bool) -> None:
@@ -18,11 +22,16 @@ def report(result: object, text: str, *, json_output: bool) -> None:
     click.echo(json.dumps(as_json(result), indent=2) if json_output else text)
 
 
+def fields_of(record: DataclassInstance) -> dict[str, object]:
+    """The public fields of a dataclass by name; their values are not copied."""
+    names = [field.name for field in dataclasses.fields(record)]
+    return {name: getattr(record, name) for name in names if not name.startswith("_")}
+
+
 def as_json(value: object) -> object:
     """A JSON image of results; numbers that JSON lacks become null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [f.name for f in dataclasses.fields(value) if not f.name.startswith("_")]
-        value = {name: getattr(value, name) for name in names}
+        value = fields_of(value)
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}
     if hasattr(value, "_asdict"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class Certificate:
     """Resident memory of this process when the fit began, in bytes; 0 on a cluster."""
 
     def __repr__(self) -> str:
-        shown = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = dict(vars(self))
         before = shown.pop("memory_before_bytes")
         lines = [
             f"  {name:<18} {_show(name, value)}"

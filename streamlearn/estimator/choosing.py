@@ -88,7 +88,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
 
         A list or array holds several; a tuple does so too where it is not itself a value.
         """
-        given = getattr(self, name)
+        given = getattr(self, name)  # a parameter by its name, as a grid names it
         several = isinstance(given, list | np.ndarray) or (
             isinstance(given, tuple) and not self._takes_tuples(name)
         )
@@ -117,9 +117,8 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             if name in names and name not in chosen
         }
         member = self._plain(**{**shared, **parameters})
-        for name in ("classes_", "n_features_in_", "feature_names_in_", "encoding_"):
-            if hasattr(self, name):
-                setattr(member, name, getattr(self, name))
+        found = ("classes_", "n_features_in_", "feature_names_in_", "encoding_")
+        fitting.share_fitted(self, member, found)
         return member
 
     def _together(self) -> list[list[int]]:

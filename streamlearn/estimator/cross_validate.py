@@ -184,7 +184,7 @@ def _alike(models: Sequence[Any]) -> list[list[int]]:
     """Numbers of models whose features are the same, as they are for the same rows and choices."""
     found: dict[str, list[int]] = {}
     for k, model in enumerate(models):
-        deciding = [getattr(model, name, None) for name in ("encoding", "max_levels")]
+        deciding = [getattr(model, "encoding", None), getattr(model, "max_levels", None)]
         seed = getattr(model, "random_state", None) if model._encodes else None
         found.setdefault(repr((deciding, seed)), []).append(k)
     return list(found.values())

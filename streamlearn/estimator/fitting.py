@@ -185,9 +185,10 @@ def replan(run: Run, needs: Callable[[], Sequence[Needs]]) -> None:
         return make_plan(run.source, needs(), budget=budget, threads=now.lanes_in_flight)
 
     plan = plan_within(make, now.budget)
-    if any(
-        getattr(plan, name) != getattr(now, name)
-        for name in ("lanes_in_flight", "slice_rows", "keeps_rows")
+    if (plan.lanes_in_flight, plan.slice_rows, plan.keeps_rows) != (
+        now.lanes_in_flight,
+        now.slice_rows,
+        now.keeps_rows,
     ):
         run.replan(plan)
 
@@ -289,11 +290,17 @@ def fitted_tree(model: Any) -> dict[str, Any]:
     """The fitted attributes as a plain tree."""
     names = getattr(model, "feature_names_in_", None)
     return {
+        # by name: which of them there are depends on family and parameters
         **{name: getattr(model, f"{name}_", None) for name in _FITTED},
         "feature_names": None if names is None else [str(name) for name in names],
         "n_features": model.n_features_in_,
         "state": model._state(),
     }
+
+
+def share_fitted(model: object, other: object, names: Sequence[str]) -> None:
+    """Give `other` those of the model's fitted attributes of these names that it has."""
+    vars(other).update({name: value for name, value in vars(model).items() if name in names})
 
 
 def restore_fitted(model: Any, tree: dict[str, Any]) -> None:

@@ -120,7 +120,7 @@ def find_class(name: str, path: object) -> type:
             if class_name(cls) == name:
                 return cls
     elif name in package.__all__:
-        found = getattr(package, name)
+        found = getattr(package, name)  # loaded by being asked for
         if isinstance(found, type) and issubclass(found, BaseEstimator):
             return found
     hint = f"import {name.partition(':')[0]} first" if ":" in name else "upgrade streamlearn"

@@ -73,10 +73,11 @@ def check_spread(summary: Summary) -> None:
     SourceError
         The variance of a column that is not constant is 0, or not finite, in float64.
     """
-    names = np.array(summary.columns.names, dtype=object)
+    facts = summary.columns
+    names = np.array(facts.names, dtype=object)
     low, high, mean, variance, count, zeros = (
-        np.asarray(getattr(summary.columns, key), np.float64)
-        for key in ("min", "max", "mean", "variance", "count", "zeros")
+        np.asarray(values, np.float64)
+        for values in (facts.min, facts.max, facts.mean, facts.variance, facts.count, facts.zeros)
     )
     varies = low < high
     unusable = varies & ~(np.isfinite(variance) & (variance >= np.finfo(np.float64).tiny))

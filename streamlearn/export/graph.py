@@ -49,6 +49,7 @@ class Graph:
         return name
 
     def cast(self, value: str, kind: str) -> str:
+        # by name: onnx, which knows the number of each type, is optional
         return self.op("Cast", value, to=getattr(self._onnx.TensorProto, kind))
 
     def total(self, value: str, axis: int, *, keep: bool) -> str:

@@ -22,6 +22,7 @@ from ..estimator.certificate import Certificate
 from ..estimator.class_weights import CONSTRAINT
 from ..estimator.encoding import n_features
 from ..estimator.facts import Parts
+from ..estimator.fitting import share_fitted
 from ..estimator.report.figures import Figure
 from ..estimator.restored import n_outputs
 from ..numeric.checks import check_array
@@ -331,9 +332,8 @@ class SVMMixtureClassifier(StreamClassifier):
         """
         check_is_fitted(self)
         view = _Gate()
-        for name in ("n_features_in_", "feature_names_in_", "encoding_", "problem_", "parameters_"):
-            if hasattr(self, name):
-                setattr(view, name, getattr(self, name))
+        shared = ("n_features_in_", "feature_names_in_", "encoding_", "problem_", "parameters_")
+        share_fitted(self, view, shared)
         view.classes_ = np.arange(self.n_components_)
         view.certificate_ = self.certificate_
         return predicting.answer(view, X, "probability")

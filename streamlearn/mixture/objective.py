@@ -60,12 +60,14 @@ class Problem(NamedTuple):
         ):
             raise ValueError(f"a mixture with the gate {self.kind!r} and the loss {self.loss!r}")
         check_integer("n_outputs", self.n_outputs, 1, 2**20)
-        for name in ("tau", "C", "nu"):
-            check_number(name, getattr(self, name), 0)
+        check_number("tau", self.tau, 0)
+        check_number("C", self.C, 0)
+        check_number("nu", self.nu, 0)
         check_array("names", self.names, (self.tree.n_leaves,), "integer", low=0)
-        for name in ("shift", "factor"):
-            if getattr(self, name) is not None:
-                check_array(name, getattr(self, name), (n_columns,))
+        if self.shift is not None:
+            check_array("shift", self.shift, (n_columns,))
+        if self.factor is not None:
+            check_array("factor", self.factor, (n_columns,))
 
     def check_parameters(self, at: object) -> None:
         """Raise ValueError unless parameters from a file are of this problem."""

@@ -66,8 +66,9 @@ def check_online(problem: Problem, state: object) -> None:
     check_array("the mean curvature", curvature, at.rows.shape)
     check_array("shares", state.shares, (problem.tree.n_gates,))
     check_integer("n_steps", state.n_steps, 0, 2**62)
-    for name in ("n_rows", "log_likelihood", "n_read"):
-        check_number(name, getattr(state, name))
+    check_number("n_rows", state.n_rows)
+    check_number("log_likelihood", state.log_likelihood)
+    check_number("n_read", state.n_read)
 
 
 def start_online(at: Parameters, n_steps: int = 0) -> Online:

@@ -53,9 +53,10 @@ def scaling_of(
     """
     if scaling == "none":
         return None, None
+    facts = summary.columns
     low, high, mean, variance = (
-        np.asarray(getattr(summary.columns, name), np.float64)
-        for name in ("min", "max", "mean", "variance")
+        np.asarray(values, np.float64)
+        for values in (facts.min, facts.max, facts.mean, facts.variance)
     )
     if scaling == "standard":
         shift, width = mean, np.sqrt(np.maximum(variance, 0.0))

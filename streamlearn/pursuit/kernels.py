@@ -31,8 +31,9 @@ class ScaledColumns(NamedTuple):
 
     def check_scaling(self, n_columns: int) -> None:
         """Raise ValueError unless columns from a file are the scaling of so many columns."""
-        for name in ("low", "high", "center"):
-            check_array(name, getattr(self, name), (n_columns,))
+        check_array("low", self.low, (n_columns,))
+        check_array("high", self.high, (n_columns,))
+        check_array("center", self.center, (n_columns,))
         check_array("scale", self.scale, (n_columns,), finite=False)
         check_array("means", self.means, (n_columns, N_CELLS))
         if not (self.scale > 0).all() or (self.low > self.high).any():

@@ -19,6 +19,7 @@ from ..estimator import predicting
 from ..estimator.base import StreamRegressor
 from ..estimator.encoding import column_names, column_of, feature_names, n_features
 from ..estimator.facts import Parts
+from ..estimator.fitting import share_fitted
 from ..estimator.report.figures import Curve, Figure, Rows
 from ..estimator.streams import WithoutStream
 from .columns import blocks, project
@@ -156,9 +157,8 @@ class PursuitModel(WithoutStream):
         """
         check_is_fitted(self)
         view = _Projection()
-        for name in ("n_features_in_", "feature_names_in_", "encoding_", "certificate_"):
-            if hasattr(self, name):
-                setattr(view, name, getattr(self, name))
+        shared = ("n_features_in_", "feature_names_in_", "encoding_", "certificate_")
+        share_fitted(self, view, shared)
         view.columns, view.direction = self._columns, unit_length(self._alphas[term])
         return predicting.answer(view, X, "prediction")
 
@@ -222,8 +222,13 @@ class PursuitModel(WithoutStream):
         return said, figures
 
     def _state(self) -> dict[str, object]:
-        names = ("_columns", "_taus", "_path", "_losses", "tau_")
-        return {name.strip("_"): getattr(self, name) for name in names}
+        return {
+            "columns": self._columns,
+            "taus": self._taus,
+            "path": self._path,
+            "losses": self._losses,
+            "tau": self.tau_,
+        }
 
     def _restore(self, tree: dict[str, Any]) -> None:
         columns, path = tree["columns"], tree["path"]

@@ -48,6 +48,7 @@ def _answer(estimator: object, method: str, n_classes: int, X: np.ndarray | Csr)
     with warnings.catch_warnings():
         # the rows have no names here; their columns are already in the estimator's order
         warnings.filterwarnings("ignore", "X does not have valid feature names")
+        # by name: `method` also says what its numbers are
         out = np.asarray(getattr(estimator, method)(rows), np.float64)
     if method == "predict_proba" and n_classes == 2:
         out = 2.0 * out[:, 1] - 1.0

@@ -126,16 +126,17 @@ def similarity_for(model: Options, columns: ColumnFacts, scale: np.ndarray | Non
     if isinstance(name, tuple) and (len(name) != 2 or not all(map(callable, name))):
         raise ValueError(f"similarity={name!r}: a tuple must be (similarity, vjp), two callables")
     if model.neighbours is not None:
-        for word, value, wanted in (
-            ("similarity", callable(name), "a callable"),
-            ("init", not isinstance(model.init, str) or model.init == "rows", "'rows' or an array"),
-            ("schedule", model.schedule == "all", "'all'"),
-            ("repulsion", model.repulsion == 0, "0"),
+        init = model.init
+        for word, value, is_possible, wanted in (
+            ("similarity", name, callable(name), "a callable"),
+            ("init", init, not isinstance(init, str) or init == "rows", "'rows' or an array"),
+            ("schedule", model.schedule, model.schedule == "all", "'all'"),
+            ("repulsion", model.repulsion, model.repulsion == 0, "0"),
         ):
-            if not value:
+            if not is_possible:
                 raise ValueError(
                     f"neighbours= makes prototypes structures; {word} must then be {wanted}, got "
-                    f"{getattr(model, word)!r}"
+                    f"{value!r}"
                 )
     if model.repulsion > 0 and isinstance(name, str) and name not in BOUNDED:
         raise ValueError(

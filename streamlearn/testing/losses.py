@@ -56,7 +56,7 @@ def check_curvature(loss: Loss) -> None:
 
 
 def _check_derivative(loss: Loss, of: str, derivative: str) -> None:
-    value, slope = getattr(loss, of), getattr(loss, derivative)
+    value, slope = getattr(loss, of), getattr(loss, derivative)  # by name: a failure gives both
     for y, f in _points(loss):
         errors = []
         for at in (f, f + ASIDE, f - ASIDE):

@@ -62,13 +62,14 @@ def read_whole(dataset: Source) -> Chunk:
         X = as_csr(np.concatenate([dense(part.X) for part in parts]))
     else:
         X = np.concatenate([dense(part.X) for part in parts])
-    y, weight = (
-        None
-        if getattr(parts[0], name) is None
-        else np.concatenate([getattr(c, name) for c in parts])
-        for name in ("y", "weight")
-    )
+    y, weight = _joined([c.y for c in parts]), _joined([c.weight for c in parts])
     return Chunk(X, y, weight, np.concatenate([c.numbers for c in parts]))
+
+
+def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
+    """The arrays one after the other; None if there are none."""
+    given = [array for array in arrays if array is not None]
+    return np.concatenate(given) if given else None
 
 
 def same(a: Any, b: Any, rtol: float = 1e-11, path: str = "answer") -> None:

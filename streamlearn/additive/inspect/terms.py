@@ -349,11 +349,9 @@ class Densities(NamedTuple):
         """The arrays of the densities of single columns."""
         by_value = [len(one.at) == len(one.share) for one in columns]
         none = np.empty(0)
-        at, share = (
-            np.concatenate([none, *(getattr(one, name) for one, few in zip(columns, by_value,
-                            strict=True) if few)])
-            for name in ("at", "share")
-        )  # fmt: skip
+        counted = [one for one, few in zip(columns, by_value, strict=True) if few]
+        at = np.concatenate([none, *(one.at for one in counted)])
+        share = np.concatenate([none, *(one.share for one in counted)])
         bars = [np.zeros(N_BARS) if few else one.share
                 for one, few in zip(columns, by_value, strict=True)]  # fmt: skip
         sizes = np.array([len(one.at) * few for one, few in zip(columns, by_value, strict=True)])

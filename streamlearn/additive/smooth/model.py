@@ -53,16 +53,15 @@ class Parameters(Protocol):
 def check_smoothness(model: Parameters) -> None:
     """Refuse parameters that have no say beside the others."""
     if model.monotone or model.convex:
-        for name, is_set, why in (
-            ("smoothness", model.smoothness is not None, "is chosen for curves that nothing holds"),
+        for name, value, why in (
+            ("smoothness", model.smoothness, "is chosen for curves that nothing holds"),
             ("covariance", model.covariance, "is of coefficients that nothing holds"),
             ("early_stopping", model.early_stopping, "has no certificate of the shape"),
             ("warm_start", model.warm_start, "may begin at curves of another shape"),
         ):
-            if is_set:
+            if value not in (None, False):
                 raise ValueError(
-                    f"{name}={getattr(model, name)!r} {why}; leave it out, or leave out monotone "
-                    "and convex"
+                    f"{name}={value!r} {why}; leave it out, or leave out monotone and convex"
                 )
     if model.smoothness is None:
         if model.select:

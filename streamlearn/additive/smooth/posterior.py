@@ -62,10 +62,11 @@ class Posterior(NamedTuple):
         check_array("posterior.reference", self.reference, (dim,))
         check_array("posterior.means", self.means, (dim,))
         check_array("posterior.weights", self.weights, (K, p), finite=False)
+        own = self._asdict()
         for name in ("line_weights", "freedom", "reference_freedom", "statistic", "p_value"):
-            check_array(f"posterior.{name}", getattr(self, name), (K, p))
+            check_array(f"posterior.{name}", own[name], (K, p))
         for name in ("total_freedom", "scale", "losses", "null_losses"):
-            check_array(f"posterior.{name}", getattr(self, name), (K,))
+            check_array(f"posterior.{name}", own[name], (K,))
         check_number("posterior.weight", self.weight, 0.0)
 
 

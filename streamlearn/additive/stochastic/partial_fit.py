@@ -258,13 +258,10 @@ def check_stream(model: Any, stream: Stream) -> None:
     k, dim = n_outputs(model), model.bases_.dim
     if not isinstance(state, Averaged):
         raise ValueError(f"the state of the stream is a {type(state).__name__}")
-    for name, shape in {
-        "V": (k, dim + 1),
-        "U": (k, dim + 1),
-        "conjugate": (k,),
-        "seen": (2,),
-    }.items():
-        check_array(f"the stream's {name}", getattr(state, name), shape)
+    check_array("the stream's V", state.V, (k, dim + 1))
+    check_array("the stream's U", state.U, (k, dim + 1))
+    check_array("the stream's conjugate", state.conjugate, (k,))
+    check_array("the stream's seen", state.seen, (2,))
     check_number("the stream's total", stream["total"])
     check_integer("the stream's n_chunks", stream["n_chunks"], 0, 2**62)
     check_integer("the stream's n_reads", stream["n_reads"], 0, 2**62)

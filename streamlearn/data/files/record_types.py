@@ -23,7 +23,7 @@ def check_types(record: object) -> None:
     """Raise ValueError unless every field is of the type that the record's class declares."""
     kind: type = type(record)
     for name, hint in _hints(kind).items():
-        value = getattr(record, name)
+        value = getattr(record, name)  # a dataclass or a named tuple
         if not is_of(value, hint):
             got = type(value).__name__
             raise ValueError(f"{name} of a {kind.__name__} is a {got}, expected {hint}")

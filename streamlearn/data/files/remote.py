@@ -61,7 +61,7 @@ def as_os_errors() -> Iterator[None]:
 
 def _own_errors() -> tuple[type[Exception], ...]:
     """The error types of the remote libraries that are loaded; others cannot have raised."""
-    return tuple(
+    return tuple(  # by name: the libraries are optional
         getattr(sys.modules[module], name)
         for module, names in _OWN_ERRORS.items()
         if module in sys.modules

@@ -143,7 +143,7 @@ class Checkpoint:
         self._remote("get_file", self.path(file), path)
 
     def _remote(self, verb: str, *args: object) -> Any:
-        """Call a method of the object store."""
+        """Call a method of the object store, by its name in fsspec's file systems."""
         with self._reaching(may_be_absent=verb == "cat_file"):
             return getattr(filesystem(self.place)[0], verb)(*args)
 
@@ -323,7 +323,7 @@ def plain(value: Any) -> Any:
     image: dict[str, Any] = {"object": f"{kind.__module__}.{kind.__qualname__}"}
     if not is_named and hasattr(value, "get_params"):
         image["parameters"] = plain(value.get_params())
-    elif not is_named and is_dataclass(value):
+    elif not is_named and is_dataclass(value):  # a user's too, perhaps with slots
         image["fields"] = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     return image
 

@@ -91,8 +91,11 @@ class Bases(NamedTuple):
         check_array("bases.pairs", terms, (None, 3), "intp", low=0, high=max(len(self.kind), 256))
         main, p = self.main, self.n_columns
         main.check()
-        for name, n in (("degree", 0), ("kind", 0), ("first", 1), ("first_knot", 1)):
-            check_array(f"bases.{name}", getattr(self, name), (p + len(terms) + n,), "intp")
+        n_terms = p + len(terms)
+        check_array("bases.degree", self.degree, (n_terms,), "intp")
+        check_array("bases.kind", self.kind, (n_terms,), "intp")
+        check_array("bases.first", self.first, (n_terms + 1,), "intp")
+        check_array("bases.first_knot", self.first_knot, (n_terms + 1,), "intp")
         columns = terms[:, :2]
         if (
             (columns >= p).any()

@@ -117,18 +117,27 @@ class ColumnFacts:
     def check(self) -> None:
         """Raise ValueError unless the arrays agree: for those from a file."""
         p, own = len(self.names), "of columns of a summary"
-        for name in ("count", "missing", "infinite", "zeros"):
-            kind = "integer" if getattr(self, name).dtype.kind == "i" else "floating"
-            check_array(f"{name} {own}", getattr(self, name), (p,), kind, low=0)
-        for name in ("min", "max", "mean", "variance"):
-            check_array(f"{name} {own}", getattr(self, name), (p,), finite=False)
+        for name, weights in (
+            ("count", self.count),
+            ("missing", self.missing),
+            ("infinite", self.infinite),
+            ("zeros", self.zeros),
+        ):
+            kind = "integer" if weights.dtype.kind == "i" else "floating"
+            check_array(f"{name} {own}", weights, (p,), kind, low=0)
+        check_array(f"min {own}", self.min, (p,), finite=False)
+        check_array(f"max {own}", self.max, (p,), finite=False)
+        check_array(f"mean {own}", self.mean, (p,), finite=False)
+        check_array(f"variance {own}", self.variance, (p,), finite=False)
         check_array(f"first_bad {own}", self.first_bad, (p,), "int64", low=-1)
         check_array(f"few {own}", self.few, (p,), "bool")
         check_array(f"values {own}", self.values, (None,))
         check_array(f"bins {own}", self.bins, (None,), "uint16")
-        for name, end in (("value", len(self.values)), ("bin", len(self.bins))):
-            check_offsets(f"{name}_ends {own}", getattr(self, f"{name}_ends"), p, end)
-            counts = getattr(self, f"{name}_counts")
+        for name, end, ends, counts in (
+            ("value", len(self.values), self.value_ends, self.value_counts),
+            ("bin", len(self.bins), self.bin_ends, self.bin_counts),
+        ):
+            check_offsets(f"{name}_ends {own}", ends, p, end)
             if counts.shape != (end,) or counts.dtype.kind not in "uif":
                 raise ValueError(f"{name}_counts {own} are {counts.dtype} {counts.shape}")
         if not set(self.levels) <= set(self.names):
@@ -139,7 +148,7 @@ class ColumnFacts:
         """The columns of one part after those of the other."""
         joined: dict[str, Any] = {}
         for name in (field.name for field in fields(cls)):
-            own = [getattr(part, name) for part in parts]
+            own = [vars(part)[name] for part in parts]
             if name == "names":
                 joined[name] = tuple(column for part in own for column in part)
             elif name == "levels":
@@ -163,8 +172,13 @@ class ColumnFacts:
         j = range(len(self))[at]
         own, bins = slice(*self.value_ends[j : j + 2]), slice(*self.bin_ends[j : j + 2])
         name, bad = self.names[j], int(self.first_bad[j])
-        names = ("count", "missing", "infinite", "zeros", "min", "max", "mean", "variance")
-        facts: Any = [getattr(self, fact)[j].item() for fact in names]
+        facts: Any = [
+            values[j].item()
+            for values in (
+                *(self.count, self.missing, self.infinite, self.zeros),
+                *(self.min, self.max, self.mean, self.variance),
+            )
+        ]
         counts = self.bin_counts[bins]
         pieces = self.pieces(j, j + 1)
         n = len(pieces.lo) - bool(self.missing[j])  # those come last
@@ -251,8 +265,10 @@ class ColumnFacts:
         lo, hi, mass = np.empty((3, ends[-1]))
         values, bins = (slice(e[first], e[stop]) for e in (self.value_ends, self.bin_ends))
         own = slice(first, stop)
-        names = ("count", "missing", "zeros", "min", "max")
-        facts = [np.asarray(getattr(self, name)[own], np.float64) for name in names]
+        facts = [
+            np.asarray(fact[own], np.float64)
+            for fact in (self.count, self.missing, self.zeros, self.min, self.max)
+        ]
         counts: Any = (
             self.few[own],
             *facts,
