@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..config import format_bytes
 from ..errors import SourceError
 from .column_types import CATEGORIES, SINGLE
 from .encoding import Encoding
@@ -66,8 +67,9 @@ class Dataset(Source):
     mapped_names: tuple[str, ...] | None = None
     convert: Convert | None = None
     bytes_kept: bool = False
-    reweigh: Callable[[Chunk], Chunk] | None = None
     """Whether sparse rows that are stored as bytes are given as uint8, whatever `dtype`."""
+    reweigh: Callable[[Chunk], Chunk] | None = None
+    """Function that gives a chunk, which it may change, other weights."""
     _counted: list[int] = field(default_factory=list, repr=False, compare=False)
     """Number of rows after filters, once a summary has counted them."""
     _typed: list[dict[str, str]] = field(default_factory=list, repr=False, compare=False)
@@ -214,8 +216,8 @@ class Dataset(Source):
             f"({self.kind}{', sparse' if self.sparse else ''}, {self.dtype})",
             f"  features: {names}",
             f"  target: {self.target}, weight: {self.weight}",
-            f"  {_human(self.decoded_nbytes)} decoded in {len(self.refs()):,} chunks"
-            + (f", {_human(self.stored_nbytes)} stored" if self.stored_nbytes else ""),
+            f"  {format_bytes(self.decoded_nbytes)} decoded in {len(self.refs()):,} chunks"
+            + (f", {format_bytes(self.stored_nbytes)} stored" if self.stored_nbytes else ""),
         ]
         if self.n_missing_chunks:
             lines.append(f"  missing: {self.n_missing_chunks:,} chunks, read as the fill value")
@@ -524,11 +526,3 @@ def _name_of(f: Callable[..., object] | Encoding) -> str:
         if isinstance(f, np.ufunc):
             return f"numpy.{f.__name__}"
         return f"{type(f).__module__}.{type(f).__qualname__}"
-
-
-def _human(nbytes: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if nbytes < 1000:
-            return f"{nbytes:.3g} {unit}"
-        nbytes /= 1000
-    return f"{nbytes:.3g} GB"

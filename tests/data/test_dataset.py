@@ -248,7 +248,7 @@ def test_repr_can_be_read():
         "Dataset of 20,000 rows x 9 features (table, float32)",
         "  features: x0, x1, x2, x3, x4, x5, ...",
         "  target: y, weight: w",
-        "  720 kB decoded in 1 chunks, 110 bytes stored",
+        "  703.1 KiB decoded in 1 chunks, 110 B stored",
     ]
     assert "rows of 20,000 rows" in repr(data.take(0.5))
 
