@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import streamlearn as sl
-from streamlearn.data.dataset import DatasetReader
 from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import FORMATS, dataset_of
+from streamlearn.data.reader import DatasetReader
 from streamlearn.data.source import Csr
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import Run
