@@ -1,43 +1,29 @@
-"""The part that the additive classifier and regressor share: cost, solver, attributes."""
+"""The part that the additive classifier and regressor share: the fit and its attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.order import derive_seed
-from ..data.source import Chunk, Source, level_counts
-from ..engine.plan import Needs
+from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..estimator.base import StreamEstimator
 from ..estimator.certificate import Certificate
 from ..estimator.predicting import check_finite
-from ..numeric.bases.basis import Basis
 from ..numeric.bases.pairs import add_pairs
-from ..numeric.bases.registry import make_basis
 from ..numeric.bases.roughness import make_reference, make_roughness
-from ..numeric.losses import LOSS_PARAMETERS, Loss, Target, make_loss
 from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
 from . import costs as needs
-from .basis.column_bases import (
-    BASIS_CONSTRAINTS,
-    Shape,
-    fit_bases,
-    mean_splines,
-    reference_vector,
-)
-from .basis.resolution import AUTO, CountOfSplines
+from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
 from .dual.in_memory import fit_held
-from .inspect.terms import Terms
 from .objective import Problem
-from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
-from .screening.costs import is_wide, screening_needs, without_pairs
+from .pairs import check_interactions, check_sizes, density_fold, most_screened
+from .planned import Planned
+from .screening.costs import is_wide, without_pairs
 from .screening.reading import (
     main_effects,
     make_layout,
@@ -45,208 +31,25 @@ from .screening.reading import (
     screening_problem,
     screening_share,
 )
-from .smooth import costs as smooth_costs
 from .smooth.criteria import CRITERIA
-from .smooth.model import (
-    SMOOTHNESS,
-    Given,
-    check_smoothness,
-    goes_by_moments,
-    null_decisions,
-    posterior_at,
-    train_smooth,
-    why_moments,
-)
+from .smooth.model import Given, goes_by_moments, null_decisions, posterior_at, train_smooth
 from .smooth.posterior import check_posterior
 from .smooth.sampled import weigh_curves
-from .smooth.shape import Signs, check_shapes
+from .smooth.shape import check_shapes
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
-from .targets import Adjustment, adjust, adjusted, names_of, without_column
+from .targets import Adjustment, adjust, adjusted, without_column
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton
 from .warm_start import warm_bases, warm_point
 
-WARM = ("newton", "lbfgs")
-"""Solvers that can start from coefficients, and take directions from a sample."""
-
 SINGLE_TOL = 1e-7
 """Tolerances from here on are above the rounding of float32 passes."""
-
-
 WARM_PARTS = ("bases", "coef", "intercept", "shifts")
+"""Parts of a saved model at which a warm start begins."""
 
 
-class AdditiveModel(Terms, StreamEstimator):
+class AdditiveModel(Planned, StreamEstimator):
     """A mixin of the estimators; `objective` says what is minimised."""
-
-    loss: str | Loss
-    C: float | None
-    basis: str | Basis
-    n_bases: CountOfSplines
-    penalty_order: int
-    penalty_scale: str
-    missing: str
-    max_levels: int
-    solver: str
-    intercept_scaling: float
-    tol: float
-    max_passes: int
-    interactions: int | str | Sequence[Sequence[int | str]] = 0
-    early_stopping: bool
-    warm_start: bool
-    smoothness: str | None
-    select: bool
-    covariance: bool
-    monotone: Signs | None
-    convex: Signs | None
-    knots: str
-    degree: int
-    random_state: int
-    classes_: np.ndarray
-    _parameter_constraints: dict[str, list[object]] = {
-        **BASIS_CONSTRAINTS,
-        "n_bases": [*BASIS_CONSTRAINTS["n_bases"], StrOptions({AUTO})],
-        "max_levels": [Interval(Integral, 1, 255, closed="both")],
-        "interactions": [
-            Interval(Integral, 0, None, closed="left"),
-            StrOptions({"auto"}),
-            list,
-            tuple,
-        ],
-        "C": [Interval(Real, 0, None, closed="neither"), None],
-        "intercept_scaling": [Interval(Real, 1e-100, 1e100, closed="both")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_passes": [Interval(Integral, 2, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "solver": [StrOptions({"auto", "newton", "dual-cd", "lbfgs", "pegasos"})],
-        "warm_start": ["boolean"],
-        **SMOOTHNESS,
-        "random_state": [Interval(Integral, 0, None, closed="left")],
-    }
-    _later_parameters: ClassVar[dict[str, object]] = {
-        "interactions": 0,
-        "smoothness": None,
-        "select": False,
-        "covariance": False,
-        "monotone": None,
-        "convex": None,
-    }
-    _accepts_sparse = True
-    _accepts_levels = True
-
-    @property
-    def _accepts_missing(self) -> bool:
-        return self.missing == "level"
-
-    _targets: tuple[Target, ...] = ()
-    """Kinds of target that the estimator's losses may have."""
-
-    @property
-    def _loss(self) -> Loss:
-        """The loss that `loss` names or is, with the estimator's parameters of its names."""
-        # by name: classifiers lack the parameters of the losses of numbers
-        given = {name: getattr(self, name) for name in LOSS_PARAMETERS if hasattr(self, name)}
-        loss = make_loss(self.loss, **given)
-        if loss.target not in self._targets:
-            kinds = " or ".join(target.name for target in self._targets)
-            raise ValueError(
-                f"loss={self.loss!r} is a loss of a {loss.target.name} target, "
-                f"{type(self).__name__} takes losses of a {kinds} target: "
-                f"{', '.join(sorted(names_of(self._targets)))}, or your own"
-            )
-        return loss
-
-    # What it costs.
-
-    def _chosen_by(self, dataset: Source, summary: Summary | None = None) -> str | None:
-        """The criterion of the smoothness; before the summary, the one of columns of few values."""
-        size = needs.size_of(self, dataset, summary)
-        if summary is None:
-            size = smooth_costs.least_size(size, self.n_bases, dataset)
-        return smooth_costs.criterion_of(self, size, self._is_joint)
-
-    def _weighs_curves(self, dataset: Source, summary: Summary | None = None) -> bool:
-        """Whether the sample says how much each curve is smoothed, beside pairs."""
-        size = needs.size_of(self, dataset, summary)
-        if summary is None:
-            least = smooth_costs.least_size(size, self.n_bases, dataset)
-            size = size._replace(dim=least.dim + size.pair_dim)
-        return smooth_costs.weighs_curves(self, size, self._is_joint)
-
-    def _choice(self, dataset: Source, summary: Summary | None = None) -> needs.Choice:
-        """The solver, chosen from metadata: the plan that is shown is the one that is run.
-
-        But for the smoothness that nothing is said of, which one C replaces where the summary finds
-        too many coefficients.
-        """
-        check_smoothness(self)
-        size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset, summary)
-        why = why_moments(self, criterion)
-        if why:
-            least = smooth_costs.least_size(size, self.n_bases, dataset)
-            choice = smooth_costs.choose_moments(why, least, self.solver, self._is_joint)
-        if not goes_by_moments(self, criterion):
-            easy = not why and self._is_easy
-            choice = needs.choose(self._loss, self.solver, size, self._is_joint, easy)
-        if self.warm_start and choice.solver not in WARM:
-            raise ValueError(
-                f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
-                f"{choice.solver!r}, which does not start from coefficients; leave it out"
-                + ("" if choice.solver != "pegasos" else ", or go on with partial_fit")
-            )
-        return choice
-
-    def _one_c(self, size: needs.Size) -> needs.Choice:
-        """The solver of a fit with one C, were nothing chosen."""
-        return needs.choose(self._loss, self.solver, size, self._is_joint, self._is_easy)
-
-    @property
-    def _is_easy(self) -> bool:
-        """Whether dual CD has been measured for these parameters, and they allow it."""
-        return bool(
-            not self.warm_start
-            and make_basis(self.basis).local
-            and not has_pairs(self)
-            and self._weight <= needs.DUAL_C
-            and self.tol >= needs.DUAL_TOL
-            and self.max_passes >= needs.DUAL_ROUNDS
-        )
-
-    @property
-    def _most_passes(self) -> int:
-        """Reads that the summary and the solver may take."""
-        return self.max_passes - has_pairs(self) - (most_screened(self) > 0)
-
-    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        size, choice = needs.size_of(self, dataset, summary), self._choice(dataset, summary)
-        criterion = self._chosen_by(dataset, summary)
-        alone = goes_by_moments(self, criterion)
-        phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
-        if summary is None and criterion != self.smoothness:  # one C may take its place
-            one_c = needs.needs_of(self._one_c(size).solver, size, self._most_passes)
-            most = size._replace(dim=min(size.dim, smooth_costs.largest_dim()))
-            chosen = smooth_costs.moments_needs(most, self.max_passes, at_end=False)
-            phases = smooth_costs.either(one_c, chosen)
-        elif why := why_moments(self, criterion):
-            if summary is None:
-                size = smooth_costs.least_size(size, self.n_bases, dataset)
-            smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
-            phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
-        if self._weighs_curves(dataset, summary):
-            phases = [smooth_costs.curves_needs(size), *phases]
-        if most_screened(self):
-            has_levels = bool((level_counts(dataset, 0) >= 0).any())
-            phases = [screening_needs(size, has_levels), *phases]
-        return needs.with_temporaries(phases, self, size, summary)
-
-    def _sample_rows(self, dataset: Source) -> int:
-        size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset)
-        one_read = goes_by_moments(self, criterion) and self._loss.quadratic
-        wanted = self._choice(dataset).solver in WARM and not one_read
-        if criterion != self.smoothness:  # one C may take its place
-            wanted = wanted or self._one_c(size).solver in WARM
-        wanted = wanted or most_screened(self) > 0 or self._weighs_curves(dataset)
-        return needs.sample_rows(size) if wanted else 0
 
     # Saving.
 
@@ -271,11 +74,6 @@ class AdditiveModel(Terms, StreamEstimator):
             check_stream(self, self._stream)
 
     # Fitting.
-
-    @property
-    def _is_joint(self) -> bool:
-        """Whether the multinomial loss was requested; for two classes it is the one curve."""
-        return False
 
     def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
         """The changes of targets and weights before a solver sees them."""
