@@ -29,7 +29,7 @@ from ..numeric.checks import check_array
 from ..numeric.links import sigmoid, two_classes
 from ..passes.shuffling import Waiting, check_waiting
 from ..passes.summary.summary import Summary
-from . import answers, experts, gate, needs, training
+from . import answers, experts, gate, needs, partial_fit, training
 from .figures import figures_of
 from .objective import Parameters, Problem
 from .online import Online, check_online
@@ -295,7 +295,7 @@ class SVMMixtureClassifier(StreamClassifier):
         self
         """
         self._validate_params()
-        training.partial_fit(self, X, y, sample_weight, classes, shuffle_buffer)
+        partial_fit.partial_fit(self, X, y, sample_weight, classes, shuffle_buffer)
         return self
 
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
 from streamlearn.engine.plan import Needs, make_plan
-from streamlearn.mixture import needs, training
+from streamlearn.mixture import needs, partial_fit
 from streamlearn.passes.sample import sample_nbytes
 
 
@@ -251,7 +251,7 @@ def test_a_stream_prunes_components_that_hold_no_more_than_nu(monkeypatch):
     X, y, _ = table(2_000)
     model = sl.SVMMixtureClassifier(20, gate="rbf", algorithm="online-em", nu=150.0)
     assert model.partial_fit(X, y).n_components_ == 20  # too few rows for 20 to hold 300 each
-    monkeypatch.setattr(training, "PRUNED_FROM", 0.0)
+    monkeypatch.setattr(partial_fit, "PRUNED_FROM", 0.0)
     model.partial_fit(X, y)
     assert 1 < model.n_components_ < 20
     assert model.online_.shares.min() * model.online_.n_rows > 150.0
