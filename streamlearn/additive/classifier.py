@@ -13,7 +13,8 @@ from ..estimator.base import StreamClassifier
 from ..estimator.class_weights import CONSTRAINT
 from ..numeric.bases.basis import Basis
 from ..numeric.links import rest_probabilities, softmax_probabilities
-from ..numeric.losses import CLASS, Loss
+from ..numeric.losses import Loss
+from ..numeric.targets import CLASS
 from ..solvers.calibration import METHODS, Calibration
 from .model import AdditiveModel
 from .smooth.shape import Signs

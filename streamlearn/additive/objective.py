@@ -21,7 +21,8 @@ from ..data.source import Chunk
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.roughness import Reference, Roughness, times
 from ..numeric.links import to_softmax
-from ..numeric.losses import CLASS, NUMBER, Force, Loss
+from ..numeric.losses import Force, Loss
+from ..numeric.targets import CLASS, NUMBER
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from ..solvers.newton import Evaluation

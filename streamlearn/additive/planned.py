@@ -13,7 +13,8 @@ from ..data.source import Source, level_counts
 from ..engine.plan import Needs
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.registry import make_basis
-from ..numeric.losses import LOSS_PARAMETERS, Loss, Target, make_loss
+from ..numeric.losses import LOSS_PARAMETERS, Loss, make_loss
+from ..numeric.targets import Target
 from ..passes.summary.summary import Summary
 from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS

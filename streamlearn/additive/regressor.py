@@ -18,7 +18,8 @@ from ..estimator.predicting import answer
 from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
 from ..numeric.links import LOG
-from ..numeric.losses import AMOUNT, COUNT, NUMBER, TOTAL, Loss
+from ..numeric.losses import Loss
+from ..numeric.targets import AMOUNT, COUNT, NUMBER, TOTAL
 from ..passes.summary.summary import Summary
 from .model import AdditiveModel
 from .smooth.shape import Signs

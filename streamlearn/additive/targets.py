@@ -18,7 +18,8 @@ import numpy as np
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
 from ..numeric.links import IDENTITY, LOG, Link
-from ..numeric.losses import LOSSES, Loss, Target
+from ..numeric.losses import LOSSES, Loss
+from ..numeric.targets import Target
 
 
 def names_of(targets: Collection[Target]) -> set[str]:

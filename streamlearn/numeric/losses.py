@@ -26,7 +26,6 @@ is the row of target y / e with its weight times e^a, a = `Loss.homogeneity`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from numba.extending import overload, register_jitable
@@ -34,36 +33,7 @@ from numba.extending import overload, register_jitable
 from .elementary import decay, exponential, log1p_unit, log_of
 from .links import IDENTITY, LOG, LOGIT, Link
 from .parametric import Parametric
-
-
-class Target(NamedTuple):
-    """A kind of target, and which values it may have."""
-
-    name: str
-    """One word for tables and messages."""
-    wanted: str
-    """Words for the values allowed, as messages ask for them."""
-    holds: Callable[[float, float], bool]
-    """Whether targets between these two values, the smallest and the largest, are of the kind."""
-
-
-def _any(low: float, high: float) -> bool:
-    return True
-
-
-def _counts(low: float, high: float) -> bool:
-    return low >= 0 and high > 0
-
-
-def _amounts(low: float, high: float) -> bool:
-    return low > 0
-
-
-CLASS = Target("class", "class labels", _any)
-NUMBER = Target("number", "numbers", _any)
-COUNT = Target("count", "counts of at least 0, not all of them 0", _counts)
-TOTAL = Target("total", "totals of at least 0, not all of them 0", _counts)
-AMOUNT = Target("amount", "amounts above 0", _amounts)
+from .targets import AMOUNT, CLASS, COUNT, NUMBER, TOTAL, Target
 
 
 class DualRule(NamedTuple):

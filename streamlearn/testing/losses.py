@@ -14,7 +14,8 @@ import numpy as np
 
 from ..numeric import losses
 from ..numeric.links import LOG
-from ..numeric.losses import AMOUNT, CLASS, COUNT, TOTAL, DualRule, Loss
+from ..numeric.losses import DualRule, Loss
+from ..numeric.targets import AMOUNT, CLASS, COUNT, TOTAL
 
 TARGETS = {
     CLASS: (-1.0, 1.0),

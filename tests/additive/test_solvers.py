@@ -19,7 +19,8 @@ from scipy import sparse
 
 import streamlearn as sl
 from streamlearn.additive import costs as needs
-from streamlearn.numeric.losses import LOSSES, NUMBER
+from streamlearn.numeric.losses import LOSSES
+from streamlearn.numeric.targets import NUMBER
 
 OFFERED = needs.solver_table()
 

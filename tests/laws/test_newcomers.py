@@ -23,7 +23,8 @@ from streamlearn.errors import ArchiveError
 from streamlearn.numeric.bases.basis import Basis
 from streamlearn.numeric.bases.registry import BASES, KINDS
 from streamlearn.numeric.links import LOGIT
-from streamlearn.numeric.losses import CLASS, Loss
+from streamlearn.numeric.losses import Loss
+from streamlearn.numeric.targets import CLASS
 from streamlearn.passes.fold import Fold
 from streamlearn.passes.sums import add_sums
 from streamlearn.testing import bases as basis_laws

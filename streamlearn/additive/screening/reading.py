@@ -13,7 +13,8 @@ from ...data.source import Chunk, Csr
 from ...numeric.bases.bsplines import Bases, nodes_of
 from ...numeric.bases.pairs import N_NODES
 from ...numeric.bases.registry import LEVELS
-from ...numeric.losses import CLASS, Loss, SquaredError, SquaredHinge
+from ...numeric.losses import Loss, SquaredError, SquaredHinge
+from ...numeric.targets import CLASS
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ...solvers.newton import newton

@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from ...data.source import Chunk, Source
 from ...engine.run import Run
-from ...numeric.losses import CLASS, Loss
+from ...numeric.losses import Loss
+from ...numeric.targets import CLASS
 from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch, caches_in_scratch

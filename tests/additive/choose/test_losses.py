@@ -8,7 +8,8 @@ from laws.subjects import rows_of
 import streamlearn as sl
 from streamlearn.additive.targets import names_of
 from streamlearn.estimator.cross_validate import without_split
-from streamlearn.numeric.losses import AMOUNT, COUNT, LOSSES
+from streamlearn.numeric.losses import LOSSES
+from streamlearn.numeric.targets import AMOUNT, COUNT
 from streamlearn.solvers.splits import split_shares
 
 N, SEED = 240, 4

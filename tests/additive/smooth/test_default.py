@@ -10,7 +10,8 @@ from streamlearn.additive import costs
 from streamlearn.additive.basis import resolution
 from streamlearn.additive.costs import solvers_of
 from streamlearn.additive.smooth import costs as smooth_costs
-from streamlearn.numeric.losses import CLASS, LOSSES, make_loss
+from streamlearn.numeric.losses import LOSSES, make_loss
+from streamlearn.numeric.targets import CLASS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
