@@ -408,7 +408,12 @@ def held_nbytes(size: Size) -> int:
 
 
 def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:
-    """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole."""
-    labels = summary.ref_labels
-    at = np.searchsorted(dataset.refs().starts, planned.refs().starts, "right") - 1
+    """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole.
+
+    Targets of too many values to be counted have one class of no weight: any order is as good.
+    """
+    labels, refs = summary.ref_labels, planned.refs()
+    if labels is None:
+        return np.zeros((len(refs), 1))
+    at = np.searchsorted(dataset.refs().starts, refs.starts, "right") - 1
     return labels[at]

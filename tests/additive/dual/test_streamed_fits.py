@@ -11,6 +11,7 @@ import streamlearn as sl
 from streamlearn.additive import costs
 from streamlearn.engine import plan
 from streamlearn.numeric.losses import LOSSES
+from streamlearn.passes.summary.label_sums import MAX_CLASSES
 
 DUAL = [name for name, kind in LOSSES.items() if kind().has("dual_rule")]
 TOL = 1e-5
@@ -69,3 +70,21 @@ def test_every_dual_and_form_of_rows_ends_where_rows_in_memory_do(
     assert streamed.n_passes > whole.n_passes  # the rows were read again
     np.testing.assert_allclose(streamed.primal, whole.primal, rtol=1e-3)
     assert (np.asarray(streamed.dual) <= np.asarray(whole.primal) * (1 + 1e-7)).all()
+
+
+@pytest.mark.parametrize("solver", ["auto", "dual-cd", "pegasos"])
+def test_targets_of_more_values_than_are_counted_are_fitted_from_disk(solver, tmp_path):
+    """The certified optimum of rows in memory; a summary counts up to `MAX_CLASSES` values."""
+    X, _ = table(MAX_CLASSES + 200)
+    y = np.sin(3 * X[:, 0]) + np.random.default_rng(2).normal(size=len(X))
+    assert len(np.unique(y)) > MAX_CLASSES
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(y=y)
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=100)
+    data = sl.open_dataset(tmp_path / "t.parquet", target="y", chunk_rows=100)
+    shape = dict(loss="quantile", n_bases=6, C=0.2)
+    least = sl.AdditiveRegressor(solver="dual-cd", tol=1e-4, **shape).fit(X, y).certificate_
+    tol = 1e-2 if solver == "pegasos" else 1e-4
+    found = sl.AdditiveRegressor(solver=solver, tol=tol, **shape).fit(data).certificate_
+    assert (found.solver == solver) or solver == "auto"
+    assert found.converged
+    assert least.dual * (1 - 1e-7) <= found.primal <= least.primal * (1 + tol)
