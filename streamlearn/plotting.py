@@ -13,6 +13,7 @@ import streamlearn as sl
 
 from .data.source import Chunk
 from .estimator.inputs import open_scored, used_columns
+from .estimator.model import Estimator, Model
 from .estimator.predicting import answer_chunk, run
 from .estimator.report.measures import grouped
 from .estimator.targets import code_targets
@@ -28,7 +29,7 @@ PICTURES = {
 
 
 def draw_model(
-    model: object,
+    model: Estimator,
     folder: str,
     features: list[str] | None = None,
     data: object = None,
@@ -68,7 +69,7 @@ def draw_model(
         return [_write(figure, Path(folder) / f"{name}.png") for name, figure in figures.items()]
 
 
-def _calibration(model: Any, data: Any, target: str | None) -> Any:
+def _calibration(model: Model, data: object, target: str | None) -> Any:
     """Shares of each class against its predicted probability, a line a class; one read."""
     import matplotlib.pyplot as plt
 
@@ -96,7 +97,7 @@ def _step_of_codes(step: Any, classes: np.ndarray, state: np.ndarray, chunk: Chu
     return step(state, code_targets(classes, False, chunk))
 
 
-def _probabilities(model: object, chunk: Chunk) -> np.ndarray:
+def _probabilities(model: Model, chunk: Chunk) -> np.ndarray:
     """(m,) of the positive class, or (m, K)."""
     probability = answer_chunk(model, chunk, "probability")
     return probability[:, 1] if probability.shape[1] == 2 else probability

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..config import format_bytes, get_config
-from ..data.source import level_counts
+from ..data.source import Chunk, Source, level_counts
 from ..engine.plan import Needs
 from ..numeric.bases.pairs import MOST_FUNCTIONS
 from ..numeric.bases.registry import make_basis
@@ -94,7 +94,7 @@ class Size(NamedTuple):
         return self.row_nbytes if self.sparse else 4.0 * self.n_columns
 
 
-def size_of(model: Any, dataset: Any, summary: Any = None) -> Size:
+def size_of(model: Any, dataset: Source, summary: Summary | None = None) -> Size:
     """The size of a fit, from metadata alone or with the summary."""
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
@@ -253,9 +253,9 @@ def copied_nbytes(size: Size) -> float:
     return size.coordinates_nbytes if get_config().scratch and not size.in_memory else 0.0
 
 
-def sample_share(sample: Any, total_weight: float) -> float:
+def sample_share(sample: Chunk, total_weight: float) -> float:
     """The share of the rows, by weight, that a sample holds."""
-    weight = len(sample.y) if sample.weight is None else float(sample.weight.sum())
+    weight = sample.n_rows if sample.weight is None else float(sample.weight.sum())
     return 1.0 if weight >= total_weight * (1 - 1e-12) else weight / total_weight
 
 
@@ -352,7 +352,9 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     ]
 
 
-def with_temporaries(phases: list[Needs], model: Any, size: Size, summary: Any) -> list[Needs]:
+def with_temporaries(
+    phases: list[Needs], model: Any, size: Size, summary: Summary | None
+) -> list[Needs]:
     """The phases with what bases other than splines, and missing values, take beside."""
     local = make_basis(model.basis).local and not has_pairs(model)
     compressed = size.sparse and not has_pairs(model)
@@ -407,7 +409,7 @@ def held_nbytes(size: Size) -> int:
     return int(rows + places)
 
 
-def labels_of_refs(dataset: Any, planned: Any, summary: Any) -> np.ndarray:
+def labels_of_refs(dataset: Source, planned: Source, summary: Summary) -> np.ndarray:
     """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole.
 
     Targets of too many values to be counted have one class of no weight: any order is as good.

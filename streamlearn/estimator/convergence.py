@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .model import Estimator
+
 EPSILON = float(np.finfo(np.float64).eps)
 ONE_READ = "The objective was measured once: there is no way of the fit to draw."
 
@@ -46,7 +48,7 @@ class ConvergenceDisplay:
         self.validation_loss = _series(history, ("validation_loss",), np.sum)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: object = None) -> ConvergenceDisplay:
+    def from_estimator(cls, estimator: Estimator, *, ax: object = None) -> ConvergenceDisplay:
         """Draw the history of a fitted model.
 
         Parameters

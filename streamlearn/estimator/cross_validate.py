@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -18,6 +17,7 @@ from ..solvers.splits import split_shares
 from .inputs import features_of, open_training
 from .levels import as_trained
 from .metrics import check_gain
+from .model import Model
 from .scoring import evaluate_models
 
 
@@ -166,7 +166,9 @@ def without_split(
     return train, rows.where_hash(low, high, seed)
 
 
-def scores_of_split(models: Sequence[Any], apart: Dataset, scoring: str) -> tuple[np.ndarray, int]:
+def scores_of_split(
+    models: Sequence[Model], apart: Dataset, scoring: str
+) -> tuple[np.ndarray, int]:
     """Scores of fitted models on the same rows, and the number of reads: one for the same features.
 
     The models may be of different candidates, or several of one fit.
@@ -180,7 +182,7 @@ def scores_of_split(models: Sequence[Any], apart: Dataset, scoring: str) -> tupl
     return scores, len(groups)
 
 
-def _alike(models: Sequence[Any]) -> list[list[int]]:
+def _alike(models: Sequence[Model]) -> list[list[int]]:
     """Numbers of models whose features are the same, as they are for the same rows and choices."""
     found: dict[str, list[int]] = {}
     for k, model in enumerate(models):

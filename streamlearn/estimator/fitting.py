@@ -27,10 +27,11 @@ from ..solvers import splits
 from ..solvers.calibration import calibrate, score_fold
 from . import encoding
 from .callbacks import Tasks
-from .certificate import warn_unless_converged
+from .certificate import Certificate, warn_unless_converged
 from .class_weights import weigh_classes
 from .inputs import open_scored, open_training
 from .levels import settle_training
+from .model import Estimator
 from .planning import all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
 from .restored import check_fitted
@@ -52,7 +53,7 @@ _FITTED = (
 
 
 def fit(
-    model: Any, X: Any, y: Any, sample_weight: Any, *, validation: Any, checkpoint: Any
+    model: Estimator, X: Any, y: Any, sample_weight: Any, *, validation: Any, checkpoint: Any
 ) -> None:
     """Train `model` in place."""
     model._validate_params()
@@ -92,7 +93,7 @@ def fit(
 
 
 def train(
-    model: Any,
+    model: Estimator,
     run: Run,
     dataset: Dataset,
     columns: Dataset,
@@ -109,7 +110,8 @@ def train(
     check_summary(dataset, summary, missing=model._accepts_missing or model._encodes)
     if model._encodes:
         model.encoding_ = encoding.learn_missing(model.encoding_, summary)
-        if model.encoding_.missing.any():  # features that the rows read so far do not have
+        missing = model.encoding_.missing
+        if missing is not None and missing.any():  # features that the rows read so far do not have
             dataset = encoding.training_features(model, columns)
             run.read_from(dataset)
             replan(run, partial(all_needs, model, dataset))
@@ -142,12 +144,13 @@ def train(
     if calibration_rows is not None and classes is not None:
         fold = score_fold(partial(decide, model), 1 if len(classes) == 2 else len(classes))
         histograms = run.fold(fold, coded(calibration_rows, classes), name="calibration")
+        assert model.calibration is not None  # rows were held out for it
         model.calibration_ = calibrate(model.calibration, list(histograms))
     conclude(model, run, outcome)
 
 
 def _summarise(
-    model: Any, run: Run, dataset: Dataset, limit: int
+    model: Estimator, run: Run, dataset: Dataset, limit: int
 ) -> tuple[Summary, SampledRead | Callable[..., Summary]]:
     """The summary of the features, and the read that may have kept a sample of them."""
     wanted = model._sample_rows(dataset)
@@ -157,7 +160,7 @@ def _summarise(
     return collect_summary(read, rows, limit, model._moments_only()), read
 
 
-def conclude(model: Any, run: Run, outcome: Any) -> None:
+def conclude(model: Estimator, run: Run, outcome: Certificate) -> None:
     """Set what every fitted model tells of its reads; `outcome` is the certificate without them."""
     model.history_ = list(run.history)
     model.plan_ = run.plan
@@ -247,7 +250,9 @@ def find_classes(labels: Labels) -> np.ndarray:
     return classes
 
 
-def hold_out(model: object, dataset: Dataset, validation: object) -> tuple[Dataset, Dataset | None]:
+def hold_out(
+    model: Estimator, dataset: Dataset, validation: object
+) -> tuple[Dataset, Dataset | None]:
     """Training rows and validation rows (None if there are none)."""
     if validation is None:
         return dataset, None
@@ -270,7 +275,7 @@ def hold_out(model: object, dataset: Dataset, validation: object) -> tuple[Datas
     )
 
 
-def identity(model: object, dataset: Dataset, held_out: Dataset | None) -> dict[str, object]:
+def identity(model: Estimator, dataset: Dataset, held_out: Dataset | None) -> dict[str, object]:
     """The facts on which a checkpoint must agree: estimator, parameters, data, file versions."""
     return {
         "estimator": type(model).__name__,
@@ -286,7 +291,7 @@ def identity(model: object, dataset: Dataset, held_out: Dataset | None) -> dict[
     }
 
 
-def fitted_tree(model: Any) -> dict[str, Any]:
+def fitted_tree(model: Estimator) -> dict[str, Any]:
     """The fitted attributes as a plain tree."""
     names = getattr(model, "feature_names_in_", None)
     return {
@@ -303,7 +308,7 @@ def share_fitted(model: object, other: object, names: Sequence[str]) -> None:
     vars(other).update({name: value for name, value in vars(model).items() if name in names})
 
 
-def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
+def restore_fitted(model: Estimator, tree: dict[str, Any]) -> None:
     """Make `model` what it was when `fitted_tree` was taken.
 
     The tree may come from anywhere: what is in it is checked here and by the family's `_restore`,
@@ -319,7 +324,7 @@ def restore_fitted(model: Any, tree: dict[str, Any]) -> None:
     model._restore(tree["state"])
 
 
-def plain_parameters(model: Any) -> dict[str, Any]:
+def plain_parameters(model: Estimator) -> dict[str, Any]:
     """The constructor parameters as JSON takes them: a loss or basis by its class and numbers.
 
     Parameters that came later (`_later_parameters`) are left out where they ask for nothing: older

@@ -18,6 +18,7 @@ from ..data.memory.opening import open_arrays
 from ..data.open import dataset_of, open_dataset
 from .encoding import encoded
 from .levels import as_trained
+from .model import TakesRows
 
 UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
 """Kinds of stores whose columns are called x0, x1, ... for want of a name."""
@@ -41,7 +42,7 @@ def is_on_disk(X: object) -> bool:
     return isinstance(X, str | os.PathLike)
 
 
-def open_training(model: Any, X: Any, y: Any, sample_weight: object) -> Dataset:
+def open_training(model: TakesRows, X: Any, y: Any, sample_weight: object) -> Dataset:
     """The dataset to train on; sets ``n_features_in_`` and ``feature_names_in_``."""
     dataset = _open(model, X, y, sample_weight, reset=True)
     if dataset.target is None:
@@ -64,7 +65,7 @@ def open_data(X: object) -> Dataset:
     return X if isinstance(X, Dataset) else open_dataset(X)
 
 
-def open_scored(model: object, X: object, y: object, sample_weight: object) -> Dataset:
+def open_scored(model: TakesRows, X: object, y: object, sample_weight: object) -> Dataset:
     """The dataset to score a fitted model on: its features, a target, perhaps weights."""
     dataset = features_of(
         model, match_features(model, _open(model, X, y, sample_weight, reset=False))
@@ -77,13 +78,13 @@ def open_scored(model: object, X: object, y: object, sample_weight: object) -> D
     return dataset
 
 
-def open_features(model: object, X: object) -> Dataset:
+def open_features(model: TakesRows, X: object) -> Dataset:
     """The rows of X with the features a fitted model decides by, and no other column."""
     dataset = features_of(model, match_features(model, _open(model, X, None, None, reset=False)))
     return replace(used_columns(model, dataset), target=None, weight=None)
 
 
-def small_rows(model: Any, X: object) -> np.ndarray | None:
+def small_rows(model: TakesRows, X: object) -> np.ndarray | None:
     """The features of a small table of numbers that needs no dataset; None: `open_features` says.
 
     A numpy array, or a pandas frame with the columns of the training in their order, of at most
@@ -122,7 +123,7 @@ def rows_to_draw(X: npt.ArrayLike) -> np.ndarray:
     return np.asarray(X, np.float64)
 
 
-def used_columns(model: object, dataset: Dataset) -> Dataset:
+def used_columns(model: TakesRows, dataset: Dataset) -> Dataset:
     """The columns a fitted model's decisions need: all, unless ``_used_columns()`` lists some."""
     used = getattr(model, "_used_columns", lambda: None)()
     if used is None:
@@ -130,7 +131,7 @@ def used_columns(model: object, dataset: Dataset) -> Dataset:
     return dataset.select([dataset.feature_names[j] for j in used])
 
 
-def _open(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dataset:
+def _open(model: TakesRows, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dataset:
     """X, y and weights of any kind as one dataset; in-memory tables get scikit-learn's checks."""
     if isinstance(X, Dataset):
         for given, own, word in ((y, X.target, "target"), (sample_weight, X.weight, "weight")):
@@ -208,7 +209,7 @@ def check_weights(sample_weight: object) -> Any:
     return weight
 
 
-def _check_names(model: object, X: object, dataset: Dataset, reset: bool) -> None:
+def _check_names(model: TakesRows, X: object, dataset: Dataset, reset: bool) -> None:
     """scikit-learn's own checks of feature names and count for a table in memory."""
     known = hasattr(X, "shape") and len(X.shape) == 2
     shown = X if known else np.empty((1, dataset.n_features))
@@ -222,7 +223,7 @@ def is_named(dataset: Dataset) -> bool:
     return not (numbered and dataset.kind in UNNAMED)
 
 
-def match_features(model: object, dataset: Dataset) -> Dataset:
+def match_features(model: TakesRows, dataset: Dataset) -> Dataset:
     """The dataset's columns in the order the model was trained on, by name if both have names."""
     _check_sparse(model, dataset)
     trained = getattr(model, "feature_names_in_", None)
@@ -235,7 +236,7 @@ def match_features(model: object, dataset: Dataset) -> Dataset:
     return as_trained(model, dataset)
 
 
-def features_of(model: Any, dataset: Dataset) -> Dataset:
+def features_of(model: TakesRows, dataset: Dataset) -> Dataset:
     """Features that a fitted model decides by: its encoding of the columns, if it has one.
 
     While a model is being fitted its encoding is not complete, and the columns are as they are.
@@ -244,7 +245,7 @@ def features_of(model: Any, dataset: Dataset) -> Dataset:
     return dataset if encoding is None or encoding.missing is None else encoded(model, dataset)
 
 
-def match_names(model: Any, offered: Sequence[str]) -> list[str]:
+def match_names(model: TakesRows, offered: Sequence[str]) -> list[str]:
     """The trained feature names, all of which must be among those offered."""
     trained = [str(name) for name in model.feature_names_in_]
     missing = [name for name in trained if name not in set(offered)]
@@ -258,7 +259,7 @@ def match_names(model: Any, offered: Sequence[str]) -> list[str]:
     return trained
 
 
-def check_count(model: Any, n_features: int) -> None:
+def check_count(model: TakesRows, n_features: int) -> None:
     """Refuse rows of another width than the model was trained on."""
     if n_features != model.n_features_in_:
         raise ValueError(
@@ -267,7 +268,7 @@ def check_count(model: Any, n_features: int) -> None:
         )
 
 
-def _check_sparse(model: Any, dataset: Dataset) -> None:
+def _check_sparse(model: TakesRows, dataset: Dataset) -> None:
     if dataset.sparse and not model._accepts_sparse:
         raise TypeError(
             f"Sparse data was passed to {type(model).__name__}, but dense data is required; "

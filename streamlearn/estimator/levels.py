@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 from ..data.dask.store import DaskStore
 from ..data.dataset import Dataset
@@ -18,13 +17,14 @@ from ..errors import MemoryBudgetError
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 from . import encoding
 from .encoding import Checkpoint
+from .model import Estimator, TakesRows
 
-PlanFit = Callable[[object, Dataset, Sequence[Needs]], Plan]
+PlanFit = Callable[[Estimator, Dataset, Sequence[Needs]], Plan]
 """``plan_fit(model, dataset, before)``, the plan of what comes before a fit and of the fit."""
 
 
 def settle_training(
-    model: Any,
+    model: Estimator,
     dataset: Dataset,
     stack: ExitStack,
     checkpoint: Checkpoint = None,
@@ -45,7 +45,9 @@ def settle_training(
     return dataset
 
 
-def _coded(plan_fit: PlanFit, model: Any, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
+def _coded(
+    plan_fit: PlanFit, model: Estimator, dataset: Dataset, checkpoint: Checkpoint
+) -> Dataset:
     """One read of each string column, and no other: its levels."""
     if not dataset.categorical:
         return dataset
@@ -85,7 +87,7 @@ def _coded(plan_fit: PlanFit, model: Any, dataset: Dataset, checkpoint: Checkpoi
     return coded
 
 
-def as_trained(model: Any, dataset: Dataset) -> Dataset:
+def as_trained(model: TakesRows, dataset: Dataset) -> Dataset:
     """The dataset with its string columns as codes of the model's levels."""
     if getattr(model, "encoding_", None) is not None:
         return encoding.with_coders(model, dataset)

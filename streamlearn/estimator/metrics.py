@@ -22,6 +22,7 @@ import numpy as np
 from ..data.source import Chunk
 from ..numeric.ranking import Ranked, area_under_roc, average_precision, lift
 from ..passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
+from .model import Model
 from .targets import encode
 
 LARGEST_ERROR = 1e-3
@@ -304,7 +305,7 @@ def is_loss(name: str) -> bool:
     return name.split("(")[0] in (*LOSSES, *NUMBERED_LOSSES)
 
 
-def check_metric(model: Any, name: str) -> None:
+def check_metric(model: Model, name: str) -> None:
     """Refuse a metric that is unknown or does not fit the model."""
     metric = find_metric(name)
     classifies = model.__sklearn_tags__().estimator_type == "classifier"
@@ -328,7 +329,7 @@ def check_metric(model: Any, name: str) -> None:
             )
 
 
-def check_gain(model: object, name: str) -> None:
+def check_gain(model: Model, name: str) -> None:
     """Refuse a metric by which models cannot be chosen."""
     check_metric(model, name)
     if is_loss(name):

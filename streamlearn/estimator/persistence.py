@@ -14,12 +14,13 @@ from ..errors import ArchiveError
 from ..numeric.parametric import class_name, subclasses
 from .base import StreamEstimator
 from .fitting import fitted_tree, restore_fitted
+from .model import Estimator
 
 FORMAT = 1
 KIND = "streamlearn model"
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Estimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file; whole or not at all.
 
     Parameters

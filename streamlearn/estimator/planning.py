@@ -26,11 +26,12 @@ from ..passes.summary.summary import (
 from ..solvers.calibration import empty_histograms
 from . import class_weights, encoding
 from .inputs import open_data
+from .model import Estimator, HasCosts
 
 SUMMARY = "summary"
 
 
-def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = None) -> Plan:
+def plan(model: Estimator, data: Any, *, memory_budget: int | float | str | None = None) -> Plan:
     """Projected memory, reads and bytes of ``model.fit(data)``, from metadata alone.
 
     Parameters
@@ -80,7 +81,7 @@ def plan(model: Any, data: Any, *, memory_budget: int | float | str | None = Non
     return plan_fit(model, dataset, before)
 
 
-def plan_fit(model: Any, dataset: Source, before: Sequence[Needs] = ()) -> Plan:
+def plan_fit(model: HasCosts, dataset: Source, before: Sequence[Needs] = ()) -> Plan:
     """The plan of a fit: what comes `before`, the summary, then the family's own phases.
 
     The summary's state is cut into blocks of columns until it does not keep lanes from running.
@@ -120,12 +121,12 @@ def plan_fit(model: Any, dataset: Source, before: Sequence[Needs] = ()) -> Plan:
     return plan_within(make)
 
 
-def all_needs(model: Any, dataset: Source, summary: Summary | None = None) -> list[Needs]:
+def all_needs(model: HasCosts, dataset: Source, summary: Summary | None = None) -> list[Needs]:
     """Costs of the family's phases, and of the read that calibrates its decisions."""
     needs = model._needs(dataset, summary)
     if getattr(model, "calibration", None) is None:
         return needs
-    classes = () if summary is None else model.classes_
+    classes = () if summary is None else getattr(model, "classes_", ())
     outputs = 1 if len(classes) <= 2 else len(classes)
     state = nbytes_of(empty_histograms(outputs))
     # decisions, one output's place, bin and weights of each row

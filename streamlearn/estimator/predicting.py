@@ -25,19 +25,20 @@ from ..numeric.malloc import BLOCK_BYTES, trim_heaps
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from .inputs import check_count, is_dask, match_names, open_features, small_rows
+from .model import Model
 
 TRIMMED = 4 << 20
 """Bytes of parts of an answer that are let go between two trims of the heap."""
 WHAT = ("prediction", "decision", "probability", "explanation", "deviation", "uncertainty")
 
 
-def decide(model: Any, chunk: Chunk) -> np.ndarray:
+def decide(model: Model, chunk: Chunk) -> np.ndarray:
     """The model's decisions for a chunk whose features are finite: (m,) or (m, K) float64."""
     check_finite(model, chunk)
     return model._decision_chunk(chunk)
 
 
-def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
+def answer_chunk(model: Model, chunk: Chunk, what: str) -> np.ndarray:
     """One answer for each row of a chunk."""
     if what == "explanation":
         check_finite(model, chunk)
@@ -54,7 +55,7 @@ def answer_chunk(model: Any, chunk: Chunk, what: str) -> np.ndarray:
     return model._probability(decision) if what == "probability" else model._label(decision)
 
 
-def check_finite(model: Any, chunk: Chunk) -> None:
+def check_finite(model: Model, chunk: Chunk) -> None:
     """Refuse infinity in the features, and NaN where it has no level, by column and row."""
     values = chunk.X.data if isinstance(chunk.X, Csr) else chunk.X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -75,8 +76,9 @@ def check_finite(model: Any, chunk: Chunk) -> None:
         row = int(bad.any(axis=1).argmax())
         column = int(bad[row].argmax())
         value = values[row, column]
-    if values.ndim == 2 and values.shape[1] < model.n_features_in_:
-        column = model._used_columns()[column]  # only these were read
+    some = values.ndim == 2 and values.shape[1] < model.n_features_in_
+    if some and (used := model._used_columns()) is not None:
+        column = used[column]  # only these were read
     kind = "NaN" if np.isnan(value) else "infinity"
     name, where = column_name(model, column), chunk.rows[row]
     if may_miss is not None and np.isnan(value):
@@ -97,7 +99,7 @@ def column_name(model: object, column: int) -> str:
     return str(column) if names is None else repr(str(names[column]))
 
 
-def check_what(model: object, what: str) -> None:
+def check_what(model: Model, what: str) -> None:
     """Refuse an answer this model does not have."""
     if what not in WHAT:
         raise ValueError(f"what={what!r} is not known; use one of {', '.join(map(repr, WHAT))}")
@@ -122,7 +124,7 @@ Parts = list[np.ndarray]
 """Answers of runs of rows, in row order."""
 
 
-def answer(model: object, X: object, what: str) -> Any:
+def answer(model: Model, X: object, what: str) -> Any:
     """Answers for the rows of X: an array, or a lazy dask array for a dask collection."""
     check_is_fitted(model)
     check_what(model, what)
@@ -168,7 +170,7 @@ def _knows_places(dataset: Dataset) -> bool:
     return is_whole and find_client(get_config().scheduler) is None
 
 
-def _write_rows(model: object, what: str, out: np.ndarray, n_rows: int, chunk: Chunk) -> int:
+def _write_rows(model: Model, what: str, out: np.ndarray, n_rows: int, chunk: Chunk) -> int:
     """A chunk's answers, written in place; a task that is run twice writes the same."""
     if chunk.n_rows:
         first = int(chunk.rows[0])
@@ -187,9 +189,7 @@ def check_size(n_rows: int, like: np.ndarray, limit: int | None) -> None:
         )
 
 
-def _append_answer(
-    model: object, what: str, limit: int | None, parts: Parts, chunk: Chunk
-) -> Parts:
+def _append_answer(model: Model, what: str, limit: int | None, parts: Parts, chunk: Chunk) -> Parts:
     return _join(limit, parts, [answer_chunk(model, chunk, what)] if chunk.n_rows else [])
 
 
@@ -205,7 +205,7 @@ def _join(limit: int | None, a: Parts, b: Parts) -> Parts:
     return a
 
 
-def empty_answer(model: Any, what: str) -> np.ndarray:
+def empty_answer(model: Model, what: str) -> np.ndarray:
     """An answer without rows: its dtype and width."""
     classes = getattr(model, "classes_", None)
     if what == "explanation":
@@ -229,7 +229,7 @@ def row_bytes(like: np.ndarray) -> int:
 
 
 def run(
-    model: Any,
+    model: Model,
     dataset: Any,
     fold: Fold,
     *,
@@ -272,7 +272,7 @@ def as_items(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, tuple) else (value,)
 
 
-def write_answers(model: object, X: object, path: Any, what: str, *, overwrite: bool) -> None:
+def write_answers(model: Model, X: object, path: Any, what: str, *, overwrite: bool) -> None:
     """Write the answers for the rows of X to `path`, whole or not at all."""
     from ..data.write.sink import open_sink
 
@@ -305,7 +305,7 @@ def write_answers(model: object, X: object, path: Any, what: str, *, overwrite: 
             raise
 
 
-def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
+def answer_columns(model: Model, like: np.ndarray, what: str) -> list[str]:
     """``prediction``, ``decision``; or one column for each class: ``probability_a``, ..."""
     if like.ndim == 1:
         return [what]
@@ -320,7 +320,7 @@ def answer_columns(model: Any, like: np.ndarray, what: str) -> list[str]:
 
 
 def _write_part(
-    model: object, what: str, sink: object, names: list[str], n_rows: int, chunk: Chunk
+    model: Model, what: str, sink: object, names: list[str], n_rows: int, chunk: Chunk
 ) -> int:
     if not chunk.n_rows:
         return n_rows
@@ -335,14 +335,14 @@ def write_values(sink: Any, number: int, names: list[str], values: np.ndarray) -
     sink.write(number, 0, {name: columns[:, j] for j, name in enumerate(names)})
 
 
-def lazy_answer(model: object, X: object, what: str) -> Any:
+def lazy_answer(model: Model, X: object, what: str) -> Any:
     """The dask array of answers; columns are checked now, rows when it is computed."""
     from ..data.dask.map import map_rows  # loads dask
 
     return map_rows(matched(model, X), _answer_block, (model, what), empty_answer(model, what))
 
 
-def matched(model: Any, X: Any) -> Any:
+def matched(model: Model, X: Any) -> Any:
     """The collection with the columns the model was trained on, in that order."""
     if hasattr(X, "columns"):
         if hasattr(model, "feature_names_in_"):
@@ -353,7 +353,7 @@ def matched(model: Any, X: Any) -> Any:
     return X
 
 
-def write_blocks(model: object, X: object, what: str, sink: object, names: list[str]) -> int:
+def write_blocks(model: Model, X: object, what: str, sink: object, names: list[str]) -> int:
     """Each partition's answers to a part of its own, by the task that has it; rows written."""
     from ..data.dask.store import open_collection  # loads dask
 
@@ -368,7 +368,7 @@ def write_blocks(model: object, X: object, what: str, sink: object, names: list[
 
 
 def _write_block(
-    block: object, number: int, how: tuple[Any, str], sink: object, names: list[str]
+    block: object, number: int, how: tuple[Model, str], sink: object, names: list[str]
 ) -> int:
     values = _answer_block(block, how)
     if len(values):
@@ -376,7 +376,7 @@ def _write_block(
     return len(values)
 
 
-def _answer_block(block: Any, how: tuple[Any, str]) -> np.ndarray:
+def _answer_block(block: Any, how: tuple[Model, str]) -> np.ndarray:
     model, what = how
     X = np.vstack(block) if isinstance(block, list) and block else block
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)

@@ -12,6 +12,7 @@ from ..engine.plan import Plan
 from ..numeric.checks import check_array, check_integer, check_records
 from ..solvers.calibration import Calibration
 from .certificate import Certificate
+from .model import HasLabels
 
 _KINDS: dict[str, type] = {
     "levels": dict,
@@ -61,6 +62,6 @@ def check_fitted(model: object, tree: dict[str, Any]) -> None:
             raise ValueError(f"calibration has {len(calibration.scores)} curves")
 
 
-def n_outputs(model: Any) -> int:
+def n_outputs(model: HasLabels) -> int:
     """Decisions that a fitted model has for a row."""
     return len(model.classes_) if is_classifier(model) and len(model.classes_) > 2 else 1

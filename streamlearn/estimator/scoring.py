@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ..passes.fold import Fold
 from . import predicting
 from .inputs import open_scored, used_columns
 from .metrics import Sums, check_metric, find_metric
+from .model import Model
 from .targets import is_finite
 
 States = list[list[Sums]]
@@ -21,7 +21,7 @@ States = list[list[Sums]]
 
 
 def evaluate(
-    model: object,
+    model: Model,
     X: object,
     y: object = None,
     sample_weight: object = None,
@@ -34,7 +34,7 @@ def evaluate(
 
 
 def evaluate_models(
-    models: Sequence[Any], dataset: object, scoring: Sequence[str]
+    models: Sequence[Model], dataset: object, scoring: Sequence[str]
 ) -> list[dict[str, float]]:
     """Scores of several fitted models with the same features, in one read of `dataset`."""
     for model in models:

@@ -15,6 +15,7 @@ from ..engine.scratch.materialise import materialised
 from ..estimator import encoding, fitting, inputs
 from ..estimator.certificate import Certificate
 from ..estimator.class_weights import refuse_balanced, weigh_stream
+from ..estimator.model import TakesRows
 from ..estimator.spread import check_spread
 from ..estimator.streams import ClassOrder, warn_if_sorted
 from ..estimator.targets import coded, encode
@@ -29,7 +30,7 @@ PRUNED_FROM = 2.0
 """Times nu that a stream's components hold on average before it prunes: at first all are small."""
 
 
-class Stream(Options, Protocol):
+class Stream(Options, TakesRows, Protocol):
     """An estimator that rows of an endless stream train."""
 
     certificate_: Certificate

@@ -26,6 +26,7 @@ from ...engine.run import Run
 from ...estimator.certificate import Certificate
 from ...estimator.choosing import Candidate, ChoosesBySplits, Member, best_index, cv_results
 from ...estimator.metrics import check_gain, find_metric
+from ...estimator.model import Model
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
 from .. import costs as needs
@@ -316,7 +317,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             for m, value in zip(group, gap, strict=True):
                 k, f = places[m]
                 gaps[k, f] = value
-        judges: list[list[object]] = [[] for _ in range(splits.cv)]
+        judges: list[list[Model]] = [[] for _ in range(splits.cv)]
         for (k, f), theta in zip(places, thetas, strict=True):
             judges[f].append(self._judge_of(candidates[k], problems[k], theta, rows.summary))
         scores = run.fold(scores_fold(judges, splits, scoring), rows.given, name="score")

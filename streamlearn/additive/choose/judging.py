@@ -10,12 +10,13 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...estimator.metrics import find_metric
+from ...estimator.model import Model
 from ...estimator.predicting import decide
 from ...passes.fold import Fold
 from .newton import Splits
 
 
-def scores_fold(judges: list[list[object]], splits: Splits, scoring: str) -> Fold[Any, np.ndarray]:
+def scores_fold(judges: list[list[Model]], splits: Splits, scoring: str) -> Fold[Any, np.ndarray]:
     """Fold: the score of every judge on the rows of its split, (candidates, splits).
 
     `judges`: for each split, the models that left it out.
@@ -29,12 +30,12 @@ def scores_fold(judges: list[list[object]], splits: Splits, scoring: str) -> Fol
     )
 
 
-def _start_scores(judges: list[list[object]]) -> list[list[object]]:
+def _start_scores(judges: list[list[Model]]) -> list[list[object]]:
     return [[None] * len(of_split) for of_split in judges]
 
 
 def _add_scores(
-    judges: list[list[object]],
+    judges: list[list[Model]],
     splits: Splits,
     sums: Callable,
     merge: Callable,

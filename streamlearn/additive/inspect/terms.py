@@ -14,6 +14,7 @@ from ...data.source import Chunk, Csr
 from ...estimator import predicting
 from ...estimator.encoding import column_names
 from ...estimator.facts import Parts
+from ...estimator.model import Model
 from ...estimator.report.figures import Figure
 from ...estimator.restored import n_outputs
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
@@ -42,6 +43,7 @@ class Terms(Uncertainty):
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+    classes_: np.ndarray
     levels_: dict[str, list[str]]
     _pair_density = np.empty(0)
     """Share of the training rows at the nodes of every pair, pair after pair."""
@@ -122,7 +124,7 @@ class Terms(Uncertainty):
         F += self.intercept_ - self._shifts.sum(axis=1)
         return F[:, 0] if F.shape[1] == 1 else F
 
-    def explain(self, X: object) -> np.ndarray:
+    def explain(self: Model, X: object) -> np.ndarray:
         """Contribution of each term to the decision of each row.
 
         The terms and `intercept_` add up to `decision_function` (a regressor's `predict`; with

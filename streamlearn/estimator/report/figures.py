@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..facts import HasFacts
+from ..model import Model
 
 MOST_LINES = 8
 """Lines of one picture, as many as there are colours that can be told apart."""
@@ -77,20 +78,14 @@ class HeatMap(NamedTuple):
 Figure: TypeAlias = Curve | Rows | HeatMap
 
 
-class Reported(HasFacts, Protocol):
+class Reported(HasFacts, Model, Protocol):
     """A fitted model, by what its report asks of it."""
 
-    classes_: np.ndarray
-    """Sorted labels; they and the last two methods are those of a classifier."""
     history_: list[dict[str, object]]
-    _encodes: bool
 
-    @property
-    def _accepts_missing(self) -> bool: ...
     def _figures(self) -> tuple[str, Sequence[Figure]]: ...
-    def _label(self, decision: np.ndarray) -> np.ndarray: ...
-    def _top(self, decision: np.ndarray) -> np.ndarray: ...
-    def _probability(self, decision: np.ndarray) -> np.ndarray: ...
+    def _top(self, decision: np.ndarray) -> np.ndarray:
+        """Codes of the classes predicted, of a classifier."""
 
 
 def with_few_lines(figure: Figure) -> Figure:
