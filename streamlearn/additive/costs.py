@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ..config import format_bytes, get_config
 from ..data.source import Chunk, Source, level_counts
 from ..engine.plan import Needs
+from ..numeric.bases.basis import Basis
 from ..numeric.bases.pairs import MOST_FUNCTIONS
 from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
@@ -17,13 +18,14 @@ from ..numeric.simd.gather import CLASSES, LANES
 from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary
 from ..solvers.lbfgs import PAIRS
-from .basis.column_bases import Shape
+from .basis.column_bases import HasShape, Shape
 from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
 from .basis.resolution import CURVATURE_NBYTES, count_of_splines
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
 from .pairs import (
+    Parameters,
     check_interactions,
     empty_density,
     has_pairs,
@@ -94,7 +96,17 @@ class Size(NamedTuple):
         return self.row_nbytes if self.sparse else 4.0 * self.n_columns
 
 
-def size_of(model: Any, dataset: Source, summary: Summary | None = None) -> Size:
+class HasSize(HasShape, Parameters, Protocol):
+    """An estimator, by what the size of its fit follows from."""
+
+    basis: str | Basis
+    degree: int
+
+    @property
+    def _loss(self) -> Loss: ...
+
+
+def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> Size:
     """The size of a fit, from metadata alone or with the summary."""
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
@@ -127,7 +139,7 @@ def size_of(model: Any, dataset: Source, summary: Summary | None = None) -> Size
     )
 
 
-def _n_bases(summary: Summary, model: Any) -> np.ndarray:
+def _n_bases(summary: Summary, model: HasShape) -> np.ndarray:
     """(p,) coefficients of each column."""
     facts, n_bases = summary.columns, Shape.of(model, summary).n_bases
     n_levels, n = facts.n_levels, np.diff(facts.present()[1])
@@ -353,7 +365,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 
 
 def with_temporaries(
-    phases: list[Needs], model: Any, size: Size, summary: Summary | None
+    phases: list[Needs], model: Parameters, size: Size, summary: Summary | None
 ) -> list[Needs]:
     """The phases with what bases other than splines, and missing values, take beside."""
     local = make_basis(model.basis).local and not has_pairs(model)

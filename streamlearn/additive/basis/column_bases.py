@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -16,7 +16,7 @@ from ...numeric.bases.registry import BASES, LEVELS, OWN, SPLINE, kind_of, make_
 from ...numeric.bases.roughness import reference_at_zero, require_order
 from ...passes.summary.facts import ColumnFacts, ends_of
 from ...passes.summary.summary import Summary
-from .resolution import count_of_splines, distinct_values
+from .resolution import CountOfSplines, count_of_splines, distinct_values
 
 LARGEST_DEGREE = max(max(basis.degrees) for basis in BASES.values())
 ORDERS = sorted({order for basis in BASES.values() for order in basis.orders})
@@ -47,6 +47,16 @@ def check_basis(basis: Basis, n_bases: int, degree: int, penalty_order: int = 1)
         )
 
 
+class HasShape(Protocol):
+    """An estimator or embedding, by the parameters that decide which basis a column gets."""
+
+    basis: str | Basis
+    n_bases: CountOfSplines
+    degree: int
+    knots: str
+    penalty_order: int
+
+
 class Shape(NamedTuple):
     """The parameters of an estimator or embedding that decide which basis a column gets."""
 
@@ -56,14 +66,15 @@ class Shape(NamedTuple):
     basis: Basis = BASES["bspline"]
 
     @classmethod
-    def of(cls, model: Any, summary: Summary | None = None) -> Shape:
+    def of(cls, model: HasShape, summary: Summary | None = None) -> Shape:
         """Shape of `model`, checked; a number of splines left to the table needs its `summary`."""
-        basis, n_bases = make_basis(model.basis), model.n_bases
+        basis = make_basis(model.basis)
+        n_bases = cast("int", model.n_bases)  # where nothing is left to a table
         if summary is not None:
             n_levels = summary.columns.n_levels
             others = int((n_levels + 1)[n_levels >= 0].sum())
             values = distinct_values(summary.columns)
-            n_bases = count_of_splines(n_bases, basis, summary.n_rows, values, others)
+            n_bases = count_of_splines(model.n_bases, basis, summary.n_rows, values, others)
         check_basis(basis, n_bases, model.degree, model.penalty_order)
         return cls(n_bases, model.degree, model.knots, basis)
 

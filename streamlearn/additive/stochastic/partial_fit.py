@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +13,22 @@ from sklearn.base import is_classifier
 
 from ...data.dataset import Dataset
 from ...data.order import derive_seed
-from ...data.source import Chunk
+from ...data.source import Chunk, Source
 from ...engine.plan import Needs, make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import materialised
 from ...engine.summary import column_needs, state_limit
 from ...estimator.certificate import Certificate
-from ...estimator.class_weights import refuse_balanced, weigh_stream
+from ...estimator.class_weights import HasClasses, refuse_balanced, weigh_stream
+from ...estimator.encoding import HasColumns
 from ...estimator.fitting import check_summary
 from ...estimator.inputs import open_training
+from ...estimator.model import Estimator, HasLabels, Model
 from ...estimator.predicting import check_finite
 from ...estimator.restored import n_outputs
 from ...estimator.streams import ClassOrder, warn_if_beyond, warn_if_sorted
 from ...estimator.targets import coded
+from ...numeric.bases.bsplines import Bases
 from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold
 from ...passes.shuffling import (
@@ -44,13 +47,41 @@ from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..dual.descent import shuffled
 from ..objective import Problem
-from ..smooth.model import why_moments
-from ..targets import adjusted
+from ..smooth.model import Parameters, why_moments
+from ..targets import Adjustment, adjusted
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
 
 
+class Kind(Protocol):
+    """Rows of a stream, by what a problem asks of them."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def sparse(self) -> bool: ...
+
+
+class Learns(Estimator, needs.HasSize, Parameters, HasClasses, Protocol):
+    """An additive estimator, by what a stream of rows asks of it."""
+
+    max_levels: int
+    """Largest number of levels of a column of categories."""
+    bases_: Bases
+    _stream: Stream | None
+    _order: ClassOrder
+
+    @property
+    def _is_joint(self) -> bool: ...
+    def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment: ...
+    def _problem(
+        self, dataset: Kind, summary: Summary, adjustment: Adjustment, solver: str
+    ) -> Problem: ...
+    def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None: ...
+    def _keep_distribution(self, summary: Summary) -> None: ...
+
+
 def go_on(
-    model: Any,
+    model: Learns,
     X: object,
     y: object,
     sample_weight: object,
@@ -134,7 +165,7 @@ def _with_room(waiting: Waiting | None, room: int, dataset: Dataset) -> Waiting:
     return waiting._replace(n_most=room)
 
 
-def _phases(model: Any, dataset: Dataset, stream: Stream | None, room: int) -> list[Needs]:
+def _phases(model: Learns, dataset: Dataset, stream: Stream | None, room: int) -> list[Needs]:
     """Reads of a call: one that learns, before it in the first call the summary's.
 
     `room`: rows that may wait.
@@ -203,7 +234,7 @@ def _order_of(model: object) -> ClassOrder:
 class Learner(NamedTuple):
     """The facts by which the steps of a stream go."""
 
-    model: Any
+    model: Model
     """The estimator, as messages name it."""
     problem: Problem
     total: float
@@ -249,7 +280,7 @@ def _learned(learner: Learner, state: Steps, chunk: Chunk) -> Steps:
     return {**state, "n_chunks": state["n_chunks"] + 1, "order": order}
 
 
-def check_stream(model: Any, stream: Stream) -> None:
+def check_stream(model: Learns, stream: Stream) -> None:
     """Raise ValueError unless what a file says of a stream is of this model."""
     summary, state = stream["summary"], stream["state"]
     facts = summary.columns if isinstance(summary, Summary) else None
@@ -271,7 +302,7 @@ def check_stream(model: Any, stream: Stream) -> None:
         raise ValueError(f"the stream's dtype is {stream['dtype']!r}")
 
 
-def require_same_columns(model: Any, p: int, dataset: Dataset) -> None:
+def require_same_columns(model: HasColumns, p: int, dataset: Dataset) -> None:
     """Refuse rows of another width than the first ones."""
     if dataset.n_features != p:
         model.n_features_in_ = p
@@ -292,7 +323,7 @@ def require_same_parameters(model: object, stream: Stream, problem: Problem) -> 
         )
 
 
-def check_offered(model: Any) -> None:
+def check_offered(model: Learns) -> None:
     """Refuse parameters that a stream of rows cannot be fitted with."""
     if model.solver not in ("auto", "pegasos"):
         raise ValueError(
@@ -316,7 +347,7 @@ def check_offered(model: Any) -> None:
     needs.require_offered(model._loss, "pegasos", model._is_joint)
 
 
-def set_classes(model: Any, classes: npt.ArrayLike | None) -> None:
+def set_classes(model: HasLabels, classes: npt.ArrayLike | None) -> None:
     """Set all the classes that will come, which the first call must say."""
     if classes is None:
         raise ValueError("the first call of partial_fit needs classes=, all that will come")
@@ -326,7 +357,7 @@ def set_classes(model: Any, classes: npt.ArrayLike | None) -> None:
 
 
 def begin(
-    model: Any,
+    model: Learns,
     run: Run,
     dataset: Dataset,
     n_rows: float | None,
