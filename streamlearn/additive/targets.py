@@ -20,6 +20,9 @@ from ..data.source import Chunk, Csr, Source
 from ..numeric.links import IDENTITY, LOG, Link
 from ..numeric.losses import LOSSES, Loss
 from ..numeric.targets import Target
+from ..passes.summary.facts import ColumnSummary
+from ..passes.summary.labels import Labels
+from ..passes.summary.summary import Summary
 
 
 def names_of(targets: Collection[Target]) -> set[str]:
@@ -87,7 +90,7 @@ def column_of(chunk: Chunk, column: int) -> np.ndarray:
     return values
 
 
-def find_column(name: str, column: Any, dataset: Any) -> int:
+def find_column(name: str, column: Any, dataset: Source) -> int:
     """The number of the column that parameter `name` gives by name or number."""
     names = [str(feature) for feature in dataset.feature_names]
     if isinstance(column, str):
@@ -101,7 +104,7 @@ def find_column(name: str, column: Any, dataset: Any) -> int:
     return int(column)
 
 
-def without_column(summary: Any, column: int) -> Any:
+def without_column(summary: Summary, column: int) -> Summary:
     """The summary with a column that has no say: as if it were constant."""
     if column < 0:
         return summary
@@ -115,7 +118,7 @@ def without_column(summary: Any, column: int) -> Any:
     return replace(summary, columns=summary.columns.with_values(column, *flat))
 
 
-def check_exposures(name: str | int, summary: Any) -> None:
+def check_exposures(name: str | int, summary: ColumnSummary) -> None:
     """Refuse exposures that are not above 0."""
     if not summary.min > 0:
         raise ValueError(
@@ -124,7 +127,7 @@ def check_exposures(name: str | int, summary: Any) -> None:
         )
 
 
-def check_targets(loss: Loss, labels: Any) -> None:
+def check_targets(loss: Loss, labels: Labels) -> None:
     """Refuse targets that are not of the loss's kind."""
     if not loss.target.holds(labels.min, labels.max):
         raise ValueError(

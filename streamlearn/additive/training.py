@@ -9,6 +9,7 @@ import numpy as np
 from ..config import get_config
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Source
+from ..engine.run import Run
 from ..engine.scratch.folder import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
@@ -54,9 +55,9 @@ class Watch:
 
     def __init__(
         self,
-        run: Any,
+        run: Run,
         problem: Problem,
-        validation: object,
+        validation: Source | None,
         early_stopping: bool,
         check: object = None,
     ) -> None:
@@ -124,7 +125,7 @@ def plain(x: np.ndarray) -> float | list[float]:
     return float(x[0]) if len(x) == 1 else x.tolist()
 
 
-def fit_gram(run: Any, source: object, problem: Problem, watch: Watch, tol: float) -> Outcome:
+def fit_gram(run: Run, source: Source, problem: Problem, watch: Watch, tol: float) -> Outcome:
     """Squared error: one read; a Newton step from 0 with the curvature of all rows is exact."""
     zero = np.zeros((1, problem.dim + 1))
     fold = both(evaluation_fold(problem, zero), gram_fold(problem, zero))
@@ -135,7 +136,7 @@ def fit_gram(run: Any, source: object, problem: Problem, watch: Watch, tol: floa
 
 
 def fit_newton(
-    run: Any,
+    run: Run,
     source: Source,
     problem: Problem,
     sample: Chunk,
@@ -191,8 +192,8 @@ def fit_newton(
 
 
 def fit_dual(
-    run: Any,
-    source: Any,
+    run: Run,
+    source: Source,
     problem: Problem,
     ref_labels: np.ndarray,
     watch: Watch,
@@ -269,7 +270,7 @@ def cached_x_nbytes(source: Source) -> float:
     return 4.0 * source.n_features
 
 
-def worth_caching(source: Any) -> bool:
+def worth_caching(source: Source) -> bool:
     """Whether many reads should go to a scratch copy: not of rows in memory, nor if forbidden."""
     return scratch_allowed() and not source.in_memory
 

@@ -9,10 +9,11 @@ import numpy as np
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.registry import LEVELS
 from ..numeric.bases.roughness import times
+from ..passes.summary.summary import Summary
 from .objective import Problem
 
 
-def warm_bases(before: dict[str, Any], summary: Any) -> Bases:
+def warm_bases(before: dict[str, Any], summary: Summary) -> Bases:
     """The bases of the last fit, which its coefficients belong to."""
     bases, columns = Bases(*before["bases"]), summary.columns
     if bases.pairs is not None:

@@ -19,7 +19,10 @@ from .store import Store
 
 @dataclass(frozen=True)
 class Choice(Source):
-    """The fields of a `Dataset`, which says how they are read and chosen anew."""
+    """The fields of a `Dataset` and the facts that follow from them, without the ways to read it.
+
+    A room that a `Dataset` calls can name this class, and not `Dataset` itself.
+    """
 
     store: Store
     columns: tuple[str, ...]

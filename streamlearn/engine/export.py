@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
+from ..data.choice import Choice
 from ..data.source import Chunk, Csr, Source
 from ..data.write.sink import ASSEMBLY_NBYTES, Sink, open_sink
 from ..errors import SourceError
@@ -16,7 +17,7 @@ from .plan import Needs
 from .reads import planned_reads
 
 
-def write_parquet(dataset: Source, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+def write_parquet(dataset: Choice, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """The rows of a dataset as a folder of parquet files, one a chunk."""
     if dataset.sparse:
         raise SourceError(
@@ -27,7 +28,7 @@ def write_parquet(dataset: Source, path: str | os.PathLike[str], *, overwrite: b
     _write_all(dataset, sink, 0)
 
 
-def write_zarr(dataset: Source, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+def write_zarr(dataset: Choice, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """The rows of a dataset as a zarr group: ``X``, target and weight as ``y`` and ``weight``."""
     if dataset.sparse:
         raise SourceError("a sparse dataset is not written to zarr; AnnData writes CSR groups")
@@ -55,7 +56,7 @@ def _extra(
     return extra
 
 
-def _write_all(dataset: Source, sink: Sink, assembly_bytes: int) -> None:
+def _write_all(dataset: Choice, sink: Sink, assembly_bytes: int) -> None:
     fold: Fold[int, int] = Fold(int, partial(_write_part, sink), add_sums)
     with orderly_end():
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from ..data.choice import Choice
 from ..data.source import Source
 from ..errors import MemoryBudgetError
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
@@ -20,7 +21,7 @@ from .plan import Needs, make_plan
 from .reads import planned_reads
 
 
-def summarise(dataset: Source) -> Summary:
+def summarise(dataset: Choice) -> Summary:
     """The summary of a dataset: a read of each string column, and one or more of all columns."""
     with planned_reads(dataset, _needs, "summary") as (dataset, reads):
         coded = learn_levels(dataset, read=reads.fold)

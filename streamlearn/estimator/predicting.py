@@ -230,7 +230,7 @@ def row_bytes(like: np.ndarray) -> int:
 
 def run(
     model: Model,
-    dataset: Any,
+    dataset: Dataset,
     fold: Fold,
     *,
     name: str,
@@ -280,10 +280,9 @@ def write_answers(model: Model, X: object, path: Any, what: str, *, overwrite: b
     check_what(model, what)
     like = empty_answer(model, what)
     names = answer_columns(model, like, what)
-    if is_dask(X):
-        X = matched(model, X)
-    else:
-        X = open_features(model, X)
+    collection, dataset = (
+        (matched(model, X), None) if is_dask(X) else (None, open_features(model, X))
+    )
     sink = open_sink(
         path,
         columns=[(name, str(like.dtype)) for name in names],
@@ -292,13 +291,13 @@ def write_answers(model: Model, X: object, path: Any, what: str, *, overwrite: b
     )
     with orderly_end():
         try:
-            if is_dask(X):
-                n_rows = write_blocks(model, X, what, sink, names)
+            if dataset is None:
+                n_rows = write_blocks(model, collection, what, sink, names)
             else:
                 fold: Fold[int, int]
                 fold = Fold(int, partial(_write_part, model, what, sink, names), add_sums)
                 width = prod(like.shape[1:])
-                n_rows = run(model, X, fold, name="predict_to", row_width=width)
+                n_rows = run(model, dataset, fold, name="predict_to", row_width=width)
             sink.commit(n_rows)
         except BaseException:
             sink.abort()

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from ..data.dataset import Dataset
 from ..data.source import Chunk
 from ..errors import SourceError
 from ..passes.fold import Fold
@@ -34,7 +35,7 @@ def evaluate(
 
 
 def evaluate_models(
-    models: Sequence[Model], dataset: object, scoring: Sequence[str]
+    models: Sequence[Model], dataset: Dataset, scoring: Sequence[str]
 ) -> list[dict[str, float]]:
     """Scores of several fitted models with the same features, in one read of `dataset`."""
     for model in models:

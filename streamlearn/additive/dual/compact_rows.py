@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from ...data.source import Chunk, Csr
+from ...data.source import Chunk, Csr, Source
+from ...engine.run import Run
 from ...engine.scratch.blocks import RowForm
+from ...engine.scratch.in_memory import InMemoryRows
 from ...numeric.bases.bsplines import Columns, as_columns
 from ...numeric.bases.roughness import times
 from ...numeric.simd.gather import zeros_in_lines
@@ -59,7 +61,7 @@ class HeldCodes:
     """The rows of `source` as codes, and the state of their dual variables."""
 
     def __init__(
-        self, run: Any, source: Any, problem: Problem, scales: tuple[int, np.ndarray], tol: float
+        self, run: Run, source: Source, problem: Problem, scales: tuple[int, np.ndarray], tol: float
     ) -> None:
         self._problem, self._n_threads = problem, run.n_threads
         K, dtype = problem.n_outputs, np.float32 if tol >= SINGLE else np.float64
@@ -71,6 +73,7 @@ class HeldCodes:
         room = Room(n_values, np.uint16 if self._n_places <= 1 << 16 else np.uint32)
         form = RowForm(partial(_encoded, room, columns, known, self._spans), 2, "int64", "rows")
         cached, _ = run.cache(source.as_bytes(), form, in_memory=True, name="cache")
+        assert isinstance(cached, InMemoryRows)  # as asked
         chunks = cached.give_up()
         place = np.concatenate([chunk.X for chunk in chunks])
         self._codes = Codes(*room.all(), place)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...data.source import Chunk, Csr, Source
+from ...engine.run import Run
+from ...engine.scratch.in_memory import InMemoryRows
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from ..objective import Problem, losses, weights
@@ -37,7 +39,7 @@ MOST = 5
 
 
 def fit_held(
-    run: Any,
+    run: Run,
     source: Source,
     problem: Problem,
     watch: Watch,
@@ -90,8 +92,9 @@ def fit_held(
 class HeldRows:
     """The rows of `source` as coordinates, and the state of their dual variables."""
 
-    def __init__(self, run: Any, source: object, problem: Problem) -> None:
+    def __init__(self, run: Run, source: Source, problem: Problem) -> None:
         cached, _ = run.cache(source, coordinate_form(problem), in_memory=True, name="cache")
+        assert isinstance(cached, InMemoryRows)  # as asked
         self._rows = rows = joined(cached.give_up())
         self._problem = problem._replace(bases=problem.bases._replace(prepared=True))
         self.n_rows, K = rows.n_rows, problem.n_outputs

@@ -20,12 +20,13 @@ each epoch proves a lower bound without a read.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...data.order import Order
-from ...data.source import Chunk
+from ...data.source import Chunk, Source
+from ...engine.run import Run
 from ...numeric.bases.roughness import times
 from ...passes.fold import Fold
 from ...solvers.newton import relative_gap
@@ -160,8 +161,8 @@ def _finish(state: list[np.ndarray]) -> Averaged:
 
 
 def fit_pegasos(
-    run: Any,
-    source: Any,
+    run: Run,
+    source: Source,
     problem: Problem,
     ref_labels: np.ndarray,
     watch: Watch,

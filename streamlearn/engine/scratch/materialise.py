@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...config import format_bytes, get_config
+from ...data.choice import Choice
 from ...data.dask.reader import partition_store
 from ...data.dask.store import DaskStore
 from ...data.memory.stream import StreamStore, write_stream
@@ -26,17 +28,19 @@ from .blocks import Block
 from .folder import ScratchFolder
 from .store import Ask, ScratchStore, write_rows
 
+Chosen = TypeVar("Chosen", bound=Choice)
+
 SENT_NBYTES = 64 << 20
 """A table in memory up to this size is sent to the workers of a cluster with each read."""
 
 
-def lies_here(dataset: Any) -> bool:
+def lies_here(dataset: Choice) -> bool:
     """Whether the dataset's rows are arrays of this process, which need no plan to be read."""
     return dataset.in_memory and not isinstance(dataset.store, StreamStore)
 
 
 @contextmanager
-def materialised(dataset: Any) -> Iterator[Any]:
+def materialised(dataset: Chosen) -> Iterator[Chosen]:
     """The dataset, over scratch if its own rows can not be read again and again.
 
     Needs settings only, so that it comes before a plan, which must know how many rows there are.
@@ -45,11 +49,11 @@ def materialised(dataset: Any) -> Iterator[Any]:
     store: Store = dataset.store
     scheduler = get_config().scheduler
     if isinstance(store, DaskStore):
-        write = _write_collection
+        write = partial(_write_collection, store)
     elif isinstance(store, StreamStore):
-        write = _write_stream
+        write = partial(_write_stream, store)
     elif store.in_memory and _is_too_large(dataset) and find_client(scheduler) is not None:
-        write = _write_table
+        write = partial(_write_table, store)
     else:
         yield dataset
         return
@@ -60,11 +64,11 @@ def materialised(dataset: Any) -> Iterator[Any]:
         scratch.remove()
 
 
-def _is_too_large(dataset: Any) -> bool:
+def _is_too_large(dataset: Choice) -> bool:
     return bool(dataset.decoded_nbytes > SENT_NBYTES)
 
 
-def _ask(dataset: Any) -> Ask:
+def _ask(dataset: Choice) -> Ask:
     return Ask(
         tuple(dataset.columns),
         dataset.target,
@@ -74,28 +78,32 @@ def _ask(dataset: Any) -> Ask:
     )
 
 
-def _write_table(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
+def _write_table(store: Store, dataset: Choice, scratch: ScratchFolder, scheduler: object) -> Store:
     """Rows in this process: written here, for the workers to read."""
     scratch.require(dataset.decoded_nbytes)
     folder, ask = str(scratch.subfolder("table")), _ask(dataset)
-    starts = dataset.store.boundaries().tolist()
+    starts = store.boundaries().tolist()
     runs = zip(starts[:-1], starts[1:], strict=True)
-    parts = [write_rows(dataset.store, start, stop, ask, folder) for start, stop in runs]
-    return ScratchStore(dataset.store, ask, folder, parts)
+    parts = [write_rows(store, start, stop, ask, folder) for start, stop in runs]
+    return ScratchStore(store, ask, folder, parts)
 
 
-def _write_stream(dataset: Any, scratch: ScratchFolder, scheduler: Any) -> Store:
+def _write_stream(
+    store: StreamStore, dataset: Choice, scratch: ScratchFolder, scheduler: object
+) -> Store:
     """Batches that come once."""
-    written = write_stream(dataset.store, scratch.subfolder("stream"), dataset.slice_rows)
+    written = write_stream(store, scratch.subfolder("stream"), dataset.slice_rows)
     written.passes_before = 1
     return written
 
 
-def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: object) -> Store:
+def _write_collection(
+    store: DaskStore, dataset: Choice, scratch: ScratchFolder, scheduler: object
+) -> Store:
     """Partitions, each computed once and written by the task that depends on it."""
-    store, ask = dataset.store, _ask(dataset)
+    ask = _ask(dataset)
     folder = str(scratch.subfolder("collection"))
-    engine = open_engine(scheduler, _partitions_in_flight(dataset))
+    engine = open_engine(scheduler, _partitions_in_flight(store, dataset))
     try:
         parts = map_partitions(
             engine,
@@ -114,14 +122,13 @@ def _write_collection(dataset: Any, scratch: ScratchFolder, scheduler: object) -
     return written
 
 
-def _origin(store: Any) -> tuple[object, ...]:
+def _origin(store: DaskStore) -> tuple[object, ...]:
     """Facts of the collection that a task needs: names, lengths and levels of its columns."""
     return [column.name for column in store.columns], store.known, store.levels
 
 
-def _partitions_in_flight(dataset: Any) -> int:
+def _partitions_in_flight(store: DaskStore, dataset: Choice) -> int:
     """The number of partitions that the budget holds; those of unknown length are trusted."""
-    store = dataset.store
     if store.known is None:
         return 1 << 20
     # the partition as computed, and the slice that is being written
@@ -155,7 +162,7 @@ def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
     """
     dataset = source.source
     store = dataset.store
-    engine = open_engine(get_config().scheduler, _partitions_in_flight(dataset))
+    engine = open_engine(get_config().scheduler, _partitions_in_flight(store, dataset))
     try:
         how = engine.share((fold, source.name, dataset.weight))
         origin = _origin(store)
