@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 import streamlearn as sl
 from streamlearn.estimator.report import measures, svg
-from streamlearn.estimator.report.figures import Curve, HeatMap, Rows
+from streamlearn.estimator.report.figures import Curve, HeatMap, Rows, with_few_lines
 from streamlearn.estimator.report.segments import worst
 
 HOSTILE = "</td><script>alert('a & \"b\"')</script>\x07"
@@ -179,6 +179,61 @@ def test_a_band_a_missing_value_and_a_gap_are_drawn():
     assert re.search(r'd="M\S+ \S+L\S+ \S+M', svg.draw(curve._replace(band=None)))
     assert svg.draw(Rows("r", "u", ["a"], np.array([[-1.0]]))).count('class="negative"') == 1
     assert svg.draw(HeatMap("h", "u", ["a"], ["b"], np.array([[1.0]]))).count("<rect") == 1
+
+
+def whiskers(drawing):
+    """(x1, y1, x2, y2) of the lines of each whisker: the long one, then its two ends."""
+    found = re.findall(
+        r'<line x1="(\S+)" y1="(\S+)" x2="(\S+)" y2="(\S+)" class="whisker[^"]*"', drawing
+    )
+    return np.array(found, float).reshape(-1, 3, 4)
+
+
+def test_single_values_have_whiskers():
+    x, y = np.linspace(0, 1, 5), np.array([0.0, 2.0])
+    curve = Curve("f", "u", x, np.zeros((5, 2)), ["a", "b"], missing=y, missing_band=(y - 1, y + 3))
+    assert svg.y_range([curve]) == (-1.0, 5.0)
+    drawn = whiskers(svg.draw(curve))
+    assert drawn.shape == (2, 3, 4)
+    long, ends = drawn[:, 0], drawn[:, 1:]
+    np.testing.assert_array_equal(long[:, 0], long[:, 2])  # upright
+    # 4 units each, and the one is 2 units above the other; places are rounded to a tenth
+    np.testing.assert_allclose(long[:, 1] - long[:, 3], 2 * (long[0, 1] - long[1, 1]), atol=0.4)
+    np.testing.assert_array_equal(ends[:, :, 1], long[:, [1, 3]])
+    np.testing.assert_array_equal(ends[:, :, 2] - ends[:, :, 0], 2 * svg.CAP)
+    assert not len(whiskers(svg.draw(curve._replace(missing_band=None))))
+
+    values = np.array([[1.0], [-1.0], [3.0]])
+    rows = Rows("r", "u", ["a", "b", "c"], values, band=(values - 2, values + 1))
+    assert svg.y_range([rows]) == (-3.0, 4.0)
+    drawing = svg.draw(rows)
+    long = whiskers(drawing)[:, 0]
+    assert (long[:, 1] == long[:, 3]).all()  # along the bars
+    unit = (long[0, 2] - long[0, 0]) / 3
+    np.testing.assert_allclose(long[:, 0] - long[0, 0], unit * np.array([0, -2, 2]), atol=0.2)
+    tips = [
+        float(a) + float(w)
+        for a, w in re.findall(
+            r'<rect x="(\S+)" y="\S+" width="(\S+)" height="10.0" class="pos', drawing
+        )
+    ]
+    np.testing.assert_allclose(long[[0, 2], 2] - tips, unit, atol=0.3)
+    several = rows._replace(y=np.zeros((3, 2)), labels=["a", "b"],
+                            band=(np.zeros((3, 2)), np.ones((3, 2))))  # fmt: skip
+    assert len(whiskers(svg.draw(several))) == 6
+
+
+def test_the_lines_that_vary_most_keep_their_bands():
+    y = np.outer([0.0, 1.0], np.arange(10.0))
+    labels = [str(k) for k in range(10)]
+    curve = Curve("f", "u", np.arange(2.0), y, labels, (y - 1, y + 1), missing=y[1],
+                  missing_band=(y[1] - 2, y[1] + 2))  # fmt: skip
+    few = with_few_lines(curve)
+    np.testing.assert_array_equal(few.missing_band[0], few.missing - 2)
+    np.testing.assert_array_equal(few.missing_band[1], few.missing + 2)
+    rows = with_few_lines(Rows("r", "u", ["a", "b"], y, labels, (y - 1, y + 1)))
+    assert rows.y.shape == (2, 8)
+    np.testing.assert_array_equal(rows.band, [rows.y - 1, rows.y + 1])
 
 
 def labels(drawing):

@@ -284,8 +284,9 @@ def _draw_bands(
         low, high = (f - r)[there], (f + r)[there]
         panel.fill_between(grid[there], low, high, color=colour, alpha=0.25, linewidth=0)
         if not there.all():
+            at = [_missing_place(grid)]
             panel.errorbar(
-                [_missing_place(grid)], [f[-1]], [r[-1]], fmt="none", ecolor=colour, elinewidth=0.8
+                at, f[-1:], r[-1:], fmt="none", ecolor=colour, elinewidth=0.8, capsize=1.5
             )
 
 

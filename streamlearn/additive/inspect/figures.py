@@ -128,7 +128,10 @@ def figures_of(model: HasCurves) -> tuple[str, list[Figure]]:
         "and all have one vertical scale. Grey: how many of them lie there."
     )
     if hasattr(model, "effective_dof_"):
-        said += " Bands cover their curve 95 times in 100, on average over the column."
+        said += (
+            " Bands, and whiskers on single values, cover their curve 95 times in 100, on average "
+            "over the column."
+        )
     if n_curves > len(columns):
         said += f" The {len(columns)} largest of {n_curves} terms are drawn."
     return said, [_figure(model, d) for d in columns]
@@ -141,15 +144,24 @@ def _figure(model: HasCurves, d: int) -> Figure:
     classes = getattr(model, "classes_", ())
     labels = [str(label) for label in classes] if y.shape[1] > 1 else []
     has_missing = bool(np.isnan(grid[-1]))
+    band = None
+    if hasattr(model, "effective_dof_"):  # it knows its covariance
+        reach = BAND * model._curve_deviation(d, grid).reshape(y.shape)
+        band = y - reach, y + reach
     if not is_category(model, d):
         n = len(grid) - has_missing
-        missing = y[-1] if has_missing else None
-        band = None
-        if hasattr(model, "effective_dof_"):  # it knows its covariance
-            reach = BAND * model._curve_deviation(d, grid[:n]).reshape(n, -1)
-            band = y[:n] - reach, y[:n] + reach
-        return Curve(name, unit, grid[:n], y[:n], labels, band, spans_of(density), missing,
-                     points=has_points(density))  # fmt: skip
+        return Curve(
+            name,
+            unit,
+            grid[:n],
+            y[:n],
+            labels,
+            band and (band[0][:n], band[1][:n]),
+            spans_of(density),
+            missing=y[-1] if has_missing else None,
+            missing_band=(band[0][-1], band[1][-1]) if band and has_missing else None,
+            points=has_points(density),
+        )
     words = model.levels_.get(name)
     names = tick_labels(grid, words)
     share = np.append(density.share, density.missing) if has_missing else density.share
@@ -157,4 +169,13 @@ def _figure(model: HasCurves, d: int) -> Figure:
     if len(names) > MOST_ROWS:
         kept = np.sort(np.argsort(-share, kind="stable")[:MOST_ROWS])
         note = f"the {MOST_ROWS} of {len(names)} values that most rows have"
-    return Rows(name, unit, [names[j] for j in kept], y[kept], labels, share[kept], note)
+    return Rows(
+        name,
+        unit,
+        [names[j] for j in kept],
+        y[kept],
+        labels,
+        band and (band[0][kept], band[1][kept]),
+        share[kept],
+        note,
+    )

@@ -39,6 +39,8 @@ class Curve(NamedTuple):
     """Starts and ends (b,) of bars along x, and the shares (b,) of the rows in them."""
     missing: np.ndarray | None = None
     """(K,) value of rows in which the number is missing."""
+    missing_band: tuple[np.ndarray, np.ndarray] | None = None
+    """Lower and upper ends (K,) of the whisker on each of these values."""
     x_label: str = ""
     steps: bool = False
     """`y` holds from its x to the next."""
@@ -58,6 +60,8 @@ class Rows(NamedTuple):
     y: np.ndarray
     """(m, K)."""
     labels: Sequence[str] = ()
+    band: tuple[np.ndarray, np.ndarray] | None = None
+    """Lower and upper ends (m, K) of a whisker on each bar or dot."""
     shares: np.ndarray | None = None
     """(m,) shares of the training rows."""
     note: str = ""
@@ -99,9 +103,12 @@ def with_few_lines(figure: Figure) -> Figure:
     figure = figure._replace(
         y=figure.y[:, kept], labels=[figure.labels[k] for k in kept], note=note
     )
+    if figure.band is not None:
+        figure = figure._replace(band=(figure.band[0][:, kept], figure.band[1][:, kept]))
     if isinstance(figure, Curve):
-        if figure.band is not None:
-            figure = figure._replace(band=(figure.band[0][:, kept], figure.band[1][:, kept]))
         if figure.missing is not None:
             figure = figure._replace(missing=figure.missing[kept])
+        if figure.missing_band is not None:
+            low, high = figure.missing_band
+            figure = figure._replace(missing_band=(low[kept], high[kept]))
     return figure

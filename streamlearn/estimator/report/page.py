@@ -50,6 +50,7 @@ svg text.dim { fill: var(--dim) }
 .density { fill: var(--density) }
 .line { fill: none; stroke-width: 1.8; stroke-linejoin: round }
 .band { opacity: 0.22; stroke: none }
+.whisker { stroke: var(--dim); stroke-width: 1.2 }
 .positive { fill: var(--positive) } .negative { fill: var(--negative) }
 .legend { display: flex; flex-wrap: wrap; gap: 0 0.9rem; margin: 0.2rem 0 }
 .legend i { display: inline-block; width: 0.8em; height: 0.8em; margin-right: 0.35em;
@@ -60,7 +61,8 @@ details { margin: 0.6rem 0 }
 footer { margin-top: 2.5rem; color: var(--dim); font-size: 0.8rem }
 """
 _COLOURS = "".join(
-    f".line.c{k} {{ stroke: var(--c{k}) }} .dot.c{k}, .band.c{k} {{ fill: var(--c{k}) }} "
+    f".line.c{k}, .whisker.c{k} {{ stroke: var(--c{k}) }} "
+    f".dot.c{k}, .band.c{k} {{ fill: var(--c{k}) }} "
     f".legend .c{k} {{ background: var(--c{k}) }}\n"
     for k in range(8)
 )

@@ -20,6 +20,8 @@ DENSITY = 0.18
 """Share of a panel's height for the density of the rows."""
 ROW = 17
 """Height of a row."""
+CAP = 3
+"""Half of the length of the line that ends a whisker."""
 BESIDE = 12
 """Columns of a map at most that stands beside other pictures."""
 LETTERS = 24
@@ -80,14 +82,15 @@ class Scale(NamedTuple):
 
 
 def y_range(figures: Sequence[Figure]) -> tuple[float, float] | None:
-    """The range that holds all curves and rows, so that heights can be compared."""
-    parts = [
-        values.ravel()
-        for figure in figures
-        if not isinstance(figure, HeatMap)
-        for values in (figure.y, *((getattr(figure, "band", None)) or ()))
-    ]
-    values = np.concatenate(parts) if parts else np.empty(0)
+    """The range that holds all curves, rows and their bands, so that heights can be compared."""
+    parts = []
+    for figure in figures:
+        if isinstance(figure, HeatMap):
+            continue
+        parts += [figure.y, *(figure.band or ())]
+        if isinstance(figure, Curve) and figure.missing is not None:
+            parts += [figure.missing, *(figure.missing_band or ())]
+    values = np.concatenate([part.ravel() for part in parts]) if parts else np.empty(0)
     values = values[np.isfinite(values)]
     return (float(values.min()), float(values.max())) if len(values) else None
 
@@ -124,6 +127,12 @@ def _svg(width: float, height: float, parts: Sequence[str], label: str, least: f
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="{kind}"/>'
+
+
+def _whisker(at: float, low: float, high: float, kind: str, *, upright: bool) -> list[str]:
+    """A line from `low` to `high` with a short one across each end."""
+    ends = [(at, low, at, high), *((at - CAP, end, at + CAP, end) for end in (low, high))]
+    return [_line(*(own if upright else (own[1], own[0], own[3], own[2])), kind) for own in ends]
 
 
 def _label(x: float, y: float, value: str, anchor: str = "middle", more: str = "") -> str:
@@ -206,9 +215,12 @@ def _curve(figure: Curve, limits: tuple[float, float]) -> str:
                 for a, b in zip(figure.x, y, strict=True)
             ]
         if figure.missing is not None:
+            at = WIDTH - RIGHT - 12
+            if figure.missing_band is not None:
+                low_end, high_end = (Y(end[k]) for end in figure.missing_band)
+                parts += _whisker(at, low_end, high_end, f"whisker c{k % 8}", upright=True)
             parts.append(
-                f'<circle cx="{WIDTH - RIGHT - 12}" cy="{Y(figure.missing[k])}" r="3" '
-                f'class="dot c{k % 8}"/>'
+                f'<circle cx="{at}" cy="{Y(figure.missing[k])}" r="3" class="dot c{k % 8}"/>'
             )
     if figure.missing is not None:
         parts.append(_label(WIDTH - RIGHT - 2, floor + 12, "missing", "end"))
@@ -265,7 +277,12 @@ def _rows(figure: Rows, limits: tuple[float, float]) -> str:
             a, b = sorted((X(0.0), X(values[0])))
             kind = "positive" if values[0] > 0 else "negative"
             parts.append(_bar(a, middle - 5, b - a, 10, kind, said))
-        else:
+        if figure.band is not None:
+            for k in range(len(values)):
+                kind = "whisker" if len(values) == 1 else f"whisker c{k % 8}"
+                start, stop = (X(end[j, k]) for end in figure.band)
+                parts += _whisker(middle, start, stop, kind, upright=False)
+        if len(values) > 1:
             parts += [
                 f'<circle cx="{X(value)}" cy="{middle:g}" r="3.5" class="dot c{k % 8}"/>'
                 for k, value in enumerate(values)

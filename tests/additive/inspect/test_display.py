@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import streamlearn as sl
 from streamlearn import demo, plotting
@@ -283,6 +284,8 @@ def test_the_report_draws_numbers_as_curves_and_categories_as_rows(fitted):
         d = fitted._column(figure.title)
         if figure.title in fitted.levels_:
             assert isinstance(figure, Rows)
+            values = [*range(len(fitted.levels_[figure.title])), np.nan]
+            check_band(fitted, d, values, figure.y, figure.band)
             continue
         assert isinstance(figure, Curve)
         np.testing.assert_array_equal(
@@ -295,3 +298,15 @@ def test_the_report_draws_numbers_as_curves_and_categories_as_rows(fitted):
         missing = fitted.densities_[d].missing
         assert share.sum() + missing == pytest.approx(1)
         assert (figure.missing is not None) == figure.title.endswith("none")
+        if figure.missing is not None:
+            check_band(fitted, d, [np.nan], figure.missing, figure.missing_band)
+
+
+def check_band(model, d, values, y, band):
+    """The ends of a band are a standard deviation's 97.5 % quantile from the curve, if known."""
+    assert (band is not None) == hasattr(model, "effective_dof_")
+    if band is None:
+        return
+    reach = norm.ppf(0.975) * model._curve_deviation(d, np.array(values)).reshape(np.shape(y))
+    assert (reach > 0).all()
+    np.testing.assert_allclose(band, [y - reach, y + reach])

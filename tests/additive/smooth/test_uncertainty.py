@@ -104,7 +104,12 @@ def test_the_display_has_bands_and_whiskers():
     reach = stats.norm.ppf(0.975) * deviation
     assert band.max() == pytest.approx((curve + reach).max())
     assert band.min() == pytest.approx((curve - reach).min())
-    assert len(display.axes_[1].collections) == 1  # whiskers on the bars
+    assert len(display.axes_[1].collections) == 1  # a band through the points of few values
+    missing, deviation = model.shape_function(2, [np.nan], return_std=True)
+    (on_missing,) = display.axes_[2].collections[1].get_segments()
+    reach = stats.norm.ppf(0.975) * deviation
+    np.testing.assert_allclose(on_missing[:, 1], [*(missing - reach), *(missing + reach)])
+    assert (on_missing[:, 0] == display.axes_[2].lines[1].get_xdata()).all()
     plain = sl.AdditiveDisplay.from_estimator(model, coverage=None)
     assert not plain.axes_[0].collections
     plt.close("all")
