@@ -11,7 +11,6 @@ from ..config import format_bytes, get_config
 from ..data.source import Chunk, Source, level_counts
 from ..engine.plan import Needs
 from ..numeric.bases.basis import Basis
-from ..numeric.bases.pairs import MOST_FUNCTIONS
 from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
 from ..numeric.simd.gather import CLASSES, LANES
@@ -24,14 +23,7 @@ from .basis.kernels import empty_sums
 from .basis.resolution import CURVATURE_NBYTES, count_of_splines
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
-from .pairs import (
-    Parameters,
-    check_interactions,
-    empty_density,
-    has_pairs,
-    planned_nodes,
-    planned_sizes,
-)
+from .pairs import Parameters, check_interactions, most_screened, planned_nodes, planned_sizes
 
 NEWTON_DIM = 8000
 """Largest number of coefficients for which "auto" solves with matrices."""
@@ -89,6 +81,10 @@ class Size(NamedTuple):
     """Coefficients of the pairs among them."""
     pair_squares: int = 0
     """Sum of the squares of the numbers of functions of the penalties that pairs have."""
+    drawn_rows: int = 0
+    """Rows of the sample that was asked for, where fewer coefficients are known since."""
+    is_bound: bool = False
+    """Whether the coefficients are the most that a fit with pairs may have, and could be fewer."""
 
     @property
     def coordinates_nbytes(self) -> float:
@@ -136,6 +132,7 @@ def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> 
         dataset.sparse,
         pair_dim,
         pair_squares,
+        is_bound=most_screened(model) > 0 or (summary is None and len(pairs) > 0),
     )
 
 
@@ -254,10 +251,22 @@ def dual_seconds(loss: Loss, size: Size) -> float:
 
 def sample_rows(size: Size) -> int:
     """Rows of the sample: 40 a coefficient and 50,000 at least, as far as 32 MiB go."""
+    if size.drawn_rows:
+        return size.drawn_rows
     row = size.row_nbytes + 16
     most = int(MOST_SAMPLE_NBYTES / row)
     wanted = max(SAMPLE_ROWS, 40 * size.dim, min(160 * size.dim, int(SAMPLE_NBYTES / row)))
     return max(min(wanted, most), 1)
+
+
+def held_nbytes_of_sample(size: Size) -> int:
+    """Bytes of the sample's rows, targets and numbers, which stay to the end of the fit."""
+    return int(min(sample_rows(size), size.n_rows) * (size.row_nbytes + 16))
+
+
+def work_nbytes_of_sample(size: Size) -> int:
+    """Bytes of what Newton takes of each row of the sample, between its reads."""
+    return int(min(sample_rows(size), size.n_rows) * (48 + 8 * size.n_outputs))
 
 
 def copied_nbytes(size: Size) -> float:
@@ -276,6 +285,13 @@ def may_grow(n_outputs: int, dim: int) -> bool:
     return 8 * n_outputs * dim**2 <= GROWN_NBYTES
 
 
+def grown_nbytes(size: Size) -> int:
+    """Bytes of the curvature that lanes may sum up; a bound of the size may prove to allow it."""
+    if may_grow(size.n_outputs, size.dim):
+        return nbytes_of(empty_grams(size.n_outputs, size.dim))
+    return GROWN_NBYTES + 16 * size.n_outputs * size.dim if size.is_bound else 0
+
+
 def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     """The phases of a fit after the summary."""
     dim, K = size.dim, size.n_outputs
@@ -288,7 +304,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         return [Needs("gram", state, per_row, matrix, model, step_bytes=step)]
     if solver in (NEWTON, LBFGS):
         rows = min(sample_rows(size), size.n_rows)
-        sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
+        sample = held_nbytes_of_sample(size) + work_nbytes_of_sample(size)
         pairs = 2 * PAIRS * 8 * K * (dim + 1)
         held = 0
         if solver == NEWTON:
@@ -297,8 +313,8 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             pairs += 8 * 8 * K * (dim + 1)
             sample += 3 * 8 * K * rows
         grown = 0
-        if solver == NEWTON and may_grow(K, dim):
-            grown = nbytes_of(empty_grams(K, dim))
+        if solver == NEWTON:
+            grown = grown_nbytes(size)
         state = sums + max(grown, nbytes_of(empty_mass(K, dim)))
         passes = (1, max_passes - 1)
         driver = sample + pairs + held + grown
@@ -365,25 +381,17 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
 
 
 def with_temporaries(
-    phases: list[Needs], model: Parameters, size: Size, summary: Summary | None
+    phases: list[Needs], model: Parameters, size: Size, summary: Summary | None, *, pairs: bool
 ) -> list[Needs]:
-    """The phases with what bases other than splines, and missing values, take beside."""
-    local = make_basis(model.basis).local and not has_pairs(model)
-    compressed = size.sparse and not has_pairs(model)
+    """The phases with what bases other than splines, `pairs`, and missing values take beside."""
+    local = make_basis(model.basis).local and not pairs
+    compressed = size.sparse and not pairs
     tile = 0 if local and not size.sparse else tile_nbytes(size.dim, compressed=compressed)
     cold = 0 if local else COLD_NBYTES
     copied = 0.0
     if summary is not None and (summary.columns.missing > 0).any():
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
     sample = int(copied * min(sample_rows(size), size.n_rows))
-    if has_pairs(model):
-        nbytes = nbytes_of(empty_density(size.dim))
-        phases = [*phases, Needs("pairs", nbytes, 32.0, 0, nbytes, step_bytes=3 * nbytes)]
-        # while penalties are made: of the last pair five more matrices, or all once more
-        most = 8 * max(PENALTY_MATRICES * size.pair_squares,
-                       5 * min(size.pair_squares, MOST_FUNCTIONS**2))  # fmt: skip
-        rows = int(min(sample_rows(size), size.n_rows) * (size.row_nbytes + 16))
-        phases = [Needs("penalties", 0, driver_bytes=rows + most, passes=(0, 0)), *phases]
     penalties = 8 * size.pair_squares
     return [
         replace(

@@ -12,6 +12,8 @@ from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..estimator.base import StreamEstimator
 from ..estimator.certificate import Certificate
+from ..estimator.fitting import replan
+from ..estimator.planning import with_calibration
 from ..estimator.predicting import check_finite
 from ..numeric.bases.pairs import add_pairs
 from ..numeric.bases.roughness import make_reference, make_roughness
@@ -21,7 +23,8 @@ from . import costs as needs
 from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
 from .dual.in_memory import fit_held
 from .objective import Problem
-from .pairs import check_interactions, check_sizes, density_fold, most_screened
+from .pair_costs import size_with
+from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
 from .planned import Planned
 from .screening.costs import is_wide, without_pairs
 from .screening.reading import (
@@ -103,13 +106,18 @@ class AdditiveModel(Planned, StreamEstimator):
             coded = adjust(adjustment, sample)
             problem = weigh_curves(self, problem, coded, null, run.n_threads)
             choice = choice._replace(reason=f"{choice.reason}; curves smoothed as 'reml' does")
-        problem = self._with_given_pairs(problem, dataset, summary, adjustment)
+        main, problem = problem, self._with_given_pairs(problem, dataset, summary, adjustment)
         if by_moments:
             problem = problem._replace(single=False)
         if most_screened(self):
             assert sample is not None  # `_sample_rows` is at least 1
             share = needs.sample_share(sample, summary.total_weight)
             problem = self._screened(run, dataset, problem, adjust(adjustment, sample), share)
+        if has_pairs(self):
+            size = needs.size_of(self, dataset, summary)
+            known = size_with(size, main, problem, self._sample_rows(dataset))
+            own = partial(self._phases, dataset, summary, known)
+            replan(run, lambda: with_calibration(self, own(), summary), always=True)
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
         most = max(self._most_passes - 1, 1)

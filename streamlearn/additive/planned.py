@@ -20,8 +20,9 @@ from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS
 from .basis.resolution import AUTO, CountOfSplines
 from .inspect.terms import Terms
+from .pair_costs import beside_sample, bound_note, with_pairs
 from .pairs import has_pairs, most_screened
-from .screening.costs import screening_needs
+from .screening.costs import screening_needs, without_pairs
 from .smooth import costs as smooth_costs
 from .smooth.model import SMOOTHNESS, check_smoothness, goes_by_moments, why_moments
 from .smooth.shape import Signs
@@ -178,7 +179,14 @@ class Planned(Terms):
         return self.max_passes - has_pairs(self) - (most_screened(self) > 0)
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        size, choice = needs.size_of(self, dataset, summary), self._choice(dataset, summary)
+        size = needs.size_of(self, dataset, summary)
+        return self._phases(dataset, summary, size, bound_note(self))
+
+    def _phases(
+        self, dataset: Source, summary: Summary | None, size: needs.Size, note: str = ""
+    ) -> list[Needs]:
+        """The phases of a fit of this size; `note`: what is not known of it yet."""
+        choice = self._choice(dataset, summary)
         criterion = self._chosen_by(dataset, summary)
         alone = goes_by_moments(self, criterion)
         phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
@@ -192,12 +200,19 @@ class Planned(Terms):
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
             smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
             phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
+        if not has_pairs(self):
+            return needs.with_temporaries(phases, self, size, summary, pairs=False)
+        held = needs.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
+        phases = with_pairs(phases, self, size, summary, held=held, note=note)
+        phases = beside_sample(phases, size, held)
+        before = []
         if self._weighs_curves(dataset, summary):
-            phases = [smooth_costs.curves_needs(size), *phases]
+            before.append(smooth_costs.curves_needs(size))
         if most_screened(self):
             has_levels = bool((level_counts(dataset, 0) >= 0).any())
-            phases = [screening_needs(size, has_levels), *phases]
-        return needs.with_temporaries(phases, self, size, summary)
+            before += screening_needs(size, has_levels)
+        main = without_pairs(size)
+        return [*needs.with_temporaries(before, self, main, summary, pairs=False), *phases]
 
     def _sample_rows(self, dataset: Source) -> int:
         size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset)

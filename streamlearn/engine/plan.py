@@ -55,6 +55,10 @@ class Needs:
     chosen_bytes_per_row: float = 0
     """Rows of the fold's choice that stay in memory, as many as what else it takes leaves room for;
     or what the phase holds of each of them."""
+    on_driver: bool = False
+    """Whether it is work between reads, during which no slice is in memory."""
+    note: str = ""
+    """What its numbers are bounds of, where the data will tell."""
 
 
 class Term(NamedTuple):
@@ -99,6 +103,21 @@ class Plan:
     """Whether rows stay in memory between reads; it changes neither slices nor results."""
     chosen_rows: int = 0
     """Rows that a fold may choose to keep in memory, by the data, the parameters and the budget."""
+    note: str = ""
+    """What is not known yet, and counted as the most that it may be."""
+
+    def after(self, phase: str, before: Plan) -> Plan:
+        """The same plan behind the phases that are done: those of `before` up to `phase`."""
+        names = [name for name, _ in before.terms]
+        done = before.terms[: names.index(phase) + 1] if phase in names else ()
+        terms = (*done, *self.terms)
+        return replace(
+            self,
+            terms=terms,
+            peak_bytes=max((_total(part) for _, part in terms), default=0),
+            passes=before.passes,
+            slices_halved=before.slices_halved + self.slices_halved,
+        )
 
     def __str__(self) -> str:
         fewest, most = self.passes
@@ -115,6 +134,8 @@ class Plan:
             f"disk             {format_bytes(self.disk_bytes)}",
             f"memory           {peak} of a budget of {budget}",
         ]
+        if self.note:
+            lines.append(f"upper bound      {self.note}")
         for phase, terms in self.terms:
             lines.append(f"  {phase:<22} {format_bytes(_total(terms)):>10}")
             lines += [
@@ -335,6 +356,7 @@ def _plan(
         passes=(sum(need.passes[0] for need in needs), sum(need.passes[1] for need in needs)),
         slices_halved=halved,
         chosen_rows=chosen,
+        note="; ".join(dict.fromkeys(need.note for need in needs if need.note)),
     )
 
 
@@ -376,6 +398,8 @@ def _terms(
         Term("file metadata", 1, shared),
         Term("reserve", 1, RESERVE_BYTES),
     )
+    if need.on_driver:
+        return fixed
     if need.group:  # one task, two group buffers: one being computed, one being read
         group = min(need.group, len(refs))
         group_bytes = group * (slice_bytes + int(need.row_state_bytes * slice_rows))

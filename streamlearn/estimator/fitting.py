@@ -32,7 +32,7 @@ from .class_weights import weigh_classes
 from .inputs import open_scored, open_training
 from .levels import settle_training
 from .model import Estimator
-from .planning import all_needs, plan_fit, summary_state_bytes
+from .planning import SUMMARY, all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
 from .restored import check_fitted
 from .spread import check_spread, warn_of_target
@@ -177,18 +177,19 @@ def conclude(model: Estimator, run: Run, outcome: Certificate) -> None:
     )
 
 
-def replan(run: Run, needs: Callable[[], Sequence[Needs]]) -> None:
+def replan(run: Run, needs: Callable[[], Sequence[Needs]], *, always: bool = False) -> None:
     """Hold the run to its budget now that the number of classes and coefficients is known.
 
-    `needs` are asked again for another budget, which a refusal looks for.
+    `needs` are asked again for another budget, which a refusal looks for.  `always`: go by the new
+    plan even where it runs the same lanes and slices, because what is known now changes its bytes.
     """
     now = run.plan
 
     def make(budget: int | None) -> Plan:
         return make_plan(run.source, needs(), budget=budget, threads=now.lanes_in_flight)
 
-    plan = plan_within(make, now.budget)
-    if (plan.lanes_in_flight, plan.slice_rows, plan.keeps_rows) != (
+    plan = plan_within(make, now.budget).after(SUMMARY, now)
+    if always or (plan.lanes_in_flight, plan.slice_rows, plan.keeps_rows) != (
         now.lanes_in_flight,
         now.slice_rows,
         now.keeps_rows,

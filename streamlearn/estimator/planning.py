@@ -123,7 +123,11 @@ def plan_fit(model: HasCosts, dataset: Source, before: Sequence[Needs] = ()) -> 
 
 def all_needs(model: HasCosts, dataset: Source, summary: Summary | None = None) -> list[Needs]:
     """Costs of the family's phases, and of the read that calibrates its decisions."""
-    needs = model._needs(dataset, summary)
+    return with_calibration(model, model._needs(dataset, summary), summary)
+
+
+def with_calibration(model: HasCosts, needs: list[Needs], summary: Summary | None) -> list[Needs]:
+    """The phases, and the read that calibrates the decisions if there is one."""
     if getattr(model, "calibration", None) is None:
         return needs
     classes = () if summary is None else getattr(model, "classes_", ())

@@ -8,7 +8,7 @@ import pytest
 
 import streamlearn as sl
 from streamlearn.additive import costs, model
-from streamlearn.additive.pairs import SCREENED_FUNCTIONS, planned_nodes, planned_sizes
+from streamlearn.additive.pairs import AUTO_PAIRS, SCREENED_FUNCTIONS, planned_nodes, planned_sizes
 from streamlearn.numeric.bases.bsplines import nodes_of
 from streamlearn.numeric.bases.pairs import MOST_FUNCTIONS, N_NODES
 
@@ -133,6 +133,24 @@ def test_the_largest_pairs_of_a_screening_are_counted(most):
     functions, squares = planned_sizes(estimator, np.empty((0, 2), np.intp), nodes)
     assert functions == sum(products[:most])
     assert squares <= sum(size**2 for size in products[:most])
+
+
+@pytest.mark.parametrize("interactions", ["auto", 3])
+def test_a_plan_counts_the_most_pairs_until_they_are_known(interactions):
+    frame = FRAME[[name for name in NAMES if name.endswith("a")]]
+    data = sl.open_dataset(frame.assign(target=Z), target="target")
+    estimator = sl.AdditiveRegressor(interactions=interactions, n_bases=12, C=1.0)
+    before = sl.plan(estimator, data)
+    most = AUTO_PAIRS if interactions == "auto" else interactions
+    said = f"interactions={interactions!r} takes at most {most} pairs of at most 256 functions"
+    assert before.note.startswith(said)
+    fitted = estimator.fit(data)
+    assert 0 < len(fitted.pair_tables_) <= most
+    assert fitted.plan_.note == ""
+    assert fitted.plan_.peak_bytes < before.peak_bytes
+    first = ["summary", "main effects", "screening", "penalties"]  # those that are done are kept
+    assert [name for name, _ in fitted.plan_.terms][:4] == first
+    assert not sl.plan(estimator.set_params(interactions=[("many a", "few a")]), data).note
 
 
 def test_nodes_are_those_of_the_bases():

@@ -46,6 +46,34 @@ def test_the_peak_is_that_of_the_largest_phase():
     assert plan.passes == (2, 2)
 
 
+def test_work_between_reads_holds_no_slice():
+    work = Needs("work", 0, 256, driver_bytes=3 * MIB, model_bytes=MIB, step_bytes=MIB,
+                 passes=(0, 0), on_driver=True)  # fmt: skip
+    plan = make_plan(source(), [work], budget=10**10, threads=4)
+    assert plan.peak_bytes == 4 * MIB + RESERVE_BYTES
+    assert plan.passes == (0, 0)
+
+
+def test_a_plan_made_anew_keeps_the_phases_that_are_done():
+    needs = [Needs("before", MIB), Needs("summary", 5 * MIB), Needs("fit", 90 * MIB)]
+    first = make_plan(source(), needs, budget=10**10, threads=1)
+    again = make_plan(source(2048), [Needs("fit", MIB), Needs("end", 2 * MIB)], budget=10**10,
+                      threads=1).after("summary", first)  # fmt: skip
+    assert [name for name, _ in again.terms] == ["before", "summary", "fit", "end"]
+    assert again.terms[:2] == first.terms[:2]
+    assert again.peak_bytes == (1 + 4 + 1) * 5 * MIB + 4 * MIB + RESERVE_BYTES
+    assert again.slice_rows == 2048
+    assert again.passes == first.passes == (3, 3)
+
+
+def test_what_is_not_known_yet_is_said_once():
+    needs = [Needs("a", MIB, note="at most ten"), Needs("b", MIB, note="at most ten")]
+    plan = make_plan(source(), needs, budget=10**10, threads=1)
+    assert plan.note == "at most ten"
+    assert re.search(r"^upper bound +at most ten$", str(plan), re.MULTILINE)
+    assert "upper bound" not in str(make_plan(source(), [Needs("a", MIB)], budget=10**10))
+
+
 def test_a_sweep_counts_two_groups():
     needs = Needs("sweep", state_bytes=MIB, step_bytes_per_row=16, row_state_bytes=8, group=4)
     plan = make_plan(source(), [needs], budget=10**10, threads=4)

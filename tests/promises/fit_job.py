@@ -1,6 +1,7 @@
 """A fit in a process of its own: ``python fit_job.py '{"path": ..., ...}'``.
 
-Prints one JSON line: digest of the fitted numbers, reads of chunks, memory over the baseline.
+Prints one JSON line: digest of the fitted numbers, reads of chunks, memory over the baseline, as
+it is planned without a budget before a fit, and as the plan in force at the end had it.
 With ``kill_at``, the process kills itself with SIGKILL before that read of a chunk.
 """
 
@@ -36,11 +37,17 @@ def main(job):
         reset_peak()
         baseline = resident_bytes()
         model, data = fit(job)
+        over_baseline = peak_resident_bytes() - baseline
+        before = None
+        if job.get("estimator") != "compress":
+            before = sl.plan(model, data).peak_bytes
     return {
         "digest": digest(model),
         "reads": reads[0],
         "n_passes": int(model.n_passes_),
-        "over_baseline": peak_resident_bytes() - baseline,
+        "over_baseline": over_baseline,
+        "planned_before": before,
+        "planned": model.plan_.peak_bytes,
         "score": float(model.score(data)) if job.get("score") else None,
     }
 

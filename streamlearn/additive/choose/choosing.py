@@ -33,6 +33,7 @@ from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..model import AdditiveModel
 from ..objective import Problem
+from ..pair_costs import with_pairs
 from ..pairs import density_fold, has_pairs, most_screened
 from ..targets import Adjustment, adjust, adjusted
 from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
@@ -135,7 +136,10 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             phases = cost.newton_needs(
                 size, self._n_splits, n_models, n_groups, self.max_passes, each
             )
-        return needs.with_temporaries(phases, self, size, summary)
+        if not has_pairs(self):
+            return needs.with_temporaries(phases, self, size, summary, pairs=False)
+        held = needs.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
+        return with_pairs(phases, self, size, summary, held=held)
 
     def _groups(self, size: needs.Size, n_models: int) -> list[range]:
         return cost.groups_of_models(size, n_models)

@@ -12,8 +12,13 @@ SYSTEM_NBYTES = 3 * 8 * (2 * MOST_LEVELS) ** 2
 
 
 def without_pairs(size: needs.Size) -> needs.Size:
-    """The size of the main effects alone."""
-    return size._replace(dim=size.dim - size.pair_dim, pair_dim=0, pair_squares=0)
+    """The size of the main effects alone, beside the sample of all."""
+    return size._replace(
+        dim=size.dim - size.pair_dim,
+        pair_dim=0,
+        pair_squares=0,
+        drawn_rows=needs.sample_rows(size),
+    )
 
 
 def is_wide(size: needs.Size) -> bool:
@@ -21,19 +26,34 @@ def is_wide(size: needs.Size) -> bool:
     return size.dim > needs.NEWTON_DIM or 8 * size.dim**2 > needs.room_of_matrices()
 
 
-def screening_needs(size: needs.Size, has_levels: bool) -> Needs:
-    """The phase of the screening: the sample's main effects, and the tables of all pairs."""
+def screening_needs(size: needs.Size, has_levels: bool) -> list[Needs]:
+    """The phases of the screening: the sample's main effects, and the tables of all pairs."""
     main = without_pairs(size)
     (fit,) = needs.needs_of(needs.LBFGS if is_wide(main) else needs.NEWTON, main, 2)
+    held = needs.held_nbytes_of_sample(main)
     n_bins = MOST_LEVELS if has_levels else N_BINS + 1
     tables = tables_nbytes(main.n_columns, n_bins, main.n_outputs)
-    some = min(1.0, 2.0 * screening_share(main.n_rows, main.n_columns))
-    row = main.row_nbytes + 5.0 * main.n_columns + 96.0 + 40.0 * main.n_outputs
-    return Needs(
-        "screening",
-        tables + 16 * main.n_outputs,
-        16.0 + some * row,
-        fit.driver_bytes + BLOCK * SYSTEM_NBYTES + tables // 2,
-        fit.model_bytes,
-        step_bytes=fit.step_bytes,
-    )
+    scoring = held + tables + tables // 2 + BLOCK * SYSTEM_NBYTES
+    share = screening_share(main.n_rows, main.n_columns)
+    some = min(1.0, 1.25 * share)  # of a slice a few more may be chosen
+    # a copy of the rows, unless all are chosen; coordinates, bins; decisions and what is made of
+    # them for one output at a time
+    copied = main.row_nbytes if share < 1.0 else 0.0
+    row = copied + 5.0 * main.n_columns + 72.0 + 16.0 * main.n_outputs
+    return [
+        Needs(
+            "main effects",
+            0,
+            driver_bytes=max(fit.driver_bytes, scoring),
+            passes=(0, 0),
+            on_driver=True,
+        ),
+        Needs(
+            "screening",
+            tables + 16 * main.n_outputs,
+            16.0 + some * row,
+            held,
+            fit.model_bytes,
+            step_bytes=fit.step_bytes,
+        ),
+    ]

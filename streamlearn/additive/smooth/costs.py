@@ -17,6 +17,7 @@ from ..costs import (
     Choice,
     Size,
     copied_nbytes,
+    held_nbytes_of_sample,
     require_offered,
     sample_rows,
     solvers_of,
@@ -72,8 +73,13 @@ def curves_needs(size: Size) -> Needs:
     """
     K, matrix = size.n_outputs, 8 * (min(size.dim - size.pair_dim, largest_dim()) + 1) ** 2
     rows = min(sample_rows(size), size.n_rows)
-    work = int(rows * (size.row_nbytes + 16 + 96 + 24 * K))
-    return Needs("curves", 0, driver_bytes=work + K * 5 * matrix + 6 * matrix, passes=(0, 0))
+    # moments of the rows are summed up for the next point, or each output's model and fits, those
+    # of the point before it, and what one fit takes, are there
+    summing = int(rows * (96 + 24 * K)) + 4 * K * matrix
+    solving = (5 * K + 6) * matrix
+    held = held_nbytes_of_sample(size)
+    return Needs("curves", 0, driver_bytes=held + max(summing, solving), passes=(0, 0),
+                 on_driver=True)  # fmt: skip
 
 
 def largest_dim() -> int:
