@@ -171,6 +171,7 @@ def _phases(model: Learns, dataset: Dataset, stream: Stream | None, room: int) -
     `room`: rows that may wait.
     """
     size = needs.size_of(model, dataset, None if stream is None else stream["summary"])
+    size = size._replace(n_outputs=n_outputs(model))  # a stream knows its classes from the start
     learning, *_ = needs.needs_of("pegasos", size, 2)
     waiting = waiting_nbytes(room, size.row_nbytes)
     phases = [
