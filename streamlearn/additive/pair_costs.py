@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ..engine.plan import Needs
 from ..numeric.bases.pairs import MOST_FUNCTIONS
 from ..passes.fold import nbytes_of
+from ..passes.summary.summary import Summary
 from . import costs as needs
 from .basis.functions import tile_nbytes
 from .objective import Problem
-from .pairs import SCREENED_FUNCTIONS, empty_density, most_screened
+from .pairs import SCREENED_FUNCTIONS, Parameters, empty_density, most_screened
 
 MADE, COUNTED = "penalties", "pairs"
 """Names of the phases that pairs add: their penalties are made, the rows at their nodes counted."""
@@ -29,8 +29,8 @@ def size_with(size: needs.Size, main: Problem, problem: Problem, drawn_rows: int
     )
 
 
-def bound_note(model: Any) -> str:
-    """What a plan says of pairs that a screening is still to choose; empty if there are none."""
+def bound_note(model: Parameters) -> str:
+    """Sentence of a plan on pairs that a screening is still to choose; empty if there are none."""
     most = most_screened(model)
     if not most:
         return ""
@@ -41,7 +41,13 @@ def bound_note(model: Any) -> str:
 
 
 def with_pairs(
-    phases: list[Needs], model: Any, size: needs.Size, summary: Any, *, held: int, note: str = ""
+    phases: list[Needs],
+    model: Parameters,
+    size: needs.Size,
+    summary: Summary | None,
+    *,
+    held: int,
+    note: str = "",
 ) -> list[Needs]:
     """The solver's phases with the functions of pairs, between the two that pairs add.
 

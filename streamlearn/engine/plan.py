@@ -56,9 +56,9 @@ class Needs:
     """Rows of the fold's choice that stay in memory, as many as what else it takes leaves room for;
     or what the phase holds of each of them."""
     on_driver: bool = False
-    """Whether it is work between reads, during which no slice is in memory."""
+    """Whether the phase is work between reads, during which no slice is in memory."""
     note: str = ""
-    """What its numbers are bounds of, where the data will tell."""
+    """Sentence on what these numbers bound, where only the data will tell; else empty."""
 
 
 class Term(NamedTuple):
@@ -104,7 +104,7 @@ class Plan:
     chosen_rows: int = 0
     """Rows that a fold may choose to keep in memory, by the data, the parameters and the budget."""
     note: str = ""
-    """What is not known yet, and counted as the most that it may be."""
+    """Sentence on what is not known yet and counted as the most that it may be."""
 
     def after(self, phase: str, before: Plan) -> Plan:
         """The same plan behind the phases that are done: those of `before` up to `phase`."""
