@@ -142,7 +142,7 @@ class Cluster:
 
         with self._reaching(from_task=True):
             try:
-                return aligned(future.result())
+                return aligned(self._fetched(future))
             except KilledWorker as error:
                 last = error.last_worker.address
                 raise ClusterError(
@@ -151,6 +151,18 @@ class Cluster:
                     "memory_budget or raise the workers' memory_limit, see their logs, and run "
                     "the same line again: with checkpoint= the fit goes on"
                 ) from error
+
+    def _fetched(self, future: Any) -> Any:
+        """The result; the worker that has it may die before it is sent, and be the last one."""
+        seconds = _LOOK_S
+        while True:
+            try:
+                return future.result(timeout=seconds)
+            except TimeoutError:
+                if future.status == "error":  # the task's own
+                    raise
+            self._require_workers()
+            seconds *= 2  # a long transfer begins anew
 
     def cancel(self, futures: Iterable[Any]) -> None:
         with self._reaching():
