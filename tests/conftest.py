@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from quick import QUICK
-from turns import is_left_out
+from turns import left_out
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,10 +55,11 @@ def pytest_collection_modifyitems(config, items):
         if item.path.relative_to(ROOT / "tests").as_posix() in QUICK:
             item.add_marker("quick")
     off = {mark for mark in ("slow", "fault") if not config.getoption(f"--run{mark}")}
+    named = config.getoption("--runlong") or any("[" in argument for argument in config.args)
+    others = set() if named else set(left_out(items))
     keep, drop = [], []
     for item in items:
-        out = any(item.get_closest_marker(mark) for mark in off)
-        out = out or (not config.getoption("--runlong") and is_left_out(item))
+        out = item in others or any(item.get_closest_marker(mark) for mark in off)
         (drop if out else keep).append(item)
     if drop:
         config.hook.pytest_deselected(items=drop)

@@ -1,42 +1,48 @@
-"""The walks that take turns leave nothing out that no other member has."""
+"""The walks that take turns leave no value of a parameter out."""
 
 from collections import Counter
 
 import pytest
-from turns import is_left_out
+from turns import left_out
 
 
 class Member:
     """A collected test with those parameters, as far as turns look at it."""
 
-    def __init__(self, mark, **indices):
-        self.mark, self.callspec = mark, self
-        self.indices = indices
+    path, originalname = "test_it.py", "test"
+
+    def __init__(self, mark, **params):
+        self.mark, self.callspec, self.params = mark, self, params
 
     def get_closest_marker(self, name):
         return self.mark.mark if self.mark and name == "turns" else None
 
 
-def kept(mark, n, m):
-    pairs = [(i, j) for i in range(n) for j in range(m)]
-    return [(i, j) for i, j in pairs if not is_left_out(Member(mark, a=i, b=j))]
+def kept(mark, pairs):
+    members = [Member(mark, a=[i], b=f"value {j}") for i, j in pairs]
+    out = left_out(members)
+    return [pair for pair, member in zip(pairs, members, strict=True) if member not in out]
 
 
 @pytest.mark.parametrize(("n", "m"), [(39, 2), (39, 3), (10, 5), (5, 5)])
-def test_each_value_of_each_parameter_comes(n, m):
+@pytest.mark.parametrize("second_outside", [False, True])
+def test_each_value_of_each_parameter_comes(n, m, second_outside):
+    pairs = [(i, j) for i in range(n) for j in range(m)]
+    if second_outside:
+        pairs.sort(key=lambda pair: pair[::-1])
     for first in range(m):
-        pairs = kept(pytest.mark.turns(m, first), n, m)
-        assert {i for i, _ in pairs} == set(range(n))
-        assert {j for _, j in pairs} == set(range(m))
-        assert max(Counter(i for i, _ in pairs).values()) == 1
+        found = kept(pytest.mark.turns(m, first), pairs)
+        assert {i for i, _ in found} == set(range(n))
+        assert {j for _, j in found} == set(range(m))
+        assert max(Counter(i for i, _ in found).values()) == 1
 
 
 def test_five_tests_in_turn_take_each_member_once():
     """One parameter, and as many tests as turns."""
-    marks = [pytest.mark.turns(5, first) for first in range(5)]
-    taken = [i for mark in marks for i in range(39) if not is_left_out(Member(mark, a=i))]
+    pairs = [(i, 0) for i in range(39)]
+    taken = [i for k in range(5) for i, _ in kept(pytest.mark.turns(5, k), pairs)]
     assert sorted(taken) == list(range(39))
 
 
 def test_without_the_mark_nothing_is_left_out():
-    assert kept(None, 3, 3) == [(i, j) for i in range(3) for j in range(3)]
+    assert kept(None, [(0, 1), (2, 3)]) == [(0, 1), (2, 3)]

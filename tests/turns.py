@@ -1,15 +1,24 @@
 """Walks whose members take turns: what a run walks of a product that takes hours.
 
 A test with ``@pytest.mark.turns(every, first)`` keeps the members whose numbers, summed over its
-parameters, are `first` modulo `every`.  So each value of each parameter still comes, as long as
-the others have `every` values; ``--runlong`` walks all members.
+parameters, are `first` modulo `every`; the values of a parameter are numbered as they come.  So
+each value of each parameter still comes, as long as the others have `every` values; ``--runlong``
+walks all members, and so does whoever names some.
 """
 
 
-def is_left_out(item):
-    """Whether this member of a walk is left to ``--runlong``."""
-    mark = item.get_closest_marker("turns")
-    if mark is None:
-        return False
-    every, first = mark.args
-    return sum(item.callspec.indices.values()) % every != first
+def left_out(items):
+    """The members of walks, among the tests collected, that are left to ``--runlong``."""
+    numbers, out = {}, []
+    for item in items:
+        mark = item.get_closest_marker("turns")
+        if mark is None:
+            continue
+        every, first = mark.args
+        total = 0
+        for name, value in item.callspec.params.items():
+            known = numbers.setdefault((item.path, item.originalname, name), {})
+            total += known.setdefault(repr(value), len(known))
+        if total % every != first:
+            out.append(item)
+    return out
