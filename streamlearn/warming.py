@@ -92,6 +92,7 @@ def _warm_additive() -> None:
         make_point,
         margins_rows,
     )
+    from .additive.basis.kernels_loss import row_losses
     from .additive.classifier import AdditiveClassifier
     from .data.open import open_dataset
     from .numeric.bases.bsplines import Coordinates
@@ -126,6 +127,7 @@ def _warm_additive() -> None:
                 gram_rows(rows.X, model.bases_, np.ones(N_ROWS), NONE, gram)
                 for order in "FC":
                     coordinates_rows(rows.X, model.bases_, order)
+    row_losses(LogLoss(), 2.0 * y - 1.0, np.zeros(N_ROWS), NONE)  # of a sample's moments
     for table in (single, double):  # what a reader of columns does while it decodes them
         columns = [np.ascontiguousarray(column) for column in table.T]
         for column in columns:

@@ -72,9 +72,13 @@ REFUSED = {
 a row, or what the verb does not take."""
 
 
-BEYOND = {("distinct strings", "AdditiveClassifier.explain"): 72}
+BEYOND = {
+    ("distinct strings", "AdditiveClassifier.explain"): 72,
+    ("distinct strings", "AdditiveRegressor.explain"): 72,
+}
 """(table, verb) -> MiB it is known to take, where that is over the budget.  An answer of 38 MiB
-beside a plan of 64: 60 to 69 were measured while it was joined from parts, 62 written in place."""
+beside a plan of 64: 60 to 69 were measured while it was joined from parts, 62 to 64.2 where it is
+written in place."""
 
 
 @pytest.mark.slow
