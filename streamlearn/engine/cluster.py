@@ -140,27 +140,22 @@ class Cluster:
     def result(self, future: Any, place: str = "") -> Any:
         from distributed import KilledWorker
 
-        with self._reaching(from_task=True):
-            try:
-                return aligned(self._fetched(future))
-            except KilledWorker as error:
-                last = error.last_worker.address
-                raise ClusterError(
-                    f"{error.allowed_failures + 1} workers died one after the other {place}, the "
-                    f"last {last}; most often they were killed for lack of memory: lower "
-                    "memory_budget or raise the workers' memory_limit, see their logs, and run "
-                    "the same line again: with checkpoint= the fit goes on"
-                ) from error
-
-    def _fetched(self, future: Any) -> Any:
-        """The result; the worker that has it may die before it is sent, and be the last one."""
         seconds = _LOOK_S
-        while True:
-            try:
-                return future.result(timeout=seconds)
-            except TimeoutError:
-                if future.status == "error":  # the task's own
-                    raise
+        while True:  # the worker that has the result may die before it is sent, and be the last
+            with self._reaching(from_task=True):
+                try:
+                    return aligned(future.result(timeout=seconds))
+                except TimeoutError:
+                    if future.status == "error":  # the task's own
+                        raise
+                except KilledWorker as error:
+                    last = error.last_worker.address
+                    raise ClusterError(
+                        f"{error.allowed_failures + 1} workers died one after the other {place}, "
+                        f"the last {last}; most often they were killed for lack of memory: lower "
+                        "memory_budget or raise the workers' memory_limit, see their logs, and run "
+                        "the same line again: with checkpoint= the fit goes on"
+                    ) from error
             self._require_workers()
             seconds *= 2  # a long transfer begins anew
 
