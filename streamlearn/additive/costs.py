@@ -83,6 +83,8 @@ class Size(NamedTuple):
     """Sum of the squares of the numbers of functions of the penalties that pairs have."""
     drawn_rows: int = 0
     """Rows of the sample that was asked for, where fewer coefficients are known since."""
+    label_nbytes: int = 24
+    """Bytes of a row's target, and of its weight and number where rows have such."""
     is_bound: bool = False
     """Whether the coefficients are the most that a fit with pairs may have, and could be fewer."""
 
@@ -120,6 +122,7 @@ def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> 
         dim = int(_n_bases(summary, model).sum())
     facts = None if summary is None else summary.columns
     pairs = check_interactions(model, dataset)
+    weighted = dataset.is_weighted or getattr(model, "class_weight", None) is not None
     pair_dim, pair_squares = planned_sizes(model, pairs, planned_nodes(model, dataset, facts))
     return Size(
         dim + pair_dim,
@@ -132,6 +135,7 @@ def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> 
         dataset.sparse,
         pair_dim,
         pair_squares,
+        label_nbytes=8 * (1 + weighted + (dataset.n_rows is None)),
         is_bound=most_screened(model) > 0 or (summary is None and len(pairs) > 0),
     )
 
@@ -331,7 +335,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
                 scratch_bytes_per_row=disk,
                 passes=passes,
                 step_bytes=step,
-                cached_bytes_per_row=size.row_nbytes + 24 if again else 0,
+                cached_bytes_per_row=size.row_nbytes + size.label_nbytes if again else 0,
             )
         ]
     if solver == PEGASOS:

@@ -158,6 +158,6 @@ def moments_needs(size: Size, max_passes: int, *, at_end: bool) -> list[Needs]:
             step_bytes=state // max(K, 1),
             scratch_bytes_per_row=copied + 16 if copied else 0,
             passes=(1, 1 if once else max_passes - 1),
-            cached_bytes_per_row=size.row_nbytes + 24 if again else 0,
+            cached_bytes_per_row=size.row_nbytes + size.label_nbytes if again else 0,
         )
     ]

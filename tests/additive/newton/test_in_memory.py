@@ -77,7 +77,19 @@ def test_only_where_the_budget_has_room(tmp_path):
     kept = sl.plan(model, data, memory_budget="1GiB")
     sizes = {term.label: term.total_bytes for term in dict(kept.terms)["newton"]}
     assert kept.keeps_rows
-    assert sizes["cached rows"] == n * (4 * p + 24)
+    assert sizes["cached rows"] == n * (4 * p + 8)  # and a target
+    for more, of_them in (
+        ({}, {"weight": "x0"}),
+        ({}, {"filters": [("x1", "<", 2.0)]}),
+        ({"class_weight": "balanced"}, {}),
+    ):
+        rows = sl.open_dataset(path, target="y", **of_them)
+        plan = sl.plan(
+            model.set_params(**{"class_weight": None} | more), rows, memory_budget="1GiB"
+        )
+        found = {term.label: term.total_bytes for term in dict(plan.terms)["newton"]}
+        assert found["cached rows"] == n * (4 * rows.n_features + 16), of_them  # one number more
+    model.set_params(class_weight=None)
     assert kept.peak_bytes == sum(sizes.values())
     assert "cached rows" in str(kept)
     not_kept = sl.plan(model, data, memory_budget=kept.peak_bytes - 1)
