@@ -72,15 +72,6 @@ REFUSED = {
 a row, or what the verb does not take."""
 
 
-BEYOND = {
-    ("distinct strings", "AdditiveClassifier.explain"): 72,
-    ("distinct strings", "AdditiveRegressor.explain"): 72,
-}
-"""(table, verb) -> MiB it is known to take, where that is over the budget.  An answer of 38 MiB
-beside a plan of 64: 60 to 69 were measured while it was joined from parts, 62 to 64.2 where it is
-written in place."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("owners", TOGETHER, ids=lambda owners: owners[-1])
 def test_one_large_row_group(owners, folder, tmp_path):
@@ -135,7 +126,6 @@ def test_every_table_says_what_may_be_refused():
 
 def check(name, owners, folder, tmp_path):
     for cell in measured(owners, name, folder, tmp_path):
-        limit = BEYOND.get((name, cell["verb"]), BUDGET)
-        assert cell["over_baseline"] <= limit * MIB, cell
+        assert cell["over_baseline"] <= BUDGET * MIB, cell
         said = cell["refused"]
         assert said is None or re.search(REFUSED[name], said), cell
