@@ -9,6 +9,7 @@ _.ProjectionPursuitRegressorCV
 _.SVMMixtureClassifierCV
 _.ShareBoostClassifierCV
 _.SuperSparseClassifierCV
+_.WaterfallDisplay
 _.additive_kernel
 _.agreement
 _.check_different_content

@@ -22,6 +22,7 @@ _HOME = {
     "JensenShannonBoostClassifierCV": "pursuit.boosting.cv",
     "PursuitDisplay": "pursuit.display",
     "AdditiveDisplay": "additive.inspect.display",
+    "WaterfallDisplay": "additive.inspect.waterfall",
     "ShareBoostClassifier": "shareboost.estimator",
     "ShareBoostClassifierCV": "shareboost.cv",
     "ShareBoostDisplay": "shareboost.display",

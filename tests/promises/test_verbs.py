@@ -40,7 +40,7 @@ def measured(owners, name, folder, tmp_path):
 
 
 TOGETHER = (
-    ("", "Dataset", "cli", "SplineEmbedding", "FourierEmbedding"),
+    ("", "Dataset", "cli", "SplineEmbedding", "FourierEmbedding", "WaterfallDisplay"),
     ("AdditiveClassifier", "AdditiveRegressor", "AdditiveClassifierCV", "AdditiveRegressorCV"),
     ("ProjectionPursuitRegressor", "JensenShannonBoostClassifier", "PursuitDisplay"),
     ("ShareBoostClassifier", "SVMMixtureClassifier", "MixtureDisplay"),

@@ -41,6 +41,7 @@ QUICK = {
 FITTED = {
     "compress": "AdditiveClassifier",
     "cli.plot": "AdditiveClassifier",
+    "WaterfallDisplay.from_estimator": "AdditiveClassifier",
     "PursuitDisplay.from_estimator": "JensenShannonBoostClassifier",
     "MixtureDisplay.from_estimator": "SVMMixtureClassifier",
     "PrototypeDisplay.plane": "SuperSparseClassifier",

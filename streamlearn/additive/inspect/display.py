@@ -17,6 +17,7 @@ from .figures import (
     grid_of,
     has_points,
     is_category,
+    shortened,
     spans_of,
     tick_labels,
 )
@@ -306,15 +307,12 @@ def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[object]
     if n > MOST_TICKS:
         shown = np.unique(np.linspace(0, n - 1, FEW_TICKS).astype(int))
         panel.set_xlabel(f"{n} values, {len(shown)} of them named", fontsize="x-small")
-    panel.set_xticks(shown, [_short(labels[at]) for at in shown])
-    longest = max(len(_short(labels[at])) for at in shown)
+    named = [shortened(labels[at], MOST_LETTERS // 2) for at in shown]
+    panel.set_xticks(shown, named)
+    longest = max(map(len, named))
     if (longest + 1) * len(shown) > MOST_LETTERS:
         panel.tick_params(axis="x", labelrotation=90, labelsize="x-small")
     return handles
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= MOST_LETTERS // 2 else label[: MOST_LETTERS // 2 - 3] + "..."
 
 
 def _draw_density(

@@ -118,6 +118,11 @@ def tick_labels(grid: np.ndarray, words: Sequence[str] | None) -> list[str]:
     return [*words, OTHER][: len(grid)]
 
 
+def shortened(name: str, most: int) -> str:
+    """The name, with dots for what is beyond this number of letters."""
+    return name if len(name) <= most else name[: most - 3] + "..."
+
+
 def figures_of(model: HasCurves) -> tuple[str, list[Figure]]:
     """The curves of the largest terms, largest first, and what is said of them."""
     columns = drawn_columns(model)

@@ -11,7 +11,7 @@ from ...estimator.colours import SIGNED
 from ...estimator.encoding import column_names
 from ...estimator.report.figures import MOST_COLUMNS, MOST_ROWS, HeatMap
 from ..pairs import PairTable
-from .figures import HasCurves, decision_unit, tick_labels
+from .figures import HasCurves, decision_unit, shortened, tick_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +104,7 @@ def draw_pair(panel: PairPanel, axes: Sequence[Axes], most: float) -> None:
         ax.set_xlabel(panel.columns[1], fontsize="small")
         for axis, names in zip((ax.yaxis, ax.xaxis), panel.labels, strict=True):
             at = np.unique(np.linspace(0, len(names) - 1, min(len(names), 10)).astype(int))
-            axis.set_ticks(at, [_short(names[j]) for j in at], fontsize="x-small")
+            axis.set_ticks(at, [shortened(names[j], MOST_LETTERS) for j in at], fontsize="x-small")
         ax.tick_params(axis="x", labelrotation=90)
         if ax is axes[0]:
             ax.set_ylabel(panel.columns[0], fontsize="small")
@@ -136,7 +136,3 @@ def maps_of(model: HasPairs) -> list[HeatMap]:
 def _fullest(share: np.ndarray, most: int) -> np.ndarray:
     """The values that most rows have, in their own order."""
     return np.sort(np.argsort(-share, kind="stable")[:most])
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 3] + "..."
