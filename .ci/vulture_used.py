@@ -17,6 +17,7 @@ _.check_loss
 _.check_store
 _.best_parameters
 _.best_score_
+_.edit
 _.explain
 _.line_smoothing_
 _.predict_interval

@@ -154,6 +154,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     smoothing_, effective_dof_, scale_, line_smoothing_
         With `smoothness` or `covariance`: weight and degrees of freedom of each term.
     classes_, n_features_in_, feature_names_in_
+    edits_ : list of dict
+        Record of what `edit` changed, in its order; empty after a fit.
     certificate_ : Certificate
     history_ : list of dict
         One record per measurement: objective, dual, relative_gap.
@@ -261,6 +263,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         -------
         self
         """
+        self._refuse_edits("partial_fit")
         go_on(self, X, y, sample_weight, classes, n_rows, shuffle_buffer)
         return self
 

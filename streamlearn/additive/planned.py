@@ -19,7 +19,7 @@ from ..passes.summary.summary import Summary
 from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS
 from .basis.resolution import AUTO, CountOfSplines
-from .inspect.terms import Terms
+from .inspect.editing import Editable
 from .pair_costs import beside_sample, bound_note, with_pairs
 from .pairs import has_pairs, most_screened
 from .screening.costs import screening_needs, without_pairs
@@ -32,7 +32,7 @@ WARM = ("newton", "lbfgs")
 """Solvers that can start from coefficients, and take directions from a sample."""
 
 
-class Planned(Terms):
+class Planned(Editable):
     """A mixin of the estimators: their parameters, and the solver and memory that these lead to."""
 
     loss: str | Loss

@@ -83,7 +83,7 @@ early_stopping, warm_start, smoothness, select, covariance, monotone, convex, ra
     coef_ : (1, dim) float64
     intercept_ : (1,) float64
     bases_, pair_tables_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_, \
-smoothing_, effective_dof_, scale_, line_smoothing_
+edits_, smoothing_, effective_dof_, scale_, line_smoothing_
         As in `AdditiveClassifier`.
 
     Examples
@@ -307,6 +307,7 @@ smoothing_, effective_dof_, scale_, line_smoothing_
         -------
         self
         """
+        self._refuse_edits("partial_fit")
         go_on(self, X, y, sample_weight, None, n_rows, shuffle_buffer)
         return self
 

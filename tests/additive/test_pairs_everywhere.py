@@ -170,6 +170,7 @@ VERBS = {
     "score": lambda m, _: m.score(X, F > 0.5),
     "report": lambda m, path: m.report(X, F > 0.5, output=path / "report.html"),
     "shape_function": lambda m, _: m.shape_function("a", [0.1, 0.2]),
+    "edit": lambda m, _: m.edit(PAIRS[0], [X[PAIRS[0][0]][:1], X[PAIRS[0][1]][:1]], 1.0),
     "summary_table": "needs the covariance",
     "predict_interval": "needs the covariance",
     "get_params": lambda m, _: m.get_params(),

@@ -54,7 +54,7 @@ class AdditiveDisplay:
     curves : list of (m,) or (m, K) arrays
         Its values; K classes with more than two of them.
     deviations : list of (m,) or (m, K) arrays, or None
-        Standard deviations of the curves.
+        Standard deviations of the curves; NaN of those that were edited after the fit.
     densities : list of Density
         Where the training rows lie.
     categories : list of bool
@@ -196,7 +196,8 @@ class AdditiveDisplay:
         reaches = [np.zeros_like(curve) for curve in self.curves]
         if self.deviations is not None:
             width = float(ndtri(0.5 + 0.5 * self.coverage))
-            reaches = [width * deviation for deviation in self.deviations]
+            # of a term that was edited they are not known
+            reaches = [np.nan_to_num(width * deviation) for deviation in self.deviations]
         ends = [
             (float((f - r).min()), float((f + r).max()))
             for f, r in zip(self.curves, reaches, strict=True)
@@ -211,7 +212,7 @@ class AdditiveDisplay:
             else:
                 points = has_points(self.densities[d])
                 handles = _draw_lines(panel, grid, self.curves[d], points=points)
-            if self.deviations is not None:
+            if self.deviations is not None and np.isfinite(self.deviations[d]).all():
                 _draw_bands(panel, handles, grid, self.curves[d], reaches[d], self.categories[d])
             _draw_density(panel, self.densities[d], floor, 3 * margin, grid, self.categories[d])
             panel.axhline(0.0, color="0.6", linewidth=0.8, zorder=0.5)

@@ -152,7 +152,8 @@ def _figure(model: HasCurves, d: int) -> Figure:
     band = None
     if hasattr(model, "effective_dof_"):  # it knows its covariance
         reach = BAND * model._curve_deviation(d, grid).reshape(y.shape)
-        band = y - reach, y + reach
+        if np.isfinite(reach).all():  # of a term that was edited it is not known
+            band = y - reach, y + reach
     if not is_category(model, d):
         n = len(grid) - has_missing
         return Curve(

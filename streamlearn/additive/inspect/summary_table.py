@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,16 @@ class SummaryTable(NamedTuple):
     """The figures of the whole fit, by name."""
     columns: dict[str, list[str] | list[float]]
     """A value a term: "term", "edf", "reference df", "F" or "chi2 / df", "p-value"."""
+
+    def after_edits(self, terms: Collection[str]) -> SummaryTable:
+        """The table of a model whose `terms` were edited: nothing is known of these, nor of all."""
+        changed = [name in terms for name in self.columns["term"]]
+        columns: dict[str, list[str] | list[float]] = {}
+        for name, values in self.columns.items():
+            told = name in ("term", "class")
+            columns[name] = values if told else np.where(changed, np.nan, values).tolist()
+        facts = {name: fact for name, fact in self.facts.items() if name != "deviance explained"}
+        return SummaryTable({**facts, "edited after the fit": ", ".join(terms)}, columns)
 
     def __str__(self) -> str:
         names = list(self.columns)

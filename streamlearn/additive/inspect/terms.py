@@ -180,6 +180,8 @@ class Terms(Uncertainty):
 
     def _figures(self) -> tuple[str, Sequence[Figure]]:
         said, curves = figures_of(self)
+        if edited := self._edited_terms:
+            said += f" Edited after the fit, so that no bands are known of it: {', '.join(edited)}."
         if not self.pair_tables_:
             return said, curves
         said += (

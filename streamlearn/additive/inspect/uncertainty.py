@@ -47,6 +47,11 @@ class Uncertainty:
         return found
 
     @property
+    def _edited_terms(self) -> list[str]:
+        """Names of the terms that were edited after the fit, each once."""
+        return list(dict.fromkeys(edit["term"] for edit in vars(self).get("edits_", ())))
+
+    @property
     def smoothing_(self) -> np.ndarray:
         """(p,) or (p, K) weight of each term's penalty beside the sum of the losses.
 
@@ -81,7 +86,8 @@ class Uncertainty:
         """The terms with their degrees of freedom and tests, and the deviance explained.
 
         A term's p-value is of the hypothesis that it has no effect (`smooth.significance`); it
-        takes the smoothness as known, so it is approximate.  No read.
+        takes the smoothness as known, so it is approximate.  Nothing is known of terms that were
+        edited: NaN.  No read.
 
         Returns
         -------
@@ -97,7 +103,8 @@ class Uncertainty:
         }
         classes = getattr(self, "classes_", [])
         several = [str(label) for label in classes] if len(classes) > 2 else []
-        return make_table(posterior, column_names(self), several, facts, loss.scale_known)
+        table = make_table(posterior, column_names(self), several, facts, loss.scale_known)
+        return table.after_edits(edited) if (edited := self._edited_terms) else table
 
     def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:
         """(m,) or (m, K) standard deviations of the decisions."""
@@ -106,12 +113,20 @@ class Uncertainty:
 
     def _check_deviation(self) -> None:
         self._known("the standard deviation")
+        if edited := self._edited_terms:
+            raise AttributeError(
+                f"the standard deviation of a decision is not known of this "
+                f"{type(self).__name__}, as {', '.join(edited[:5])} was edited after the fit; ask "
+                "the model before its edits"
+            )
 
     def _curve_deviation(self, d: int, grid: object) -> np.ndarray:
-        """(m,) or (m, K) standard deviations of the curve of column d."""
+        """(m,) or (m, K) standard deviations of the curve of column d; NaN if it was edited."""
         phi = evaluate(self.bases_, d, np.asarray(grid))
         own = slice(*self.bases_.first[d : d + 2])
         found = curve_deviations(self._known("the standard deviation"), own, phi)
+        if column_names(self)[d] in self._edited_terms:
+            found = np.full_like(found, np.nan)
         return found[:, 0] if found.shape[1] == 1 else found
 
 
