@@ -12,6 +12,8 @@ _.SuperSparseClassifierCV
 _.WaterfallDisplay
 _.additive_kernel
 _.agreement
+_.compare
+_.distances_
 _.check_different_content
 _.check_loss
 _.check_store

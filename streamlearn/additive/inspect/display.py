@@ -9,6 +9,14 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from .comparing import (
+    Compared,
+    both_curves,
+    columns_to_draw,
+    distances,
+    sides_of,
+    with_curves,
+)
 from .figures import (
     MISSING,
     Shares,
@@ -22,6 +30,7 @@ from .figures import (
     tick_labels,
 )
 from .heat_maps import PairPanel, draw_pair, drawn_pairs, pair_panels
+from .summary_table import SummaryTable
 
 MOST_TICKS = 24
 """Bars of a panel that all have a label; of more a few have one, and the panel says how many."""
@@ -61,9 +70,13 @@ class AdditiveDisplay:
         Whether a column is one of categories, drawn as bars.
     pairs : list of PairPanel
         The terms of two columns, with their ``table`` and ``density`` at ``labels``.
+    distances_ : SummaryTable
+        Distances of the terms of two models, of a display that `compare` made.
     axes_ : array of Axes
     figure_ : Figure
     """
+
+    distances_: SummaryTable
 
     def __init__(
         self,
@@ -176,6 +189,81 @@ class AdditiveDisplay:
             coverage=coverage or 0.0,
             pairs=pair_panels(estimator, pairs, None if classes is None else chosen),
         )
+        return display.plot(share_y=share_y, ax=ax)
+
+    @classmethod
+    def compare(
+        cls,
+        first: Compared,
+        second: Compared,
+        *,
+        labels: tuple[str, str] = ("first", "second"),
+        features: Sequence[int | str] | None = None,
+        of_class: object = None,
+        share_y: bool = True,
+        ax: object = None,
+    ) -> AdditiveDisplay:
+        """Draw the curves of two fitted models over the same columns together.
+
+        `distances_` of the display is a table of how far apart the terms are, those of pairs too:
+        the root of the mean squared difference over the rows of the first model, by their density
+        (over those of the second where the first has no curve), and the same of each term by
+        itself; of several classes over all.  No read.
+
+        Parameters
+        ----------
+        first, second : fitted AdditiveClassifier or AdditiveRegressor
+            Models of the same columns, classes and kind of decision.
+        labels : tuple of two str
+            Names of the models in the legend.
+        features : sequence of int or str, optional
+            Columns to draw; default the 12 of largest distance.
+        of_class : optional
+            With more than two classes, the class to draw; default the one of largest distance.
+        share_y, ax
+            As in `from_estimator`.
+
+        Returns
+        -------
+        AdditiveDisplay
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from streamlearn import AdditiveDisplay, AdditiveRegressor
+        >>> X = np.linspace(0, 1, 500)[:, None]
+        >>> first = AdditiveRegressor(C=100).fit(X, 3 * X[:, 0])
+        >>> second = AdditiveRegressor(C=100).fit(X, X[:, 0])
+        >>> table = AdditiveDisplay.compare(first, second).distances_
+        >>> round(table.columns["distance"][0], 2), round(2 / 12**0.5, 2)
+        (0.58, 0.58)
+        """
+        sides = sides_of(first, second)
+        table = distances(sides)
+        columns = columns_to_draw(sides, table, features)
+        shown = [both_curves(sides, d) for d in columns]
+        gaps = [both.curves[:, :, 0] - both.curves[:, :, 1] for both in shown]
+        wanted = None if of_class is None else [of_class]
+        chosen = _chosen_classes(getattr(first, "classes_", None), wanted, gaps)
+        k, notes = 0, []
+        if chosen is not None:
+            k = max(chosen, key=lambda j: max(np.abs(gap[:, j]).max() for gap in gaps))
+            notes.append(f"class {getattr(first, 'classes_', [])[k]}")
+        n_curves = len(with_curves(sides))
+        if features is None and len(columns) < n_curves:
+            notes.append(f"the {len(columns)} of {n_curves} columns that differ most")
+        display = cls(
+            [both.name for both in shown],
+            [both.grid for both in shown],
+            [both.curves[:, k] for both in shown],
+            densities=[both.density for both in shown],
+            categories=[both.words is not None for both in shown],
+            levels=[both.words for both in shown],
+            classes=labels,
+            unit=decision_unit(first),
+            left_out=", ".join(notes),
+        )
+        display.distances_ = table
         return display.plot(share_y=share_y, ax=ax)
 
     def plot(self, *, share_y: bool = True, ax: object = None) -> AdditiveDisplay:

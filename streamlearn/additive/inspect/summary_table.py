@@ -12,9 +12,12 @@ from ..smooth.posterior import Posterior
 LEAST_P = 1e-16
 """p-values below this are printed as being below it: rounding is in the way."""
 
+IN_OWN_UNITS = ("p-value", "distance", "size, first", "size, second")
+"""Columns of numbers of any size, printed to three digits."""
+
 
 class SummaryTable(NamedTuple):
-    """Result of `summary_table`: print it, or take its columns (``pd.DataFrame(columns)``).
+    """Numbers of each term: print it, or take its columns (``pd.DataFrame(columns)``).
 
     Examples
     --------
@@ -108,6 +111,8 @@ def _fact(value: str | float) -> str:
 def _text(name: str, value: str | float) -> str:
     if isinstance(value, str):
         return value
-    if name == "p-value":
-        return f"< {LEAST_P:g}" if value < LEAST_P else f"{value:.3g}"
+    if name == "p-value" and value < LEAST_P:
+        return f"< {LEAST_P:g}"
+    if name in IN_OWN_UNITS:
+        return f"{value:.3g}"
     return f"{value:.2f}"
