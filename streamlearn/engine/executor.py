@@ -59,14 +59,17 @@ def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 class Threads:
-    """Threads of this process, as dask's threaded scheduler has; 0 threads = the caller's own."""
+    """Threads of this process, as dask's threaded scheduler has; one task at a time: the caller's.
+
+    A table that fits in a chunk is one task, which another thread would only be waited for.
+    """
 
     is_cluster = False
 
     def __init__(self, n_threads: int) -> None:
         self.n_slots, self.n_ahead = max(1, n_threads), 0
         self.stop: threading.Event | None = threading.Event()
-        self._pool = cf.ThreadPoolExecutor(n_threads, "streamlearn") if n_threads else None
+        self._pool = cf.ThreadPoolExecutor(n_threads, "streamlearn") if n_threads > 1 else None
 
     def submit(self, name: str, function: Callable[..., object], *args: Any) -> cf.Future[object]:
         args = tuple(arg.result() if isinstance(arg, cf.Future) else arg for arg in args)

@@ -25,10 +25,10 @@ from .lanes import (
     check,
     cut_evenly,
     own_state,
+    peak_of_worker,
     place_note,
     slot,
 )
-from .memory import peak_resident_bytes
 from .scratch.row_state import RowAccess
 
 Parts = list[tuple[Ref, int]]
@@ -133,7 +133,7 @@ def fold_segment(
                 where = place_note(job, groups[number][0])
                 error.add_note(f"{where} and {len(parts) - 1} more refs")
                 raise
-    return LaneState(state, peak_resident_bytes())
+    return LaneState(state, peak_of_worker(job))
 
 
 class GroupBuffer:

@@ -35,9 +35,13 @@ FIRST_WAIT_S = 0.2
 def cut_lanes(refs: Sequence[Ref]) -> list[Refs]:
     """About one lane per 256 MiB decoded, at least min(16, refs), at most 4096."""
     refs = Refs.of(refs)
+    return [refs[start:stop] for start, stop in cut_evenly(refs.nbytes, count_lanes(refs))]
+
+
+def count_lanes(refs: Refs) -> int:
+    """Number of the lanes that `cut_lanes` cuts."""
     total = int(refs.nbytes.sum())
-    n_lanes = min(max(-(-total // LANE_NBYTES), MIN_LANES), MAX_LANES, len(refs))
-    return [refs[start:stop] for start, stop in cut_evenly(refs.nbytes, n_lanes)]
+    return min(max(-(-total // LANE_NBYTES), MIN_LANES), MAX_LANES, len(refs))
 
 
 def cut_evenly(sizes: Sequence[int] | np.ndarray, n_runs: int) -> list[tuple[int, int]]:
@@ -84,7 +88,7 @@ def _received_job(content: bytes) -> Job:
 
 
 class LaneState(NamedTuple):
-    """The answer of a task: a state, and the peak resident memory of the processes it came from."""
+    """The answer of a task: a state, and the peak resident memory of the workers it came from."""
 
     state: Any
     peak_bytes: int = 0
@@ -159,7 +163,7 @@ def fold_lane(
                     error.add_note(place_note(job, ref))
                     raise
     trim_heaps()
-    return LaneState(state, peak_resident_bytes())
+    return LaneState(state, peak_of_worker(job))
 
 
 def merge_states(job: Job, left: LaneState, right: LaneState) -> LaneState:
@@ -168,7 +172,12 @@ def merge_states(job: Job, left: LaneState, right: LaneState) -> LaneState:
     with one_blas_thread():
         other = aligned(right.state) if job.slots is not None else right.state
         state = job.fold.merge(own_state(job, left), other)
-    return LaneState(state, max(left.peak_bytes, right.peak_bytes, peak_resident_bytes()))
+    return LaneState(state, max(left.peak_bytes, right.peak_bytes, peak_of_worker(job)))
+
+
+def peak_of_worker(job: Job) -> int:
+    """Peak resident memory of this process if it is a worker; a run samples its own."""
+    return 0 if job.slots is None else peak_resident_bytes()
 
 
 def own_state(job: Job, before: LaneState) -> Any:

@@ -14,7 +14,7 @@ from ..data.source import Source
 from ..errors import CheckpointError, MemoryBudgetError
 from .checkpoint.store import Checkpoint
 from .executor import count_threads
-from .lanes import cut_lanes
+from .lanes import count_lanes
 from .memory import available_bytes
 from .scratch.folder import lies_in_memory, scratch_allowed, scratch_root
 
@@ -181,13 +181,15 @@ def make_plan(
     smallest: Plan | None = None
     while True:
         refs = Refs.of(source.refs())
-        most = max(1, min(threads, len(cut_lanes(refs))))
+        most = max(1, min(threads, count_lanes(refs)))
         alone = _plan(source, refs, needs, 1, budget, halved)
         if smallest is None or alone.peak_bytes < smallest.peak_bytes:
             smallest = alone
         chosen = _chosen_rows(alone, needs, config.memory_budget)
         for lanes_in_flight in range(most, 0, -1):
-            plan = _plan(source, refs, needs, lanes_in_flight, budget, halved, chosen)
+            plan = alone
+            if lanes_in_flight > 1 or chosen:
+                plan = _plan(source, refs, needs, lanes_in_flight, budget, halved, chosen)
             if plan.peak_bytes <= budget:
                 return _keeping(plan, needs)
         finer = _finer(source)
@@ -328,7 +330,7 @@ def _plan(
     halved: int,
     chosen: int = 0,
 ) -> Plan:
-    n_lanes = len(cut_lanes(refs))
+    n_lanes = count_lanes(refs)
     n_rows = int(refs.stops[-1]) if refs else 0
     disk = _disk_bytes(needs, n_rows)
     on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0

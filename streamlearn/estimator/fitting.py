@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..config import get_config
+from ..config import config_context, get_config
 from ..data.dataset import Dataset
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.checkpoint.store import VERSIONS
@@ -58,6 +58,7 @@ def fit(
     """Train `model` in place."""
     model._validate_params()
     with ExitStack() as stack:
+        stack.enter_context(config_context())  # the settings of the fit, looked up once
         stack.enter_context(orderly_end())
         tasks = Tasks(model)
         opened = open_training(model, X, y, sample_weight)

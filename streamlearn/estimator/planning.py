@@ -90,7 +90,8 @@ def plan_fit(model: HasCosts, dataset: Source, before: Sequence[Needs] = ()) -> 
 
     def make(budget: int | None) -> Plan:
         own = all_needs(model, dataset)
-        lanes = make_plan(dataset, own, budget=budget).lanes_in_flight
+        of_own = make_plan(dataset, own, budget=budget)
+        lanes, budget = of_own.lanes_in_flight, of_own.budget
         moments_only, n_fits = model._moments_only(), model._n_fits(dataset)
         limit = most_state_bytes(dataset, moments_only)
         plan: Plan | None = None

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from threading import get_ident
 
 import dask
 import numpy as np
@@ -53,6 +54,14 @@ def test_synchronous_scheduler_runs_in_the_calling_thread():
     with config_context(scheduler="synchronous"), open_run(source) as run:
         inline = run.fold(gram_fold(3), name="gram")
     np.testing.assert_array_equal(threaded["gram"], inline["gram"])
+
+
+def test_a_table_of_one_chunk_is_read_in_the_calling_thread():
+    source = Rows(100, slice_rows=100)
+    threads = Fold(list, lambda state, chunk: [*state, get_ident()], _concatenate)
+    with open_run(source) as run:
+        assert run.plan.lanes_in_flight == 1
+        assert run.fold(threads, name="threads") == [get_ident()]
 
 
 def test_states_merge_in_lane_order():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import CheckpointError
@@ -34,9 +34,8 @@ class Log:
     @property
     def counters(self) -> Counters:
         """The counters now; a resumed fit counts on from where the log ends."""
-        so_far = asdict(self._counters)
-        so_far["seconds"] += time.monotonic() - self._since
-        return Counters(**so_far)
+        seconds = self._counters.seconds + (time.monotonic() - self._since)
+        return replace(self._counters, seconds=seconds)
 
     def replay(self, kind: str, name: str) -> dict[str, Any] | None:
         """The log's next entry if there is one; it must be what the fit asks for now."""
