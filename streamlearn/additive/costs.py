@@ -23,7 +23,14 @@ from .basis.kernels import empty_sums
 from .basis.resolution import CURVATURE_NBYTES, count_of_splines
 from .dual.descent import GROUP, empty_certificate
 from .newton.curvature import empty_grams, empty_mass
-from .pairs import Parameters, check_interactions, most_screened, planned_nodes, planned_sizes
+from .pairs import (
+    Parameters,
+    check_interactions,
+    has_pairs,
+    most_screened,
+    planned_nodes,
+    planned_sizes,
+)
 
 NEWTON_DIM = 8000
 """Largest number of coefficients for which "auto" solves with matrices."""
@@ -123,7 +130,10 @@ def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> 
     facts = None if summary is None else summary.columns
     pairs = check_interactions(model, dataset)
     weighted = dataset.is_weighted or getattr(model, "class_weight", None) is not None
-    pair_dim, pair_squares = planned_sizes(model, pairs, planned_nodes(model, dataset, facts))
+    pair_dim, pair_squares = 0, 0
+    if has_pairs(model):
+        nodes = planned_nodes(model, dataset, facts)
+        pair_dim, pair_squares = planned_sizes(model, pairs, nodes)
     return Size(
         dim + pair_dim,
         len(classes) if classes is not None and len(classes) > 2 else 1,

@@ -100,10 +100,10 @@ class AdditiveModel(Planned, StreamEstimator):
             validation = adjusted(validation, adjustment)
         before = self._before(run)
         problem = self._curves(dataset, summary, adjustment, choice.solver, before)
-        null = null_decisions(self._loss, self._shares(summary))
         if self._weighs_curves(dataset, summary):
             assert sample is not None  # `_sample_rows` is at least 1
             coded = adjust(adjustment, sample)
+            null = null_decisions(self._loss, self._shares(summary))
             problem = weigh_curves(self, problem, coded, null, run.n_threads)
             choice = choice._replace(reason=f"{choice.reason}; curves smoothed as 'reml' does")
         main, problem = problem, self._with_given_pairs(problem, dataset, summary, adjustment)
@@ -123,11 +123,12 @@ class AdditiveModel(Planned, StreamEstimator):
         most = max(self._most_passes - 1, 1)
         tol, seed = self.tol, self.random_state
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
-        given = Given(null, means)
         self.__dict__.pop("_posterior", None)  # of an earlier fit
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
         if by_moments:
-            given = given._replace(shapes=shapes, start=warm_point(problem, before))
+            given = self._given(summary, means)._replace(
+                shapes=shapes, start=warm_point(problem, before)
+            )
             if sample is not None:
                 share = needs.sample_share(sample, summary.total_weight)
                 given = given._replace(sample=adjust(adjustment, sample), share=share)
@@ -180,6 +181,7 @@ class AdditiveModel(Planned, StreamEstimator):
         self._keep_fit(problem, outcome.theta, means, summary, density)
         if self.covariance and criterion is None:
             exact = problem._replace(single=False)
+            given = self._given(summary, means)
             self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)
         return self._certificate(outcome, choice)
 
@@ -267,6 +269,10 @@ class AdditiveModel(Planned, StreamEstimator):
 
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
         return 0.0
+
+    def _given(self, summary: Summary, means: np.ndarray) -> Given:
+        """The facts that a choice of the smoothness, or a covariance, begins with."""
+        return Given(null_decisions(self._loss, self._shares(summary)), means)
 
     def _shares(self, summary: Summary) -> np.ndarray | None:
         """(K,) share of the weight that each class has; None: no classes."""

@@ -119,8 +119,15 @@ class Planned(Editable):
 
     # What it costs.
 
+    @property
+    def _is_free(self) -> bool:
+        """Whether the parameters say nothing of the smoothness."""
+        return self.smoothness is None and self.C is None
+
     def _chosen_by(self, dataset: Source, summary: Summary | None = None) -> str | None:
         """The criterion of the smoothness; before the summary, the one of columns of few values."""
+        if not self._is_free:
+            return self.smoothness
         size = needs.size_of(self, dataset, summary)
         if summary is None:
             size = smooth_costs.least_size(size, self.n_bases, dataset)
@@ -128,6 +135,8 @@ class Planned(Editable):
 
     def _weighs_curves(self, dataset: Source, summary: Summary | None = None) -> bool:
         """Whether the sample says how much each curve is smoothed, beside pairs."""
+        if not (self._is_free and has_pairs(self)):
+            return False
         size = needs.size_of(self, dataset, summary)
         if summary is None:
             least = smooth_costs.least_size(size, self.n_bases, dataset)

@@ -36,14 +36,12 @@ gets more splines, so that fits of small tables stay as quick as one C makes the
 
 
 def criterion_of(model: Parameters, size: Size, joint: bool) -> str | None:
-    """Criterion of the smoothness: `smoothness`; where C is not given either, "reml" or None.
+    """Criterion of the smoothness where neither it nor C is given: "reml" or None.
 
     "reml" where all of its conditions hold: a smooth loss of one output at a time; Newton's method;
     nothing that one C alone has (pairs, shapes, early stopping, a warm start); 4,200 rows; and a
     curvature of all outputs of at most 4 MiB, and at most a sixty-fourth of the budget set.
     """
-    if model.smoothness is not None or model.C is not None:
-        return model.smoothness
     is_free = model.solver in ("auto", NEWTON) and not has_pairs(model)
     return "reml" if is_free and _is_choosable(model, size, joint) else None
 
@@ -53,8 +51,6 @@ def weighs_curves(model: Parameters, size: Size, joint: bool) -> bool:
 
     On the conditions of `criterion_of`, but with any solver, and the curvature that of the curves.
     """
-    if model.smoothness is not None or model.C is not None or not has_pairs(model):
-        return False
     return _is_choosable(model, size._replace(dim=size.dim - size.pair_dim), joint)
 
 
