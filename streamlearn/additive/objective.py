@@ -87,9 +87,12 @@ class Problem(NamedTuple):
 
     def penalty(self, theta: np.ndarray) -> np.ndarray:
         """(K,) 1/2 w'Pw + 1/2 b^2 / B^2."""
+        return self.penalty_by(theta, times(self.roughness.P, self.roughness, theta[:, :-1]))
+
+    def penalty_by(self, theta: np.ndarray, Pw: np.ndarray) -> np.ndarray:
+        """`penalty`, where P w (K, dim) is known."""
         w, b = theta[:, :-1], theta[:, -1]
-        rough = (w * times(self.roughness.P, self.roughness, w)).sum(axis=1)
-        return 0.5 * (rough + (b / self.intercept_scaling) ** 2)
+        return 0.5 * ((w * Pw).sum(axis=1) + (b / self.intercept_scaling) ** 2)
 
     def half_norm(self, g: np.ndarray, g_b: np.ndarray) -> np.ndarray:
         """(K,) 1/2 g'P^-1 g + 1/2 B^2 g_b^2."""
@@ -171,10 +174,10 @@ def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evalua
     """Value, gradient and dual bound from the sums over all rows."""
     outputs = problem.by_output(theta)
     w, b = outputs[:, :-1], outputs[:, -1]
-    g = times(problem.roughness.P, problem.roughness, w)
-    g += problem.C * (sums.gradient - sums.slope[:, None] * problem.reference.c)
+    Pw = times(problem.roughness.P, problem.roughness, w)
+    g = Pw + problem.C * (sums.gradient - sums.slope[:, None] * problem.reference.c)
     g_b = b / problem.intercept_scaling**2 + problem.C * sums.slope
-    value = problem.in_all(problem.penalty(outputs) + problem.C * sums.value)
+    value = problem.in_all(problem.penalty_by(outputs, Pw) + problem.C * sums.value)
     # The dual value at alpha = -C l'(z).  The point linearised along the last step, u - l''(z) dz,
     # would prove no more: what it lacks is (H - H_sample) step, to leading order what this one
     # lacks; only with H of all rows it vanishes, and then a fit in memory leaves one read to do.

@@ -29,10 +29,6 @@ from .newton.curvature import gram_fold, gram_optimum
 from .newton.sampled import SampleObjective, StreamedObjective
 from .objective import Problem, evaluation_fold, loss_fold
 
-DECREMENT = 1e-3
-"""A sample's own fit stops when a step promises less than this share: its rows err by as much."""
-EXACT = 1e-15
-SAMPLE_ITERATIONS = 50
 PATIENCE = 3
 """Reads without a better validation loss after which early stopping stops."""
 
@@ -155,22 +151,13 @@ def fit_newton(
     `matrix_free`: directions by conjugate gradients, and every step corrects the next (L-BFGS).
     """
     if share >= 1.0:  # the sample is all rows: to rounding, at no read but the one that proves it
-        problem, own_tol, decrement = problem._replace(single=False), EXACT, 0.0
-    else:
-        own_tol, decrement = 0.0, DECREMENT
+        problem = problem._replace(single=False)
     rows = SampleObjective(problem, sample, share, matrix_free=matrix_free, n_threads=run.n_threads)
     at = problem.by_problem(
         np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
     )
     if start is None or share >= 1.0:  # a last fit's optimum is nearer than the sample's
-        at = newton(
-            rows,
-            at,
-            tol=own_tol,
-            max_reads=SAMPLE_ITERATIONS,
-            decrement=decrement,
-            always_corrects=matrix_free,
-        ).at.theta
+        at = rows.minimise(at, to_rounding=share >= 1.0)
     streamed = StreamedObjective(
         run,
         source,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 
 def factor_spd(upper: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -18,14 +18,18 @@ def factor_spd(upper: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     if not len(upper):
         return np.copy
     # LAPACK wants columns: the transposed view of a C-ordered upper triangle is a lower one.
-    try:
-        factor = cho_factor(upper.T, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError as error:
+    factor, is_not_definite = dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
+    if is_not_definite:
         raise ValueError(
             f"the {len(upper)} penalised equations are not positive definite to rounding: the "
             "penalty is lost beside the losses, which C multiplies; lower C, or scale sample_weight"
-        ) from error
-    return partial(cho_solve, factor, check_finite=False)
+        )
+    return partial(_solve, factor)
+
+
+def _solve(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+    x: np.ndarray = dpotrs(factor, b, lower=1)[0]
+    return x
 
 
 def conjugate_gradients(

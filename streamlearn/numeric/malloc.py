@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
+from typing import Any
 
 M_MMAP_THRESHOLD = -3
 BLOCK_BYTES = 1 << 20
@@ -19,13 +20,19 @@ def return_freed_blocks() -> None:
     """
     if "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = _in_libc("mallopt")
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, BLOCK_BYTES)
 
 
 def trim_heaps() -> None:
     """Give the free pages of every heap back: what one lane leaves is in the way of the next."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = _in_libc("malloc_trim")
     if trim is not None:
         trim(0)
+
+
+@cache
+def _in_libc(name: str) -> Any:
+    """The C library's function of this name; None if it has none."""
+    return getattr(ctypes.CDLL(None), name, None)

@@ -110,7 +110,7 @@ def _start() -> State:
 
 
 def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
-    keep = row_share(chunk.rows, seed) < share
+    keep = row_share(chunk.rows, seed) < share if share < 1.0 else np.ones(chunk.n_rows, bool)
     if chunk.weight is not None:
         keep &= chunk.weight > 0
     if not keep.any():
@@ -167,6 +167,6 @@ def _finish(width: int, kept: str, labelled: bool, weighted: bool, state: State)
 
 def _join(parts: list[np.ndarray], empty: np.ndarray) -> np.ndarray:
     """One array; the parts are given up, so that the rows are not held twice for long."""
-    joined = np.concatenate(parts) if parts else empty
+    joined = np.concatenate(parts) if len(parts) > 1 else (*parts, empty)[0]
     parts.clear()
     return joined

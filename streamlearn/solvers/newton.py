@@ -113,7 +113,8 @@ def newton(
         if n_reads >= max_reads:
             reason = f"max_passes={max_reads} reads were made"
             break
-        for k in np.flatnonzero(moved & ~done):
+        slope[level] = 0.0  # no direction is asked of those that stand still
+        for k in np.flatnonzero(moved & ~done & ~level):
             solve = partial(objective.solve, at, k)
             step[k] = direction(solve, at.gradient[k], pairs[k])
             slope[k] = at.gradient[k] @ step[k]

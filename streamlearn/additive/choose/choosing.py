@@ -36,7 +36,7 @@ from ..objective import Problem
 from ..pair_costs import with_pairs
 from ..pairs import density_fold, has_pairs, most_screened
 from ..targets import Adjustment, adjust, adjusted
-from ..training import DECREMENT, EXACT, SAMPLE_ITERATIONS, Outcome, plain
+from ..training import Outcome, plain
 from . import costs as cost
 from . import gram
 from .judging import scores_fold
@@ -364,7 +364,6 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         rows, share = sample
         samples = samples_of(models, rows, splits, share, run.n_threads)
         objective = SplitObjective(run, dataset, models, samples, splits, name)
-        tol, decrement = (EXACT, 0.0) if share >= 1.0 else (0.0, DECREMENT)
         thetas: list[np.ndarray] = []
         for k, (model, own) in enumerate(zip(models, samples, strict=True)):
             shape = (model.problem.n_outputs, model.problem.dim + 1)
@@ -372,10 +371,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             if k and models[k - 1].split == model.split and thetas[-1].shape == shape:
                 at = thetas[-1]
             if start is None or share >= 1.0:
-                found_own = newton(
-                    own, at, tol=tol, max_reads=SAMPLE_ITERATIONS, decrement=decrement
-                )
-                at = found_own.at.theta
+                at = own.minimise(at, to_rounding=share >= 1.0)
             thetas.append(at)
         left = self.max_passes - run.n_passes - (1 if name == "refit" else 3) - has_pairs(self)
         left = max(left, 1)

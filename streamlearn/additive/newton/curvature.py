@@ -38,8 +38,13 @@ def gram_fold(
     )
 
 
-def empty_gram(dim: int) -> GramSums:
-    return GramSums(np.zeros((dim, dim)), np.zeros(dim), np.zeros(dim))
+def empty_gram(dim: int, room: np.ndarray | None = None) -> GramSums:
+    """Sums of no rows, their matrix in `room` (dim, dim) if that is given."""
+    if room is None:
+        room = np.zeros((dim, dim))
+    else:
+        room.fill(0.0)
+    return GramSums(room, np.zeros(dim), np.zeros(dim))
 
 
 def add_gram(
@@ -110,6 +115,8 @@ def calibrate(
     masses, with correlations of splines seen in few rows shrunk; it stays positive semi-definite.
     Functions that are `everywhere` (dim,) bool have no mass of their own: all rows' it is.
     """
+    if not len(mass):  # every column is constant
+        return gram
     H, seen = gram.H, gram.g > 0
     dger(-1.0 / total, gram.g, gram.g, a=H.T, overwrite_a=1)
     ratio = np.where(seen, mass / np.where(seen, gram.g, 1.0), 0.0)

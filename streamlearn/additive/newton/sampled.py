@@ -10,7 +10,7 @@ import numpy as np
 from ...data.source import Chunk, Csr, Source
 from ...engine.run import Run
 from ...passes.fold import both
-from ...solvers.newton import Evaluation
+from ...solvers.newton import Evaluation, newton
 from ..basis.kernels import GramSums, empty_sums
 from ..objective import Problem, add_evaluation, evaluation_fold, finish_evaluation, spline_sums
 from .curvature import (
@@ -25,6 +25,10 @@ from .curvature import (
 from .products import SampledCurvature
 from .reads import CachedReads
 
+DECREMENT = 1e-3
+"""A sample's own fit stops when a step promises less than this share: its rows err by as much."""
+EXACT = 1e-15
+SAMPLE_ITERATIONS = 50
 ROUNDING = {True: 1e-8, False: 1e-13}
 """Relative error of a value summed in float32 and in float64 arithmetic."""
 ROWS_PER_COEFFICIENT = 20
@@ -35,6 +39,10 @@ STALE = 0.02
 itself errs by more: about the root of the coefficients over its rows."""
 FEW = 5
 """Rows of a sample that a spline should be met in."""
+
+
+Mass = tuple[np.ndarray, float]
+"""(dim,) sum h Phi and sum h over rows that a sample stands for."""
 
 
 class SampleObjective:
@@ -61,8 +69,28 @@ class SampleObjective:
         self.rounding = ROUNDING[problem.single]
         self.rows, self.share = rows, share
         self._known_counts: dict[int, np.ndarray] = {}
+        self._room: np.ndarray | None = None
         few = rows.n_rows // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
         self._stride = 1 if isinstance(rows.X, Csr) else min(max(few, 1), GROWTH)
+
+    def minimise(self, theta: np.ndarray, *, to_rounding: bool) -> np.ndarray:
+        """The sample's optimum, from `theta`; all its steps share the memory of one matrix.
+
+        The system gives new memory page by page, which takes as long as to sum up 300 rows.
+        """
+        if not self.matrix_free:
+            self._room = np.empty((self.problem.dim, self.problem.dim))
+        tol, decrement = (EXACT, 0.0) if to_rounding else (0.0, DECREMENT)
+        found = newton(
+            self,
+            theta,
+            tol=tol,
+            max_reads=SAMPLE_ITERATIONS,
+            decrement=decrement,
+            always_corrects=self.matrix_free,
+        )
+        self._room = None
+        return found.at.theta
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
@@ -83,7 +111,7 @@ class SampleObjective:
             self._stride = 1
 
     def solve_at(
-        self, theta: np.ndarray, k: int, g: np.ndarray, mass: Any = None, stride: int = 1
+        self, theta: np.ndarray, k: int, g: np.ndarray, mass: Mass | None = None, stride: int = 1
     ) -> np.ndarray:
         """H^-1 g, H estimated at `theta` from every `stride`-th row of the sample.
 
@@ -92,13 +120,13 @@ class SampleObjective:
         return self.inverse_at(theta, k, mass, stride)(g)
 
     def inverse_at(
-        self, theta: np.ndarray, k: int, mass: Any = None, stride: int = 1
+        self, theta: np.ndarray, k: int, mass: Mass | None = None, stride: int = 1
     ) -> Callable[[np.ndarray], np.ndarray]:
         """g -> H^-1 g, as in `solve_at`."""
         if self.matrix_free:
             return SampledCurvature(self.problem, theta, k, self.rows).solve
         problem = self.problem._replace(C=self.problem.C * stride)
-        gram = empty_gram(problem.dim)
+        gram = empty_gram(problem.dim, self._room)
         rows = _every(self.rows, stride)
         total = add_gram(problem, theta, k, gram, rows, self._n_threads)
         if mass is not None and total > 0:

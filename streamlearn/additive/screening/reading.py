@@ -17,14 +17,12 @@ from ...numeric.losses import Loss, SquaredError, SquaredHinge
 from ...numeric.targets import CLASS
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
-from ...solvers.newton import newton
 from ..basis.kernels import NONE, coordinates_rows, present
 from ..basis.kernels_csr import dense_coordinates
 from ..basis.kernels_loss import curvatures, row_losses
 from ..newton.sampled import SampleObjective
 from ..objective import Problem, decisions
 from ..pairs import SCREENED_FUNCTIONS
-from ..training import SAMPLE_ITERATIONS
 from .kernels_bins import add_tables, code_rows
 from .scores import best_pairs, score_pairs
 
@@ -36,8 +34,6 @@ LEAST_ROWS, MOST_ROWS = 50_000, 1_000_000
 """Fewest and most rows that are added up; chosen so that a planted product is found."""
 TABLES_PER_VALUE = 2.0
 """Cells that are added to for each value of the table: about as much work as two gradients."""
-DECREMENT = 1e-3
-"""The sample's main effects are near enough when a step promises less than this share."""
 
 
 class Layout(NamedTuple):
@@ -85,15 +81,7 @@ def main_effects(
     """(K, dim + 1) the sample's optimum of main effects alone; no read."""
     rows = SampleObjective(problem, sample, share, matrix_free=matrix_free, n_threads=n_threads)
     zero = problem.by_problem(np.zeros((problem.n_outputs, problem.dim + 1)))
-    found = newton(
-        rows,
-        zero,
-        tol=0.0,
-        max_reads=SAMPLE_ITERATIONS,
-        decrement=DECREMENT,
-        always_corrects=matrix_free,
-    )
-    return problem.by_output(found.at.theta)
+    return problem.by_output(rows.minimise(zero, to_rounding=False))
 
 
 def make_layout(problem: Problem, theta: np.ndarray) -> Layout:

@@ -256,15 +256,15 @@ def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
     size = np.diff(bases.first_knot)
     room = -(-size // TABLE) * TABLE
     at = np.concatenate([[0], np.cumsum(room)])
-    column = np.repeat(np.arange(len(size)), size)
-    place = at[column] + np.arange(len(bases.knots)) - bases.first_knot[column]
+    place = np.arange(len(bases.knots)) + np.repeat(at[:-1] - bases.first_knot[:-1], size)
+    last = place[bases.first_knot[1:][size > 0] - 1]
     rest = np.where(bases.has_missing, np.nan, np.inf).astype(dtype)
     knots, inverse = np.repeat(rest, room), np.zeros(at[-1], dtype)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        knots[place] = bases.knots  # beyond float32: infinity, as no row of float32 is there
-        gap = knots[place + 1 - (place + 1 == at[-1])] - knots[place]
-        inverse[place] = 1 / gap
-    inverse[place[np.flatnonzero(np.diff(column, append=-1))]] = 0
+        own = bases.knots.astype(dtype)  # beyond float32: infinity, as no row of float32 is there
+        knots[place] = own
+        inverse[place[:-1]] = 1 / np.diff(own)
+    inverse[last] = 0
     # fresh arrays of one type, whatever a checkpoint or a worker made of them: one specialisation
     index = [np.array(a, dtype=np.intp) for a in (at, bases.n_intervals, bases.degree, bases.first)]
     begin, n_intervals, degree, first = index

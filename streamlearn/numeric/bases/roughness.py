@@ -146,7 +146,7 @@ def times(stack: np.ndarray, roughness: Roughness, V: np.ndarray) -> np.ndarray:
     out, first = np.zeros_like(V), roughness.first
     n_bases = np.diff(first)
     used = np.flatnonzero(n_bases)
-    for begin in np.unique(roughness.table[used]):  # columns of one matrix at a time
+    for begin in sorted(set(roughness.table[used].tolist())):  # columns of one matrix at a time
         columns = used[roughness.table[used] == begin]
         n = n_bases[columns[0]]
         at = first[columns][:, None] + np.arange(n)
