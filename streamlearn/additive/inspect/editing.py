@@ -207,7 +207,7 @@ class Editable(Terms):
         if x is None:
             given, said = every, "everywhere"
         else:
-            given, said = self._given(d, x)
+            given, said = self._given_points(d, x)
         wanted = _wanted(values, len(given), K)
         if bases.kind[d] == LEVELS:
             points, elsewhere = given, every[~_among(every, given)]
@@ -221,7 +221,7 @@ class Editable(Terms):
         phi = evaluate(bases, d, points)
         return Asked(phi, wanted, said, evaluate(bases, d, elsewhere))
 
-    def _given(self, d: int, x: object) -> tuple[np.ndarray, str]:
+    def _given_points(self, d: int, x: object) -> tuple[np.ndarray, str]:
         """The points that were given of column d as numbers, and in words."""
         name = self.term_names_[d]
         is_words = self.bases_.kind[d] == LEVELS
@@ -277,7 +277,7 @@ class Editable(Terms):
         for d, grid in zip(columns, grids, strict=True):
             # a value may come several times, each with another of the other column
             words = np.atleast_1d(np.asarray(grid, object))
-            each = {_key(word): self._given(d, [word])[0][0] for word in words}
+            each = {_key(word): self._given_points(d, [word])[0][0] for word in words}
             found[d] = np.array([each[_key(word)] for word in words])
         X = np.column_stack([found[d] for d in bases.pair_columns[at - self.n_features_in_]])
         units = np.zeros((n, bases.dim))
