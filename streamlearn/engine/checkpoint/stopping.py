@@ -51,17 +51,19 @@ def orderly_end() -> Iterator[None]:
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
-    signal.signal(signal.SIGTERM, _unwind)
+    came = threading.Event()
+
+    def unwind(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one does not interrupt the saving
+        came.set()
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, unwind)
     try:
         yield
-    except Terminated:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
-        raise
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _unwind(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one does not interrupt the saving
-    raise Terminated
+        # However the block ended: a callback from C, such as the compiler makes, drops what is
+        # raised in it, and ends in an error of its own.
+        if came.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
