@@ -128,9 +128,10 @@ class _Lzma2(numcodecs.LZMA):
     most = NO_LIMIT
 
     def decode(self, buf: Bytes, out: np.ndarray | None = None) -> Bytes:
-        raw = self.format == lzma.FORMAT_RAW  # the others say their filters themselves
-        memory, filters = (None, self.filters) if raw else (_LZMA_MEMORY, None)
-        return unpack(partial(lzma.LZMADecompressor, self.format, memory, filters), buf, self.most)
+        memory = None if self.format == lzma.FORMAT_RAW else _LZMA_MEMORY
+        # filters beside any other format are a ValueError, as zarr-python has it
+        stream = partial(lzma.LZMADecompressor, self.format, memory, self.filters)
+        return unpack(stream, buf, self.most)
 
 
 class _Lz42(numcodecs.LZ4):

@@ -190,6 +190,31 @@ def test_a_chunk_that_decompresses_to_more_is_refused_before_it_does(tmp_path, n
         tracemalloc.stop()
 
 
+LZMA2 = [{"id": lzma.FILTER_LZMA2, "preset": 1}]
+
+
+@pytest.mark.parametrize("filters", [None, LZMA2], ids=["no filters", "filters"])
+@pytest.mark.parametrize("kind", [lzma.FORMAT_XZ, lzma.FORMAT_RAW])
+def test_formats_and_filters_of_lzma_are_read_where_zarr_reads_them(tmp_path, kind, filters):
+    X = np.arange(80.0).reshape(40, 2)
+    array = zarr.create_array(
+        tmp_path / "s", shape=X.shape, chunks=X.shape, dtype=X.dtype, zarr_format=2,
+        compressors=numcodecs.LZMA(format=kind, filters=filters),
+    )  # fmt: skip
+    if kind == lzma.FORMAT_RAW and filters is None:  # nor can it be written
+        (tmp_path / "s" / "0.0").write_bytes(lzma.compress(X.tobytes(), kind, filters=LZMA2))
+    else:
+        array[:] = X
+    if (kind == lzma.FORMAT_RAW) == (filters is not None):
+        (chunk,) = sl.open_dataset(tmp_path / "s", chunk_rows=40).iter_chunks()
+        np.testing.assert_array_equal(chunk.X, X)
+        np.testing.assert_array_equal(array[:], X)
+        return
+    for read in (lambda: array[:], lambda: list(sl.open_dataset(tmp_path / "s").iter_chunks())):
+        with pytest.raises((ValueError, sl.SourceError), match="(Must|Cannot) specify filters"):
+            read()
+
+
 SETTINGS = {
     "numcodecs.delta": {"dtype": "<f8"},
     "numcodecs.bitround": {"keepbits": 20},
