@@ -1,6 +1,7 @@
 """Small tables and problems of the additive tests."""
 
 import numpy as np
+import pandas as pd
 
 from streamlearn.additive.basis.column_bases import Shape, fit_bases, reference_vector
 from streamlearn.additive.objective import Problem
@@ -43,3 +44,19 @@ def as_dataset(X, y=None, weight=None, rows=None):
     y = None if y is None else np.asarray(y, float)  # coded, as a fit's chunks are
     dataset = open_pair(X, y, weight)
     return dataset if rows is None else dataset.with_slice_rows(rows)
+
+
+def mixed(n=600):
+    """(frame, y): numbers, few values, words, missing values, and what two columns do together."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "many": rng.random(n),
+            "few": np.floor(3 * rng.random(n)),
+            "word": np.array(["red", "green", "blue"], object)[rng.integers(0, 3, n)],
+            "gaps": np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+            "flat": np.full(n, 7.0),
+        }
+    )
+    f = 3 * frame["many"] + frame["few"] + (frame["word"] == "red") + frame["gaps"].fillna(2.0)
+    return frame, f + 2 * (frame["many"] > 0.5) * (frame["few"] == 1)

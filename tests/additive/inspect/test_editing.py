@@ -1,28 +1,11 @@
 """Edited terms: the values that were asked for, 0 on average, and nothing else changed."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from additive_kit import table
+from additive_kit import mixed, table
 
 import streamlearn as sl
 from streamlearn.additive.inspect.figures import figures_of
-
-
-def mixed(n=600):
-    """(frame, y): numbers, few values, words and missing values."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "many": rng.random(n),
-            "few": np.floor(3 * rng.random(n)),
-            "word": np.array(["red", "green", "blue"], object)[rng.integers(0, 3, n)],
-            "gaps": np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
-            "flat": np.full(n, 7.0),
-        }
-    )
-    f = 3 * frame["many"] + frame["few"] + (frame["word"] == "red") + frame["gaps"].fillna(2.0)
-    return frame, f + 2 * (frame["many"] > 0.5) * (frame["few"] == 1)
 
 
 def arrays_of(model):

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from additive_kit import table
+from additive_kit import mixed, table
 from matplotlib.colors import to_rgba
 
 import streamlearn as sl
@@ -18,23 +18,6 @@ def close_figures():
     import matplotlib.pyplot as plt
 
     plt.close("all")
-
-
-def mixed(n=500):
-    """(frame, y): numbers, few values, words, missing values, and what two columns do together."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "many": rng.random(n),
-            "few": np.floor(3 * rng.random(n)),
-            "word": np.array(["red", "green", "blue"], object)[rng.integers(0, 3, n)],
-            "gaps": np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
-            "flat": np.full(n, 7.0),
-        }
-    )
-    gaps = frame["gaps"].fillna(2.0)
-    f = 3 * frame["many"] + frame["few"] + (frame["word"] == "red") + gaps
-    return frame, f + 2 * (frame["many"] > 0.5) * (frame["few"] == 1)
 
 
 def check_sums(display, model, X, decisions, classes=None):
@@ -58,7 +41,7 @@ def check_sums(display, model, X, decisions, classes=None):
 
 
 def test_every_kind_of_term_is_named_with_its_value():
-    X, y = mixed()
+    X, y = mixed(500)
     model = sl.AdditiveClassifier(n_bases=8, interactions=[("many", "few")])
     model.fit(X, y > np.median(y))
     rows = pd.DataFrame(
@@ -145,7 +128,7 @@ def test_the_class_is_the_largest_or_the_one_that_is_named(tmp_path):
 def test_files_axes_and_bad_choices(tmp_path):
     import matplotlib.pyplot as plt
 
-    X, y = mixed()
+    X, y = mixed(500)
     model = sl.AdditiveRegressor(n_bases=8).fit(X, y)
     X[:3].to_parquet(tmp_path / "rows.parquet")
     X.to_parquet(tmp_path / "all.parquet")
