@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -50,17 +49,20 @@ def check_array(
         )
 
 
-def check_offsets(name: str, value: Any, n: int, end: int) -> None:
+def check_offsets(name: str, value: np.ndarray, n: int, end: int) -> None:
     """Raise ValueError unless `value` (n + 1,) intp rises from 0 to `end`."""
     check_array(name, value, (n + 1,), "intp")
     if value[0] != 0 or value[-1] != end or (np.diff(value) < 0).any():
         raise ValueError(f"{name} must not fall, from 0 to {end}; it begins {value[:4].tolist()}")
 
 
-def check_number(name: str, value: Any, low: float = -np.inf, high: float = np.inf) -> None:
+def check_number(name: str, value: object, low: float = -np.inf, high: float = np.inf) -> None:
     """Raise ValueError unless `value` is a finite number within [low, high]."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not (np.isfinite(value) and low <= value <= high):
+    if (
+        not isinstance(value, int | float | np.integer | np.floating)
+        or isinstance(value, bool)
+        or not (np.isfinite(value) and low <= value <= high)
+    ):
         raise ValueError(f"{name} is {value!r}, expected a number from {low:g} to {high:g}")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import mmap
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 LARGE = 2 << 20
 """Bytes of a large page."""
@@ -18,7 +18,9 @@ def resident(nbytes: int) -> int:
     return nbytes if 2 * rest < LARGE else (whole + 1) * LARGE
 
 
-def zeros(shape: tuple[int, ...], dtype: Any = np.float64, *, rounded: bool = False) -> np.ndarray:
+def zeros(
+    shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64, *, rounded: bool = False
+) -> np.ndarray:
     """Zeros in large pages where the system has them; the last part of one in small pages.
 
     For what every lane makes anew: where threads work at once, the first touch of a small page can

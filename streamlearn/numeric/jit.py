@@ -16,19 +16,25 @@ import hashlib
 import os
 import tempfile
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numba
 from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+if TYPE_CHECKING:
+    from numba.core.dispatcher import Dispatcher
+
+Function: TypeAlias = Callable[..., object]
+
 PACKAGE = Path(__file__).resolve().parent.parent
 SHARED = ("data", "numeric", "passes", "solvers")
 
 
-def kernel(function: Any) -> Any:
+def kernel(function: Function) -> Dispatcher:
     """Compile on first call, without the GIL, with numpy's rules for division, cached on disk.
 
     `kernel(f).py_func` is f.  ``NUMBA_CACHE_DIR`` says where the cache lies (default: the user's
@@ -37,7 +43,7 @@ def kernel(function: Any) -> Any:
     return _compile(function, False)
 
 
-def sum_kernel(function: Any) -> Any:
+def sum_kernel(function: Function) -> Dispatcher:
     """`kernel` for a pure sum: its terms may be added in another order, so that it vectorises.
 
     The order is fixed when it is compiled; NaN and infinity are treated as usual.
@@ -45,7 +51,7 @@ def sum_kernel(function: Any) -> Any:
     return _compile(function, {"reassoc"})
 
 
-def uncached_kernel(function: Any) -> Any:
+def uncached_kernel(function: Function) -> Dispatcher:
     """`kernel` for types defined outside this package, compiled anew in each process.
 
     A cached kernel names the types it was compiled for, and no other process could read it.
@@ -53,7 +59,7 @@ def uncached_kernel(function: Any) -> Any:
     return _compile(function, False, cached=False)
 
 
-def inlined(function: Any) -> Any:
+def inlined(function: Function) -> Dispatcher:
     """`kernel` for what is called once a value: always inlined, however many arrays it takes.
 
     A call hands over a NamedTuple of arrays word by word, which can cost more than the work.
@@ -62,8 +68,8 @@ def inlined(function: Any) -> Any:
 
 
 def _compile(
-    function: Any, fastmath: bool | set[str], *, cached: bool = True, **options: Any
-) -> Any:
+    function: Function, fastmath: bool | set[str], *, cached: bool = True, **options: object
+) -> Dispatcher:
     folder = cache_folder(room_of(function)) if cached and not config.DISABLE_JIT else None
     before = config.CACHE_DIR
     if folder is not None:
@@ -87,7 +93,7 @@ def _compile(
 class CacheByKey(FunctionCache):
     """numba's cache of one function, safe for processes that write it at the same time."""
 
-    def __init__(self, py_func: Any) -> None:
+    def __init__(self, py_func: Function) -> None:
         super().__init__(py_func)
         self._cache_file = FilesByKey(
             cache_path=self._cache_path,
@@ -103,7 +109,7 @@ class FilesByKey(IndexDataCacheFile):
     then compiled again.
     """
 
-    def save(self, key: Any, data: Any) -> None:
+    def save(self, key: object, data: object) -> None:
         name = self._data_name(int(hashlib.sha256(self._dump(key)).hexdigest()[:15], 16))
         self._save_data(name, data)
         overloads = self._load_index()
@@ -111,7 +117,7 @@ class FilesByKey(IndexDataCacheFile):
             self._save_index({**overloads, key: name})
 
 
-def room_of(function: Any) -> str:
+def room_of(function: Function) -> str:
     """The family a kernel belongs to; ``"shared"`` if none."""
     path = Path(function.__code__.co_filename).resolve()
     family = path.relative_to(PACKAGE).parts[0] if path.is_relative_to(PACKAGE) else ""

@@ -26,7 +26,7 @@ is the row of target y / e with its weight times e^a, a = `Loss.homogeneity`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from numba.extending import overload, register_jitable
 
@@ -334,7 +334,7 @@ class Quantile(Loss):
         return DualRule(both_signs=True, bound=0.5, centre=self.quantile - 0.5)
 
 
-LOSSES: dict[str, type[Any]] = {
+LOSSES: dict[str, type[Loss]] = {
     kind.name: kind
     for kind in (
         LogLoss,
@@ -376,17 +376,17 @@ class Force(Loss):
         return y + 0.0 * f
 
 
-def value(loss: Any, y: Any, f: Any) -> Any:
+def value(loss: Loss, y: float, f: float) -> float:
     """l(y, f)."""
     return loss.value(y, f)
 
 
-def slope(loss: Any, y: Any, f: Any) -> Any:
+def slope(loss: Loss, y: float, f: float) -> float:
     """dl/df."""
     return loss.slope(y, f)
 
 
-def curvature(loss: Any, y: Any, f: Any) -> Any:
+def curvature(loss: Loss, y: float, f: float) -> float:
     """d2l/df2 (the generalised one where the slope has a kink)."""
     return loss.curvature(y, f)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from inspect import get_annotations
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, dataclass_transform
 
 PARTS = ("__new__", "_fields", "_field_defaults", "_make", "_asdict", "_replace", "__getnewargs__")
 _PACKAGE = __name__.partition(".")[0]
@@ -26,7 +26,7 @@ class Parametric(tuple[float, ...]):
         fields = [n for n, kind in get_annotations(cls).items() if "ClassVar" not in str(kind)]
         defaults = [vars(cls)[name] for name in fields if name in vars(cls)]
         if fields or not cls._fields:
-            made: Any = namedtuple(cls.__name__, fields, defaults=defaults)  # type: ignore[misc]
+            made = namedtuple(cls.__name__, fields, defaults=defaults)  # type: ignore[misc]
             for part in (*PARTS, *fields):
                 setattr(cls, part, vars(made)[part])
         if "name" not in vars(cls):
@@ -67,7 +67,7 @@ def parametric_of(name: str, numbers: list[float]) -> Parametric | None:
     return None
 
 
-def subclasses(cls: type) -> list[Any]:
+def subclasses(cls: type) -> list[type]:
     """All classes below `cls` that are loaded."""
-    below: list[Any] = cls.__subclasses__()
+    below: list[type] = cls.__subclasses__()
     return below + [found for child in below for found in subclasses(child)]

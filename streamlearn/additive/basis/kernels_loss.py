@@ -106,7 +106,8 @@ def _fill_curvatures(loss, y, f, out):
 
 
 fill_losses, fill_curvatures = kernel(_fill_losses), kernel(_fill_curvatures)
-fill_own_losses, fill_own_curvatures = map(uncached_kernel, (_fill_losses, _fill_curvatures))
+fill_own_losses = uncached_kernel(_fill_losses)
+fill_own_curvatures = uncached_kernel(_fill_curvatures)
 
 
 # Written out: closures made in a loop share one name, by which compiled code from the cache on disk

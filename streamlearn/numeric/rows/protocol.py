@@ -8,7 +8,7 @@ form's type, inlined; Python calls it.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from llvmlite import ir
 from numba.core import types
@@ -35,7 +35,7 @@ def add(rows, i, step):
     rows.add(i, step)
 
 
-def _use_methods(verb: Any) -> None:
+def _use_methods(verb: Callable[..., object]) -> None:
     def method_of(rows, *_):
         return getattr(rows.instance_class, verb.__name__)
 

@@ -7,9 +7,9 @@ fractions: see `additive.dual.kernels_codes`.  Each has a plain body with equal 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
@@ -23,7 +23,7 @@ PAIRS = 8
 """Values whose two coefficients are taken at once, each pair as one load."""
 
 
-def zeros_in_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def zeros_in_lines(shape: tuple[int, ...], dtype: npt.DTypeLike) -> np.ndarray:
     """Zeros that begin where a cache line does: vectors across two take twice the time."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.zeros(size + LINE, np.uint8)
