@@ -44,8 +44,8 @@ ONLY_IN = {
     "dask": ("data/dask/", "engine/executor.py", "engine/cluster.py"),
     "distributed": ("data/dask/", "engine/executor.py", "engine/cluster.py"),
     "anndata": (),
-    "pandas": ("data/memory/arrays.py",),
-    "polars": ("data/memory/arrays.py",),
+    "pandas": ("data/memory/",),
+    "polars": ("data/memory/",),
 }
 """Library: the files, or folders with a slash at the end, that may import it."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from .roles import check_columns
 from .row_ranges import Ref, largest_slice
 from .source import Chunk, Convert, Source
 from .store import Store
+
+Chosen = TypeVar("Chosen", bound="Choice")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,14 @@ class Choice(Source):
         own = {f.name for f in fields(self)}
         kept = {name: value for name, value in vars(self).items() if name in own}
         return {**kept, "_typed": []}  # not what is cached
+
+    @abstractmethod
+    def column(self, name: str) -> Source:
+        """One column, of strings perhaps, as the target of chunks without features."""
+
+    @abstractmethod
+    def with_levels(self, levels: Mapping[str, Sequence[str]]) -> Self:
+        """The string columns named read as codes of these levels; other words are NaN."""
 
     # What it is.
 

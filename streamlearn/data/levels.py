@@ -10,17 +10,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from ..errors import SourceError
 
+Word: TypeAlias = str | float | None
+"""A value of a column of categories, before it has a name."""
 MAX_LENGTH = 1024
 """Characters of a word at most: longer ones are text, not categories."""
 
 
-def word_of(value: Any, name: str) -> str | None:
+def word_of(value: Word, name: str) -> str | None:
     """A category's name: strings as they are, 1 and 1.0 as "1"; None if missing."""
     if value is None or value != value:
         return None
@@ -44,7 +46,7 @@ class LevelCoder(ABC):
     """The levels, where they are known by their names."""
 
     @abstractmethod
-    def of_words(self, words: Iterable[object]) -> np.ndarray:
+    def of_words(self, words: Iterable[Word]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
 
     def of_values(self, values: np.ndarray) -> np.ndarray:
@@ -59,7 +61,7 @@ class Coder(LevelCoder):
         self.name, self.words = name, tuple(words)
         self._codes = {word: float(code) for code, word in enumerate(self.words)}
 
-    def of_words(self, words: Iterable[object]) -> np.ndarray:
+    def of_words(self, words: Iterable[Word]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
         nan = float("nan")
         codes = [self._codes.get(word_of(word, self.name), nan) for word in words]  # type: ignore[arg-type]
@@ -73,7 +75,7 @@ class HashCoder(LevelCoder):
         self.name, self.hashes = name, hashes
         """(L,) uint64, ascending; codes are their places."""
 
-    def of_words(self, words: Iterable[object]) -> np.ndarray:
+    def of_words(self, words: Iterable[Word]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
         given = [word_of(word, self.name) for word in words]
         codes = np.full(len(given) + 1, np.nan, np.float32)

@@ -100,7 +100,7 @@ def open_dataset(
     weight: str | None = None,
     features: Sequence[str] | None = None,
     filters: object = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     chunk_rows: int | None = None,
     missing_chunks: Literal["fill", "error"] | None = None,
 ) -> Dataset:

@@ -8,10 +8,11 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
+from .levels import LevelCoder
 from .source import Chunk, Convert
 
 
@@ -67,8 +68,8 @@ class Store(ABC):
     """Reads of the rows that making this store took."""
     takes_levels: bool = True
     """False if string columns can not be read as codes."""
-    levels: Mapping[str, Any] = MappingProxyType({})
-    """`data.levels.Coder` of the string columns that are read as codes."""
+    levels: Mapping[str, LevelCoder] = MappingProxyType({})
+    """Coders of the string columns that are read as codes."""
     default_target: str | None = None
     """The target if no other is named: ``y`` of a zarr group, or a `y` given apart."""
     default_weight: str | None = None
@@ -99,7 +100,7 @@ class Store(ABC):
         """Raise SourceError if these columns do not mean the same in every file."""
         return None  # of one file, as most stores are
 
-    def coded(self, coders: Mapping[str, Any]) -> Store:
+    def coded(self, coders: Mapping[str, LevelCoder]) -> Self:
         """The store with these string columns read as codes of their levels, float32."""
         store = copy(self)
         store.levels = {**self.levels, **coders}

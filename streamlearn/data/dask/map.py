@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from .store import open_collection
 
+if TYPE_CHECKING:
+    import dask.array as da
+    from dask.typing import DaskCollection as DaskCollection
+
+    DaskArray: TypeAlias = da.Array
+
 
 def map_rows(
-    collection: object, function: Callable[[Any, Any], np.ndarray], shared: object, like: np.ndarray
-) -> Any:
+    collection: object, function: Callable[..., np.ndarray], shared: object, like: np.ndarray
+) -> DaskArray:
     """The lazy dask array of ``function(block, shared)`` for each block of rows.
 
     Parameters

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...errors import SourceError
+from ..levels import LevelCoder
 from ..memory.arrays import ArrayStore
 from ..memory.opening import as_store, as_vector
 from ..source import Chunk
 from ..store import Column, Reader
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from dask.delayed import Delayed as Delayed
+
 
 class Block(NamedTuple):
     """One partition, computed: rows and the columns given apart."""
 
-    X: Any
-    """numpy array, scipy CSR matrix or frame."""
-    y: Any = None
+    X: object
+    """numpy array, scipy CSR matrix, frame, or list of rows."""
+    y: object = None
     sample_weight: object = None
 
 
@@ -28,19 +33,19 @@ class Known(NamedTuple):
     """Partitions of known lengths, as a reader needs them."""
 
     kind: str
-    partitions: Sequence[Any]
+    partitions: Sequence[Delayed]
     lengths: Sequence[int]
     """Rows of every partition."""
     names: Sequence[str]
     """Names of all columns, features first."""
-    levels: Mapping[str, Any]
-    """`data.levels.Coder` of the columns that are read as codes."""
+    levels: Mapping[str, LevelCoder]
+    """Coders of the columns that are read as codes."""
 
 
 def partition_store(
     block: Block,
     names: Sequence[str] | None = None,
-    levels: Mapping[str, Any] = MappingProxyType({}),
+    levels: Mapping[str, LevelCoder] = MappingProxyType({}),
 ) -> ArrayStore:
     """A computed partition as an in-memory store, which may be empty.
 
@@ -57,6 +62,7 @@ def partition_store(
         given = (block.y is not None) + (block.sample_weight is not None)
         X = rows_of(X, 0 if names is None else len(names) - given)
     store = as_store(X, block.y, block.sample_weight)
+    assert isinstance(store, ArrayStore)  # a partition is a table, not a stream
     found = [column.name for column in store.columns]
     if names is not None and found != list(names):
         raise SourceError(
@@ -66,7 +72,7 @@ def partition_store(
     return store.coded(levels) if levels else store
 
 
-def rows_of(items: list[Any], width: int) -> Any:
+def rows_of(items: list[npt.ArrayLike], width: int) -> np.ndarray:
     """A bag's partition, a list of rows or of 2-D blocks, as one array."""
     return np.vstack(items) if items else np.empty((0, width))
 

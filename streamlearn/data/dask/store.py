@@ -9,7 +9,7 @@ that task, so that the block arrives as a dependency and nothing is computed ins
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from ..memory.opening import as_store, as_vector, raveled
 from ..store import Column, Reader, Store
 from .reader import Block, DaskReader, Known, describe_block, describe_vector
 
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+    from dask.delayed import Delayed
+
 
 class DaskStore(Store):
     """Partitions of a dask collection, none of them computed."""
@@ -27,7 +31,7 @@ class DaskStore(Store):
     def __init__(
         self,
         kind: str,
-        partitions: Sequence[Any],
+        partitions: Sequence[Delayed],
         known: Sequence[int] | None,
         columns: Sequence[Column],
         identity: Sequence[str],
@@ -132,7 +136,7 @@ def open_dask(source: object, y: object = None, sample_weight: object = None) ->
 
 
 def open_collection(
-    source: Any,
+    source: object,
 ) -> tuple[str, list[object], tuple[int, ...] | None, tuple[Column, ...], bool, list[str]]:
     """Kind, delayed blocks, their lengths if known, columns, sparse, and names of a collection."""
     import dask.array as da
@@ -147,14 +151,13 @@ def open_collection(
             )
         if not is_plain(column_type(source.dtype, "dask array")):
             raise SourceError(f"dask array: expected numbers, got {source.dtype}")
-        if len(source.chunks[1]) > 1:
-            source = source.rechunk({1: -1})
-        column = column_type(source.dtype, "dask array")
-        columns = tuple(Column(f"x{j}", column) for j in range(source.shape[1]))
-        sparse = type(source._meta).__module__.split(".")[0] == "scipy"
-        known = None if np.isnan(source.shape[0]) else source.chunks[0]
-        blocks = list(source.to_delayed().ravel())
-        return "dask.array", blocks, known, columns, sparse, [source.name]
+        array = source.rechunk({1: -1}) if len(source.chunks[1]) > 1 else source
+        column = column_type(array.dtype, "dask array")
+        columns = tuple(Column(f"x{j}", column) for j in range(array.shape[1]))
+        sparse = type(array._meta).__module__.split(".")[0] == "scipy"
+        known = None if np.isnan(array.shape[0]) else array.chunks[0]
+        blocks = list(array.to_delayed().ravel())
+        return "dask.array", blocks, known, columns, sparse, [array.name]
     if is_frame(source, "DataFrame"):
         columns = as_store(source._meta).columns
         return "dask.dataframe", list(source.to_delayed()), None, columns, False, [source._name]
@@ -175,7 +178,7 @@ def open_collection(
     return kind, blocks, None, columns, sparse, name
 
 
-def is_frame(source: object, *names: str) -> bool:
+def is_frame(source: object, *names: str) -> TypeGuard[dd.DataFrame | dd.Series]:
     """Whether an object is of one of dask's classes of these names; dask.dataframe is optional."""
     return any(
         kind.__name__ in names and kind.__module__.split(".")[0] in ("dask", "dask_expr")
@@ -184,7 +187,7 @@ def is_frame(source: object, *names: str) -> bool:
 
 
 def open_column(
-    name: str, values: Any, n_blocks: int, known: tuple[int, ...] | None
+    name: str, values: object, n_blocks: int, known: tuple[int, ...] | None
 ) -> tuple[list[object], str, str]:
     """`y` or `sample_weight` cut like X: delayed blocks, `Column.dtype`, name."""
     import dask.array as da
@@ -201,22 +204,23 @@ def open_column(
         parts, token, lengths = list(values.to_delayed()), values._name, None
         dtype = meta.column.dtype
     else:
-        if not isinstance(values, da.Array):
+        if isinstance(values, da.Array):
+            array = raveled(name, values)
+        else:
             if known is None:
                 raise SourceError(
                     f"{name} is an array in memory, but the lengths of X's partitions are unknown: "
                     f"call X.compute_chunk_sizes() first, or pass {name} as a dask collection"
                 )
-            array = as_vector(name, values).values(0, len(values))
-            check_length(name, known, len(array))
-            values = da.from_array(array, chunks=(known,))
-        values = raveled(name, values)
-        lengths = None if np.isnan(values.shape[0]) else values.chunks[0]
+            vector = as_vector(name, values)
+            check_length(name, known, len(vector))
+            array = da.from_array(vector.values(0, len(vector)), chunks=(known,))
+        lengths = None if np.isnan(array.shape[0]) else array.chunks[0]
         if known is not None and lengths is not None:
             check_length(name, known, sum(lengths))
-            values = values.rechunk((known,)) if tuple(lengths) != tuple(known) else values
-        dtype = column_type(values.dtype, name)
-        parts, token = list(values.to_delayed().ravel()), values.name
+            array = array.rechunk((known,)) if tuple(lengths) != tuple(known) else array
+        dtype = column_type(array.dtype, name)
+        parts, token = list(array.to_delayed().ravel()), array.name
     if len(parts) != n_blocks:
         raise SourceError(
             f"X has {n_blocks} partitions but {name} has {len(parts)}; they must be cut alike: "

@@ -68,6 +68,10 @@ def write_archive(target: Target, tree: object) -> int:
     return start + padding + at
 
 
+Node = dict[str, Any]
+"""An object of the JSON of an archive; what it should not hold raises one of `MALFORMED`."""
+
+
 def read_archive(source: Target) -> Any:
     """The tree that `write_archive` wrote; `ArchiveError` if it is damaged or of another format."""
     if isinstance(source, str | os.PathLike):
@@ -164,7 +168,7 @@ def _read(file: BinaryIO, name: str) -> Any:
         ) from error
 
 
-def _read_content(file: BinaryIO, content: Any, n_header: int, name: str) -> Any:
+def _read_content(file: BinaryIO, content: Node, n_header: int, name: str) -> Any:
     start = len(_MAGIC) + _PREFIX.size + n_header
     file.read(-start % _ALIGN)
     arrays = []
@@ -211,7 +215,7 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     return memoryview(np.ascontiguousarray(flat).view(np.uint8))  # type: ignore[arg-type]
 
 
-def _encode(value: Any, arrays: list[np.ndarray], path: str) -> Any:
+def _encode(value: object, arrays: list[np.ndarray], path: str) -> object:
     """JSON for one node; arrays are set aside in `arrays`."""
     if value is None or type(value) in (bool, int, float, str):
         return value
@@ -220,12 +224,12 @@ def _encode(value: Any, arrays: list[np.ndarray], path: str) -> Any:
     if isinstance(value, dict):
         if all(type(key) is str for key in value) and "$" not in value:
             return {key: _encode(item, arrays, f"{path}.{key}") for key, item in value.items()}
-        items = [
+        pairs = [
             [_encode(key, arrays, path), _encode(item, arrays, f"{path}[{key!r}]")]
             for key, item in value.items()
         ]
-        return {"$": "dict", "items": items}
-    if type(value) in (list, tuple):
+        return {"$": "dict", "items": pairs}
+    if type(value) is list or type(value) is tuple:
         items = [_encode(item, arrays, f"{path}[{i}]") for i, item in enumerate(value)]
         return items if type(value) is list else {"$": "tuple", "items": items}
     kind = type(value)
@@ -294,7 +298,7 @@ def _decode_items(items: list[object], arrays: list[np.ndarray], name: str) -> l
     return [_decode(item, arrays, name) for item in items]
 
 
-def _decode_parametric(node: dict[str, Any], name: str) -> Parametric:
+def _decode_parametric(node: Node, name: str) -> Parametric:
     from ...numeric import losses  # noqa: F401  (the package's own classes are known)
     from ...numeric.bases import registry  # noqa: F401
 
@@ -308,7 +312,7 @@ def _decode_parametric(node: dict[str, Any], name: str) -> Parametric:
     return value
 
 
-def _decode_record(node: dict[str, Any], arrays: list[np.ndarray], name: str) -> Any:
+def _decode_record(node: Node, arrays: list[np.ndarray], name: str) -> object:
     kind = record_class(node["type"])
     given = set(node["of"])
     if kind is None or not _required_fields(kind) <= given <= set(_field_names(kind)):
@@ -317,9 +321,9 @@ def _decode_record(node: dict[str, Any], arrays: list[np.ndarray], name: str) ->
             f"{', '.join(sorted(given)) or '(none)'}, which is not known to this version of "
             f"{_PACKAGE}; read it with the version that wrote it, or train again"
         )
-    record = kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
+    record: object = kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
     check_types(record)
-    if hasattr(kind, "check"):
+    if hasattr(record, "check"):
         record.check()
     return record
 

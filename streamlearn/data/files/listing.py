@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import numpy as np
@@ -51,8 +51,8 @@ def find_files(
 
 
 def _expand(
-    source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
-) -> tuple[Any, list[str], str]:
+    source: str | os.PathLike[str], storage_options: Mapping[str, object] | None
+) -> tuple[AbstractFileSystem, list[str], str]:
     if is_url(source):
         fs, path = filesystem(str(source), storage_options)
         local = False

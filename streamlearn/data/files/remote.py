@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from ...config import get_config
 from ...errors import SourceError
@@ -72,15 +72,15 @@ def _own_errors() -> tuple[type[Exception], ...]:
 class RemoteFile:
     """An fsspec file opened to read, whose errors are OSErrors."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
-    def info(self, fs: AbstractFileSystem, path: str) -> Mapping[str, Any]:
+    def info(self, fs: AbstractFileSystem, path: str) -> Mapping[str, object]:
         """The file's size and marks, as its file system gave them when the file was opened."""
         from fsspec.spec import AbstractBufferedFile
 
         with as_os_errors():
-            found: Mapping[str, Any] = (
+            found: Mapping[str, object] = (
                 self._file.details
                 if isinstance(self._file, AbstractBufferedFile)
                 else fs.info(path)

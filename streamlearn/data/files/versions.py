@@ -141,7 +141,7 @@ def changes(then: str, now: str, *, trust_copies: bool = False) -> str:
     return ", ".join(f"{key} {_said(old, key)} then, {_said(new, key)} now" for key in keys)
 
 
-def _fields(version: str) -> dict[str, Any]:
+def _fields(version: str) -> dict[str, object]:
     for names, mark in ((_LOCAL, ":"), (_MANY, ";")):
         parts = version.split(mark)
         if len(parts) == len(names):
@@ -177,7 +177,7 @@ class Versions:
         self.known = [""] * len(paths)
         self.trust_copies = get_config().trust_copies
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Versions are much alike: compressed, they add little to what travels with each read."""
         return {**vars(self), "known": zlib.compress("\n".join(self.known).encode(), 1)}
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import numpy as np
 
 from ...errors import SourceError
 from ..columns import Buffer, find_columns
 from ..files.versions import Versions
-from ..source import Chunk
+from ..levels import LevelCoder
+from ..source import Chunk, Csr
 from ..store import Reader, Store
 from .parts import Part, SparsePart, VectorsPart
 
@@ -40,8 +41,8 @@ class ArrayStore(Store):
         self.has_bytes = isinstance(part, SparsePart) and part.data.dtype == np.uint8
         self.in_memory = part.in_memory or bool(extra.columns)
 
-    def coded(self, coders: Mapping[str, Any]) -> Store:
-        store: Any = super().coded(coders)
+    def coded(self, coders: Mapping[str, LevelCoder]) -> Self:
+        store = super().coded(coders)
         store.part = self.part.coded(coders)
         return store
 
@@ -123,7 +124,7 @@ class ArrayReader:
         )
 
     def read(self, start: int, stop: int) -> Chunk:
-        X: Any
+        X: np.ndarray | Csr | None
         if isinstance(self.part, SparsePart):
             X = self.part.csr(start, stop, self.which, self.buffer)
         else:

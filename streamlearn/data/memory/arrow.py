@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ...errors import SourceError
 from ..column_types import arrow_type, is_number
 from ..columns import copy_numbers
+from ..levels import Word
 from ..store import Column
 from .arrow_values import encode_arrow, numbers_of
 from .vectors import Vector
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+Table: TypeAlias = "pa.Table | pa.RecordBatch | pl.DataFrame"
+"""Rows in memory whose columns Arrow can share."""
 
 BATCH_ROWS = 16384
 """Rows a polars LazyFrame is asked for at a time."""
@@ -21,7 +29,7 @@ BATCH_ROWS = 16384
 class ArrowVector(Vector):
     """A column of a pyarrow Table; nulls of numbers become NaN."""
 
-    def __init__(self, name: str, array: Any) -> None:
+    def __init__(self, name: str, array: pa.ChunkedArray) -> None:
         self.array, self.column = array, Column(name, arrow_type(array.type))
 
     def __len__(self) -> int:
@@ -41,7 +49,7 @@ class ArrowVector(Vector):
             if valid is not None:
                 piece[~valid] = np.nan
 
-    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Word]]]:
         """The rows' strings as (indices, words), a run at a time."""
         for run in self.array.slice(start, stop - start).chunks:
             yield encode_arrow(run)
@@ -59,7 +67,7 @@ class ArrowVector(Vector):
         return np.concatenate(pieces) if pieces else np.empty(0, self.column.dtype)
 
 
-def table_vectors(table: Any) -> tuple[list[Vector], int]:
+def table_vectors(table: Table) -> tuple[list[Vector], int]:
     """The columns of a pyarrow Table or RecordBatch, or of a polars frame (shared, not copied)."""
     import pyarrow as pa
 
@@ -85,7 +93,9 @@ def array_vector(name: str, values: object) -> Vector:
     return ArrowVector(name, values)
 
 
-def stream_batches(source: Any) -> tuple[tuple[Column, ...], Iterator[tuple[list[Vector], int]]]:
+def stream_batches(
+    source: pl.LazyFrame | pa.RecordBatchReader,
+) -> tuple[tuple[Column, ...], Iterator[tuple[list[Vector], int]]]:
     """Columns, and batches of them, of a polars LazyFrame or any ``__arrow_c_stream__``."""
     import pyarrow as pa
 
@@ -105,5 +115,5 @@ def stream_batches(source: Any) -> tuple[tuple[Column, ...], Iterator[tuple[list
     return schema_columns(reader.schema), (table_vectors(batch) for batch in reader)
 
 
-def schema_columns(schema: Any) -> tuple[Column, ...]:
+def schema_columns(schema: pa.Schema) -> tuple[Column, ...]:
     return tuple(Column(field.name, arrow_type(field.type)) for field in schema)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import SourceError
 from ..column_types import DAY, MEASURED, UNITS_OF_A_SECOND
+from ..levels import Word
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def measured(array: Any) -> tuple[np.ndarray, np.ndarray | None]:
+def measured(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     """Times in seconds, or decimals, of an Arrow array as float64, and where they are valid."""
     import pyarrow as pa
     import pyarrow.types as t
@@ -28,7 +29,7 @@ def measured(array: Any) -> tuple[np.ndarray, np.ndarray | None]:
     return values * DAY if days else values / UNITS_OF_A_SECOND[unit], valid
 
 
-def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
+def numbers_of(array: pa.Array, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """An Arrow array's values (without a copy if plain), and where they are valid.
 
     Bits become bool, times and decimals float64.
@@ -38,7 +39,7 @@ def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     bits, values = array.buffers()
     n, first = len(array), array.offset
 
-    def unpack(buffer: Any) -> np.ndarray:
+    def unpack(buffer: pa.Buffer) -> np.ndarray:
         begin, end = first // 8, (first + n + 7) // 8
         run = np.frombuffer(buffer, np.uint8, end - begin, begin)
         return np.unpackbits(run, bitorder="little")[first % 8 : first % 8 + n].view(bool)
@@ -51,7 +52,7 @@ def numbers_of(array: Any, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     return np.frombuffer(values, dtype)[first : first + n], valid
 
 
-def encode_arrow(array: Any) -> tuple[np.ndarray, list[Any]]:
+def encode_arrow(array: pa.Array) -> tuple[np.ndarray, list[Word]]:
     """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
     import pyarrow.types as t
 
@@ -77,7 +78,7 @@ def used_words(array: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
     return places, array.dictionary.take(pa.array(used))
 
 
-def dictionary_indices(array: Any) -> np.ndarray:
+def dictionary_indices(array: pa.DictionaryArray) -> np.ndarray:
     """(n,) intp places in the dictionary of an Arrow dictionary array; -1 is missing.
 
     Arrow's readers do not compare them with the dictionary, which lies elsewhere in a file.

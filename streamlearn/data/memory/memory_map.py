@@ -30,7 +30,7 @@ def read_exactly(file: int, out: np.ndarray, offset: int, path: str) -> None:
         view, offset = view[n:], offset + n
 
 
-def mapped_files(arrays: Iterable[Any]) -> list[str]:
+def mapped_files(arrays: Iterable[object]) -> list[str]:
     """The files behind arrays: of memory maps, and of views of them."""
     found: dict[str, None] = {}
     for array in arrays:

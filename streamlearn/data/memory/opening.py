@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .arrow import BATCH_ROWS
 from .memory_map import MapPart, mapped_files
 from .parts import DensePart, Part, SparsePart, VectorsPart
 from .vectors import ArrayVector, Vector, series_vector
+
+if TYPE_CHECKING:
+    from .stream import StreamStore
 
 
 def open_arrays(source: object, y: object = None, sample_weight: object = None) -> Store:
@@ -47,7 +50,9 @@ def open_arrays(source: object, y: object = None, sample_weight: object = None) 
     return store
 
 
-def as_store(source: Any, y: Any = None, sample_weight: object = None) -> Any:
+def as_store(
+    source: Any, y: object = None, sample_weight: object = None
+) -> ArrayStore | StreamStore:
     """`open_arrays` that lets a table of no rows pass, as dask's partitions may be."""
     module = type(source).__module__.split(".")[0]
     if module == "xarray" and not isinstance(source, Mapping):
@@ -142,9 +147,10 @@ def as_part(source: Any, module: str) -> tuple[Part, str]:
     return DensePart(check_array(source), "X"), "array"
 
 
-def column_names(names: list[Any]) -> list[str]:
+def column_names(names: list[object]) -> list[str]:
     """A frame's own names if they are strings, else x0, x1, ..."""
-    return names if all(isinstance(n, str) for n in names) else [f"x{j}" for j in range(len(names))]
+    words = [name for name in names if isinstance(name, str)]
+    return words if len(words) == len(names) else [f"x{j}" for j in range(len(names))]
 
 
 def check_array(source: object) -> np.ndarray:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import SourceError
 from ..column_types import column_type, is_plain, is_readable
 from ..columns import Buffer, as_selector, copy_numbers, is_all, select_csr
-from ..levels import Coder
+from ..levels import LevelCoder
 from ..source import Csr
 from ..store import Column
 from .vectors import CodedVector, Vector
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray, spmatrix
 
 COPY_ROWS = 4096
 """Rows copied at a time where a selection of columns makes a temporary."""
@@ -35,7 +38,7 @@ class Part(ABC):
         """The rows as they lie in memory, in `dtype` and C order; None if that takes a copy."""
         return None
 
-    def coded(self, coders: Mapping[str, Coder]) -> Part:
+    def coded(self, coders: Mapping[str, LevelCoder]) -> Part:
         """The part with these columns of words as numbers; itself if it can hold no words."""
         return self
 
@@ -101,7 +104,7 @@ class SparsePart(Part):
 
     order = "C"
 
-    def __init__(self, X: Any, what: str) -> None:
+    def __init__(self, X: sparray | spmatrix, what: str) -> None:
         if X.ndim != 2:
             raise SourceError(f"{what}: expected 2 dimensions, got shape {X.shape}")
         dtype = column_type(X.dtype, what)
@@ -160,7 +163,7 @@ class VectorsPart(Part):
         self.vectors, self.n_rows = tuple(vectors), n_rows
         self.columns = tuple(vector.column for vector in vectors)
 
-    def coded(self, coders: Mapping[str, Coder]) -> VectorsPart:
+    def coded(self, coders: Mapping[str, LevelCoder]) -> VectorsPart:
         """The part with these columns as numbers."""
         vectors = [
             CodedVector(vector, coders[vector.column.name])

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import SourceError
 from ..column_types import MEASURED, is_number, is_readable
-from ..levels import Coder
+from ..levels import LevelCoder
 from ..store import Column, Reader, Store
 from .arrays import ArrayStore
 from .arrow import stream_batches
@@ -97,9 +97,9 @@ class WrittenPart(Part):
         self.folder, self.columns, self.n_rows = folder, columns, n_rows
         self.block_rows, self.categories, self.with_nulls = block_rows, categories, with_nulls
         self.homes = stream_homes(columns)
-        self.coders: Mapping[str, Coder] = {}
+        self.coders: Mapping[str, LevelCoder] = {}
 
-    def coded(self, coders: Mapping[str, Coder]) -> WrittenPart:
+    def coded(self, coders: Mapping[str, LevelCoder]) -> WrittenPart:
         """The part with these columns' codes numbered by their levels."""
         part = copy(self)
         part.coders = {**self.coders, **coders}

@@ -6,14 +6,20 @@ import datetime
 import decimal
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ..column_types import MEASURED, arrow_type, column_type, is_number, seconds_of
 from ..columns import as_target, copy_numbers
-from ..levels import Coder
+from ..levels import LevelCoder, Word
 from ..store import Column
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pandas.api.extensions import ExtensionDtype
+
+    Frame: TypeAlias = pd.DataFrame
 
 
 class Vector(ABC):
@@ -32,7 +38,7 @@ class Vector(ABC):
     def values(self, start: int, stop: int) -> np.ndarray:
         """The rows as a target: numbers as stored, or str objects and None."""
 
-    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[object]]]:
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Word]]]:
         """The rows' words, of strings or categories, as (indices, words), a run at a time.
 
         Index -1 is missing.
@@ -116,7 +122,7 @@ STRINGS = ("string", "large_string")
 class SeriesVector(Vector):
     """A pandas column of one of pandas' own dtypes (nullable, categorical, Arrow)."""
 
-    def __init__(self, name: str, series: Any) -> None:
+    def __init__(self, name: str, series: pd.Series) -> None:
         dtype = series.dtype
         kind, subtype = dtype.kind, _numpy_type(dtype)
         if dtype.name == "category":
@@ -145,7 +151,7 @@ class SeriesVector(Vector):
         else:
             out[...] = run.to_numpy(dtype=out.dtype, na_value=np.nan)
 
-    def _measured(self, run: Any) -> np.ndarray:
+    def _measured(self, run: pd.Series) -> np.ndarray:
         """Times in seconds, decimals as float64."""
         if run.dtype.kind in "Mm" and type(run.dtype).__name__ != "ArrowDtype":
             if type(run.dtype).__name__ == "DatetimeTZDtype":
@@ -156,13 +162,13 @@ class SeriesVector(Vector):
         values, valid = measured(run.array.__arrow_array__().combine_chunks())
         return values if valid is None else np.where(valid, values, np.nan)
 
-    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Word]]]:
         """The rows' categories as (indices, words)."""
         run = self.series.iloc[start:stop]
         if self.column.dtype == "dictionary":
             yield run.cat.codes.to_numpy().astype(np.intp), run.cat.categories.tolist()
             return
-        seen: dict[Any, int] = {}
+        seen: dict[Word, int] = {}
         values = self.values(start, stop).tolist()
         yield np.array([seen.setdefault(v, len(seen)) for v in values], np.intp), list(seen)
 
@@ -186,7 +192,7 @@ class SeriesVector(Vector):
 class CodedVector(Vector):
     """A column of strings as a column of numbers."""
 
-    def __init__(self, vector: Vector, coder: Coder) -> None:
+    def __init__(self, vector: Vector, coder: LevelCoder) -> None:
         self.vector, self.coder = vector, coder
         self.column = Column(vector.column.name, "float32")
 
@@ -204,7 +210,7 @@ class CodedVector(Vector):
         return out
 
 
-def _numpy_type(dtype: Any) -> Any:
+def _numpy_type(dtype: ExtensionDtype) -> np.dtype | None:
     """The numpy type beneath one of pandas' types of numbers; None if it has none."""
     try:
         return dtype.numpy_dtype  # nullable and Arrow types
@@ -216,7 +222,7 @@ def _numpy_type(dtype: Any) -> Any:
         return None
 
 
-def series_vector(name: str, series: Any) -> Vector:
+def series_vector(name: str, series: pd.Series) -> Vector:
     if isinstance(series.dtype, np.dtype):
         return ArrayVector(name, series.to_numpy())
     return SeriesVector(name, series)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from ...errors import SourceError
 from ..column_types import CATEGORIES, MEASURED, NUMBERS, arrow_type
 from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
+from ..levels import LevelCoder
 from ..store import Column, Store
 from .footer import FileFacts, Footers, kept_nbytes, page_nbytes
 from .pages.excerpt import ColumnPages
@@ -142,8 +143,8 @@ class ParquetFiles(Store):
     def boundaries(self) -> np.ndarray:
         return self._starts
 
-    def coded(self, coders: Mapping[str, Any]) -> Store:
-        store: Any = super().coded(coders)
+    def coded(self, coders: Mapping[str, LevelCoder]) -> Self:
+        store = super().coded(coders)
         store.partitions = {
             key: coders[key].of_values(values) if key in coders else values
             for key, values in self.partitions.items()

@@ -8,7 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,10 @@ _SCHEMAS = 8
 """Different schemas looked through for one like a file's."""
 
 
+Bytes: TypeAlias = io.BufferedReader | RemoteFile
+"""An open file, here or behind a URL."""
+
+
 class FileFacts(NamedTuple):
     """Facts of one parquet file that the store remembers."""
 
@@ -71,7 +75,7 @@ class Split(NamedTuple):
 class Parsed(NamedTuple):
     """A footer, or a block of its row groups."""
 
-    library: Any
+    library: pq.FileMetaData
     """pyarrow's, for reading.  None of its row groups is looked at: `layout` knows them."""
     layout: Layout
     schema: pa.Schema
@@ -102,14 +106,17 @@ class Footers:
         self._schemas: list[pa.Schema] = []
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Footers], tuple[object, ...]]:
         return Footers, (self.fs, self.paths, self.names, self._split, self.versions)
 
-    def open_raw(self, file: int, cache: str = "readahead") -> Any:
+    def open_raw(self, file: int, cache: str = "readahead") -> str | RemoteFile:
         """The local path, or open fsspec file, that pyarrow reads; in the version that is known."""
         if self.fs is None:
             self.versions.compare(file, local_version(self.paths[file]))
             return self.paths[file]
+        return self._open_remote(file, cache)
+
+    def _open_remote(self, file: int, cache: str = "readahead") -> RemoteFile:
         with as_os_errors():
             self.fs.invalidate_cache(self.paths[file])
             opened = self.fs.open(self.paths[file], "rb", block_size=READ_AHEAD, cache_type=cache)
@@ -190,6 +197,7 @@ class Footers:
             footer = self.parsed(file, block)
             columns = {name: column for column, name in enumerate(footer.schema.names)}
             with self._reading(file) as stream:
+                assert not isinstance(stream, RemoteFile)
                 for name in missing:
                     leaf = footer.layout.leaf_of(columns[name])
                     if leaf is None:
@@ -205,7 +213,7 @@ class Footers:
                     self._pages.popitem(last=False)
         return known
 
-    def _footer(self, stream: object, file: int, block: int) -> bytes:
+    def _footer(self, stream: Bytes, file: int, block: int) -> bytes:
         """The footer, with the row groups of this block alone."""
         split = self._split.get(file)
         if split is None:
@@ -218,12 +226,12 @@ class Footers:
         return head + list_head(b - a) + groups + tail
 
     @contextmanager
-    def _reading(self, file: int) -> Iterator[Any]:
+    def _reading(self, file: int) -> Iterator[Bytes]:
         """The file's bytes, of one version; errors name it."""
         try:
             if self.fs is not None:
-                with self.open_raw(file) as stream:
-                    yield stream
+                with self._open_remote(file) as remote:
+                    yield remote
                 return
             with open(self.paths[file], "rb") as stream:
                 self.versions.note(file, stream.fileno())
@@ -236,7 +244,7 @@ class Footers:
             ) from error
 
 
-def _whole_footer(stream: Any, name: str) -> tuple[int, bytes]:
+def _whole_footer(stream: Bytes, name: str) -> tuple[int, bytes]:
     """(where it begins, its bytes) of the footer of the file `name`."""
     size = stream.seek(0, io.SEEK_END)
     end = _read_at(stream, max(size - 8, 0), min(size, 8))
@@ -263,7 +271,7 @@ def _as_file(footer: bytes) -> bytes:
     return b"".join([_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC])
 
 
-def _read_at(stream: Any, start: int, nbytes: int) -> bytes:
+def _read_at(stream: Bytes, start: int, nbytes: int) -> bytes:
     stream.seek(start)
     content: bytes = stream.read(nbytes)
     if len(content) < nbytes:
@@ -301,7 +309,7 @@ def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -
     footer, raw = footers.parsed(file, block), footers.open_raw(file, "none")
     total = 0
     wanted = {column for column, name in enumerate(footer.schema.names) if name in names}
-    with open(raw, "rb") if footers.fs is None else raw as stream:
+    with open(raw, "rb") if isinstance(raw, str) else raw as stream:
         for leaf, column in enumerate(footer.layout.column_of.tolist()):
             if column not in wanted:
                 continue
@@ -314,7 +322,7 @@ def page_nbytes(footers: Footers, file: int, group: int, names: Sequence[str]) -
     return total
 
 
-def _page_size(stream: Any, offset: int) -> int:
+def _page_size(stream: Bytes, offset: int) -> int:
     """Decompressed bytes of the page that starts here; 0 if its header is not understood.
 
     The header is Thrift's compact protocol: field 1 the type, 2 the decompressed size, each a byte

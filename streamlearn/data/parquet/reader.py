@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from .arrays import decode_numbers, join, ready_numbers, target_values
 from .files import BATCH_ROWS, PAGE_BUFFER, PAGES_TO_ARROW, ParquetFiles, columns_at_once
 from .filter import RowFilter
 from .footer import Parsed
+from .footer_layout import Layout
 from .kernels_footer import ENCODINGS
 from .pages.excerpt import MAGIC, ColumnPages, decode_run, read_run
 from .pages.headers import check_pages
@@ -62,7 +62,7 @@ class ParquetReader:
         self._constant = [name for name in store.partitions if name in wanted]
         self._buffer = np.empty(0, self._dtype if convert is None else np.float32)
         self._weights = np.empty(0)
-        self._file: Any = None
+        self._file: pq.ParquetFile | None = None
         self._pages: PageReader | None = None
         self._footer: Parsed | None = None
         self._opened: tuple[int, int, bool] | None = None
@@ -203,9 +203,12 @@ class ParquetReader:
                 self._group = _Held(unit, held)
             elif (pages := self._excerpted(file, group)) is not None:
                 opened, index = self._open(file, group, streamed=False)
-                facts = self._footer.layout, index  # type: ignore[union-attr]
-                words = {name for name in pages if self._by_words(self._footer, name)}  # type: ignore[arg-type]
-                self._group = _Excerpts(unit, store.paths[file], pages, self._pages, facts, words)
+                footer, numbers = self._footer, self._pages
+                assert footer is not None
+                assert numbers is not None
+                words = {name for name in pages if self._by_words(footer, name)}
+                facts = footer.layout, index
+                self._group = _Excerpts(unit, store.paths[file], pages, numbers, facts, words)
             else:
                 opened, group = self._open(file, group, streamed=True)
                 self._check_pages(group, self._read)
@@ -218,7 +221,7 @@ class ParquetReader:
         return None if pages is None else {name: pages[name] for name in self._read}
 
     def _decode(
-        self, opened: Any, group: int, n_rows: int, into: tuple[np.ndarray, int] | None
+        self, opened: pq.ParquetFile, group: int, n_rows: int, into: tuple[np.ndarray, int] | None
     ) -> Iterator[Batch]:
         """Whole columns of a row group, some at a time: from their pages where those are known."""
         step = columns_at_once(n_rows)
@@ -264,7 +267,7 @@ class ParquetReader:
         is_one = name == self._target or name in self._store.levels
         return is_one and _has_dictionaries(footer, name)
 
-    def _open(self, file: int, group: int, *, streamed: bool) -> tuple[Any, int]:
+    def _open(self, file: int, group: int, *, streamed: bool) -> tuple[pq.ParquetFile, int]:
         """The file with the part of its footer that has this row group, whose number is there."""
         store = self._store
         block, index = store.footers.block(file, group)
@@ -282,7 +285,7 @@ class ParquetReader:
                 else 16 * PAGE_BUFFER * streamed,
                 pre_buffer=False,
             )
-            if USABLE and store.fs is None and not streamed:
+            if USABLE and isinstance(raw, str) and not streamed:
                 self._pages = PageReader(raw, footer.schema)
             self._footer = footer
             self._opened = file, block, streamed
@@ -323,8 +326,8 @@ class _Excerpts:
         unit: int,
         path: str,
         pages: dict[str, ColumnPages],
-        numbers: Any,
-        facts: Any,
+        numbers: PageReader,
+        facts: tuple[Layout, int],
         words: set[str],
     ) -> None:
         self.unit, self._words = unit, words
@@ -360,7 +363,9 @@ class _Excerpts:
 class _Stream:
     """A row group read forward in slices: one page of each column is held."""
 
-    def __init__(self, file: Any, unit: int, group: int, names: list[str], batch: int) -> None:
+    def __init__(
+        self, file: pq.ParquetFile, unit: int, group: int, names: list[str], batch: int
+    ) -> None:
         self.unit, self.at = unit, 0
         self._names = names
         self._batches = [

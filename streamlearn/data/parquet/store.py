@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ _LISTED = 256
 def open_parquet(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     filters: object = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> ParquetStore:
     """A store of parquet files; reads their footers, in parallel."""
     fs, paths, root = find_files(source, storage_options)

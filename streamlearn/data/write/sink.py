@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from ...errors import SourceError
 from ..files.remote import as_os_errors, filesystem, is_url
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from fsspec import AbstractFileSystem
+    from zarr.storage import FsspecStore
 
 _CHUNK_BYTES = 8 << 20
 """Bytes of a zarr chunk at most, and half of them at least."""
@@ -44,7 +46,7 @@ def open_sink(
     columns: Sequence[tuple[str, str]],
     format: str,
     overwrite: bool = False,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, object] | None = None,
 ) -> Sink:
     """Begin a folder of parts; the target does not exist, or stays as it is, until `commit`.
 
@@ -131,7 +133,7 @@ class Sink:
             np.save(content, np.ascontiguousarray(arrays[name], np.dtype(kind)), allow_pickle=False)
             self._put(f"{part}.{i}.npy", content.getbuffer())
 
-    def _put(self, name: str, content: Any) -> None:
+    def _put(self, name: str, content: bytes | memoryview | pa.Buffer) -> None:
         path = posixpath.join(self.staging, name)
         if self._local:
             draft = f"{path}.{uuid.uuid4().hex[:12]}"
@@ -238,7 +240,7 @@ class Sink:
         import zarr
 
         if self._local:
-            store: Any = ready
+            store: str | FsspecStore = ready
         else:
             from zarr.storage import FsspecStore
 
@@ -314,7 +316,9 @@ def _blocks(parts: Iterator[np.ndarray], rows: int) -> Iterator[np.ndarray]:
         yield block[:filled]
 
 
-def _parquet_bytes(columns: Sequence[tuple[str, str]], arrays: Mapping[str, np.ndarray]) -> Any:
+def _parquet_bytes(
+    columns: Sequence[tuple[str, str]], arrays: Mapping[str, np.ndarray]
+) -> pa.Buffer:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -329,7 +333,7 @@ def _parquet_bytes(columns: Sequence[tuple[str, str]], arrays: Mapping[str, np.n
     return content.getvalue()
 
 
-def _asynchronous(fs: AbstractFileSystem) -> Any:
+def _asynchronous(fs: AbstractFileSystem) -> AbstractFileSystem:
     """The file system as zarr's store wants it."""
     if fs.async_impl:
         return type(fs)(**{**fs.storage_options, "asynchronous": True})

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import numpy as np
@@ -35,6 +35,7 @@ from ..files.versions import (
 )
 
 if TYPE_CHECKING:
+    import zarr
     from zarr.abc.store import Store
 
 RUNS = 256
@@ -47,7 +48,7 @@ _ABSENT = "absent"
 class Chunks:
     """The chunks of one array, as they were when it was opened.  Picklable."""
 
-    def __init__(self, array: Any, place: str) -> None:
+    def __init__(self, array: zarr.Array, place: str) -> None:
         self._array = array
         self.place = f"{place}, array {'/' + array.path if array.path else 'X'}"
         shape = array.shards or array.chunks

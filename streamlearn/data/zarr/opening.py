@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import zarr
@@ -23,6 +23,15 @@ from .rows import READ_ERRORS
 from .store import ZarrStore
 from .vector import ZarrVector
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from zarr.abc.store import Store
+
+ZarrSource: TypeAlias = "str | os.PathLike[str] | zarr.Array | zarr.Group | Store"
+"""Sources that `open_zarr` takes."""
+Beside: TypeAlias = "str | zarr.Array | npt.ArrayLike | None"
+"""A column beside X: its name, or its values."""
+
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 """Files that say what an array or group is, of formats 3 and 2."""
 PARENTS = 3
@@ -34,7 +43,7 @@ def is_csr(node: object) -> bool:
 
 
 def open_node(
-    source: Any, storage_options: Mapping[str, object] | None
+    source: ZarrSource, storage_options: Mapping[str, object] | None
 ) -> tuple[zarr.Array | zarr.Group, str]:
     """A zarr array or group, read-only, and its name in messages."""
     if isinstance(source, zarr.Array | zarr.Group):
@@ -57,7 +66,7 @@ def open_node(
 
 
 def parent_group(
-    source: Any, node: zarr.Array | zarr.Group, storage_options: Mapping[str, object] | None
+    source: ZarrSource, node: zarr.Array | zarr.Group, storage_options: Mapping[str, object] | None
 ) -> tuple[zarr.Array | zarr.Group, str]:
     """The group that `obs`, `var` and targets of an array or CSR group are named in.
 
@@ -86,7 +95,7 @@ def parent_group(
     return nearest, nearest_prefix
 
 
-def names_of(X: Any, root: zarr.Group) -> list[str] | None:
+def names_of(X: zarr.Array | zarr.Group, root: zarr.Group) -> list[str] | None:
     """Column names: the attribute ``feature_names``, or AnnData's ``var``."""
     for node in (X, root):
         if node is not None and "feature_names" in node.attrs:
@@ -130,10 +139,10 @@ def category_values(array: zarr.Array) -> np.ndarray:
 
 
 def open_zarr(
-    source: Any,
+    source: ZarrSource,
     storage_options: Mapping[str, object] | None = None,
-    target: Any = None,
-    weight: Any = None,
+    target: Beside = None,
+    weight: Beside = None,
     features: Sequence[str] | str | None = None,
     missing_chunks: str | None = None,
 ) -> ZarrStore:
@@ -178,10 +187,10 @@ def open_zarr(
 def _store_of(
     node: zarr.Array | zarr.Group,
     url: str,
-    source: Any,
-    storage_options: Mapping[str, Any] | None,
-    target: Any,
-    weight: Any,
+    source: ZarrSource,
+    storage_options: Mapping[str, object] | None,
+    target: Beside,
+    weight: Beside,
     features: Sequence[str] | str | None,
 ) -> ZarrStore:
     """The store over an opened array or group: what `open_zarr` says."""

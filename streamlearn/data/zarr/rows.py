@@ -5,7 +5,7 @@ from __future__ import annotations
 import lzma
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -15,6 +15,12 @@ from ...numeric.malloc import return_freed_blocks
 from ..columns import as_selector, copy_numbers
 from ..files.remote import as_os_errors
 from .chunks import Chunks
+
+if TYPE_CHECKING:
+    import zarr
+
+Selector: TypeAlias = slice | np.ndarray
+"""Some columns, of the array or of the buffer."""
 
 READ_ERRORS = (
     OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
@@ -51,7 +57,7 @@ class Rows:
 
     def __init__(
         self,
-        array: Any,
+        array: zarr.Array,
         columns: Sequence[int] | None,
         dtype: np.dtype,
         place: str,
@@ -130,7 +136,9 @@ class Rows:
                 b = min(a + step, last)
                 self._call(a, b, source, dest, out[a - first : b - first])
 
-    def _call(self, a: int, b: int, source: Any, dest: object, out: np.ndarray) -> None:
+    def _call(
+        self, a: int, b: int, source: Selector | None, dest: Selector, out: np.ndarray
+    ) -> None:
         try:
             with as_os_errors():
                 self._select(a, b, source, dest, out)
@@ -139,7 +147,9 @@ class Rows:
         except READ_ERRORS as error:
             self._name_chunk(a, b, error)
 
-    def _select(self, a: int, b: int, source: Any, dest: Any, out: np.ndarray) -> None:
+    def _select(
+        self, a: int, b: int, source: Selector | None, dest: Selector, out: np.ndarray
+    ) -> None:
         from zarr.core.buffer.cpu import NDBuffer
 
         apart = self.checked or not isinstance(dest, slice)
@@ -188,7 +198,9 @@ class Rows:
                     yield (i, j), (rows, slice(j * c[1], min((j + 1) * c[1], shape[1])))
 
 
-def column_groups(array: Any, columns: Sequence[int] | None) -> list[tuple[Any, Any, int]]:
+def column_groups(
+    array: zarr.Array, columns: Sequence[int] | None
+) -> list[tuple[Selector | None, Selector, int]]:
     """Groups of columns to ask for together, at most `CALL_BYTES` unless one chunk is larger.
 
     Each is (columns of the array, columns of the buffer, decoded bytes of a row of these chunks).
@@ -202,7 +214,7 @@ def column_groups(array: Any, columns: Sequence[int] | None) -> list[tuple[Any, 
     chunk_of = ascending // int(array.chunks[1])
     per_group = max(1, CALL_BYTES // max(chunk_bytes, 1))
     rank = np.cumsum(np.append(False, chunk_of[1:] != chunk_of[:-1])) // per_group
-    groups = []
+    groups: list[tuple[Selector | None, Selector, int]] = []
     for g in range(int(rank[-1]) + 1):
         inside = np.flatnonzero(rank == g)
         n_chunks = len(np.unique(chunk_of[inside]))

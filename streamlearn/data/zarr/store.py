@@ -7,7 +7,6 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import zarr
@@ -40,7 +39,7 @@ class ZarrStore(Store):
 
     def __init__(
         self,
-        X: Any,
+        X: zarr.Array | zarr.Group,
         names: Sequence[str] | None,
         vectors: Sequence[ZarrVector | Vector],
         url: str,
@@ -109,7 +108,7 @@ class ZarrStore(Store):
     def place_of(self, name: str) -> str:
         return f"{self.url}, {name}"
 
-    def _arrays(self) -> list[Any]:
+    def _arrays(self) -> list[zarr.Array]:
         X = [self.data, self.indices, self.indptr] if self.sparse else [self.X]
         return X + [a for v in self.vectors if isinstance(v, ZarrVector) for a in v.arrays]
 
@@ -226,11 +225,11 @@ class ZarrReader:
         self.target, self.weight = (self._column(name) for name in (target, weight))
         self.open += [column for column in (self.target, self.weight) if column is not None]
 
-    def _rows(self, array: Any, columns: Sequence[int] | None, dtype: np.dtype) -> Rows:
+    def _rows(self, array: zarr.Array, columns: Sequence[int] | None, dtype: np.dtype) -> Rows:
         chunks = self.store.chunks[array.path]
         return Rows(with_checks(array), columns, dtype, self.store.url, chunks)
 
-    def _column(self, name: str | None) -> Any:
+    def _column(self, name: str | None) -> Rows | ZarrVectorReader | None:
         if name is None:
             return None
         store = self.store

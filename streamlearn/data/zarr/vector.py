@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class ZarrVector:
     def __init__(
         self,
         name: str,
-        array: Any,
+        array: zarr.Array,
         categories: np.ndarray | None = None,
         mask: zarr.Array | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class ZarrVectorReader:
         return values
 
 
-def target_dtype(array: Any) -> np.dtype:
+def target_dtype(array: zarr.Array) -> np.dtype:
     """The dtype a target is read as: numbers as stored, strings as objects."""
     dtype = np.dtype(array.dtype)
     return np.dtype(object) if dtype.kind in "UTSO" else dtype.newbyteorder("=")

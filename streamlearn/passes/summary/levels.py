@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.levels import word_of
+from ...data.levels import Word, word_of
 from ...data.source import Chunk
 from ..fold import Fold, read_all, run_fold
 
@@ -75,11 +75,11 @@ def _step(name: str, state: State, chunk: Chunk) -> State:
     return state
 
 
-def _counted(chunk: Chunk, rows: slice) -> dict[object, float]:
+def _counted(chunk: Chunk, rows: slice) -> dict[Word, float]:
     values = chunk.y[rows].tolist()  # type: ignore[index]
     if chunk.weight is None:
         return {value: float(n) for value, n in Counter(values).items()}
-    found: dict[object, float] = {}
+    found: dict[Word, float] = {}
     for value, weight in zip(values, chunk.weight[rows].tolist(), strict=True):
         found[value] = found.get(value, 0.0) + weight
     return found

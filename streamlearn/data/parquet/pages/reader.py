@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,10 @@ _EMPTY_FOOTER = bytes.fromhex("29 1c 48 01 72 15 00 00 29 0c 00")
 USABLE = sys.byteorder == "little" and "preadv" in vars(os)
 
 
+_Loaded: TypeAlias = "tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]"
+"""The bytes of some chunks, their places, which are packed, which have levels; room for a page."""
+
+
 class PageReader:
     """The pages of a local file: a handle of its own, the bytes and values of a few columns."""
 
@@ -91,7 +95,7 @@ class PageReader:
 
         They last until the next call, or (`lasting`) as long as they are kept.
         """
-        chunks: dict[Any, list[_Chunk]] = {}
+        chunks: dict[pa.DataType, list[_Chunk]] = {}
         for name in names:
             kind = self._kinds.get(name)
             chunk = None if kind is None else self._chunk(layout, group, name, *kind)
@@ -155,7 +159,7 @@ class PageReader:
         return _Chunk(name, start, nbytes, plain, packed, has_levels, dictionary > 0)
 
     def _decode(
-        self, chunks: list[_Chunk], out: np.ndarray, loaded: Any
+        self, chunks: list[_Chunk], out: np.ndarray, loaded: _Loaded | None
     ) -> list[np.ndarray | None]:
         """The rows of `out` filled from the chunks; None for those that are not understood."""
         from .kernels import decode_chunks
@@ -227,7 +231,7 @@ class PageReader:
         self._unmapped |= {chunk.name for chunk in chunks} - names
         return names
 
-    def _load(self, chunks: list[_Chunk]) -> Any:
+    def _load(self, chunks: list[_Chunk]) -> _Loaded | None:
         """The chunks' bytes, their places, what they are, room for a page; None if not read."""
         at = np.concatenate([[0], np.cumsum([chunk.nbytes for chunk in chunks])])
         if len(self._bytes) < at[-1]:
@@ -242,7 +246,7 @@ class PageReader:
                 return None
         return self._rooms(chunks, raw, at)
 
-    def _rooms(self, chunks: list[_Chunk], raw: np.ndarray, at: np.ndarray) -> Any:
+    def _rooms(self, chunks: list[_Chunk], raw: np.ndarray, at: np.ndarray) -> _Loaded:
         """Arguments of the kernels for chunks whose bytes are ``raw[at[i] : at[i + 1]]``."""
         largest = max(chunk.plain_nbytes for chunk in chunks)
         if len(self._page) < largest and any(chunk.packed for chunk in chunks):
