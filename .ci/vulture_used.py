@@ -66,3 +66,7 @@ _.n_modules
 _.DONE
 _.USAGE
 _._outcome
+
+# Keys of states, which are read as strings.
+_.forgotten
+_.n_waiting

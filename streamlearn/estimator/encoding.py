@@ -22,7 +22,7 @@ from ..engine.plan import Needs, make_plan
 from ..engine.run import Run
 from ..engine.scratch.materialise import fold_partitions
 from ..passes import target_means
-from ..passes.fold import Fold, Result, State, nbytes_of, read_all, run_fold
+from ..passes.fold import Fold, Read, Result, State, nbytes_of, read_all, run_fold
 from ..passes.summary.labels import Labels
 from ..passes.summary.levels import MOST_LEVELS, STATE_NBYTES, STEP_NBYTES_PER_ROW, levels_fold
 from ..passes.summary.summary import (
@@ -37,12 +37,6 @@ Learned = TypeVar("Learned")
 Checkpoint = str | os.PathLike[str] | None
 Levels = dict[str, list[str] | np.ndarray]
 """The words of each column, or the hashes of very many."""
-
-
-class Read(Protocol):
-    """One read of a column or of a table."""
-
-    def __call__(self, fold: Fold[State, Result], source: Source, *, name: str) -> Result: ...
 
 
 class HasColumns(Protocol):

@@ -58,11 +58,17 @@ class Fold(Generic[State, Result]):
     """The answer, from the state of all rows."""
     rows: tuple[RowState, ...] = ()
     """Row-aligned states that `step` reads or writes."""
-    stored: Callable[[State], Any] | None = None
+    stored: Callable[[State], object] | None = None
     """Part of a state that holds rows that a checkpoint keeps, for `step` to go on from.
 
     None: the state itself, a plain tree.  On a cluster a state that holds rows stays with its task.
     """
+
+
+class Read(Protocol):
+    """One read of all rows of a source, or of a column, such as `Run.fold`."""
+
+    def __call__(self, fold: Fold[State, Result], source: Source, *, name: str) -> Result: ...
 
 
 class Reads(Protocol):

@@ -6,15 +6,15 @@ for any chunking, any number of workers, and after a resume.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..data.order import derive_seed, row_share
 from ..data.source import Chunk, Csr, Source
-from .fold import Fold, both
+from .fold import Fold, Read, Result, both
+from .fold import State as FoldState
 
 _PURPOSE = 0x73616D706C65
 """Keeps the sample apart from splits and folds by the same seed: they hash the same row numbers."""
@@ -27,7 +27,7 @@ State = dict[str, list[np.ndarray]]
 class Sample(NamedTuple):
     """Rows in memory, in row order."""
 
-    X: Any
+    X: np.ndarray | Csr
     """(m, p) array or Csr, in the dataset's dtype."""
     y: np.ndarray | None
     weight: np.ndarray | None
@@ -65,18 +65,19 @@ class SampledRead:
     are there already.
     """
 
-    def __init__(self, run_fold: Callable[..., Any], n_rows: int, seed: int) -> None:
+    def __init__(self, run_fold: Read, n_rows: int, seed: int) -> None:
         self._run_fold, self._n_rows, self._seed = run_fold, n_rows, seed
         self._parts: list[Sample] = []
         self._names: set[str] = set()
 
-    def __call__(self, fold: Fold[Any, Any], dataset: Any, *, name: str) -> Any:
+    def __call__(self, fold: Fold[FoldState, Result], dataset: Source, *, name: str) -> Result:
         if self._parts and self._names.issuperset(dataset.feature_names):
             return self._run_fold(fold, dataset, name=name)
         self._names.update(dataset.feature_names)
         extra = sample_fold(dataset, self._n_rows, self._seed)
-        result, part = self._run_fold(both(fold, extra), dataset, name=name)
-        self._parts.append(part)
+        answers = self._run_fold(both(fold, extra), dataset, name=name)
+        result: Result = answers[0]
+        self._parts.append(answers[1])
         return result
 
     def sample(self) -> Sample:
@@ -84,8 +85,9 @@ class SampledRead:
         parts, self._parts = self._parts, []
         if len(parts) == 1:
             return parts[0]
-        blocks = [part.X for part in parts]
-        X = _beside(blocks) if isinstance(blocks[0], Csr) else np.hstack(blocks)
+        sparse = [part.X for part in parts if isinstance(part.X, Csr)]
+        dense = [part.X for part in parts if not isinstance(part.X, Csr)]
+        X = _beside(sparse) if sparse else np.hstack(dense)
         return parts[0]._replace(X=X)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...data.source import Chunk, Csr
@@ -38,7 +36,7 @@ SLAB_VALUES = 1 << 16
 WIDE = 128
 """Columns of a slab where moments alone are wanted."""
 
-State = dict[str, Any]
+State = dict[str, np.ndarray]
 
 _VIEWED = ("bad", "key_counts", "key_weights", "bins", "bin_weights")
 _PLAIN = [name for name in Columns._fields if name not in _VIEWED]
@@ -84,7 +82,7 @@ def add_columns(state: State, chunk: Chunk) -> State:
     return state
 
 
-def _add_rows(state: State, X: np.ndarray, weight: np.ndarray, rows: Any) -> None:
+def _add_rows(state: State, X: np.ndarray, weight: np.ndarray, rows: np.ndarray | range) -> None:
     X = np.ascontiguousarray(X)
     m, p = X.shape
     scratch = make_scratch(X.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -53,9 +53,14 @@ class ColumnSummary:
         """
         return self._distribution
 
-    def quantile(self, q: Any) -> Any:
+    @overload
+    def quantile(self, q: float) -> float: ...
+    @overload
+    def quantile(self, q: Sequence[float] | np.ndarray) -> np.ndarray: ...
+    def quantile(self, q: float | Sequence[float] | np.ndarray) -> float | np.ndarray:
         """Quantiles at shares q; exact for at most 256 values, else see `rank_error`."""
-        return quantiles(self.cdf(), q)[()]
+        found: float | np.ndarray = quantiles(self.cdf(), np.asarray(q))[()]
+        return found
 
     @property
     def rank_error(self) -> float:
@@ -146,18 +151,20 @@ class ColumnFacts:
     @classmethod
     def joined(cls, parts: Sequence[ColumnFacts]) -> ColumnFacts:
         """The columns of one part after those of the other."""
-        joined: dict[str, Any] = {}
+        joined: dict[str, np.ndarray] = {}
         for name in (field.name for field in fields(cls)):
+            if name in ("names", "levels"):
+                continue
             own = [vars(part)[name] for part in parts]
-            if name == "names":
-                joined[name] = tuple(column for part in own for column in part)
-            elif name == "levels":
-                joined[name] = {key: words for part in own for key, words in part.items()}
-            elif name.endswith("_ends"):
+            if name.endswith("_ends"):
                 joined[name] = ends_of(np.concatenate([np.diff(part) for part in own]))
             else:
                 joined[name] = np.concatenate(own)
-        return cls(**joined)
+        return cls(
+            names=tuple(name for part in parts for name in part.names),
+            levels={name: words for part in parts for name, words in part.levels.items()},
+            **joined,
+        )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -172,19 +179,20 @@ class ColumnFacts:
         j = range(len(self))[at]
         own, bins = slice(*self.value_ends[j : j + 2]), slice(*self.bin_ends[j : j + 2])
         name, bad = self.names[j], int(self.first_bad[j])
-        facts: Any = [
+        count, n_missing, infinite, zeros, low, high, mean, variance = (
             values[j].item()
             for values in (
                 *(self.count, self.missing, self.infinite, self.zeros),
                 *(self.min, self.max, self.mean, self.variance),
             )
-        ]
+        )
         counts = self.bin_counts[bins]
         pieces = self.pieces(j, j + 1)
         n = len(pieces.lo) - bool(self.missing[j])  # those come last
-        record: Any = (
+        return ColumnSummary(
             name,
-            *facts,
+            *(count, n_missing, infinite, zeros),
+            *(low, high, mean, variance),
             self.values[own] if self.few[j] else None,
             self.value_counts[own] if self.few[j] else None,
             self.bins[bins].astype(np.int64),
@@ -193,7 +201,6 @@ class ColumnFacts:
             self.levels.get(name),
             Cdf(pieces.lo[:n], pieces.hi[:n], pieces.mass[:n]),
         )
-        return ColumnSummary(*record)
 
     def __iter__(self) -> Iterator[ColumnSummary]:
         return (self[j] for j in range(len(self)))
@@ -265,13 +272,13 @@ class ColumnFacts:
         lo, hi, mass = np.empty((3, ends[-1]))
         values, bins = (slice(e[first], e[stop]) for e in (self.value_ends, self.bin_ends))
         own = slice(first, stop)
-        facts = [
+        count, missing, zeros, low, high = (
             np.asarray(fact[own], np.float64)
             for fact in (self.count, self.missing, self.zeros, self.min, self.max)
-        ]
-        counts: Any = (
+        )
+        counts = Counts(
             self.few[own],
-            *facts,
+            *(count, missing, zeros, low, high),
             np.asarray(self.values[values], np.float64),
             np.asarray(self.value_counts[values], np.float64),
             self.value_ends[first : stop + 1] - self.value_ends[first],
@@ -280,7 +287,7 @@ class ColumnFacts:
             self.bin_ends[first : stop + 1] - self.bin_ends[first],
         )
         pieces = Pieces(lo, hi, mass, ends)
-        write_pieces(Counts(*counts), pieces)
+        write_pieces(counts, pieces)
         return pieces
 
 

@@ -8,8 +8,6 @@ variance is scatter / weight, divided once, at the end.  All in float64 whatever
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 
@@ -24,9 +22,14 @@ summing = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"
 
 
 def merge_moments(
-    weight: Any, mean: Any, scatter: Any, weight2: Any, mean2: Any, scatter2: Any
-) -> Any:
-    """(weight, mean, scatter) of two parts together; arrays or numbers; a part may be empty."""
+    weight: np.ndarray,
+    mean: np.ndarray,
+    scatter: np.ndarray,
+    weight2: np.ndarray,
+    mean2: np.ndarray,
+    scatter2: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(weight, mean, scatter) of two parts together; in kernels numbers; a part may be empty."""
     total = weight + weight2
     share = weight2 / np.maximum(total, TINY)
     shift = mean2 - mean

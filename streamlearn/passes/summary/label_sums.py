@@ -7,7 +7,7 @@ moments only (a regression), a string target with more is refused.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -17,9 +17,35 @@ from .kernels_moments import merge_moments
 
 MAX_CLASSES = 1000
 NO_ROW = np.iinfo(np.int64).max
-MOMENTS = ("weight", "mean", "scatter")
+MOMENTS: tuple[Literal["weight"], Literal["mean"], Literal["scatter"]] = (
+    "weight",
+    "mean",
+    "scatter",
+)
 
-State = dict[str, Any]
+
+class State(TypedDict):
+    """Sums of the labels of the rows so far."""
+
+    kind: str
+    """``number``, ``string``, or empty without labels."""
+    dtype: str
+    many: bool
+    """Whether there are more classes than are counted."""
+    classes: np.ndarray
+    refs: np.ndarray
+    """(r,) numbers of the refs whose labels these are."""
+    counts: np.ndarray
+    """(r, K) weight of each class in each ref."""
+    weight: np.ndarray
+    """(r,) as mean and scatter: those of a numeric target in each ref."""
+    mean: np.ndarray
+    scatter: np.ndarray
+    low: float
+    high: float
+    missing: float
+    infinite: float
+    bad_row: int
 
 
 def empty_labels() -> State:
@@ -31,7 +57,9 @@ def empty_labels() -> State:
         "classes": np.empty(0),
         "refs": np.empty(0, np.int64),
         "counts": np.zeros((0, 0)),
-        **{name: np.empty(0) for name in MOMENTS},
+        "weight": np.empty(0),
+        "mean": np.empty(0),
+        "scatter": np.empty(0),
         "low": np.inf,
         "high": -np.inf,
         "missing": 0.0,
@@ -94,7 +122,9 @@ def merge_labels(a: State, b: State) -> State:
         "classes": classes,
         "refs": refs,
         "counts": counts,
-        **dict(zip(MOMENTS, sums, strict=True)),
+        "weight": sums[0],
+        "mean": sums[1],
+        "scatter": sums[2],
         "low": min(a["low"], b["low"]),
         "high": max(a["high"], b["high"]),
         "missing": a["missing"] + b["missing"],
@@ -104,7 +134,7 @@ def merge_labels(a: State, b: State) -> State:
 
 
 def _facts(
-    state: State, y: np.ndarray, weight: np.ndarray | None, rows: object, ref: int, name: str
+    state: State, y: np.ndarray, weight: np.ndarray | None, rows: np.ndarray, ref: int, name: str
 ) -> State:
     """The state of the labels of one ref alone."""
     if y.dtype.kind in "biuf":
@@ -117,10 +147,10 @@ def _facts(
 
 
 def _string_facts(
-    labels: list[object], weight: np.ndarray | None, rows: Any, ref: int, name: str
+    labels: list[object], weight: np.ndarray | None, rows: np.ndarray, ref: int, name: str
 ) -> State:
     if weight is None:
-        found: dict[Any, float] = dict(Counter(labels))
+        found = {label: float(n) for label, n in Counter(labels).items()}
     else:
         found = {}
         for label, w in zip(labels, weight.tolist(), strict=True):
@@ -131,13 +161,15 @@ def _string_facts(
     if missing:
         lost = (k for k, v in enumerate(labels) if v is None and (weight is None or weight[k] > 0))
         bad_row = rows[next(lost)]
-    for odd in found:
-        if not isinstance(odd, str):
+    classes: list[str] = []
+    for label in found:
+        if not isinstance(label, str):
             raise SourceError(
-                f"target {name!r} holds {odd!r} of type {type(odd).__name__}; "
+                f"target {name!r} holds {label!r} of type {type(label).__name__}; "
                 "expected numbers, booleans or strings"
             )
-    classes = sorted(found)
+        classes.append(label)
+    classes.sort()
     many = len(classes) > MAX_CLASSES
     counts = np.array([found[label] for label in classes], np.float64)
     return {
@@ -179,7 +211,7 @@ def _class_facts(y: np.ndarray, low: int, ref: int) -> State:
 
 
 def _number_facts(
-    state: State, y: np.ndarray, weight: np.ndarray | None, rows: Any, ref: int, name: str
+    state: State, y: np.ndarray, weight: np.ndarray | None, rows: np.ndarray, ref: int, name: str
 ) -> State:
     values = y.astype(np.float64)
     if y.dtype.kind in "iu" and y.dtype.itemsize == 8 and np.any(values.astype(y.dtype) != y):

@@ -106,7 +106,7 @@ def finish_labels(state: State, name: str, n_refs: int) -> Labels:
             "a class label takes few values: choose another column or merge classes"
         )
     sums = np.stack([state[key] for key in MOMENTS])
-    total, mean, scatter = 0.0, 0.0, 0.0
+    total, mean, scatter = (np.zeros(()) for _ in MOMENTS)
     for part in sums.T:
         total, mean, scatter = merge_moments(total, mean, scatter, *part)
     number = state["kind"] == "number" and total > 0

@@ -9,15 +9,16 @@ memory, whatever the column holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
+from ...data.choice import Chosen
 from ...data.levels import Word, word_of
-from ...data.source import Chunk
-from ..fold import Fold, read_all, run_fold
+from ...data.source import Chunk, Source
+from ..fold import Fold, Read, Result, read_all, run_fold
+from ..fold import State as FoldState
 
 CAPACITY = 4096
 """Words of a column whose counts are kept."""
@@ -30,7 +31,15 @@ STATE_NBYTES = 2 * (WORDS_NBYTES + 160 * CAPACITY)
 STEP_NBYTES_PER_ROW = 16.0
 """Pointers to the words of a chunk, which are counted some at a time; the reader has the words."""
 
-State = dict[str, Any]
+
+class State(TypedDict):
+    """Words and what they weigh, in all rows so far."""
+
+    counts: dict[str, float]
+    nbytes: int
+    """Bytes of the characters of these words."""
+    forgotten: float
+    """The most that a count is too low by."""
 
 
 def levels_fold(name: str, most: int = MOST_LEVELS) -> Fold[State, tuple[str, ...]]:
@@ -41,9 +50,7 @@ def levels_fold(name: str, most: int = MOST_LEVELS) -> Fold[State, tuple[str, ..
     return Fold(_start, partial(_step, name), _merge, partial(_finish, most))
 
 
-def learn_levels(
-    dataset: Any, most: int = MOST_LEVELS, read: Callable[..., tuple[str, ...]] | None = None
-) -> Any:
+def learn_levels(dataset: Chosen, most: int = MOST_LEVELS, read: Read | None = None) -> Chosen:
     """The dataset with every string column read as the codes of its levels.
 
     `read(fold, source, name=...)` is one read of one column; default here and now.
@@ -57,7 +64,7 @@ def learn_levels(
     return dataset.with_levels(levels)
 
 
-def _read_in_order(fold: Fold[Any, tuple[str, ...]], source: Any, *, name: str) -> tuple[str, ...]:
+def _read_in_order(fold: Fold[FoldState, Result], source: Source, *, name: str) -> Result:
     return run_fold(fold, read_all(source))
 
 

@@ -10,12 +10,13 @@ do not depend on how many reads there were.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
 from ...data.source import Chunk, Csr, Source
-from .columns import MOMENTS_NBYTES, State, add_columns, empty_columns, merge_columns
+from .columns import MOMENTS_NBYTES, add_columns, empty_columns, merge_columns
+from .columns import State as ColumnState
 from .facts import Distributions, ends_of
 from .kernels_runs import merge_runs, ordered, unordered
 from .kernels_table import MAX_VALUES, N_BINS
@@ -43,6 +44,24 @@ class Runs(NamedTuple):
     """(n,) float64: finite and not zero, or the number of a bin."""
     counts: np.ndarray
     """(n,) int64 rows, or float64 weight."""
+
+
+Waiting: TypeAlias = "tuple[np.ndarray, np.ndarray, np.ndarray | None]"
+"""Columns, values and weights (None: all 1) of the stored values of one chunk."""
+
+
+class State(TypedDict):
+    """Sparse rows so far."""
+
+    moments: ColumnState
+    runs: Runs
+    binned: np.ndarray
+    """(p,) bool: the columns whose values are the numbers of bins."""
+    waiting: list[Waiting]
+    n_waiting: int
+    """Number of values in `waiting`."""
+    stop: int
+    """Number of columns that this read still counts."""
 
 
 def stored_nbytes(dataset: Source, limit: int) -> int:
@@ -151,11 +170,12 @@ def _cut(state: State, capacity: int) -> State:
     return state
 
 
-def _sorted(waiting: list[Any], p: int) -> Runs:
+def _sorted(waiting: list[Waiting], p: int) -> Runs:
     """The different values of chunks, with their counts."""
     columns = np.concatenate([part[0] for part in waiting])
     values = np.concatenate([part[1] for part in waiting])
-    weights = None if waiting[0][2] is None else np.concatenate([part[2] for part in waiting])
+    given = [part[2] for part in waiting if part[2] is not None]
+    weights = np.concatenate(given) if given else None
     waiting.clear()
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32)
@@ -193,7 +213,7 @@ def _merged(a: tuple[Runs, np.ndarray], b: tuple[Runs, np.ndarray]) -> tuple[Run
     return Runs(*(part[:n].copy() for part in out)), binned
 
 
-def finish_stored(state: State) -> tuple[int, State, Distributions]:
+def finish_stored(state: State) -> tuple[int, ColumnState, Distributions]:
     """The number of columns, from the first on, that are counted; moments; distributions."""
     state = _taken_in(state, np.iinfo(np.int64).max)
     stop, binned = state["stop"], state["binned"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
@@ -28,10 +28,12 @@ from .columns import (
     merge_columns,
     settle_bytes,
 )
+from .columns import State as ColumnState
 from .facts import ColumnFacts, ColumnSummary, Distributions, ends_of
 from .few_rows import count_rows, keep_rows, kept_nbytes, merge_kept
 from .kernels_pieces import collect_occupied, count_occupied
 from .kernels_table import MANY, sort_tables
+from .label_sums import State as LabelState
 from .label_sums import add_labels, empty_labels, merge_labels
 from .labels import Labels, OrderBias, finish_labels
 from .stored import (
@@ -45,6 +47,7 @@ from .stored import (
     start_stored,
     stored_nbytes,
 )
+from .stored import State as StoredState
 from .text import format_summary
 
 MAX_STATE_BYTES = 16 << 20
@@ -52,7 +55,18 @@ MAX_STATE_BYTES = 16 << 20
 of the result depends on the memory that happens to be free."""
 MAX_SHOWN = 5
 
-State = dict[str, Any]
+Counts = TypeVar("Counts")
+
+
+class State(TypedDict):
+    """Facts of the rows so far."""
+
+    n_rows: int
+    n_absent: int
+    total_weight: float
+    columns: object
+    """A state of the `Counting` of the columns."""
+    labels: LabelState | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +86,13 @@ class Summary:
     """Rows of weight 0."""
 
     def __str__(self) -> str:
-        return format_summary(self)
+        return format_summary(
+            self.columns,
+            self.labels,
+            n_rows=self.n_rows,
+            total_weight=self.total_weight,
+            n_missing_chunks=self.n_missing_chunks,
+        )
 
     __repr__ = __str__
 
@@ -136,17 +156,17 @@ def summary_fold(dataset: Source, moments_only: bool = False) -> Fold[State, Sum
     return _block_fold(dataset, names, dataset.target, counting)
 
 
-Counted = tuple[int, int, State, Distributions]
+Counted = tuple[int, int, ColumnState, Distributions]
 """First and stop of some columns, their moments and their distributions."""
 
 
-class Counting(NamedTuple):
+class Counting(NamedTuple, Generic[Counts]):
     """One way to count columns: a state of no rows, with a chunk's, of both parts, what it says."""
 
-    start: Callable[[], Any]
-    add: Callable[[Any, Chunk], Any]
-    merge: Callable[[Any, Any], Any]
-    finish: Callable[[Any], Iterator[Counted]]
+    start: Callable[[], Counts]
+    add: Callable[[Counts, Chunk], Counts]
+    merge: Callable[[Counts, Counts], Counts]
+    finish: Callable[[Counts], Iterator[Counted]]
 
 
 def _counting(dataset: Source, p: int, limit: int, moments_only: bool) -> Counting:
@@ -166,12 +186,12 @@ def _counting(dataset: Source, p: int, limit: int, moments_only: bool) -> Counti
     return Counting(start, add_columns, merge_columns, _tabulated)
 
 
-def _stored(state: State) -> Iterator[Counted]:
+def _stored(state: StoredState) -> Iterator[Counted]:
     stop, moments, distributions = finish_stored(state)
     yield 0, stop, moments, distributions
 
 
-def _tabulated(state: State) -> Iterator[Counted]:
+def _tabulated(state: ColumnState) -> Iterator[Counted]:
     columns = settle_bytes(state)
     yield 0, len(columns["mean"]), columns, _counted(columns)
 
@@ -336,8 +356,9 @@ def _step(
     if chunk.weight is not None:
         state["n_absent"] += m - int(np.count_nonzero(chunk.weight))
     state["columns"] = counting.add(state["columns"], chunk)
-    if target is not None:
-        state["labels"] = add_labels(state["labels"], chunk, starts, target)
+    labels = state["labels"]
+    if target is not None and labels is not None:
+        state["labels"] = add_labels(labels, chunk, starts, target)
     return state
 
 
@@ -346,7 +367,7 @@ def _merge(counting: Counting, a: State, b: State) -> State:
     a["total_weight"] += b["total_weight"]
     a["n_absent"] += b["n_absent"]
     a["columns"] = counting.merge(a["columns"], b["columns"])
-    if a["labels"] is not None:
+    if a["labels"] is not None and b["labels"] is not None:
         a["labels"] = merge_labels(a["labels"], b["labels"])
     return a
 
@@ -359,6 +380,7 @@ def _finish(
     levels: Mapping[str, tuple[str, ...]],
     state: State,
 ) -> Summary:
+    labels = state["labels"]
     facts = [
         _column_facts(columns, distributions, names[first:stop], levels)
         for first, stop, columns, distributions in counting.finish(state["columns"])
@@ -367,12 +389,12 @@ def _finish(
         n_rows=state["n_rows"],
         total_weight=state["total_weight"],
         columns=facts[0] if len(facts) == 1 else ColumnFacts.joined(facts),
-        labels=None if target is None else finish_labels(state["labels"], target, n_refs),
+        labels=None if target is None or labels is None else finish_labels(labels, target, n_refs),
         n_absent=state["n_absent"],
     )
 
 
-def _counted(state: State) -> Distributions:
+def _counted(state: ColumnState) -> Distributions:
     """The distributions that tables and bins have counted."""
     few = state["distinct"] < MANY
     value_ends = ends_of(np.where(few, state["distinct"], 0))
@@ -394,7 +416,7 @@ def _counted(state: State) -> Distributions:
 
 
 def _column_facts(
-    state: State,
+    state: ColumnState,
     distributions: Distributions,
     names: tuple[str, ...],
     levels: Mapping[str, tuple[str, ...]],

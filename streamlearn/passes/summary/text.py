@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -19,27 +18,32 @@ _HEADER = (
 )
 
 
-def format_summary(summary: Any) -> str:
+def format_summary(
+    columns: ColumnFacts,
+    labels: Labels | None,
+    *,
+    n_rows: int,
+    total_weight: float,
+    n_missing_chunks: int,
+) -> str:
     """The table, the target and what to be careful about."""
     weights = ""
-    if summary.total_weight != summary.n_rows:
-        weights = f" (total weight {summary.total_weight:,.6g})"
-    lines = [f"{summary.n_rows:,} rows{weights}, {len(summary.columns)} columns", ""]
-    lines += _column_table(summary.columns)
-    lines += _missing_lines(summary)
-    lines += [_levels_line(summary[name]) for name in summary.columns.levels]
-    if summary.n_missing_chunks:
-        lines.append(
-            f"{summary.n_missing_chunks:,} chunks are not stored: their cells are the fill value."
-        )
-    if not summary.columns.few.all():
+    if total_weight != n_rows:
+        weights = f" (total weight {total_weight:,.6g})"
+    lines = [f"{n_rows:,} rows{weights}, {len(columns)} columns", ""]
+    lines += _column_table(columns)
+    lines += _missing_lines(columns)
+    lines += [_levels_line(columns[columns.names.index(name)]) for name in columns.levels]
+    if n_missing_chunks:
+        lines.append(f"{n_missing_chunks:,} chunks are not stored: their cells are the fill value.")
+    if not columns.few.all():
         lines.append("Quantiles are within 1/32 of the value; min and max are exact.")
-    if summary.labels is not None:
-        lines += ["", *_label_lines(summary.labels)]
-    if summary.order_bias:
+    if labels is not None:
+        lines += ["", *_label_lines(labels)]
+    if labels is not None and labels.order_bias:
         lines += [
             "",
-            f"The rows look sorted by {summary.labels.name!r}: {summary.order_bias.text}.",
+            f"The rows look sorted by {labels.name!r}: {labels.order_bias.text}.",
             "Solvers that visit rows in order mix several parts of the data at a time.",
         ]
     return "\n".join(lines)
@@ -82,21 +86,18 @@ def _row(column: ColumnSummary) -> tuple[str, ...]:
     )
 
 
-def _missing_lines(summary: Any) -> list[str]:
-    columns = summary.columns
+def _missing_lines(columns: ColumnFacts) -> list[str]:
     missing, infinite = (
         [columns[int(j)] for j in np.flatnonzero(counts)]
         for counts in (columns.missing, columns.infinite)
     )
     lines = []
-    for columns, what, count in (
+    for some, what, count in (
         (missing, "Missing", lambda c: c.missing),
         (infinite, "Infinite", lambda c: c.infinite),
     ):
-        if columns:
-            lines.append(
-                f"{what} values in {_plural(len(columns), 'column')}: {_worst(columns, count)}."
-            )
+        if some:
+            lines.append(f"{what} values in {_plural(len(some), 'column')}: {_worst(some, count)}.")
     return lines or ["No missing or infinite values."]
 
 
