@@ -25,7 +25,7 @@ class Config:
 
     memory_budget: int | None = None
     """Bytes a fit may add to each process; None = a quarter of the memory that is available."""
-    scheduler: Any = None
+    scheduler: object = None
     """None (the active dask client, else threads), ``"threads"``, ``"synchronous"``,
     ``"distributed"`` or a `distributed.Client`."""
     progress: bool = False
@@ -33,7 +33,7 @@ class Config:
     scratch: str | Literal[False] | None = None
     """Folder for scratch files; None = dask's ``temporary-directory``, else the system's place;
     False = none allowed."""
-    storage_options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, object] | None = None
     """Options for fsspec with every URL (data, checkpoint, model, predictions) that is opened
     without options of its own."""
     max_seconds: float | None = None
@@ -114,7 +114,7 @@ def config_context(
     scheduler: object = UNSET,
     progress: bool = UNSET,
     scratch: str | os.PathLike[str] | Literal[False] | None = UNSET,
-    storage_options: Mapping[str, Any] | None = UNSET,
+    storage_options: Mapping[str, object] | None = UNSET,
     max_seconds: float | str | None = UNSET,
     trust_copies: bool = UNSET,
 ) -> Iterator[Config]:

@@ -7,11 +7,14 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import LibController
 
 _LOCK = threading.Lock()
 _HOLDERS = 0
-_BEFORE: list[tuple[Any, int]] = []
+_BEFORE: list[tuple[LibController, int]] = []
 
 
 @contextmanager
@@ -36,15 +39,15 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @lru_cache(1)
-def _libraries(n_modules: int) -> list[Any]:
+def _libraries(n_modules: int) -> list[LibController]:
     """The BLAS libraries, looked for anew only once more modules are loaded: it takes 2 ms."""
     from threadpoolctl import ThreadpoolController
 
-    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    libraries: list[LibController] = ThreadpoolController().select(user_api="blas").lib_controllers
     return libraries
 
 
-def _set(n_threads: Iterable[tuple[Any, int]]) -> None:
+def _set(n_threads: Iterable[tuple[LibController, int]]) -> None:
     """Set every library's threads.
 
     threadpoolctl 3.8 obeys one thread, the first that set a limit, and ignores all others until
@@ -56,7 +59,7 @@ def _set(n_threads: Iterable[tuple[Any, int]]) -> None:
         _give_way(library)
 
 
-def _give_way(library: Any) -> None:
+def _give_way(library: LibController) -> None:
     try:
         give_way = library.clear_controlling_thread
     except AttributeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures as cf
 import contextlib
 import pickle
 import secrets
@@ -9,11 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..errors import ClusterError, ScratchError
 from .aligned import aligned, in_one_piece
 from .scratch.folder import probe_file, see_probe
+
+if TYPE_CHECKING:
+    import distributed
+    from dask.delayed import Delayed
+
+Value = TypeVar("Value")
+Future: TypeAlias = "cf.Future[Value] | distributed.Future"
+"""A task that was given out, to a thread of this process or to a worker of a cluster."""
 
 _COUNTED_S = 2.0
 """Seconds for which a count of the workers' threads is trusted: workers come and go."""
@@ -34,7 +43,7 @@ class Cluster:
     is_cluster = True
     stop: threading.Event | None = None
 
-    def __init__(self, client: Any, lanes_in_flight: int) -> None:
+    def __init__(self, client: distributed.Client, lanes_in_flight: int) -> None:
         self.client = client
         self._lanes_in_flight = lanes_in_flight
         self._shared: set[str] = set()
@@ -77,21 +86,23 @@ class Cluster:
                 self._deserted = None
         return self._n_slots
 
-    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    def submit(
+        self, name: str, function: Callable[..., object], *args: object
+    ) -> distributed.Future:
         # the dashboard shows a key up to the first word after a dash that is no letters: no dashes,
         # so that it tells pass 3 from pass 4
         key = f"{name.replace('-', '_')}-{secrets.token_hex(8)}"
-        more: dict[str, Any] = {"key": key, "retries": 2, "pure": False}
+        more: dict[str, object] = {"key": key, "retries": 2, "pure": False}
         if self._first_homes:
             more |= {"workers": [self._first_homes.pop(0)], "allow_other_workers": True}
         with self._reaching():
             return self.client.submit(function, *args, **more)
 
-    def compute(self, delayed: Any) -> Any:
+    def compute(self, delayed: Delayed) -> distributed.Future:
         with self._reaching():
             return self.client.compute(delayed, retries=2)
 
-    def share_widely(self, value: Any) -> Any:
+    def share_widely(self, value: object) -> distributed.Future | None:
         """`share`; and the next tasks go to one free place each.
 
         Where the value lies they would all queue, until dask looks for idle workers: 0.15 s a read.
@@ -101,7 +112,7 @@ class Cluster:
         self._first_homes = self._homes[:n]
         return shared
 
-    def share(self, value: Any) -> Any:
+    def share(self, value: object) -> distributed.Future | None:
         """A task whose result is `value`: sent once, handed from worker to worker."""
         import dask
 
@@ -112,7 +123,7 @@ class Cluster:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PiB"}):
             return self.submit("share", pickle.loads, content)
 
-    def wait(self, futures: Sequence[Any]) -> list[Any]:
+    def wait(self, futures: Sequence[distributed.Future]) -> list[distributed.Future]:
         from distributed import wait
 
         while True:
@@ -121,7 +132,7 @@ class Cluster:
                 return list(wait(futures, timeout=_LOOK_S, return_when="FIRST_COMPLETED").done)
             self._require_workers()
 
-    def failed(self, future: Any) -> bool:
+    def failed(self, future: distributed.Future) -> bool:
         return bool(future.status != "finished")  # known here; to ask for the exception is a trip
 
     def _require_workers(self) -> None:
@@ -137,7 +148,7 @@ class Cluster:
                 f"{_REMEDY}"
             )
 
-    def result(self, future: Any, place: str = "") -> Any:
+    def result(self, future: distributed.Future, place: str = "") -> Any:
         from distributed import KilledWorker
 
         seconds = _LOOK_S
@@ -159,7 +170,7 @@ class Cluster:
             self._require_workers()
             seconds *= 2  # a long transfer begins anew
 
-    def cancel(self, futures: Iterable[Any]) -> None:
+    def cancel(self, futures: Iterable[distributed.Future]) -> None:
         with self._reaching():
             self.client.cancel(list(futures))
 

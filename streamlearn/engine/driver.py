@@ -5,46 +5,30 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, log2
-from typing import Any
+from typing import TypeAlias
 
-from ..data.row_ranges import Ref
+from ..data.row_ranges import Refs
 from ..errors import ClusterError
-from .checkpoint.lanes_done import CompletedLanes, CompletedSegments
+from ..passes.fold import Result, State
+from .cluster import Future
 from .executor import Engine
 from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states, place_note
 
-
-def run_read(
-    engine: Engine,
-    job: Job,
-    segments: Sequence[tuple[Callable[..., LaneState], tuple[Any, ...]]],
-    completed: CompletedLanes | CompletedSegments,
-    may_go_on: Callable[[], None],
-) -> LaneState:
-    """Run the tasks of one read, in lanes or one after the other; the last state."""
-    if isinstance(completed, CompletedLanes):
-        lanes = [lane for _, (lane,) in segments]
-        more: Any = {"finished": completed.finished, "on_done": completed, "may_go_on": may_go_on}
-        root: LaneState = engine.result(fold_lanes(engine, job, lanes, **more))
-        return root
-    more = {
-        "first": completed.n_done,
-        "state": completed.state,
-        "on_done": completed,
-        "may_go_on": may_go_on,
-    }
-    return fold_in_sequence(engine, job, segments, **more)
+Coming: TypeAlias = "Future[LaneState[State]] | LaneState[State]"
+"""The state of a task that was given out, or one that is there."""
+Segment: TypeAlias = "tuple[Callable[..., LaneState[State]], tuple[object, ...]]"
+"""A task between those before and after it, and its arguments less job, state and signal."""
 
 
 def fold_lanes(
     engine: Engine,
-    job: Job,
-    lanes: Sequence[tuple[Ref, ...]],
+    job: Job[State, Result],
+    lanes: Sequence[Refs],
     *,
-    finished: Mapping[Node, LaneState],
-    on_done: Callable[[Mapping[Node, Any], int, bool], None],
+    finished: Mapping[Node, LaneState[State]],
+    on_done: Callable[[Mapping[Node, Coming[State]], int, bool], None],
     may_go_on: Callable[[], None],
-) -> Any:
+) -> Coming[State]:
     """Run one task per lane, merge their states by the tree; the future of the root's state.
 
     Lanes start in order, and the next only while the unmerged states are below their bound.
@@ -63,10 +47,12 @@ def fold_lanes(
     depth = ceil(log2(max(len(lanes), 2))) + 1
     done = {lane for node in finished for lane in tree.lanes_below(node)}
     queue = deque(lane for lane in range(len(lanes)) if lane not in done)
-    nodes = {tree.lift(node): engine.share(state) for node, state in finished.items()}
+    nodes: dict[Node, Coming[State]] = {
+        tree.lift(node): engine.share(state) for node, state in finished.items()
+    }
     shared = engine.share_widely(job)
-    running: dict[Any, Node] = {}
-    merging: dict[Any, dict[Node, Any]] = {}
+    running: dict[Future[LaneState[State]], Node] = {}
+    merging: dict[Future[LaneState[State]], dict[Node, Coming[State]]] = {}
 
     def merge_ready() -> None:
         """Merge every finished state whose neighbour is finished."""
@@ -117,14 +103,14 @@ def fold_lanes(
 
 def fold_in_sequence(
     engine: Engine,
-    job: Job,
-    segments: Sequence[tuple[Callable[..., LaneState], tuple[Any, ...]]],
+    job: Job[State, Result],
+    segments: Sequence[Segment[State]],
     *,
     first: int,
-    state: LaneState | None,
-    on_done: Callable[[LaneState, int], None],
+    state: LaneState[State] | None,
+    on_done: Callable[[LaneState[State], int], None],
     may_go_on: Callable[[], None],
-) -> LaneState:
+) -> LaneState[State]:
     """Run the tasks one after the other, each from the state of the one before; the last state.
 
     `first` and `state` say where an earlier attempt came to.  `on_done(state, n)` is called when n
@@ -149,5 +135,5 @@ def fold_in_sequence(
     return state
 
 
-def _ended_well(future: Any) -> bool:
+def _ended_well(future: Future[State]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None

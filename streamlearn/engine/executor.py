@@ -10,9 +10,13 @@ import concurrent.futures as cf
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .cluster import Cluster
+from .cluster import Cluster, Future, Value
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+    from distributed import Client
 
 _INLINE = ("synchronous", "sync", "single-threaded")
 
@@ -30,14 +34,14 @@ class Engine(Protocol):
     stop: threading.Event | None
     """Set when a read is given up; tasks of this process look at it between two chunks."""
 
-    def submit(self, name: str, function: Callable[..., object], *args: Any) -> Any: ...
-    def share(self, value: Any) -> Any: ...
-    def share_widely(self, value: Any) -> Any: ...
-    def compute(self, delayed: Any) -> Any: ...
-    def wait(self, futures: Sequence[Any]) -> list[Any]: ...
-    def failed(self, future: Any) -> bool: ...
-    def result(self, future: Any, place: str = "") -> Any: ...
-    def cancel(self, futures: Iterable[Any]) -> None: ...
+    def submit(self, name: str, function: Callable[..., Value], *args: object) -> Future[Value]: ...
+    def share(self, value: Value) -> Future[Value] | Value: ...
+    def share_widely(self, value: Value) -> Future[Value] | Value: ...
+    def compute(self, delayed: Delayed) -> object: ...
+    def wait(self, futures: Sequence[Future[Value]]) -> list[Future[Value]]: ...
+    def failed(self, future: Future[Value]) -> bool: ...
+    def result(self, future: Future[Value] | Value, place: str = "") -> Value: ...
+    def cancel(self, futures: Iterable[Future[Value]]) -> None: ...
     def require_shared(self, folder: str) -> None: ...
     def close(self) -> None: ...
 
@@ -45,15 +49,14 @@ class Engine(Protocol):
 class Lazy(NamedTuple):
     """A Delayed that the thread of the task computes itself, so that no second pool is at work."""
 
-    delayed: object
+    delayed: Delayed
 
 
-def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    lazy = [isinstance(arg, Lazy) for arg in args]
+def _call(function: Callable[..., Value], args: tuple[object, ...]) -> Value:
     return function(
         *(
-            arg.delayed.compute(scheduler="synchronous") if is_lazy else arg
-            for arg, is_lazy in zip(args, lazy, strict=True)
+            arg.delayed.compute(scheduler="synchronous") if isinstance(arg, Lazy) else arg
+            for arg in args
         )
     )
 
@@ -71,35 +74,35 @@ class Threads:
         self.stop: threading.Event | None = threading.Event()
         self._pool = cf.ThreadPoolExecutor(n_threads, "streamlearn") if n_threads > 1 else None
 
-    def submit(self, name: str, function: Callable[..., object], *args: Any) -> cf.Future[object]:
+    def submit(self, name: str, function: Callable[..., Value], *args: object) -> cf.Future[Value]:
         args = tuple(arg.result() if isinstance(arg, cf.Future) else arg for arg in args)
         if self._pool is not None:
             return self._pool.submit(_call, function, args)
-        future: cf.Future[object] = cf.Future()
+        future: cf.Future[Value] = cf.Future()
         try:
             future.set_result(_call(function, args))
         except Exception as error:  # kept in the future, as a pool does; `result` raises it
             future.set_exception(error)
         return future
 
-    def share(self, value: Any) -> Any:
+    def share(self, value: Value) -> Value:
         return value
 
     share_widely = share
 
-    def compute(self, delayed: Any) -> Lazy:
+    def compute(self, delayed: Delayed) -> Lazy:
         return Lazy(delayed)
 
-    def wait(self, futures: Sequence[cf.Future[object]]) -> list[cf.Future[object]]:
+    def wait(self, futures: Sequence[cf.Future[Value]]) -> list[cf.Future[Value]]:
         return list(cf.wait(futures, return_when=cf.FIRST_COMPLETED).done)
 
-    def failed(self, future: cf.Future[object]) -> bool:
+    def failed(self, future: cf.Future[Value]) -> bool:
         return future.exception() is not None
 
-    def result(self, future: Any, place: str = "") -> Any:
+    def result(self, future: cf.Future[Value] | Value, place: str = "") -> Value:
         return future.result() if isinstance(future, cf.Future) else future
 
-    def cancel(self, futures: Iterable[cf.Future[object]]) -> None:
+    def cancel(self, futures: Iterable[cf.Future[Value]]) -> None:
         assert self.stop is not None
         self.stop.set()
         for future in futures:
@@ -115,7 +118,7 @@ class Threads:
             self._pool.shutdown(cancel_futures=True)
 
 
-def find_client(scheduler: Any) -> Any:
+def find_client(scheduler: object) -> Client | None:
     """The `distributed` client to use; None = threads.  Never imports distributed on its own."""
     if scheduler is not None and not isinstance(scheduler, str):
         if not any(kind.__name__ == "Client" for kind in type(scheduler).__mro__):
@@ -149,7 +152,7 @@ def find_client(scheduler: Any) -> Any:
     return None
 
 
-def count_threads(scheduler: Any) -> int:
+def count_threads(scheduler: object) -> int:
     """Lanes that one process could run at once under this scheduler."""
     client = find_client(scheduler)
     if client is not None:
@@ -157,7 +160,7 @@ def count_threads(scheduler: Any) -> int:
     return _n_local_threads(scheduler) or 1
 
 
-def open_engine(scheduler: Any, lanes_in_flight: int) -> Engine:
+def open_engine(scheduler: object, lanes_in_flight: int) -> Engine:
     """The engine that the settings ask for, held to `lanes_in_flight` tasks a process."""
     client = find_client(scheduler)
     if client is not None:
@@ -165,7 +168,7 @@ def open_engine(scheduler: Any, lanes_in_flight: int) -> Engine:
     return Threads(min(_n_local_threads(scheduler), lanes_in_flight))
 
 
-def _n_local_threads(scheduler: Any) -> int:
+def _n_local_threads(scheduler: object) -> int:
     """Dask's ``num_workers``, default one a core; 0 = run in the calling thread."""
     import dask
     from dask.system import CPU_COUNT

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ..data.row_ranges import Ref, Refs
 from ..data.source import Chunk, Csr
 from ..numeric.malloc import return_freed_blocks, trim_heaps
+from ..passes.fold import Result, State
 from .blas import one_blas_thread
 from .lanes import (
     LANE_NBYTES,
@@ -94,13 +95,13 @@ def cut_segments(
 
 
 def fold_segment(
-    job: Job,
+    job: Job[State, Result],
     groups: Groups,
     order: VisitOrder,
     pass_index: int,
-    before: LaneState | None,
+    before: LaneState[State] | None,
     stop: StopSignal | None = None,
-) -> LaneState:
+) -> LaneState[State]:
     """Task: fold the groups in order, from the state of the segment before."""
     return_freed_blocks()
     trim_heaps()
@@ -169,7 +170,7 @@ class GroupBuffer:
         X: np.ndarray | Csr = dense.rows() if dense is not None else self._csr(sparse, n_columns)
         return Chunk(X, _joined(y), _joined_weights(weight, parts), np.concatenate(rows)), parts
 
-    def _buffer(self, name: str, size: int, dtype: np.dtype[Any], keep: int = 0) -> np.ndarray:
+    def _buffer(self, name: str, size: int, dtype: np.dtype, keep: int = 0) -> np.ndarray:
         """A buffer of at least `size` elements, the first `keep` of them as they were."""
         have = self._store.get(name)
         if have is None or have.dtype != dtype or len(have) < size:

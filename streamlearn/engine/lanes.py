@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Generic, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..data.row_ranges import Ref, Refs
 from ..data.source import Chunk, Source, SourceReader
 from ..errors import SourceError, StreamlearnError
 from ..numeric.malloc import return_freed_blocks, trim_heaps
-from ..passes.fold import Fold
+from ..passes.fold import Fold, Result, State
 from .aligned import aligned, in_one_piece
 from .blas import one_blas_thread
 from .memory import peak_resident_bytes
@@ -66,12 +66,12 @@ class StopSignal(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[State, Result]):
     """The record that all tasks of one read share; it is sent to each worker once."""
 
     name: str
     source: Source
-    fold: Fold[Any, Any]
+    fold: Fold[State, Result]
     rows: tuple[RowFile, ...] = ()
     slots: tuple[str, int] | None = None
     """(run, number of this run's tasks a process may run at once); None = the pool sees to it."""
@@ -83,14 +83,14 @@ class Job:
         return _received_job, (in_one_piece(fields),)
 
 
-def _received_job(content: bytes) -> Job:
+def _received_job(content: bytes) -> Job[object, object]:
     return Job(*pickle.loads(content))
 
 
-class LaneState(NamedTuple):
+class LaneState(NamedTuple, Generic[State]):
     """The answer of a task: a state, and the peak resident memory of the workers it came from."""
 
-    state: Any
+    state: State
     peak_bytes: int = 0
 
 
@@ -144,8 +144,11 @@ def _is_io_error(error: Exception) -> bool:
 
 
 def fold_lane(
-    job: Job, refs: Refs, before: LaneState | None = None, stop: StopSignal | None = None
-) -> LaneState:
+    job: Job[State, Result],
+    refs: Refs,
+    before: LaneState[State] | None = None,
+    stop: StopSignal | None = None,
+) -> LaneState[State]:
     """Task: fold the refs in order, from the start or from the state of the lane `before`."""
     return_freed_blocks()
     with one_blas_thread(), slot(job.slots), RowAccess(job.rows, job.durable) as rows:
@@ -166,7 +169,9 @@ def fold_lane(
     return LaneState(state, peak_of_worker(job))
 
 
-def merge_states(job: Job, left: LaneState, right: LaneState) -> LaneState:
+def merge_states(
+    job: Job[State, Result], left: LaneState[State], right: LaneState[State]
+) -> LaneState[State]:
     """Task: two neighbouring states become one."""
     assert job.fold.merge is not None
     with one_blas_thread():
@@ -180,7 +185,7 @@ def peak_of_worker(job: Job) -> int:
     return 0 if job.slots is None else peak_resident_bytes()
 
 
-def own_state(job: Job, before: LaneState) -> Any:
+def own_state(job: Job[State, Result], before: LaneState[State]) -> State:
     """A state that may be updated in place: on a cluster a copy, as a task may be run again."""
     return copy.deepcopy(before.state) if job.slots is not None else before.state
 

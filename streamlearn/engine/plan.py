@@ -305,8 +305,10 @@ def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
     )
 
 
-def _plan_of(facts: Mapping[str, Any]) -> Plan:
+def _plan_of(facts: Mapping[str, Any] | None) -> Plan:
     """The plan that a manifest describes; ValueError, TypeError or KeyError if it is none."""
+    if facts is None:
+        raise ValueError("there is none")
     terms = tuple((name, tuple(Term(*term) for term in terms)) for name, terms in facts["terms"])
     kept = Plan(**{**facts, "terms": terms, "passes": tuple(facts["passes"])})
     check_types(kept)

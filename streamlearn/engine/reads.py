@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..data.choice import Choice
+from ..data.choice import Chosen
 from ..data.source import Source
 from ..passes.fold import Fold, Reads, Result, State, read_all, run_fold
 from .plan import Needs, make_plan
@@ -26,8 +26,8 @@ class ReadsHere:
 
 @contextmanager
 def planned_reads(
-    dataset: Choice, needs: Callable[[Source], Sequence[Needs]], name: str
-) -> Iterator[tuple[Choice, Reads]]:
+    dataset: Chosen, needs: Callable[[Source], Sequence[Needs]], name: str
+) -> Iterator[tuple[Chosen, Reads]]:
     """The dataset as it can be read again and again, and what reads it within the budget.
 
     Parameters

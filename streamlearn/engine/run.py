@@ -22,7 +22,7 @@ from .checkpoint.lanes_done import CompletedLanes, CompletedSegments
 from .checkpoint.log import Log
 from .checkpoint.stopping import TimeLimit
 from .checkpoint.store import Checkpoint
-from .driver import run_read
+from .driver import Segment, fold_in_sequence, fold_lanes
 from .executor import Engine, count_threads, open_engine
 from .groups import VisitOrder, cut_segments, fold_segment
 from .lanes import Job, cut_lanes, fold_lane
@@ -81,7 +81,7 @@ class Run:
         plan: Plan,
         *,
         name: str,
-        identity: Mapping[str, Any],
+        identity: Mapping[str, object],
         checkpoint: str | os.PathLike[str] | None = None,
         scheduler: object = None,
         progress: bool | None = None,
@@ -335,7 +335,7 @@ class Run:
 
     def _compute(
         self, fold: Fold[State, Result], source: Source, name: str, visit: Visit, *, keep: bool
-    ) -> tuple[Any, tuple[RowFile, ...]]:
+    ) -> tuple[State, tuple[RowFile, ...]]:
         """Run the tasks of one read: the merged state, and the row state they wrote."""
         self._time.check()
         checkpoint, engine = self._log.checkpoint, self._engine
@@ -353,8 +353,10 @@ class Run:
             durable=checkpoint is not None,
         )
         refs = source.refs()
+        lanes: list[Refs] = []
         if visit is None:
-            segments: list[Any] = [(fold_lane, (lane,)) for lane in cut_lanes(refs)]
+            lanes = cut_lanes(refs)
+            segments: list[Segment[State]] = [(fold_lane, (lane,)) for lane in lanes]
         else:
             # rows that a state holds do not travel: a lost worker costs the read, not a segment
             whole = engine.is_cluster and fold.stored is not None
@@ -367,12 +369,29 @@ class Run:
             partial = None  # made with other slices: its states would not fit in
         keeper = checkpoint if keep else None
         with self._progress.read(job.name, len(segments)) as bar:
-            completed: CompletedLanes | CompletedSegments
             if visit is None and fold.merge is not None:
-                completed = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
+                done = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
+                last = engine.result(
+                    fold_lanes(
+                        engine,
+                        job,
+                        lanes,
+                        finished=done.finished,
+                        on_done=done,
+                        may_go_on=self._time.check,
+                    )
+                )
             else:
-                completed = CompletedSegments(keeper, partial, name, cut, files, bar, fold.stored)
-            last = run_read(engine, job, segments, completed, self._time.check)
+                so_far = CompletedSegments(keeper, partial, name, cut, files, bar, fold.stored)
+                last = fold_in_sequence(
+                    engine,
+                    job,
+                    segments,
+                    first=so_far.n_done,
+                    state=so_far.state,
+                    on_done=so_far,
+                    may_go_on=self._time.check,
+                )
         trim_heaps()  # 5 MiB after the footers of 600 row groups
         if engine.is_cluster:
             self._worker_peak = max(self._worker_peak, last.peak_bytes)

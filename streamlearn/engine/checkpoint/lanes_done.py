@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Generic
 
+from ...passes.fold import State
+from ..driver import Coming
 from ..lanes import LaneState, MergeTree, Node
 from ..scratch.row_state import RowFile
 from ..watch.progress import Bar
+from .manifest import KeptFile, Partial
 from .store import Checkpoint
 
 SHARE = 1 / 20
@@ -30,25 +33,25 @@ class Pace:
         self._next = now + (now - began) * (1 / SHARE - 1)
 
 
-class CompletedLanes:
+class CompletedLanes(Generic[State]):
     """Stores the merged states of completed lanes while a mergeable read goes on."""
 
     def __init__(
         self,
         checkpoint: Checkpoint | None,
-        partial: Mapping[str, Any] | None,
+        partial: Partial | None,
         name: str,
         cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
-        result: Callable[[Any], Any],
+        result: Callable[[Coming[State]], LaneState[State]],
     ) -> None:
         self._checkpoint, self._bar, self._result = checkpoint, bar, result
         self._tree = MergeTree(cut[-1])
         self._pace = Pace()
-        self._partial: dict[str, object] = {"name": name, "cut": cut, "rows": written(files)}
+        self._partial: Partial = {"name": name, "cut": cut, "rows": written(files)}
         self._files: dict[Node, str] = {}
-        self.finished: dict[Node, LaneState] = {}
+        self.finished: dict[Node, LaneState[State]] = {}
         if checkpoint is not None and partial is not None:
             for stored in partial["nodes"]:
                 level, index = stored["node"]
@@ -56,7 +59,7 @@ class CompletedLanes:
                 self.finished[level, index] = LaneState(checkpoint.read(stored["file"]))
         self._bar.update(sum(len(self._tree.lanes_below(node)) for node in self.finished))
 
-    def __call__(self, nodes: Mapping[Node, Any], n_lanes: int, closing: bool) -> None:
+    def __call__(self, nodes: Mapping[Node, Coming[State]], n_lanes: int, closing: bool) -> None:
         """Lanes have ended: show it, and save their states when it is time."""
         self._bar.update(n_lanes)
         self.finished = {}
@@ -84,29 +87,29 @@ class CompletedLanes:
         return False
 
 
-class CompletedSegments:
+class CompletedSegments(Generic[State]):
     """Stores the state after the last completed segment while an order-sensitive read goes on."""
 
     def __init__(
         self,
         checkpoint: Checkpoint | None,
-        partial: Mapping[str, Any] | None,
+        partial: Partial | None,
         name: str,
         cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
-        stored: Callable[[Any], Any] | None,
+        stored: Callable[[State], object] | None,
     ) -> None:
         self._checkpoint, self._bar, self._stored = checkpoint, bar, stored
-        self._partial: dict[str, object] = {"name": name, "cut": cut, "rows": written(files)}
+        self._partial: Partial = {"name": name, "cut": cut, "rows": written(files)}
         self.n_done = 0
-        self.state: LaneState | None = None
+        self.state: LaneState[State] | None = None
         if checkpoint is not None and partial is not None:
             self.n_done = partial["n_done"]
             self.state = LaneState(checkpoint.read(partial["file"]))
         self._bar.update(self.n_done)
 
-    def __call__(self, state: LaneState, n_done: int) -> None:
+    def __call__(self, state: LaneState[State], n_done: int) -> None:
         """A segment has ended: show it, and save its state, which the next one will change."""
         self._bar.update()
         self.state = None
@@ -117,7 +120,7 @@ class CompletedSegments:
             self._checkpoint.commit()
 
 
-def written(files: tuple[RowFile, ...]) -> dict[str, object]:
+def written(files: tuple[RowFile, ...]) -> dict[str, KeptFile]:
     """The row-state files of the generation being written, as the manifest names them."""
     return {
         file.name: {"file": os.path.basename(file.write_path)}

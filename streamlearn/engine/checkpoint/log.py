@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import CheckpointError
+from .manifest import Entry, KeptCounters, KeptFile
 from .store import Checkpoint, plain
 
 
@@ -19,6 +19,15 @@ class Counters:
     rows_read: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
+
+    def kept(self) -> KeptCounters:
+        """The sums as the manifest holds them."""
+        return {
+            "n_passes": self.n_passes,
+            "rows_read": self.rows_read,
+            "bytes_read": self.bytes_read,
+            "seconds": self.seconds,
+        }
 
 
 class Log:
@@ -37,12 +46,12 @@ class Log:
         seconds = self._counters.seconds + (time.monotonic() - self._since)
         return replace(self._counters, seconds=seconds)
 
-    def replay(self, kind: str, name: str) -> dict[str, Any] | None:
+    def replay(self, kind: str, name: str) -> Entry | None:
         """The log's next entry if there is one; it must be what the fit asks for now."""
         if self.checkpoint is None:
             return None
         log, partial = self.checkpoint.manifest["log"], self.checkpoint.manifest["partial"]
-        entry: dict[str, Any] | None = None
+        entry: Entry | None = None
         if self._position < len(log):
             entry = log[self._position]
             kept = entry["kind"], entry["name"]
@@ -61,7 +70,7 @@ class Log:
             self._count_from(Counters(**entry["counters"]))
         return entry
 
-    def stored(self, entry: Mapping[str, Any]) -> Any:
+    def stored(self, entry: Entry | KeptFile) -> Any:
         """Read the value that an entry's file holds."""
         assert self.checkpoint is not None
         return self.checkpoint.read(entry["file"])
@@ -79,7 +88,7 @@ class Log:
             self._tell()
             self.checkpoint.commit()
 
-    def record(self, fields: dict[str, Any]) -> None:
+    def record(self, fields: dict[str, object]) -> None:
         """Append to the history; the checkpoint's grows with it, for others to watch."""
         self.history.append(fields)
         if self.checkpoint is not None and self._position == len(self.checkpoint.manifest["log"]):
@@ -90,7 +99,7 @@ class Log:
         """Write what `read_status` shows of a fit that goes on into the manifest."""
         assert self.checkpoint is not None
         self.checkpoint.manifest["history"] = [plain(record) for record in self.history]
-        self.checkpoint.manifest["counters"] = asdict(self.counters)
+        self.checkpoint.manifest["counters"] = self.counters.kept()
 
     def restore(self, key: str, default: object) -> Any:
         """The state last committed under `key`, or `default`."""
@@ -120,11 +129,15 @@ class Log:
         """Keep the result of the whole fit in place of its log."""
         if self.checkpoint is None:
             return
-        counters = asdict(self.counters)
+        counters = self.counters.kept()
         stored = {"result": result, "history": self.history, "counters": counters}
         file = self.checkpoint.write("finished", stored)
-        end: dict[str, Any] = {"finished": {"file": file}, "log": [], "partial": None, "rows": {}}
-        self.checkpoint.manifest.update(end)
+        self.checkpoint.manifest |= {
+            "finished": {"file": file},
+            "log": [],
+            "partial": None,
+            "rows": {},
+        }
         self._tell()
         self.checkpoint.commit()
 
@@ -141,7 +154,8 @@ class Log:
     def _append(self, kind: str, name: str, file: str | None) -> None:
         assert self.checkpoint is not None
         log = self.checkpoint.manifest["log"]
-        log.append({"kind": kind, "name": name, "file": file, "counters": asdict(self.counters)})
+        counters = self.counters.kept()
+        log.append({"kind": kind, "name": name, "file": file, "counters": counters})
         self._position = len(log)
 
     def _count_from(self, counters: Counters) -> None:

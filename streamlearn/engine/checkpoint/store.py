@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,12 @@ from ...errors import ArchiveError, CheckpointError
 from ..processes import this_process
 from .folder_lock import folder_lock
 from .lease import lease
+from .manifest import KeptCounters, Manifest
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+Answer = TypeVar("Answer")
 
 FORMAT = 1
 VERSIONS = "versions"
@@ -57,7 +63,7 @@ class Checkpoint:
     ``history``, ``counters``, ``writer`` (host and process), ``saved`` (when).
     """
 
-    def __init__(self, place: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
+    def __init__(self, place: str | os.PathLike[str], identity: Mapping[str, object]) -> None:
         self.is_url = is_url(os.fspath(place))
         # workers, whose working directory is another, write row state there
         self.place = os.fspath(place) if self.is_url else os.path.abspath(place)
@@ -88,7 +94,7 @@ class Checkpoint:
             self.is_new = False
         self._named = set(_files_in(self.manifest))
 
-    def path(self, file: str) -> str:
+    def path(self, file: str | None) -> str:
         if file != MANIFEST and not is_own(file):
             raise CheckpointError(
                 f"checkpoint {self.place} names a file {file!r}, which no fit writes: it was "
@@ -107,7 +113,8 @@ class Checkpoint:
             write_archive(self.path(file), tree)
         return file
 
-    def read(self, file: str) -> Any:
+    def read(self, file: str | None) -> Any:
+        """Read the tree of a file that the manifest names."""
         try:
             with self._reaching(may_be_absent=True):
                 return read_archive(self.path(file))
@@ -125,7 +132,7 @@ class Checkpoint:
         self.manifest |= {"writer": this_process(), "saved": time.time()}
         text = json.dumps(self.manifest, indent=1).encode()
         if self.is_url:
-            self._remote("pipe_file", self.path(MANIFEST), text)  # one PUT
+            self._remote(lambda fs: fs.pipe_file(self.path(MANIFEST), text))  # one PUT
         else:
             with self._reaching(), atomic_file(self.path(MANIFEST)) as manifest:
                 manifest.write(text)
@@ -137,15 +144,17 @@ class Checkpoint:
 
     def upload(self, path: str, file: str) -> None:
         """Copy a local file under the checkpoint (URLs only)."""
-        self._remote("put_file", path, self.path(file))
+        self._remote(lambda fs: fs.put_file(path, self.path(file)))
 
     def download(self, file: str, path: str) -> None:
-        self._remote("get_file", self.path(file), path)
+        self._remote(lambda fs: fs.get_file(self.path(file), path))
 
-    def _remote(self, verb: str, *args: object) -> Any:
-        """Call a method of the object store, by its name in fsspec's file systems."""
-        with self._reaching(may_be_absent=verb == "cat_file"):
-            return getattr(filesystem(self.place)[0], verb)(*args)
+    def _remote(
+        self, call: Callable[[AbstractFileSystem], Answer], *, may_be_absent: bool = False
+    ) -> Answer:
+        """The answer of the object store to a call of one of its methods."""
+        with self._reaching(may_be_absent=may_be_absent):
+            return call(filesystem(self.place)[0])
 
     @contextmanager
     def _reaching(self, *, may_be_absent: bool = False) -> Iterator[None]:
@@ -165,10 +174,10 @@ class Checkpoint:
                 f"it, so run the same line again once {again}, or with another checkpoint"
             ) from error
 
-    def _stored_manifest(self) -> dict[str, object] | None:
+    def _stored_manifest(self) -> Manifest | None:
         try:
             if self.is_url:
-                text = self._remote("cat_file", self.path(MANIFEST))
+                text = self._remote(lambda fs: fs.cat_file(self.path(MANIFEST)), may_be_absent=True)
             else:
                 with self._reaching(may_be_absent=True):
                     refuse_unless_file(self.path(MANIFEST), CheckpointError)
@@ -176,7 +185,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         try:
-            manifest: dict[str, Any] = json.loads(text)
+            manifest: Manifest = json.loads(text)
             check_manifest(manifest)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise CheckpointError(
@@ -185,17 +194,19 @@ class Checkpoint:
             ) from error
         return manifest
 
-    def _refuse_if_other(self, stored: dict[str, Any]) -> None:
+    def _refuse_if_other(self, stored: Manifest) -> None:
         """The checkpoint must be of this format and version, and of the same fit."""
         found = []
-        for key in ("format", "version"):
-            if stored.get(key) != self.manifest[key]:
-                found.append(f"{key} {stored.get(key)!r} then, {self.manifest[key]!r} now")
+        own = {"format": self.manifest["format"], "version": self.manifest["version"]}
+        for key, value in own.items():
+            if stored.get(key) != value:
+                found.append(f"{key} {stored.get(key)!r} then, {value!r} now")
         if not found:
             then, now = ({**of["identity"]} for of in (stored, self.manifest))
             old, new = then.pop(VERSIONS, None), now.pop(VERSIONS, {})
             found = list(differences(then, now))
-            if not found and old is not None:  # older checkpoints do not say it
+            # older checkpoints do not say it
+            if not found and isinstance(old, dict) and isinstance(new, dict):
                 self._refuse_changed(old, new)
                 stored["identity"] = self.manifest["identity"]
         if found:
@@ -204,7 +215,7 @@ class Checkpoint:
                 "folder, or remove this one to start anew"
             )
 
-    def _refuse_changed(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    def _refuse_changed(self, then: Mapping[str, str], now: Mapping[str, str]) -> None:
         """The data's files must be those that the fit began with."""
         found = all_changes(then, now, trust_copies=get_config().trust_copies)
         if found:
@@ -220,9 +231,9 @@ class Checkpoint:
         if not self.is_url:
             with self._reaching():
                 present = os.listdir(self.place)
-        elif self._remote("exists", self.place):
-            self._remote("invalidate_cache")
-            paths = self._remote("ls", self.place, False)
+        elif self._remote(lambda fs: fs.exists(self.place)):
+            self._remote(lambda fs: fs.invalidate_cache())
+            paths = self._remote(lambda fs: fs.ls(self.place, False))
             present = [str(path).rpartition("/")[2] for path in paths]
         else:
             present = []
@@ -234,7 +245,7 @@ class Checkpoint:
 
     def _remove(self, file: str) -> None:
         if self.is_url:
-            self._remote("rm_file", self.path(file))
+            self._remote(lambda fs: fs.rm_file(self.path(file)))
         else:
             with self._reaching():
                 Path(self.path(file)).unlink(missing_ok=True)
@@ -245,12 +256,12 @@ def is_own(file: object) -> bool:
     return isinstance(file, str) and _OWN_NAME.fullmatch(file) is not None
 
 
-def new_manifest(identity: Mapping[str, Any]) -> dict[str, Any]:
+def new_manifest(identity: Mapping[str, object]) -> Manifest:
     """The manifest of a fit that has read nothing yet."""
     return {
         "format": FORMAT,
         "version": package_version(),
-        "identity": plain(identity),
+        "identity": {key: plain(value) for key, value in identity.items()},
         "plan": None,
         "log": [],
         "partial": None,
@@ -261,7 +272,7 @@ def new_manifest(identity: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_manifest(manifest: Any) -> None:
+def check_manifest(manifest: Manifest) -> None:
     """Raise ValueError, KeyError or TypeError unless a manifest has the form that a fit writes."""
     missing = new_manifest({}).keys() - manifest.keys()
     if missing:
@@ -284,15 +295,16 @@ def check_manifest(manifest: Any) -> None:
             level, index = node["node"]
             if not (type(level) is int and type(index) is int and level >= 0 and index >= 0):
                 raise ValueError("a lane without number")
-    for entry in [*manifest["rows"].values(), *(partial or {"rows": {}})["rows"].values()]:
-        if not is_own(entry["file"]) or np.dtype(entry.get("dtype", "f8")).hasobject:
-            raise ValueError("a row state without file or numbers")
+    kept = [*manifest["rows"].values(), *({} if partial is None else partial["rows"]).values()]
+    dtypes = [np.dtype(rows.get("dtype", "f8")) for rows in manifest["rows"].values()]
+    if not all(is_own(rows["file"]) for rows in kept) or any(dtype.hasobject for dtype in dtypes):
+        raise ValueError("a row state without file or numbers")
     for file in _files_in(manifest):
         if not is_own(file):
             raise ValueError(f"it names the file {file!r}, which no fit writes")
 
 
-def _check_counters(counters: Any) -> None:
+def _check_counters(counters: KeptCounters) -> None:
     if not counters.keys() <= {"n_passes", "rows_read", "bytes_read", "seconds"} or not all(
         isinstance(value, int | float) for value in counters.values()
     ):
@@ -306,7 +318,7 @@ def package_version() -> str:
         return "not installed"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A JSON image of parameters and fingerprints, equal for equal values."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -318,17 +330,18 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if np.isfinite(value) else repr(value)
-    is_named = hasattr(value, "__qualname__")  # a function or a class
-    kind = value if is_named else type(value)
-    image: dict[str, Any] = {"object": f"{kind.__module__}.{kind.__qualname__}"}
-    if not is_named and hasattr(value, "get_params"):
+    if hasattr(value, "__qualname__"):  # a function or a class
+        return {"object": f"{value.__module__}.{value.__qualname__}"}
+    kind = type(value)
+    image: dict[str, object] = {"object": f"{kind.__module__}.{kind.__qualname__}"}
+    if hasattr(value, "get_params"):
         image["parameters"] = plain(value.get_params())
-    elif not is_named and is_dataclass(value):  # a user's too, perhaps with slots
+    elif is_dataclass(value):  # a user's too, perhaps with slots
         image["fields"] = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     return image
 
 
-def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+def differences(old: object, new: object, path: str = "") -> Iterator[str]:
     """Differences between two JSON images, one short sentence each."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
@@ -349,7 +362,7 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {_short(old)} then, {_short(new)} now"
 
 
-def _are_names(value: object) -> bool:
+def _are_names(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 

@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
 from ...data.row_ranges import Ref, Refs
 from ...data.source import Chunk, Csr, Source
-from ...passes.fold import Fold
+from ...passes.fold import Fold, Result, State
 from .folder import scratch_write
+
+_ORDER: dict[str, Literal["F", "C"]] = {"columns": "F", "rows": "C"}
 
 
 class Piece(NamedTuple):
@@ -76,26 +78,36 @@ class RowForm(NamedTuple):
             )
         if isinstance(chunk.X, Csr):
             return chunk
-        order: Any = {"columns": "F", "rows": "C"}[self.layout]
-        X = chunk.X.astype(self.dtype, order, copy=False)
+        X = chunk.X.astype(self.dtype, _ORDER[self.layout], copy=False)
         return Chunk(X, chunk.y, chunk.weight, chunk.rows, chunk.state)
 
 
-def cache_fold(folder: str, form: RowForm, also: Fold[Any, Any] | None) -> Fold[Any, Any]:
+class Cached(TypedDict):
+    """The chunks that one lane has written, and the state of the fold that went with them."""
+
+    file: str
+    blocks: list[Block]
+    also: Any
+    """A state of whatever fold that is; None without one."""
+
+
+def cache_fold(
+    folder: str, form: RowForm, also: Fold[State, Result] | None
+) -> Fold[Cached, Cached]:
     """A fold that writes chunks to a file per lane; state (blocks, state of `also`)."""
     can_merge = also is None or also.merge is not None
     merge = partial(_merge, also) if can_merge else None
     return Fold(partial(_start, also), partial(_step, folder, form, also), merge)
 
 
-def _start(also: Fold[Any, Any] | None) -> dict[str, object]:
+def _start(also: Fold[State, Result] | None) -> Cached:
     file = f"lane-{secrets.token_hex(8)}.bin"  # a lane that is run again writes another file
     return {"file": file, "blocks": [], "also": None if also is None else also.start()}
 
 
 def _step(
-    folder: str, form: RowForm, also: Fold[Any, Any] | None, state: dict[str, Any], chunk: Chunk
-) -> dict[str, object]:
+    folder: str, form: RowForm, also: Fold[State, Result] | None, state: Cached, chunk: Chunk
+) -> Cached:
     chunk, path = form.of(chunk), Path(folder, state["file"])
     with scratch_write(path, chunk.X.nbytes), open(path, "ab", buffering=0) as file:
         state["blocks"].append(write_block(file, path.name, chunk, form.dtype, form.layout))
@@ -104,7 +116,7 @@ def _step(
     return state
 
 
-def _merge(also: Fold[Any, Any] | None, a: dict[str, Any], b: dict[str, Any]) -> dict[str, object]:
+def _merge(also: Fold[State, Result] | None, a: Cached, b: Cached) -> Cached:
     a["blocks"] += b["blocks"]
     if also is not None and also.merge is not None:
         a["also"] = also.merge(a["also"], b["also"])
@@ -144,13 +156,12 @@ def rows_checksum(chunk: Chunk) -> int:
 def _write_piece(file: BinaryIO, array: np.ndarray) -> Piece:
     at = file.seek(0, 2)
     if array.dtype.hasobject:
-        raw: Any = json.dumps(array.tolist()).encode()
-        piece = Piece(at, "json", len(raw))
+        view = memoryview(json.dumps(array.tolist()).encode())
+        piece = Piece(at, "json", len(view))
     else:
         array = np.ascontiguousarray(array)
-        raw = array.reshape(-1).view(np.uint8)
+        view = array.reshape(-1).view(np.uint8).data
         piece = Piece(at, array.dtype.str, array.size)
-    view = memoryview(raw)
     while len(view):
         view = view[file.write(view) :]
     return piece
@@ -216,7 +227,7 @@ class ScratchReader:
             X = arrays["X"].reshape(p, m).T
         else:
             X = arrays["X"].reshape(m, p)
-        rows: Any = arrays.get("rows", range(block.first_row, block.first_row + m))
+        rows: np.ndarray | range = arrays.get("rows", range(block.first_row, block.first_row + m))
         return Chunk(X, arrays.get("y"), arrays.get("weight"), rows)
 
     def _piece(self, block: Block, key: str) -> np.ndarray:

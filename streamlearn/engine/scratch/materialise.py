@@ -7,28 +7,38 @@ unknown), a one-shot stream, and on a cluster a table in memory that is too larg
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ...config import format_bytes, get_config
-from ...data.choice import Choice
+from ...data.choice import Choice, Chosen
+from ...data.dask.reader import Block as Partition
 from ...data.dask.reader import partition_store
 from ...data.dask.store import DaskStore
+from ...data.levels import LevelCoder
+from ...data.mapped import SourceOver
 from ...data.memory.stream import StreamStore, write_stream
+from ...data.source import Source
 from ...data.store import Store
 from ...errors import MemoryBudgetError, SourceError
+from ...passes.fold import Fold, Result, State
+from ..cluster import Future, Value
 from ..executor import Engine, find_client, open_engine
 from ..memory import available_bytes
 from .blocks import Block
 from .folder import ScratchFolder
 from .store import Ask, ScratchStore, write_rows
 
-Chosen = TypeVar("Chosen", bound=Choice)
+if TYPE_CHECKING:
+    from ...data.dask.reader import Delayed
+
+Origin: TypeAlias = "tuple[list[str], tuple[int, ...] | None, Mapping[str, LevelCoder]]"
+"""Names of a collection's columns, lengths of its partitions if they are known, and levels."""
 
 SENT_NBYTES = 64 << 20
 """A table in memory up to this size is sent to the workers of a cluster with each read."""
@@ -122,7 +132,7 @@ def _write_collection(
     return written
 
 
-def _origin(store: DaskStore) -> tuple[object, ...]:
+def _origin(store: DaskStore) -> Origin:
     """Facts of the collection that a task needs: names, lengths and levels of its columns."""
     return [column.name for column in store.columns], store.known, store.levels
 
@@ -144,7 +154,9 @@ def _partitions_in_flight(store: DaskStore, dataset: Choice) -> int:
     return max(1, int(budget // max(each, 1)))
 
 
-def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str) -> list[Block]:
+def _write_partition(
+    block: Partition, number: int, origin: Origin, ask: Ask, folder: str
+) -> list[Block]:
     """Task: one partition, which arrives computed, to one file."""
     names, n_known, levels = origin
     store = partition_store(block, names, levels)
@@ -155,27 +167,36 @@ def _write_partition(block: Any, number: int, origin: Any, ask: Ask, folder: str
     return write_rows(store, 0, store.n_rows, ask, folder)
 
 
-def fold_partitions(fold: Any, source: Any, *, name: str) -> Any:
+def fold_partitions(fold: Fold[State, Result], source: Source, *, name: str) -> Result:
     """One read of a collection that is not materialised: a task a partition, merged in their order.
 
-    `source` is a dataset, or a column of one, over a `DaskStore`; `fold` is mergeable.
+    `source` is a column of a dataset over a `DaskStore`; `fold` is mergeable.
     """
-    dataset = source.source
+    assert isinstance(source, SourceOver)
+    dataset, merge = source.source, fold.merge
+    assert isinstance(dataset, Choice)
     store = dataset.store
+    assert isinstance(store, DaskStore)
+    assert merge is not None
     engine = open_engine(get_config().scheduler, _partitions_in_flight(store, dataset))
     try:
-        how = engine.share((fold, source.name, dataset.weight))
+        how = engine.share((fold, source.target, dataset.weight))
         origin = _origin(store)
         states = map_partitions(engine, store.partitions, name, _fold_partition, origin, how)
     finally:
         engine.close()
     merged = states[0]
     for state in states[1:]:
-        merged = fold.merge(merged, state)
+        merged = merge(merged, state)
     return fold.finish(merged)
 
 
-def _fold_partition(block: Any, number: int, origin: Any, how: Any) -> Any:
+def _fold_partition(
+    block: Partition,
+    number: int,
+    origin: Origin,
+    how: tuple[Fold[State, Result], str | None, str | None],
+) -> State:
     """Task: the state of one partition."""
     fold, name, weight = how
     store = partition_store(block, origin[0])
@@ -187,16 +208,20 @@ def _fold_partition(block: Any, number: int, origin: Any, how: Any) -> Any:
 
 
 def map_partitions(
-    engine: Engine, partitions: Sequence[Any], name: str, task: Callable[..., Any], *args: object
-) -> list[Any]:
+    engine: Engine,
+    partitions: Sequence[Delayed],
+    name: str,
+    task: Callable[..., Value],
+    *args: object,
+) -> list[Value]:
     """Results of ``task(block, number, *args)`` for each partition, in order.
 
     A block is the partition computed where it lies, a dependency of the task; at most as many at
     once as there are slots.
     """
     queue = deque(enumerate(partitions))
-    running: dict[Any, int] = {}
-    results: dict[int, Any] = {}
+    running: dict[Future[Value], int] = {}
+    results: dict[int, Value] = {}
     try:
         while queue or running:
             while queue and len(running) < engine.n_slots:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ...data.row_ranges import Ref
 from ...data.source import Chunk
 from ...errors import CheckpointError, ScratchError
 from ...passes.fold import RowState
+from ..checkpoint.manifest import KeptRows, Partial
 from ..checkpoint.store import Checkpoint
 from .folder import ScratchFolder, scratch_write
 
@@ -71,9 +71,7 @@ class RowStates:
         url = self._checkpoint is not None and self._checkpoint.is_url
         return not (url and any(row.writes for row in rows))
 
-    def files(
-        self, rows: tuple[RowState, ...], partial: Mapping[str, Any] | None
-    ) -> tuple[RowFile, ...]:
+    def files(self, rows: tuple[RowState, ...], partial: Partial | None) -> tuple[RowFile, ...]:
         """Files of one read, one per row state; goes on with the file of an unfinished attempt."""
         files = []
         for name, dtype, width, writes in rows:
@@ -106,7 +104,7 @@ class RowStates:
                 base = os.path.basename(file.write_path)
                 if self._checkpoint.is_url:
                     self._checkpoint.upload(file.write_path, base)
-                entry = {"file": base, "dtype": file.dtype, "width": file.width}
+                entry: KeptRows = {"file": base, "dtype": file.dtype, "width": file.width}
                 self._checkpoint.manifest["rows"][file.name] = entry
         return replaced
 

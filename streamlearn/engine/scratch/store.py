@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ...data.store import Column, Reader, Store
 from ...numeric.huge_pages import zeros
 from .blocks import Block, block_nbytes, read_piece, rows_checksum, write_block
 from .folder import scratch_write
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 class Ask(NamedTuple):
@@ -72,7 +75,7 @@ class ScratchStore(Store):
     def boundaries(self) -> np.ndarray:
         return np.unique(self._units).astype(np.int64)
 
-    def row_nbytes(self, names: Sequence[str], dtype: np.dtype[Any]) -> float:
+    def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
         if not self.sparse:
             return super().row_nbytes(names, dtype)
         return self.stored_nbytes(names) / max(self.n_rows, 1)
@@ -90,7 +93,7 @@ class ScratchStore(Store):
         return self.n_rows * (share + apart)
 
     def open(
-        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype[Any]
+        self, names: Sequence[str], target: str | None, weight: str | None, dtype: np.dtype
     ) -> Reader:
         which = [self.ask.names.index(name) for name in names]
         return ScratchStoreReader(self, which, target, weight, np.dtype(dtype))
@@ -111,7 +114,7 @@ class ScratchStoreReader:
         which: list[int],
         target: str | None,
         weight: str | None,
-        dtype: np.dtype[Any],
+        dtype: np.dtype,
     ) -> None:
         self._store, self._which, self._dtype = store, which, dtype
         self._target, self._weight = target, weight
@@ -176,7 +179,7 @@ class ScratchStoreReader:
             else:
                 row[:] = read_piece(file, part)
 
-    def _sparse(self, file: BinaryIO, block: Block, rows: slice) -> Any:
+    def _sparse(self, file: BinaryIO, block: Block, rows: slice) -> csr_matrix:
         import scipy.sparse as sp
 
         data, indices, indptr = (
@@ -185,7 +188,7 @@ class ScratchStoreReader:
         shape = (block.n_rows, len(self._store.ask.names))
         return sp.csr_matrix((data, indices, indptr), shape=shape)[rows]
 
-    def _join(self, parts: list[object]) -> Csr:
+    def _join(self, parts: list[csr_matrix]) -> Csr:
         import scipy.sparse as sp
 
         rows = sp.vstack(parts, format="csr")

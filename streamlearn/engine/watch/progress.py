@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tqdm.auto import tqdm
 
 
 class Bar:
@@ -20,7 +23,7 @@ class Progress:
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
         self._n_reads = 0
-        self._line: Any = None  # a tqdm bar, which has no annotations
+        self._line: tqdm | None = None
 
     @contextmanager
     def read(self, name: str, n_lanes: int) -> Iterator[Bar]:

@@ -7,12 +7,12 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...config import format_bytes
 from ...data.files.regular import refuse_unless_file
 from ...data.files.remote import as_os_errors, filesystem, is_url
 from ...errors import CheckpointError
+from ..checkpoint.manifest import Partial
 from ..checkpoint.several import is_of_split, latest_fit
 from ..checkpoint.store import MANIFEST
 from ..lanes import MergeTree
@@ -109,12 +109,14 @@ def read_status(place: str | os.PathLike[str]) -> Status:
     )
 
 
-def _share_done(partial: dict[str, Any]) -> float:
+def _share_done(partial: Partial) -> float:
     _, n = partial["cut"]
     if "n_done" in partial:
         return float(partial["n_done"] / n)
     tree = MergeTree(n)
-    lanes = [len(tree.lanes_below(tuple(kept["node"]))) for kept in partial["nodes"]]
+    lanes = [
+        len(tree.lanes_below((level, at))) for level, at in (k["node"] for k in partial["nodes"])
+    ]
     return sum(lanes) / n
 
 
