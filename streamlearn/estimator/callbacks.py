@@ -5,8 +5,7 @@ With an older scikit-learn estimators have no `set_callbacks`, and nothing else 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -31,7 +30,7 @@ class Tasks:
             self._fit = model._init_callback_context(max_subtasks=None)
             self._fit.call_on_fit_task_begin(estimator=model)
 
-    def record(self, fields: dict[str, Any]) -> None:
+    def record(self, fields: Mapping[str, object]) -> None:
         """A record of the history is a task that ends as it begins; `fields` are its metadata."""
         if self._fit is not None:
             task = self._fit.subcontext(task_name="record")

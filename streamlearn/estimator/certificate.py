@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -86,15 +85,15 @@ class Certificate:
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
 
-def _show(name: str, value: Any) -> str:
-    if name.endswith("_bytes") or name == "bytes_read":
-        return format_bytes(value)
-    if name == "seconds":
-        return f"{value:.2f} s"
+def _show(name: str, value: float | str | np.ndarray) -> str:
     if isinstance(value, np.ndarray):
         return np.array2string(value, precision=8, threshold=8)
     if isinstance(value, bool | str):
         return str(value)
+    if name.endswith("_bytes") or name == "bytes_read":
+        return format_bytes(value)
+    if name == "seconds":
+        return f"{value:.2f} s"
     return f"{value:,}" if isinstance(value, int) else f"{value:.10g}"
 
 

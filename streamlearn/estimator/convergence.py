@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .model import Estimator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 EPSILON = float(np.finfo(np.float64).eps)
 ONE_READ = "The objective was measured once: there is no way of the fit to draw."
@@ -68,7 +71,7 @@ class ConvergenceDisplay:
         """Whether the history holds anything to draw."""
         return bool(self._panels())
 
-    def _panels(self) -> list[Callable[[object], None]]:
+    def _panels(self) -> list[Callable[[Axes], None]]:
         panels = (
             (self._draw_gap, self.gap),
             (self._draw_objective, self.objective),
@@ -99,7 +102,7 @@ class ConvergenceDisplay:
             panel.xaxis.get_major_locator().set_params(integer=True)
         return self
 
-    def _draw_gap(self, panel: Any) -> None:
+    def _draw_gap(self, panel: Axes) -> None:
         panel.plot(self.reads, np.maximum(self.gap, EPSILON), marker="o", markersize=3)
         panel.set_yscale("log")
         if self.tolerance is not None:
@@ -110,7 +113,7 @@ class ConvergenceDisplay:
             )  # fmt: skip
         panel.set_title("relative gap", fontsize="medium")
 
-    def _draw_objective(self, panel: Any) -> None:
+    def _draw_objective(self, panel: Axes) -> None:
         for series, label in ((self.objective, "objective"), (self.bound, "lower bound")):
             # A bound far below, as first reads have it, would flatten all that follows.
             near = series > _floor(self.objective)
@@ -119,7 +122,7 @@ class ConvergenceDisplay:
         panel.legend(fontsize="small")
         panel.set_title("objective", fontsize="medium")
 
-    def _draw_validation(self, panel: Any) -> None:
+    def _draw_validation(self, panel: Axes) -> None:
         panel.plot(self.reads, self.validation_loss, marker="o", markersize=3, color="C2")
         panel.set_title("validation loss", fontsize="medium")
 
@@ -129,11 +132,15 @@ def _floor(objective: np.ndarray) -> float:
     return float(low - max(high - low, 0.05 * abs(low)))
 
 
-def _series(history: Sequence[dict[str, object]], keys: Sequence[str], reduce: Any) -> np.ndarray:
+def _series(
+    history: Sequence[dict[str, object]],
+    keys: Sequence[str],
+    reduce: Callable[[np.ndarray], float],
+) -> np.ndarray:
     """The first of the keys that each record has; NaN without any."""
     out = np.full(len(history), np.nan)
     for k, record in enumerate(history):
         values = [record[key] for key in keys if record.get(key) is not None]
         if values:
-            out[k] = reduce(values[0])
+            out[k] = reduce(np.asarray(values[0]))
     return out

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -34,7 +34,7 @@ from .levels import settle_training
 from .model import Estimator
 from .planning import SUMMARY, all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
-from .restored import check_fitted
+from .restored import Fitted, check_fitted
 from .spread import check_spread, warn_of_target
 from .targets import coded
 from .weights import warn_of_weights
@@ -53,7 +53,13 @@ _FITTED = (
 
 
 def fit(
-    model: Estimator, X: Any, y: Any, sample_weight: Any, *, validation: Any, checkpoint: Any
+    model: Estimator,
+    X: object,
+    y: object,
+    sample_weight: object,
+    *,
+    validation: object,
+    checkpoint: str | os.PathLike[str] | None,
 ) -> None:
     """Train `model` in place."""
     model._validate_params()
@@ -293,7 +299,7 @@ def identity(model: Estimator, dataset: Dataset, held_out: Dataset | None) -> di
     }
 
 
-def fitted_tree(model: Estimator) -> dict[str, Any]:
+def fitted_tree(model: Estimator) -> dict[str, object]:
     """The fitted attributes as a plain tree."""
     names = getattr(model, "feature_names_in_", None)
     return {
@@ -310,7 +316,7 @@ def share_fitted(model: object, other: object, names: Sequence[str]) -> None:
     vars(other).update({name: value for name, value in vars(model).items() if name in names})
 
 
-def restore_fitted(model: Estimator, tree: dict[str, Any]) -> None:
+def restore_fitted(model: Estimator, tree: Fitted) -> None:
     """Make `model` what it was when `fitted_tree` was taken.
 
     The tree may come from anywhere: what is in it is checked here and by the family's `_restore`,
@@ -318,15 +324,16 @@ def restore_fitted(model: Estimator, tree: dict[str, Any]) -> None:
     """
     check_fitted(model, tree)
     for name in _FITTED:
-        if tree.get(name) is not None:
-            setattr(model, f"{name}_", tree[name])
+        value = tree.get(name)
+        if value is not None:
+            setattr(model, f"{name}_", value)
     if tree["feature_names"] is not None:
         model.feature_names_in_ = np.array(tree["feature_names"], dtype=object)
     model.n_features_in_ = tree["n_features"]
     model._restore(tree["state"])
 
 
-def plain_parameters(model: Estimator) -> dict[str, Any]:
+def plain_parameters(model: Estimator) -> dict[str, object]:
     """The constructor parameters as JSON takes them: a loss or basis by its class and numbers.
 
     Parameters that came later (`_later_parameters`) are left out where they ask for nothing: older

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,10 @@ from .encoding import encoded
 from .levels import as_trained
 from .model import TakesRows
 
+if TYPE_CHECKING:
+    from ..data.dask.map import DaskCollection
+    from ..data.memory.vectors import Frame
+
 UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
 """Kinds of stores whose columns are called x0, x1, ... for want of a name."""
 
@@ -30,7 +34,7 @@ PANDAS = ("pandas", "pandas.core.frame")
 """Modules that a pandas frame says it is from, by version."""
 
 
-def is_dask(X: object) -> bool:
+def is_dask(X: object) -> TypeGuard[DaskCollection]:
     """Whether X is a dask collection."""
     return getattr(X, "__dask_graph__", None) is not None and not isinstance(X, type)
 
@@ -42,7 +46,7 @@ def is_on_disk(X: object) -> bool:
     return isinstance(X, str | os.PathLike)
 
 
-def open_training(model: TakesRows, X: Any, y: Any, sample_weight: object) -> Dataset:
+def open_training(model: TakesRows, X: object, y: object, sample_weight: object) -> Dataset:
     """The dataset to train on; sets ``n_features_in_`` and ``feature_names_in_``."""
     dataset = _open(model, X, y, sample_weight, reset=True)
     if dataset.target is None:
@@ -90,14 +94,15 @@ def small_rows(model: TakesRows, X: object) -> np.ndarray | None:
     A numpy array, or a pandas frame with the columns of the training in their order, of at most
     `SMALL` bytes: to open a dataset of it takes ten times as long as to decide a row.
     """
-    values: Any = X
+    values: np.ndarray | Frame
     named = hasattr(model, "feature_names_in_")
     if type(X) is np.ndarray and not named:
-        names = {X.dtype.name}
+        values, names = X, {X.dtype.name}
         is_mapped = X.base is not None and bool(mapped_files((X,)))
         if X.ndim != 2 or X.shape[1] != model.n_features_in_ or is_mapped:
             return None
-    elif named and type(X).__name__ == "DataFrame" and type(X).__module__ in PANDAS:
+    elif named and _is_frame(X):
+        values = X
         if not np.array_equal(np.asarray(values.columns, object), model.feature_names_in_):
             return None
         names = {dtype.name if isinstance(dtype, np.dtype) else "" for dtype in values.dtypes}
@@ -111,6 +116,11 @@ def small_rows(model: TakesRows, X: object) -> np.ndarray | None:
     dtype = np.float32 if names <= {*SINGLE} else np.float64
     rows = np.array(values, dtype, order="C")
     return rows if used is None else np.ascontiguousarray(rows[:, used])
+
+
+def _is_frame(X: object) -> TypeGuard[Frame]:
+    """Whether X is a pandas frame, told without loading pandas."""
+    return type(X).__name__ == "DataFrame" and type(X).__module__ in PANDAS
 
 
 def rows_to_draw(X: npt.ArrayLike) -> np.ndarray:
@@ -131,7 +141,7 @@ def used_columns(model: TakesRows, dataset: Dataset) -> Dataset:
     return dataset.select([dataset.feature_names[j] for j in used])
 
 
-def _open(model: TakesRows, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Dataset:
+def _open(model: TakesRows, X: object, y: object, sample_weight: object, *, reset: bool) -> Dataset:
     """X, y and weights of any kind as one dataset; in-memory tables get scikit-learn's checks."""
     if isinstance(X, Dataset):
         for given, own, word in ((y, X.target, "target"), (sample_weight, X.weight, "weight")):
@@ -156,7 +166,8 @@ def _open(model: TakesRows, X: Any, y: Any, sample_weight: Any, *, reset: bool) 
         features = None
         if not reset and is_on_disk(X) and hasattr(model, "feature_names_in_"):
             features = list(model.feature_names_in_)  # a file may hold other columns too
-        return open_dataset(X, target=y, weight=sample_weight, features=features)
+        target, weight = (name if isinstance(name, str) else None for name in (y, sample_weight))
+        return open_dataset(X, target=target, weight=weight, features=features)
     if reset and y is None:
         raise ValueError(
             f"{type(model).__name__} requires y to be passed, but the target y is None; pass an "
@@ -187,7 +198,7 @@ def open_pair(X: object, y: object, sample_weight: object) -> Dataset:
     return dataset_of(store, *given)
 
 
-def check_weights(sample_weight: object) -> Any:
+def check_weights(sample_weight: object) -> np.ndarray | DaskCollection | None:
     """Weights given as an array: one a row, finite, >= 0, not all 0."""
     if sample_weight is None or is_dask(sample_weight):
         return sample_weight

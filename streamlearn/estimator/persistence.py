@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -55,7 +54,7 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> BaseEstimator:
     """The model that `save` wrote.
 
     Nothing in the file is executed: it names a public estimator of this package, its parameters and
@@ -91,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
-def _model_of(tree: object, path: object) -> Any:
+def _model_of(tree: object, path: object) -> BaseEstimator:
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise ArchiveError(f"{path} holds no model; expected a file written by streamlearn.save")
     if tree["format"] != FORMAT:
@@ -113,7 +112,7 @@ def _model_of(tree: object, path: object) -> Any:
     return model
 
 
-def find_class(name: str, path: object) -> type:
+def find_class(name: str, path: object) -> type[BaseEstimator]:
     """The public estimator of that name, or one defined elsewhere that is already imported."""
     package = importlib.import_module(__name__.partition(".")[0])
     if ":" in name:

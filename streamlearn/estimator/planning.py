@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from sklearn.base import clone
 
@@ -31,7 +30,7 @@ from .model import Estimator, HasCosts
 SUMMARY = "summary"
 
 
-def plan(model: Estimator, data: Any, *, memory_budget: int | float | str | None = None) -> Plan:
+def plan(model: Estimator, data: object, *, memory_budget: int | float | str | None = None) -> Plan:
     """Projected memory, reads and bytes of ``model.fit(data)``, from metadata alone.
 
     Parameters

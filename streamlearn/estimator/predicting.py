@@ -5,9 +5,10 @@ Every way goes through `answer_chunk`, so all give the same numbers.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -22,10 +23,17 @@ from ..engine.reads import planned_reads
 from ..engine.scratch.materialise import map_partitions
 from ..errors import MemoryBudgetError, SourceError
 from ..numeric.malloc import BLOCK_BYTES, trim_heaps
-from ..passes.fold import Fold
+from ..passes.fold import Fold, Result, State
 from ..passes.sums import add_sums
 from .inputs import check_count, is_dask, match_names, open_features, small_rows
 from .model import Model
+
+if TYPE_CHECKING:
+    from ..data.dask.map import DaskArray, DaskCollection
+    from ..data.memory.vectors import Frame
+    from ..data.write.sink import Sink
+
+    Block: TypeAlias = np.ndarray | list[np.ndarray] | Frame
 
 TRIMMED = 4 << 20
 """Bytes of parts of an answer that are let go between two trims of the heap."""
@@ -124,7 +132,7 @@ Parts = list[np.ndarray]
 """Answers of runs of rows, in row order."""
 
 
-def answer(model: Model, X: object, what: str) -> Any:
+def answer(model: Model, X: object, what: str) -> np.ndarray | DaskArray:
     """Answers for the rows of X: an array, or a lazy dask array for a dask collection."""
     check_is_fitted(model)
     check_what(model, what)
@@ -231,14 +239,14 @@ def row_bytes(like: np.ndarray) -> int:
 def run(
     model: Model,
     dataset: Dataset,
-    fold: Fold,
+    fold: Fold[State, Result],
     *,
     name: str,
     n_models: int = 1,
     score_bytes: int = 64,
     driver_bytes_per_row: int = 0,
     row_width: int = 1,
-) -> Any:
+) -> Result:
     """One read of a dataset: here if its rows are in memory, else by the engine.
 
     `score_bytes`: of what a state holds for each of `n_models`.
@@ -272,7 +280,9 @@ def as_items(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, tuple) else (value,)
 
 
-def write_answers(model: Model, X: object, path: Any, what: str, *, overwrite: bool) -> None:
+def write_answers(
+    model: Model, X: object, path: str | os.PathLike[str], what: str, *, overwrite: bool
+) -> None:
     """Write the answers for the rows of X to `path`, whole or not at all."""
     from ..data.write.sink import open_sink
 
@@ -319,7 +329,7 @@ def answer_columns(model: Model, like: np.ndarray, what: str) -> list[str]:
 
 
 def _write_part(
-    model: Model, what: str, sink: object, names: list[str], n_rows: int, chunk: Chunk
+    model: Model, what: str, sink: Sink, names: list[str], n_rows: int, chunk: Chunk
 ) -> int:
     if not chunk.n_rows:
         return n_rows
@@ -328,20 +338,20 @@ def _write_part(
     return n_rows + chunk.n_rows
 
 
-def write_values(sink: Any, number: int, names: list[str], values: np.ndarray) -> None:
+def write_values(sink: Sink, number: int, names: list[str], values: np.ndarray) -> None:
     """One part of answers, a column for each name."""
     columns = values.reshape(len(values), -1)
     sink.write(number, 0, {name: columns[:, j] for j, name in enumerate(names)})
 
 
-def lazy_answer(model: Model, X: object, what: str) -> Any:
+def lazy_answer(model: Model, X: DaskCollection, what: str) -> DaskArray:
     """The dask array of answers; columns are checked now, rows when it is computed."""
     from ..data.dask.map import map_rows  # loads dask
 
     return map_rows(matched(model, X), _answer_block, (model, what), empty_answer(model, what))
 
 
-def matched(model: Model, X: Any) -> Any:
+def matched(model: Model, X: DaskCollection) -> DaskCollection:
     """The collection with the columns the model was trained on, in that order."""
     if hasattr(X, "columns"):
         if hasattr(model, "feature_names_in_"):
@@ -352,7 +362,7 @@ def matched(model: Model, X: Any) -> Any:
     return X
 
 
-def write_blocks(model: Model, X: object, what: str, sink: object, names: list[str]) -> int:
+def write_blocks(model: Model, X: object, what: str, sink: Sink, names: list[str]) -> int:
     """Each partition's answers to a part of its own, by the task that has it; rows written."""
     from ..data.dask.store import open_collection  # loads dask
 
@@ -367,7 +377,7 @@ def write_blocks(model: Model, X: object, what: str, sink: object, names: list[s
 
 
 def _write_block(
-    block: object, number: int, how: tuple[Model, str], sink: object, names: list[str]
+    block: Block, number: int, how: tuple[Model, str], sink: Sink, names: list[str]
 ) -> int:
     values = _answer_block(block, how)
     if len(values):
@@ -375,7 +385,7 @@ def _write_block(
     return len(values)
 
 
-def _answer_block(block: Any, how: tuple[Model, str]) -> np.ndarray:
+def _answer_block(block: Block, how: tuple[Model, str]) -> np.ndarray:
     model, what = how
     X = np.vstack(block) if isinstance(block, list) and block else block
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)

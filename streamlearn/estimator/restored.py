@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -13,6 +13,23 @@ from ..numeric.checks import check_array, check_integer, check_records
 from ..solvers.calibration import Calibration
 from .certificate import Certificate
 from .model import HasLabels
+
+
+class Fitted(TypedDict, total=False):
+    """The fitted attributes of a model as a plain tree; what a file holds of it may be wrong."""
+
+    feature_names: list[str] | None
+    n_features: int
+    state: object
+    classes: np.ndarray | None
+    levels: dict[str, list[str]] | None
+    encoding: Encoding | None
+    certificate: Certificate
+    history: list[dict[str, object]]
+    n_passes: int
+    plan: Plan | None
+    calibration: Calibration | None
+
 
 _KINDS: dict[str, type] = {
     "levels": dict,
@@ -25,7 +42,7 @@ _KINDS: dict[str, type] = {
 """Types of the attributes that every fitted `StreamEstimator` has."""
 
 
-def check_fitted(model: object, tree: dict[str, Any]) -> None:
+def check_fitted(model: object, tree: Fitted) -> None:
     """Raise ValueError unless what every family has is of its kind."""
     names, n = tree["feature_names"], tree["n_features"]
     check_integer("n_features", n, 1, 2**31)
@@ -34,10 +51,11 @@ def check_fitted(model: object, tree: dict[str, Any]) -> None:
         if len(names) != n:
             raise ValueError(f"feature_names has {len(names)} names for {n} columns")
     for name, kind in _KINDS.items():
-        if tree.get(name) is not None and not isinstance(tree[name], kind):
-            raise ValueError(f"{name} is a {type(tree[name]).__name__}, expected {kind.__name__}")
+        value = tree.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{name} is a {type(value).__name__}, expected {kind.__name__}")
         optional = name == "encoding"  # of models of one family, or written before there was one
-        if tree.get(name) is None and not optional and hasattr(model, "_decision_chunk"):
+        if value is None and not optional and hasattr(model, "_decision_chunk"):
             raise ValueError(f"{name} is missing")
     encoding = tree.get("encoding")
     if encoding is not None:

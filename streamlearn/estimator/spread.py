@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
@@ -113,7 +112,7 @@ def _farthest(summary: Summary, which: np.ndarray) -> str:
     return f"{value:.3g}"
 
 
-def _named(names: Any) -> str:
+def _named(names: np.ndarray) -> str:
     """The subject of a sentence, and its verb."""
     if len(names) == 1:
         return f"column {names[0]!r} varies"
