@@ -15,9 +15,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import streamlearn as sl
+
+if TYPE_CHECKING:
+    from .data.dataset import Dataset
 
 N_ROWS, N_COLUMNS = 3_000_000, 20
 BLOCK_ROWS = 65_536
@@ -42,8 +45,8 @@ def run_demo(
 
 
 def _run(
-    n_rows: int, root: Path, plots: Path, memory_budget: str, say: Callable[[str], Any]
-) -> dict[str, Any]:
+    n_rows: int, root: Path, plots: Path, memory_budget: str, say: Callable[[str], object]
+) -> dict[str, object]:
     from .config import format_bytes, parse_bytes
 
     began = time.perf_counter()
@@ -245,11 +248,12 @@ def fit_job(job: dict[str, object], train: object) -> None:
     sl.save(sl.AdditiveClassifier().fit(train), job["model"])
 
 
-def embed_job(job: dict[str, object], train: Any) -> None:
+def embed_job(job: dict[str, object], train: Dataset) -> None:
     """The way without streamlearn: all rows as an array, and their spline features beside it."""
     import numpy as np
 
     rows, at = train.take(1 / SAMPLE), 0
+    assert rows.n_rows is not None
     X = np.empty((rows.n_rows, rows.n_features), rows.dtype)
     for chunk in rows.iter_chunks():
         X[at : at + chunk.n_rows] = chunk.X

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from .estimator.predicting import answer_chunk, run
 from .estimator.report.measures import grouped
 from .estimator.targets import code_targets
 from .solvers.calibration import score_fold
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PICTURES = {
     "path": ("choices_", "ShareBoostDisplay"),
@@ -49,7 +53,7 @@ def draw_model(
         import matplotlib
     except ImportError as error:
         raise ValueError("pictures need matplotlib: pip install 'streamlearn[plot]'") from error
-    figures: dict[str, object] = {}
+    figures: dict[str, Figure] = {}
     with matplotlib.rc_context({"backend": "agg"}):
         if hasattr(model, "shape_function"):
             figures["terms"] = sl.AdditiveDisplay.from_estimator(model, features=features).figure_
@@ -69,7 +73,7 @@ def draw_model(
         return [_write(figure, Path(folder) / f"{name}.png") for name, figure in figures.items()]
 
 
-def _calibration(model: Model, data: object, target: str | None) -> Any:
+def _calibration(model: Model, data: object, target: str | None) -> Figure:
     """Shares of each class against its predicted probability, a line a class; one read."""
     import matplotlib.pyplot as plt
 
@@ -83,16 +87,21 @@ def _calibration(model: Model, data: object, target: str | None) -> Any:
     fold = score_fold(partial(_probabilities, model), len(classes))
     fold = replace(fold, step=partial(_step_of_codes, fold.step, model.classes_))
     histograms = run(model, dataset, fold, name="calibration")
-    ax = plt.subplots(figsize=(4.0, 4.0), layout="constrained")[1]
+    figure, ax = plt.subplots(figsize=(4.0, 4.0), layout="constrained")
     ax.plot([0, 1], [0, 1], "k:", label="calibrated")
     for label, histogram in zip(classes, histograms, strict=True):
         ax.plot(*reliability(histogram), "s-", label=str(label))
     ax.set(xlabel="mean predicted probability", ylabel="share of the class", title="Calibration")
     ax.legend()
-    return ax.figure
+    return figure
 
 
-def _step_of_codes(step: Any, classes: np.ndarray, state: np.ndarray, chunk: Chunk) -> np.ndarray:
+def _step_of_codes(
+    step: Callable[[np.ndarray, Chunk], np.ndarray],
+    classes: np.ndarray,
+    state: np.ndarray,
+    chunk: Chunk,
+) -> np.ndarray:
     """The fold's step on a chunk whose labels are codes of classes."""
     return step(state, code_targets(classes, False, chunk))
 
@@ -114,7 +123,7 @@ def reliability(histogram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return total / weight, positive / weight
 
 
-def _write(figure: Any, path: Path) -> str:
+def _write(figure: Figure, path: Path) -> str:
     import matplotlib.pyplot as plt
 
     figure.savefig(path, dpi=120)

@@ -6,12 +6,15 @@ import ast
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from click import argument, option
 
 import streamlearn as sl
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 def parse_names(ctx: click.Context, param: click.Parameter, text: str | None) -> list[str] | None:
@@ -47,7 +50,7 @@ def parse_value(text: str) -> object:
     return text
 
 
-Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+Option = Callable[[Callable[..., None]], Callable[..., None]]
 """A decorator that adds an option to a function, as click makes it."""
 
 OPTIONS: dict[str, Option] = {
@@ -69,7 +72,7 @@ OPTIONS: dict[str, Option] = {
 """Parameter of a command: its option, unless the command says otherwise."""
 
 
-def make_model(name: str, settings: dict[str, object]) -> Any:
+def make_model(name: str, settings: dict[str, object]) -> BaseEstimator:
     """An estimator by its public name, with these parameters."""
     known = predictors()
     if name not in known:
@@ -77,7 +80,7 @@ def make_model(name: str, settings: dict[str, object]) -> Any:
     return known[name]().set_params(**settings)
 
 
-def predictors() -> dict[str, Any]:
+def predictors() -> dict[str, type[BaseEstimator]]:
     """The public estimators that predict, by name."""
     from sklearn.base import BaseEstimator
 
