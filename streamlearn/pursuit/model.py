@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from numbers import Integral, Real
 from operator import itemgetter
-from typing import Any, ClassVar, Self, TypedDict, TypeVar
+from typing import ClassVar, Generic, Self, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ SAMPLE_ROWS, SAMPLE_NBYTES = 4096, 8 << 20
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Model = TypeVar("Model")
+Fitted = TypeVar("Fitted")
 
 
 class Piece(TypedDict):
@@ -82,7 +83,17 @@ def column_numbers(model: PursuitModel, columns: Sequence[int | str]) -> list[in
     return found
 
 
-class PursuitModel(WithoutStream):
+class PathState(TypedDict, Generic[Fitted]):
+    """The models of a path as a plain tree; of one that comes from a file anything may be wrong."""
+
+    columns: ScaledColumns
+    taus: list[float]
+    path: list[Fitted]
+    losses: list[float]
+    tau: float
+
+
+class PursuitModel(WithoutStream, Generic[Fitted]):
     """Base of both estimators: one fitted model for each tau, and the directions of one of them.
 
     A subclass sets ``_columns`` and the lists ``_taus``, ``_path`` (a model for each) and
@@ -92,7 +103,8 @@ class PursuitModel(WithoutStream):
     n_features_in_: int
     _columns: ScaledColumns
     _taus: list[float]
-    _path: list[Any]  # of `Grown` for regressors, of lists of `Boosted` for classifiers
+    _path: list[Fitted]
+    """Models of the taus: each a `Grown` of regressors, a list of `Boosted` of classifiers."""
     _losses: list[float]
     _measure: str
     """Description of the numbers in `_weights`, in words."""
@@ -112,11 +124,11 @@ class PursuitModel(WithoutStream):
     }
 
     @abstractmethod
-    def _keep(self, model: Any) -> None:
+    def _keep(self, model: Fitted) -> None:
         """Predict with a model of the path."""
 
     @abstractmethod
-    def _check(self, model: Any, columns: ScaledColumns) -> None:
+    def _check(self, model: Fitted, columns: ScaledColumns) -> None:
         """Raise ValueError unless a model from a file is one that a fit makes."""
 
     @property
@@ -221,7 +233,7 @@ class PursuitModel(WithoutStream):
             said += f" The {len(order)} largest of {len(pieces)} terms are drawn."
         return said, figures
 
-    def _state(self) -> dict[str, object]:
+    def _state(self) -> PathState[Fitted]:
         return {
             "columns": self._columns,
             "taus": self._taus,
@@ -230,7 +242,7 @@ class PursuitModel(WithoutStream):
             "tau": self.tau_,
         }
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: PathState[Fitted]) -> None:
         columns, path = tree["columns"], tree["path"]
         if not isinstance(columns, ScaledColumns):
             raise ValueError(f"the columns are a {type(columns).__name__}")

@@ -36,7 +36,7 @@ LEAST_BINS, MOST_BINS = 8, 256
 """Fewest bins of a histogram by default, and most that may be requested."""
 
 
-class JensenShannonBoostClassifier(PursuitModel, StreamClassifier):
+class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier):
     """Classifier that boosts histograms of sparse projections.
 
         F(x) = nu sum_j 1/2 log(h+_j(alpha_j'z) / h-_j(alpha_j'z)),    z the standardised columns

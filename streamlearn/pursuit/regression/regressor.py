@@ -32,7 +32,7 @@ N_BASES = {"pspline": 16, "supsmu": 256}
 """Default of the parameter `n_bases` for each smoother."""
 
 
-class ProjectionPursuitRegressor(PursuitModel, StreamRegressor):
+class ProjectionPursuitRegressor(PursuitModel[Grown], StreamRegressor):
     """Regressor whose prediction is a sum of smooth functions of sparse projections.
 
         f(x) = b + sum_j f_j(alpha_j'z),    z the standardised columns
