@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -36,14 +35,15 @@ def as_csr(X: np.ndarray) -> Csr:
 
 def rows_of(chunk: Chunk, index: np.ndarray) -> Chunk:
     """Some rows of a chunk, as a chunk of its own."""
-    part: Any = chunk.numbers[index]
-    if len(part) and np.array_equal(part, np.arange(part[0], part[0] + len(part))):
-        part = range(int(part[0]), int(part[0]) + len(part))
+    numbers = chunk.numbers[index]
+    rows: np.ndarray | range = numbers
+    if len(rows) and np.array_equal(numbers, np.arange(rows[0], rows[0] + len(rows))):
+        rows = range(int(rows[0]), int(rows[0]) + len(rows))
     return Chunk(
         take(chunk.X, index),
         None if chunk.y is None else chunk.y[index],
         None if chunk.weight is None else chunk.weight[index],
-        part,
+        rows,
     )
 
 
@@ -57,7 +57,7 @@ def read_whole(dataset: Source) -> Chunk:
     """All rows of a dataset as one chunk."""
     with dataset.reader() as reader:
         parts = [rows_of(c, np.arange(c.n_rows)) for c in map(reader.read, dataset.refs())]
-    X: Any
+    X: np.ndarray | Csr
     if isinstance(parts[0].X, Csr):
         X = as_csr(np.concatenate([dense(part.X) for part in parts]))
     else:
@@ -72,17 +72,17 @@ def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
     return np.concatenate(given) if given else None
 
 
-def same(a: Any, b: Any, rtol: float = 1e-11, path: str = "answer") -> None:
+def same(a: object, b: object, rtol: float = 1e-11, path: str = "answer") -> None:
     """Trees of equal shape whose integers agree exactly and whose floats to rounding."""
     assert type(a) is type(b), f"{path}: {type(a)} and {type(b)}"
     if is_dataclass(a):
         for field in fields(a):
             same(getattr(a, field.name), getattr(b, field.name), rtol, f"{path}.{field.name}")
-    elif isinstance(a, dict):
+    elif isinstance(a, dict) and isinstance(b, dict):
         assert a.keys() == b.keys(), path
         for key in a:
             same(a[key], b[key], rtol, f"{path}[{key!r}]")
-    elif isinstance(a, list | tuple):
+    elif isinstance(a, list | tuple) and isinstance(b, list | tuple):
         assert len(a) == len(b), path
         for k, (x, y) in enumerate(zip(a, b, strict=True)):
             same(x, y, rtol, f"{path}[{k}]")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -161,7 +160,7 @@ def check_map(dataset: Dataset, expected: Chunk) -> None:
     np.testing.assert_array_equal(dense(whole.X), 2 * dense(expected.X))
 
 
-def _double(X: Any) -> Any:
+def _double(X: np.ndarray | Csr) -> np.ndarray | Csr:
     return X._replace(data=2 * X.data) if isinstance(X, Csr) else 2 * X
 
 
