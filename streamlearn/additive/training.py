@@ -46,6 +46,31 @@ class Outcome(NamedTuple):
     criterion: str = "relative duality gap"
 
 
+class Trust(NamedTuple):
+    """Belief in the estimated gaps of a dual fit, from the certificates that failed."""
+
+    factor: float = 1.0
+    """An estimate counts as small enough below this times the tolerance."""
+    failed: int = 0
+    """Number of the sweep, counted from 1, whose certificate failed last."""
+
+    def promises(self, estimate: float, tol: float, sweep: int) -> bool:
+        """Whether a certificate after this sweep is worth its read.
+
+        An estimate below 0 is of rows that were left long before: the gap is not known.  One
+        estimate that was far too low says little of those that come when the model hardly moves,
+        so the plain tolerance counts again once twice as many sweeps are made.
+        """
+        plain = self.failed and sweep >= 2 * self.failed
+        factor = max(self.factor, 1.0) if plain else self.factor
+        return abs(estimate) <= tol * factor
+
+    def after(self, estimate: float, gap: float, sweep: int) -> Trust:
+        """Belief that remains when a certificate measured `gap` where `estimate` was promised."""
+        factor = max(0.9 * estimate / gap, 0.05) if estimate > 0 else self.factor
+        return Trust(min(self.factor, factor), sweep)
+
+
 class Watch:
     """Keeps one record per read of the solver, and the loss of held-out rows."""
 
@@ -205,7 +230,7 @@ def fit_dual(
     kept = run.restore("dual-cd")
     if kept is None:
         kept = {"sweep": start_sweep(problem), "n_sweeps": 0, "n_reads": 0, "at": None}
-        kept |= {"trust": 1.0, "watch": watch.state}
+        kept |= {"trust": tuple(Trust()), "watch": watch.state}
     watch.state = kept["watch"]
     while True:
         n = kept["n_sweeps"]
@@ -215,8 +240,8 @@ def fit_dual(
         estimate = float(relative_gap(sweep.primal, sweep.dual).max())
         reason = watch.swept(sweep, estimate)
         last = kept["n_reads"] + 2 > max_reads
-        # an estimate below 0 is of rows that were left long before: the gap is not known
-        if abs(estimate) <= tol * kept["trust"] or last or reason:
+        trust = Trust(*kept["trust"])
+        if trust.promises(estimate, tol, n + 1) or last or reason:
             theta = watch.state["best"].theta if reason else sweep.theta
             name = f"certificate-{n + 1}"
             measure = certificate_fold(problem, theta, sweep.moved)
@@ -229,10 +254,7 @@ def fit_dual(
             watch.certified(at, gap)
             if gap.max() <= tol or last or reason:
                 break
-            # The estimate is too low, by about this factor from now on.
-            if estimate > 0:
-                trust = max(0.9 * estimate / float(gap.max()), 0.05)
-                kept["trust"] = min(kept["trust"], trust)
+            kept["trust"] = tuple(trust.after(estimate, float(gap.max()), n + 1))
         run.commit("dual-cd", kept)
     return watch.outcome(at, tol, reason or f"max_passes: {max_reads} reads were made")
 

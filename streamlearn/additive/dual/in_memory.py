@@ -18,7 +18,7 @@ from ...engine.scratch.in_memory import InMemoryRows
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from ..objective import Problem, losses, weights
-from ..training import Outcome, Watch, better
+from ..training import Outcome, Trust, Watch, better
 from .cached_rows import nothing_moved
 from .compact_rows import HeldCodes
 from .descent import (
@@ -57,11 +57,11 @@ def fit_held(
         rows = HeldRows(run, source, problem)
     at: Evaluation | None = None
     n, n_rounds = 0, 0
-    trust = rows.trust if scales is not None else 1.0
+    trust = Trust(rows.trust if scales is not None else 1.0)
     while True:
         more = ROUNDS[n_rounds] if n_rounds < len(ROUNDS) else MOST
         orders = (shuffled(rows.n_rows, (seed, n + e)) for e in range(more))
-        n, n_rounds = n + rows.visit(orders, tol * trust), n_rounds + 1
+        n, n_rounds = n + rows.visit(orders, tol * trust.factor), n_rounds + 1
         if scales is not None:
             sweep = rows.sweep
             points, gap = rows.points(tol), relative_gap(sweep.primal, sweep.dual)
@@ -72,7 +72,7 @@ def fit_held(
             points, gap = [at.theta], relative_gap(at.value, at.bound)
             reason = watch(at, gap)
         last = n_rounds + 2 > max_reads
-        if not (gap.max() <= tol * trust or last or reason):
+        if not (trust.promises(float(gap.max()), tol, n_rounds) or last or reason):
             continue
         proved = rows.certify([watch.state["best"].theta] if reason else points)
         if reason:
@@ -85,8 +85,8 @@ def fit_held(
             reason = reason or f"max_passes: rounds of epochs for {max_reads} reads were made"
             return watch.outcome(proved, tol, reason)
         at = proved
-        if scales is not None:  # the estimate is too low, by about this factor from now on
-            trust = min(trust, max(0.9 * estimate / float(gap.max()), 0.05))
+        if scales is not None:
+            trust = trust.after(estimate, float(gap.max()), n_rounds)
 
 
 class HeldRows:
