@@ -112,11 +112,6 @@ class Planned(Editable):
             )
         return loss
 
-    @property
-    def _is_joint(self) -> bool:
-        """Whether the multinomial loss was requested; for two classes it is the one curve."""
-        return False
-
     # What it costs.
 
     @property

@@ -67,8 +67,9 @@ class ScoringTable(NamedTuple):
     intercept: np.ndarray
     """(K,)."""
     link: str
-    """Link of the decision to: "logit" (the probability of the second class), "log" (the mean),
-    "identity" (the mean), or "none"."""
+    """Link of the decision to: "logit" (the probability of the second class; of each of several,
+    before they are made to sum to 1), "softmax" (the probabilities of several classes), "log" (the
+    mean), "identity" (the mean), or "none"."""
     classes: list[object] | None
     exposure: int
     """Number of the column that multiplies the mean, -1: none; or"""
@@ -103,6 +104,8 @@ def scoring_table(model: object) -> ScoringTable:
         columns.append(_column(model, names[d], int(d)))
     names_of = {LOGIT: "logit", LOG: "log", IDENTITY: "identity"}
     link = "none" if model._loss.link is None else names_of.get(model._loss.link, "none")
+    if model._is_joint and len(model.intercept_) > 1:
+        link = "softmax"
     classes = getattr(model, "classes_", None)
     at = getattr(model, "_column_of_mean", -1)
     exposed = getattr(model, "exposure", None) is not None
@@ -226,8 +229,9 @@ def _check(model: Terms, table: ScoringTable) -> None:
 def to_dict(model: object) -> dict[str, object]:
     """A fitted additive model as a dict that JSON can hold, from which anyone can score rows.
 
-    The module says how; with a link "logit" the probability is 1 / (1 + exp(-decision)), with "log"
-    the mean is exp(decision), times the exposure if there is one.
+    The module says how.  With a link "logit" the probability is 1 / (1 + exp(-decision)), of one of
+    several classes that over the sum of all; with "softmax" it is exp(decision) over the sum of
+    all; with "log" the mean is exp(decision), times the exposure if there is one.
 
     Parameters
     ----------

@@ -58,9 +58,11 @@ def models():
     yield sl.AdditiveRegressor(n_bases=12, interactions=pairs, offset="exposed"), f
     yield sl.AdditiveClassifier(n_bases=6, interactions=pairs), label
     yield sl.AdditiveClassifier(n_bases=4, interactions=pairs[:2]), many
+    yield sl.AdditiveClassifier(n_bases=4, multi_class="multinomial"), many
+    yield sl.AdditiveClassifier(n_bases=4, multi_class="multinomial"), label
 
 
-@pytest.fixture(scope="module", params=range(10))
+@pytest.fixture(scope="module", params=range(12))
 def fitted(request):
     model, y = list(models())[request.param]
     return model.fit(rows()[0], y)
@@ -117,6 +119,16 @@ def test_a_json_table_scores_as_the_model(fitted):
         if table["exposure"]:
             got = [np.exp(got[0]) * row[table["exposure"]]]
         np.testing.assert_allclose(got, decisions(fitted, frame)[i], rtol=1e-6, atol=1e-6)
+        if hasattr(fitted, "predict_proba"):
+            found = probabilities(table["link"], np.array(got))
+            expected = fitted.predict_proba(frame.iloc[[i]])[0]
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def probabilities(link, got):
+    """Of the decisions of a row, as the docstring of `to_dict` says it."""
+    shares = {"logit": 1 / (1 + np.exp(-got)), "softmax": np.exp(got)}[link]
+    return np.append(1 - shares, shares) if len(got) == 1 else shares / shares.sum()
 
 
 def test_a_database_answers_as_the_model(fitted):

@@ -49,6 +49,8 @@ class HasCurves(Protocol):
     @property
     def _loss(self) -> Loss: ...
     @property
+    def _is_joint(self) -> bool: ...
+    @property
     def knots_(self) -> list[np.ndarray]: ...
     @property
     def densities_(self) -> Sequence[Shares]: ...
@@ -61,6 +63,8 @@ class HasCurves(Protocol):
 def decision_unit(model: HasCurves) -> str:
     """The quantity to which a curve adds, with its unit."""
     link, classes = model._loss.link, getattr(model, "classes_", None)
+    if model._is_joint and classes is not None and len(classes) > 2:
+        return "decision for the class (softmax)"
     if link is LOGIT and classes is not None:
         return f"log-odds of {classes[1]}" if len(classes) == 2 else "log-odds of the class"
     if classes is not None:

@@ -54,6 +54,11 @@ class Terms(Uncertainty):
         """The loss whose sum is minimised."""
 
     @property
+    def _is_joint(self) -> bool:
+        """Whether the multinomial loss was requested; for two classes it is the one curve."""
+        return False
+
+    @property
     def _has_level(self) -> np.ndarray:
         """(p,) bool: the columns in which a missing value has a meaning."""
         bases = self.bases_.main

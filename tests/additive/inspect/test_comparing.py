@@ -151,6 +151,14 @@ def test_models_of_other_columns_or_units_are_refused():
     ):
         with pytest.raises(ValueError, match=match):
             sl.AdditiveDisplay.compare(model, other)
+    X, y = table(n_classes=3)
+    rest, softmax = (
+        sl.AdditiveClassifier(n_bases=4, multi_class=multi_class).fit(X, y)
+        for multi_class in ("ovr", "multinomial")
+    )
+    with pytest.raises(ValueError, match=r"log-odds of the class and .* \(softmax\)"):
+        sl.AdditiveDisplay.compare(rest, softmax)
+
     with pytest.raises(ValueError, match=r"\['flat'\] were constant in both"):
         sl.AdditiveDisplay.compare(model, model, features=["flat"])
 
