@@ -10,6 +10,7 @@ import pytest
 
 from bench import data, defaults, glass_box, shapes
 from bench.additive import phog
+from bench.shareboost import sparse
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -130,6 +131,14 @@ def test_the_expanded_digits_are_tested_as_they_are_trained_on(tmp_path):
     record, _ = bench(tmp_path, "shareboost-tables", "--only", "expanded")
     assert not record["failed"]
     assert record["rows"][-1]["test error, %"] < 30
+
+
+@pytest.mark.slow
+def test_scoring_reads_of_sparse_rows(tmp_path):
+    record, _ = bench(tmp_path, "shareboost-tables", "--only", "sparse")
+    assert not record["failed"]
+    assert [row["classes"] for row in record["rows"]] == [*sparse.CLASSES]
+    assert all(row["ratio"] > 0 for row in record["rows"])
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """The paper's experiments: digits from 16,000 patch columns, sharing, UCI sets, pieces.
 
 Rows are labelled ``digits``, ``cost`` (only with ``--only cost``: two columns from the same store,
-for the time of a read), ``expanded`` (likewise: 23 GB decoded), ``choice digits``, ``choice
-copies`` and ``choice pieces`` (only with ``--only choice``: how features, ridges, deformed copies
+for the time of a read), ``sparse`` (likewise: the time of a read of sparse rows, ``--rows`` of
+them), ``expanded`` (likewise: 23 GB decoded), ``choice digits``, ``choice copies`` and ``choice
+pieces`` (only with ``--only choice``: how features, ridges, deformed copies
 and the SVM were chosen; ``--rows 60000`` takes all training images), ``sharing``, ``products`` and
 ``stumps`` with the set's name (``--only satimage`` takes both), ``pieces``;
 ``--templates``, ``--copies`` and ``--columns`` make the digits' stores and models smaller.
@@ -16,6 +17,7 @@ from bench.data import ROOT, Absent
 from bench.run import mib
 
 from . import digits as digits
+from . import sparse
 from .uci import SETS
 
 PATH = (10, 25, 50, 75, 100, 150, 200, 266, 305)
@@ -27,6 +29,8 @@ def run(session):
     sets = ["digits"] if session.options.tiny else SETS
     if only in ("expanded", "cost"):
         parts = {only: headline}
+    elif only == "sparse":
+        parts = {only: sparse.costs}
     elif only.startswith("choice"):
         parts = {
             "choice digits": small("choose_look"),

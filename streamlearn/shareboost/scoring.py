@@ -74,7 +74,7 @@ def _start(n_columns: int, n_classes: int) -> State:
 def _add_gradient(state: State, chunk: Chunk) -> State:
     R, G = chunk.state["residual"], state["G"]
     if isinstance(chunk.X, Csr):
-        add_sparse_gradient(*chunk.X[:3], R, G)
+        add_sparse_gradient(*chunk.X[:3], R, G.T)
     else:
         for a in range(0, G.shape[1], TILE):
             G[:, a : a + TILE] += R.T @ chunk.X[:, a : a + TILE].astype(R.dtype, copy=False)

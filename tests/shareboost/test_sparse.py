@@ -75,14 +75,30 @@ def test_kernels_are_the_products_of_matrices(compiled, dtype):
     gradient, products = kernels.add_sparse_gradient, kernels.add_sparse_products
     if not compiled:
         gradient, products = gradient.py_func, products.py_func
-    for G in (np.ones((3, 9)), np.ones((9, 3)).T):
-        gradient(*arrays, R, G)
-        np.testing.assert_allclose(G - 1, R.astype(float).T @ X, atol=1e-6)
+    G = np.ones((9, 3))
+    gradient(*arrays, R, G)
+    np.testing.assert_allclose(G.T - 1, R.astype(float).T @ X, atol=1e-6)
     G = np.zeros((3, 4, 9))
     products(*arrays, R, 2, 6, G)
     wide, R = X.astype(float), R.astype(float)
     for k in range(3):
         np.testing.assert_allclose(G[k], (wide[:, 2:6] * R[:, [k]]).T @ wide, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 9, 30])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_sums_brought_near_are_added_to_in_the_order_of_the_rows(n_classes, index):
+    """Bit for bit a loop over the stored values, so that none depends on what was brought near."""
+    X = rows()[0][:90].astype(np.float32)
+    X[30:50] = 0  # rows without a stored value, and many at the end of which none follows
+    R = np.random.default_rng(3).standard_normal((90, n_classes)).astype(np.float32)
+    thin = sparse.csr_array(X)
+    G, plain = np.zeros((2, P, n_classes))
+    indices, indptr = thin.indices.astype(index), thin.indptr.astype(np.int64)
+    kernels.add_sparse_gradient(thin.data, indices, indptr, R, G)
+    for i, j in zip(*X.nonzero(), strict=True):
+        plain[j] += R[i] * X[i, j]
+    np.testing.assert_array_equal(G, plain)
 
 
 def test_wide_rows_are_never_written_out(monkeypatch):
