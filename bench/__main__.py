@@ -9,6 +9,7 @@ from . import report
 from .run import RESULTS, Session
 
 NAMES = {
+    "mixed": "every classifier on tables of words, dates and holes, beside itself on numbers alone",
     "mixture-tables": "the toys and tables of Fu 2010, and 10 M pixels from disk",
     "glass-box": "additive models with nothing set beside EBM, LightGBM and pyGAM, held-out loss",
     "defaults": "every estimator with nothing set beside linear models and boosted trees",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import data, defaults, glass_box, shapes
+from bench import data, defaults, glass_box, mixed, shapes
 from bench.additive import phog
 from bench.shareboost import sparse
 
@@ -87,6 +87,16 @@ def test_defaults(tmp_path):
         assert (row["reads"] is None) == (row["model"] in rivals), row
     assert "no worse than the best linear model" in printed
     assert {row["table"] for row in record["rows"]} == {*defaults.TINY[0]}
+
+
+@pytest.mark.slow
+def test_words_dates_and_holes_beside_numbers_alone(tmp_path):
+    record, printed = bench(tmp_path, "mixed")
+    assert [row["model"] for row in record["rows"]] == [*mixed.TINY[3]]
+    for row in record["rows"]:
+        assert row["why not"] is None, row
+        assert row["standard errors"] > mixed.CLEAR, row  # the words decide
+    assert "2 of 2 classifiers; worse: none" in printed
 
 
 @pytest.mark.slow

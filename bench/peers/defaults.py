@@ -21,18 +21,25 @@ def run(report, *, model, **options):
     return (run_ours if hasattr(sl, model) else run_rival)(report, model=model, **options)
 
 
-def names_of(path):
+def names_of(path, numbers_alone=False):
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    return [name for name in pq.ParquetFile(path).schema_arrow.names if name != "target"]
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return [
+        field.name
+        for field in pq.ParquetFile(path).schema_arrow
+        if field.name != "target"
+        and (not numbers_alone or any(is_kind(field.type) for is_kind in plain))
+    ]
 
 
-def run_ours(report, *, model, budget, train, test, **_options):
+def run_ours(report, *, model, budget, train, test, numbers_alone=False, **_options):
     from sklearn.exceptions import ConvergenceWarning
 
     import streamlearn as sl
 
-    estimator, names = getattr(sl, model)(), names_of(train)
+    estimator, names = getattr(sl, model)(), names_of(train, numbers_alone)
     with sl.config_context(memory_budget=budget), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         with timed(report):
