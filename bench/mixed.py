@@ -14,7 +14,7 @@ from .run import mib
 
 ROWS = 20_000
 """Most rows of a real table, in training and in test."""
-N, N_LEVELS = 200_000, 100_000
+N, N_LEVELS = 300_000, 100_000
 """Rows of the generated table, of which a quarter is held out, and words of one of its columns."""
 TINY = "generated", 3_000, 500, ("AdditiveClassifier", "ShareBoostClassifier")
 """Table, rows, words and models of the tiny run."""
@@ -87,13 +87,14 @@ def compared(session, name, model, train, test):
 def generated(n=N, n_levels=N_LEVELS):
     """Two classes decided by words, of which few are frequent, the season, and numbers.
 
-    A twentieth of the words and a fifth of one column of numbers are missing, of the latter those
-    of one class more often.
+    Each word is there, and those of small numbers many times.  A twentieth of the words and a fifth
+    of one column of numbers are missing, of the latter those of one class more often.
     """
     import pyarrow as pa
 
     rng = np.random.default_rng(0)
-    place = (n_levels * rng.random(n) ** 3).astype(np.int64)
+    often = (n_levels * rng.random(n - n_levels) ** 3).astype(np.int64)
+    place = rng.permutation(np.concatenate([np.arange(n_levels), often]))
     day = rng.integers(0, 3 * 365, n)
     X = rng.standard_normal((n, 2)).astype(np.float32)
     f = 2 * rng.standard_normal(n_levels)[place] + X[:, 0] + np.cos(2 * np.pi * day / 365.25)
