@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hostile.parquet_file import end_of_file, put_together, take_apart
+from hostile.thrift import put
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -311,6 +313,62 @@ def test_a_broken_page_is_the_librarys_to_name(tmp_path):
     assert read(path) == {}
     with pytest.raises(SourceError, match="row group 0"), data.reader() as reader:
         reader.read(data.refs()[0])
+
+
+def varint(value, n_bytes=0):
+    """A number of variable length, in more bytes than it needs if `n_bytes` says so."""
+    out = bytearray()
+    while value > 127 or len(out) + 1 < n_bytes:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+RUNS = {
+    "of 16": varint(32),
+    "in five bytes": varint(32, 5),
+    "in six bytes": varint(32, 6),
+    "of 31 bits": varint(2**32 - 2),
+    "of 32 bits": varint(2**32),
+    "of 33 bits": varint(2**33 + 32),
+    "of none": varint(0),
+    "two packed eights": varint(5),
+    "two packed eights in five bytes": varint(5, 5),
+    "two packed eights in six bytes": varint(5, 6),
+    "no packed eights": varint(1),
+    "most packed eights": varint(2 * (2**28 - 1) + 1),
+    "more packed eights": varint(2 * 2**28 + 1),
+    "packed eights of 33 bits": varint(2**32 + 5),
+}
+"""What is said of a run: its header, as files of others may have it."""
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("n_words", [1, 2])
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_are_as_long_as_the_library_lets_them_be(tmp_path, name, n_words, nullable):
+    """With one word an index has no bits, so that no bytes limit how many are packed."""
+    values = {"x": np.resize(np.arange(n_words, dtype=np.float32), 16)}
+    path = write(tmp_path / "t", values, nullable=nullable, compression="none")
+    with open(path, "rb") as file:
+        footer, pages = take_apart(file.read())
+    (_, (header, body)) = pages[0, 0]
+    levels = body[: 4 + int.from_bytes(body[:4], "little")] if nullable else b""
+    width = n_words - 1
+    indices = bytes([width]) + RUNS[name] + bytes([0b01010101] * 2 * width)
+    pages[0, 0][1][1] = levels + indices
+    for field in (2, 3):
+        put(header, field, 5, len(levels + indices))
+    with open(path, "wb") as file:
+        file.write(put_together(footer, pages) + end_of_file(footer))
+    try:
+        expected = pq.read_table(path).column("x").to_numpy()
+    except OSError:
+        with pytest.raises(SourceError, match="cannot read .*t, row group 0"):
+            list(open_dataset(path).iter_chunks())
+        return
+    (chunk,) = open_dataset(path).iter_chunks()
+    np.testing.assert_array_equal(chunk.X[:, 0], expected)
 
 
 def test_footers_are_let_go(tmp_path, monkeypatch):

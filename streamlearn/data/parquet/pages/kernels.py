@@ -201,10 +201,23 @@ def skip_levels(page, n):
     nbytes = 0
     for i in range(4):
         nbytes |= np.int64(page[i]) << np.int64(8 * i)
-    run, at = read_varint(page, 4)
-    if at < 0 or run != 2 * n or at >= len(page) or page[at] != 1 or nbytes != at - 3:
+    run, at = read_run(page, 4)
+    if run != 2 * n or at >= len(page) or page[at] != 1 or nbytes != at - 3:
         return -1
     return at + 1
+
+
+@kernel
+def read_run(page, at):
+    """Return (header, where it ends) of a run of levels or indices; the end is -1 if it is bad.
+
+    A header is unsigned, of 32 bits in at most five bytes; a run has a value at least, and fewer
+    than 2^31: the library refuses others.
+    """
+    run, end = read_varint(page, at)
+    if end > at + 5 or run < 2 or run >= 1 << 32 or (run & 1 and run >> 1 >= 1 << 28):
+        return np.int64(0), -1
+    return run, end
 
 
 @kernel
@@ -222,8 +235,8 @@ def decode_indices(page, at, dictionary, n_known, out):
         return False
     done = 0
     while done < len(out):
-        run, at = read_varint(page, at)
-        if at < 0 or run < 2:
+        run, at = read_run(page, at)
+        if at < 0:
             return False
         if run & 1:
             n = min(8 * (run >> 1), len(out) - done)
