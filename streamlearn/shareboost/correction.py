@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dpotrs
 
 from ..solvers.damped_newton import SUFFICIENT, shorter
 from ..solvers.lbfgs import CurvaturePair, direction, with_pair
-from .curvature import Metric, curvature_fold, evaluation_fold
+from .curvature import Metric, curvature_fold, evaluation_fold, squares_fold
 from .design import Layout
 from .objective import Penalty
 from .side import ReadSide
@@ -31,10 +31,13 @@ pair is left out."""
 ITERATIONS = 300
 """Largest number of steps in one correction."""
 JITTER = {"newton": 1e-10, "blocks": 1e-6}
-"""Number added to the diagonal of the correlations before they are factored; it is multiplied by a
-thousand whenever no step lowers the value."""
-MOST_JITTER = 1.0
-"""Largest such number; a correction that finds no step with it ends."""
+"""Number added to the diagonal of the correlations before they are factored."""
+DAMPING = 1e-8
+"""Share of the columns' mean squares added to the curvature when no step lowered the value."""
+LEAST = 1e-100
+"""Least curvature of a column: a step of its inverse is still a number."""
+STIFFER, LOOSER = 100.0, 0.1
+"""Factors of the damping after another such step, and after a step that lowered the value."""
 ROUNDING = {True: 1e-12, False: 1e-7}
 """Relative error of a value: summed in float64 by `newton`, perhaps in float32 by `blocks`."""
 
@@ -71,24 +74,30 @@ def correct(
 
     `tol` may be a function of the value reached.  The value falls in every step.  A step takes one
     read, a Newton step two.
+
+    A row that is wrong without doubt pulls with all its weight and has no curvature, so that a step
+    may be much too long at any tenth of it.  The curvature is then damped (Levenberg 1944) by the
+    mean squares of the columns: n times them are above it everywhere (Boehning 1992), hence a step
+    is found.  The end is judged by undamped steps alone.
     """
     read_at = partial(_evaluate, read, layout, penalty, metric.kind == "newton")
     value, loss, g = read_at(theta)
     n_reads = 1
     factors: list[Factor] | None = None
     pairs: list[CurvaturePair] = []
-    decrement, jitter = np.inf, JITTER[metric.kind]
+    decrement, damping = np.inf, 0.0
+    squares = np.zeros(theta.shape[1])
     level = ROUNDING[metric.kind == "newton"]
     for _ in range(ITERATIONS):
-        if factors is None or metric.kind == "newton":
+        if factors is None:
             curvature = read(curvature_fold(layout, theta, metric))
             n_reads += 1
-            factors = _factor(curvature, metric, penalty, theta, jitter)
+            factors = _factor(curvature, metric, penalty, theta, damping * squares)
         solve = partial(_solve, factors, metric, g.shape)
         step = -direction(solve, g.ravel(), pairs).reshape(g.shape)
         slope = float((g * step).sum())
         decrement = 0.5 * slope
-        if decrement <= (tol(value) if callable(tol) else tol):
+        if not damping and decrement <= (tol(value) if callable(tol) else tol):
             return Solved(theta, value, loss, g, decrement, n_reads, True)
         t = 1.0
         while True:
@@ -101,15 +110,22 @@ def correct(
             t *= float(shorter(value, new_value, -t * slope))
         if not lower:
             at_rounding = decrement <= level * abs(value)
-            if at_rounding or jitter >= MOST_JITTER:
-                return Solved(theta, value, loss, g, decrement, n_reads, at_rounding)
-            jitter *= 1000.0
-            factors = _factor(curvature, metric, penalty, theta, jitter)
+            if at_rounding or damping > theta.shape[1]:
+                done = at_rounding and not damping
+                return Solved(theta, value, loss, g, decrement, n_reads, done)
+            if not squares.any():
+                squares = read(squares_fold(layout))
+                n_reads += 1
+            damping = max(STIFFER * damping, DAMPING)
+            factors = _factor(curvature, metric, penalty, theta, damping * squares)
             pairs = []
             continue
         if metric.kind == "blocks":
             change = (new_theta - theta).ravel(), (new_g - g).ravel()
             pairs = with_pair(pairs, *change, most=MEMORY, least=FLAT)
+        if damping or metric.kind == "newton":
+            factors = None
+        damping = LOOSER * damping if damping > DAMPING else 0.0
         theta, value, loss, g = new_theta, new_value, new_loss, new_g
     return Solved(theta, value, loss, g, decrement, n_reads, False)
 
@@ -124,23 +140,31 @@ def _evaluate(
 
 
 def _factor(
-    curvature: list[np.ndarray], metric: Metric, penalty: Penalty, theta: np.ndarray, jitter: float
+    curvature: list[np.ndarray],
+    metric: Metric,
+    penalty: Penalty,
+    theta: np.ndarray,
+    damping: np.ndarray,
 ) -> list[Factor]:
-    """Cholesky factors of the blocks, scaled to correlations because columns may have any units."""
-    K, n = theta.shape
+    """Cholesky factors of the blocks, scaled to correlations because columns may have any units.
+
+    `damping` (1 + width,) is added to every class's diagonal.
+    """
+    (K, n), jitter = theta.shape, JITTER[metric.kind]
     if metric.kind == "newton":
         H = curvature[0].copy()
         view = H.reshape(K, n, K, n)
         for j, part in enumerate(penalty.hessian(theta[:, 1:]), start=1):
             view[:, j, :, j] += part
-        scale = np.sqrt(np.maximum(H.diagonal().reshape(K, n).mean(axis=0), np.finfo(float).tiny))
+        H[np.diag_indices(K * n)] += np.tile(damping, K)
+        scale = np.sqrt(np.maximum(H.diagonal().reshape(K, n).mean(axis=0), LEAST))
         scale = np.tile(scale, K)
         H /= np.outer(scale, scale)
         # the loss is blind to what all classes have in common: make that direction stiff
         view += (np.eye(n) / K)[None, :, None, :]
         H[np.diag_indices(K * n)] += jitter
         return [(cho_factor(H, lower=True), scale)]
-    extra = np.concatenate([np.zeros((K, 1)), penalty.diagonal(theta[:, 1:])], axis=1)
+    extra = np.concatenate([np.zeros((K, 1)), penalty.diagonal(theta[:, 1:])], axis=1) + damping
     factors = []
     for k in range(K):
         for (a, b), block in zip(metric.blocks, curvature, strict=True):

@@ -182,6 +182,28 @@ def _scaled(stride: int, state: Sums) -> list[np.ndarray]:
     return [stride * block for block in state.values()]
 
 
+def squares_fold(layout: Layout) -> Fold[Sums, np.ndarray]:
+    """Fold of the mean squares (1 + width,) of the constant and of the features."""
+    return Fold(
+        partial(_start_squares, layout.width), partial(_add_squares, layout), add_sums, _squares
+    )
+
+
+def _start_squares(width: int) -> Sums:
+    return {"squares": np.zeros(1 + width)}
+
+
+def _add_squares(layout: Layout, state: Sums, chunk: Chunk) -> Sums:
+    rows = rows_of(layout, chunk)
+    if len(rows.codes):
+        state["squares"] += rows.design.squares(rows.share)
+    return state
+
+
+def _squares(state: Sums) -> np.ndarray:
+    return state["squares"]
+
+
 def values_ahead(
     side: Side, theta: np.ndarray, penalty: Penalty, state: RowState, best: Shortlist
 ) -> np.ndarray:

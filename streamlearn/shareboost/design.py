@@ -104,6 +104,10 @@ class Dense:
         """(K, 1 + width) product R' A."""
         return R.astype(self.A.dtype, copy=False).T @ self.A
 
+    def squares(self, share: np.ndarray) -> np.ndarray:
+        """(1 + width,) float64 sums of the squares, each times its row's share."""
+        return _squares(self.A, share)
+
     def add_gram(
         self, H: np.ndarray, heavy: np.ndarray, start: int, stop: int, out: np.ndarray
     ) -> None:
@@ -153,6 +157,11 @@ class Pieces:
         U = sums.reshape(-1, q, K).transpose(2, 0, 1).reshape(K, -1)
         return np.concatenate([R.sum(axis=0, dtype=np.float64)[:, None], U], axis=1)
 
+    def squares(self, share: np.ndarray) -> np.ndarray:
+        weights = self.weights.astype(np.float64).T
+        parts = [_squares(self.V, share * weight * weight) for weight in weights]
+        return np.concatenate([[share.sum()], *parts])
+
     def add_gram(
         self, H: np.ndarray, heavy: np.ndarray, start: int, stop: int, out: np.ndarray
     ) -> None:
@@ -172,6 +181,11 @@ class Pieces:
     def _room(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Arrays for intermediate results of the kernels."""
         return np.empty(n, self.V.dtype), np.empty(self.weights.shape[1] + 1, np.intp)
+
+
+def _squares(A: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """(w,) float64 sums h' A^2, a column at a time: no array of the size of A is made."""
+    return np.array([h @ np.square(column, dtype=np.float64) for column in A.T])
 
 
 def _gram(A: np.ndarray, h: np.ndarray) -> np.ndarray:
