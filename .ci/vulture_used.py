@@ -69,4 +69,5 @@ _._outcome
 
 # Keys of states, which are read as strings.
 _.forgotten
+_.n_due
 _.n_waiting

@@ -6,7 +6,7 @@ functions, at most about `TILE_NBYTES`, and products of matrices do the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,10 @@ from scipy.sparse import csr_matrix, vstack
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, Columns, as_columns
 from ...numeric.bases.pairs import fill_pairs
-from ...numeric.bases.roughness import Roughness, reference_at_zero
+from ...numeric.bases.roughness import Reference, Roughness, reference_at_zero
+from ...numeric.losses import Loss
 from ...numeric.rows.dense import flat_rows
-from ..dual.kernels_epoch import UNSEEN, visit_rows
+from ..dual.kernels_epoch import UNSEEN, Descent, visit_rows
 from . import kernels_functions as ker
 from .kernels_csr import dense_coordinates
 from .kernels_loss import loss_code
@@ -143,7 +144,9 @@ def _stored_tiles(
         start = stop
 
 
-def _compressed(stored: Stored, dim: int, base: np.ndarray, fill: Any, *tables: Any) -> csr_matrix:
+def _compressed(
+    stored: Stored, dim: int, base: np.ndarray, fill: Callable[..., None], *tables: np.ndarray
+) -> csr_matrix:
     width = np.diff(stored.columns.first)
     most = int(width[stored.indices].sum())
     values, places = np.empty(most), np.empty(most, np.int32)
@@ -155,7 +158,7 @@ def _compressed(stored: Stored, dim: int, base: np.ndarray, fill: Any, *tables: 
     return A
 
 
-def margins(X: Any, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
+def margins(X: np.ndarray | Csr, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
     """`kernels.margins_rows`."""
     W = W.astype(np.float64, copy=False)
     for tile in tiles(X, bases):
@@ -170,7 +173,13 @@ def _product(tile: Tile, W: np.ndarray) -> np.ndarray:
 
 
 def gradient(
-    X: Any, bases: Bases, loss: Any, point: Any, y: np.ndarray, weight: np.ndarray, sums: Any
+    X: np.ndarray | Csr,
+    bases: Bases,
+    loss: Loss,
+    point: Any,
+    y: np.ndarray,
+    weight: np.ndarray,
+    sums: Any,
 ) -> None:
     """`kernels.gradient_rows`, in float64."""
     code, W = loss_code(loss), point.W.astype(np.float64, copy=False)
@@ -187,7 +196,7 @@ def gradient(
                 sums.gradient[:] += slope[:, None] * tile.base
 
 
-def gram(X: Any, bases: Bases, h: np.ndarray, r: np.ndarray, sums: Any) -> None:
+def gram(X: np.ndarray | Csr, bases: Bases, h: np.ndarray, r: np.ndarray, sums: Any) -> None:
     """`kernels.gram_rows`; sparse rows cost the squares of what they store."""
     for tile in tiles(X, bases):
         weight, target = h[tile.start : tile.stop], r[tile.start : tile.stop]
@@ -212,9 +221,9 @@ def gram(X: Any, bases: Bases, h: np.ndarray, r: np.ndarray, sums: Any) -> None:
 
 
 def dual_epochs(
-    X: Any,
+    X: np.ndarray | Csr,
     bases: Bases,
-    descent: Any,
+    descent: Descent,
     problem: Any,
     y: np.ndarray,
     weight: np.ndarray,
@@ -227,7 +236,7 @@ def dual_epochs(
     diagonal = diagonal_factors(bases, roughness)
     V = factor_times(bases, roughness, state.W)
 
-    def visit(rows: Any, visits: np.ndarray) -> None:
+    def visit(rows: ker.CompressedRows | ker.FeatureRows, visits: np.ndarray) -> None:
         visit_rows(rows, descent, y, weight, visits, state.alpha, state.b, UNSEEN)
 
     step = max(LEAST_ROWS, min(256, TILE_NBYTES // (8 * max(bases.dim, 1))))
@@ -302,12 +311,15 @@ def features(
     return out
 
 
-def embed(X: Any, bases: Bases, psi: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def embed(
+    X: np.ndarray | Csr, bases: Bases, psi: tuple[Roughness, Reference] | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """`kernels.embed_rows`: Phi or Psi of the rows; of sparse ones Psi alone, with c = Phi(0)."""
     dim, inverse, diagonal = bases.dim, np.empty(0), np.empty(0, bool)
     if psi is not None:
         inverse, diagonal = inverse_factors(bases, psi[0]), diagonal_factors(bases, psi[0])
     if isinstance(X, Csr):
+        assert psi is not None  # of sparse rows Psi alone is asked for
         roughness, reference = psi
         tables = inverse, roughness.table, diagonal
         parts = [

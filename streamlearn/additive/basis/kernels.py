@@ -13,14 +13,14 @@ about 1e-7 a row), float64 the exact one.  Sums are always float64 and are added
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, as_columns
 from ...numeric.bases.roughness import Reference, Roughness
-from ...numeric.losses import Force
+from ...numeric.losses import Force, Loss
 from ...numeric.rows.dense import flat_rows
 from ..dual import kernels_step as kernels_dual_step
 from . import functions as explicit
@@ -129,7 +129,7 @@ def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
 
 
 def gradient_rows(
-    X: Matrix, bases: Bases, loss: Any, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
+    X: Matrix, bases: Bases, loss: Loss, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
 ) -> None:
     """Add the rows' losses, slopes and gradients at `point` to `sums` in place."""
     X, y = present(X, bases), targets_by_class(y)
@@ -148,7 +148,7 @@ def gradient_rows(
 
 
 def _add_own_loss(
-    X: Matrix, bases: Bases, loss: Any, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
+    X: Matrix, bases: Bases, loss: Loss, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
 ) -> None:
     """`gradient_rows` of a loss defined elsewhere: its slopes are the forces of a second look."""
     F = np.empty((len(y), len(point.b)))
@@ -185,7 +185,7 @@ def gram_rows(
 
 
 def loss_sum_rows(
-    loss: Any, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
+    loss: Loss, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
 ) -> None:
     """Add the rows' weighted losses at the decisions `F` (m, K) to `out` (K,) in place."""
     y = targets_by_class(y)
@@ -196,7 +196,7 @@ def loss_sum_rows(
 
 
 def dual_sum_rows(
-    loss: Any, C: float, y: np.ndarray, weight: np.ndarray, alpha: np.ndarray, out: np.ndarray
+    loss: Loss, C: float, y: np.ndarray, weight: np.ndarray, alpha: np.ndarray, out: np.ndarray
 ) -> None:
     """Add C sum_i s_i dual_value(alpha_i) of each class to `out` (K,) in place.
 

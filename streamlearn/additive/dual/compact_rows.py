@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...data.source import Chunk, Csr, Source
 from ...engine.run import Run
@@ -240,7 +240,9 @@ class HeldCodes:
         """(K, dim) of (K, places)."""
         return V[:, self._where()]
 
-    def _lanes(self, W: np.ndarray, groups: list[tuple[int, int]], dtype: Any) -> np.ndarray:
+    def _lanes(
+        self, W: np.ndarray, groups: list[tuple[int, int]], dtype: npt.DTypeLike
+    ) -> np.ndarray:
         """(groups, places of them) coefficients as the epochs take them."""
         out = zeros_in_lines((len(groups), self._n_places, self._places.width), dtype)
         for lanes, (first, last) in zip(out, groups, strict=True):

@@ -18,7 +18,7 @@ The dual variables are row state: 4 bytes a row and output, 8 for log-loss.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -34,8 +34,6 @@ from ..objective import Problem, decisions, losses, spline_sums, weights
 from .cached_rows import CachedRows, MovedRows, distance_from_settled, fetch, nothing_moved
 from .epochs import DualEpochs, DualState
 
-State = dict[str, Any]
-"""A sweep in progress: coefficients, sums over the groups, cached rows."""
 ALPHA = "alpha"
 GROUP = 4
 """Refs in a super-block; with fewer a class-sorted file never converges."""
@@ -56,6 +54,32 @@ ENOUGH = 0.002
 Hinge on MNIST, odd or even, C = 0.01, 30 % of the rows cached, to 1 %: with these three 4 sweeps,
 with 20, 0.005 and 0.1 it took 7.
 """
+
+
+class Coefficients(TypedDict):
+    """The model of a sweep in progress, which epochs change in place."""
+
+    W: np.ndarray
+    """(K, dim)."""
+    b: np.ndarray
+    """(K,)."""
+
+
+class State(Coefficients):
+    """A sweep in progress: coefficients, sums over the groups, cached rows."""
+
+    dual: np.ndarray
+    """(K,) dual values of the rows that were left, without the penalty."""
+    loss: np.ndarray
+    """(K,) weighted losses of these rows, as they were left."""
+    n_groups: int
+    n_rows: int
+    """Rows of the groups so far, counted where rows are cached."""
+    n_due: float
+    """Visits that the cached rows are still to have."""
+    cached: Any
+    """`CachedRows`; in a checkpoint what their `stored` gives; None without, and at the end."""
+    moved: MovedRows
 
 
 class Sweep(NamedTuple):
@@ -139,7 +163,7 @@ def _start_sweep(before: Sweep, reading: Reading) -> State:
         "loss": np.zeros(K),
         "n_groups": 0,
         "n_rows": 0,
-        "n_due": 0.0,  # visits of cached rows
+        "n_due": 0.0,
         "cached": cache and CachedRows(cache.n_most, cache.row_nbytes, width),
         "moved": nothing_moved(width),
     }
@@ -236,7 +260,7 @@ def _epochs(
     X: np.ndarray | Csr,
     targets: tuple[np.ndarray, np.ndarray],
     alpha: np.ndarray,
-    state: State,
+    state: Coefficients,
     norms: np.ndarray | None = None,
 ) -> DualEpochs:
     model = DualState(alpha, state["W"], state["b"])
@@ -268,7 +292,10 @@ def _fetched(problem: Problem, cache: Cache, stored: dict[str, np.ndarray]) -> C
 
         fetch(cached, stored, rows_of, refs, lambda rows: (problem.targets(rows), weights(rows)))
     if cached.n:
-        empty = {"W": np.zeros((problem.n_outputs, problem.dim)), "b": np.zeros(problem.n_outputs)}
+        empty: Coefficients = {
+            "W": np.zeros((problem.n_outputs, problem.dim)),
+            "b": np.zeros(problem.n_outputs),
+        }
         norms = _epochs(prepared, cached.X, cached.targets, cached.alpha, empty).norms
         if norms is not None:
             cached.norms[:] = norms
@@ -320,7 +347,7 @@ def shuffled(n_rows: int, key: tuple[int, ...]) -> np.ndarray:
 
 def certificate_fold(
     problem: Problem, theta: np.ndarray, moved: MovedRows
-) -> Fold[Any, Evaluation]:
+) -> Fold[tuple[np.ndarray, ...], Evaluation]:
     """Fold: the primal value at `theta` and the dual value of alpha, both by this read alone.
 
     The evaluation's theta is the given one; its gradient is empty.

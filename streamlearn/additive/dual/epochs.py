@@ -9,7 +9,10 @@ import numpy as np
 
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, as_columns
+from ...numeric.bases.roughness import Roughness
+from ...numeric.losses import Loss
 from ..basis import functions as explicit
+from ..basis.kernels import DualProblem, Matrix
 from .kernels_epoch import UNSEEN, Descent, decisions, visit_rows
 from .kernels_splines import PIECE, Active, DenseRows, SplineRows, measure_rows
 from .kernels_tables import POINTS, RAMPS, TABLES, Inverse, pad_rows, restore_rows
@@ -39,10 +42,10 @@ class DualEpochs:
 
     def __init__(
         self,
-        X: Any,
+        X: Matrix,
         bases: Bases,
-        loss: Any,
-        problem: Any,
+        loss: Loss,
+        problem: DualProblem,
         y: np.ndarray,
         weight: np.ndarray,
         state: DualState,
@@ -90,7 +93,7 @@ class DualEpochs:
 
 
 def spline_rows(
-    X: Any, bases: Bases, problem: Any, W: np.ndarray, norms: np.ndarray | None = None
+    X: Any, bases: Bases, problem: DualProblem, W: np.ndarray, norms: np.ndarray | None = None
 ) -> SplineRows:
     """Rows of coordinates with the coefficients `W` and every row's |Psi|^2, unless it is known."""
     sparse, columns = isinstance(X, Csr), as_columns(bases, np.dtype(np.float32))
@@ -131,7 +134,7 @@ def dense_rows(rows: SplineRows) -> DenseRows:
     )
 
 
-def find_inverse(bases: Bases, problem: Any, sparse: bool) -> Inverse:
+def find_inverse(bases: Bases, problem: DualProblem, sparse: bool) -> Inverse:
     """L of the problem's columns; TABLES if they do not share a simpler kind."""
     roughness, reference = problem.roughness, problem.reference
     n_bases, kind = np.diff(bases.first), TABLES
@@ -160,7 +163,7 @@ def find_inverse(bases: Bases, problem: Any, sparse: bool) -> Inverse:
     return Inverse(kind, scale, t, s, first)
 
 
-def find_scales(bases: Bases, roughness: Any, *, from_zero: bool = False) -> np.ndarray:
+def find_scales(bases: Bases, roughness: Roughness, *, from_zero: bool = False) -> np.ndarray:
     """(2, p): every column's `_scales`."""
     n_bases = np.diff(bases.first)
     used, scales = np.flatnonzero(n_bases), np.zeros((2, len(n_bases)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...numeric.bases.bsplines import Columns
 from ...numeric.simd.gather import CLASSES, LANES
@@ -19,7 +19,7 @@ from .kernels_tables import POINTS, RAMPS
 class Room:
     """Arrays that chunks put their codes into, in any order; more if the first are too small."""
 
-    def __init__(self, size: int, dtype: Any = np.uint32) -> None:
+    def __init__(self, size: int, dtype: npt.DTypeLike = np.uint32) -> None:
         self._dtype = dtype
         self._size, self._used, self._before, self._lock = max(size, 1), 0, 0, Lock()
         self._blocks = [self._new(self._size)]
@@ -98,7 +98,7 @@ def make_places(
     room = -(-n // whole) * whole
     at = np.concatenate([[0], np.cumsum(room)]).astype(np.intp)
 
-    def of_places(x: np.ndarray, kind: Any) -> np.ndarray:
+    def of_places(x: np.ndarray, kind: npt.DTypeLike) -> np.ndarray:
         # a value at the end of the last column looks one place on
         return np.concatenate([np.repeat(x, room), np.zeros(LANES)]).astype(kind)
 
