@@ -43,7 +43,7 @@ from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
 from .targets import Adjustment, adjust, adjusted, without_column
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton
-from .warm_start import warm_bases, warm_point
+from .warm_start import Before, warm_bases, warm_point
 
 SINGLE_TOL = 1e-7
 """Tolerances from here on are above the rounding of float32 passes."""
@@ -198,7 +198,7 @@ class AdditiveModel(Planned, StreamEstimator):
         summary: Summary,
         adjustment: Adjustment,
         solver: str,
-        before: dict[str, Any] | None = None,
+        before: Before | None = None,
     ) -> Problem:
         """The problem of main effects alone."""
         regression = not hasattr(self, "classes_")
@@ -282,11 +282,11 @@ class AdditiveModel(Planned, StreamEstimator):
         shares: np.ndarray = counts / counts.sum()
         return shares[1:] if len(shares) == 2 else shares
 
-    def _before(self, run: Run) -> dict[str, Any] | None:
+    def _before(self, run: Run) -> Before | None:
         """The last fit, where a warm start begins; a checkpoint keeps it."""
         if not self.warm_start:
             return None
-        before: dict[str, Any] | None = run.restore("warm-start")
+        before: Before | None = run.restore("warm-start")
         if before is None and hasattr(self, "coef_"):
             before = {name: part for name, part in self._state().items() if name in WARM_PARTS}
             before["levels"] = self.levels_

@@ -12,8 +12,9 @@ metric of the penalty, 1/2 g'P^-1 g + 1/2 B^2 g_b^2: at least 0 and free of canc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,15 @@ from ..numeric.targets import CLASS, NUMBER
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from ..solvers.newton import Evaluation
-from .basis.kernels import NONE, Sums, empty_sums, gradient_rows, make_point, margins_rows
+from .basis.kernels import (
+    NONE,
+    Point,
+    Sums,
+    empty_sums,
+    gradient_rows,
+    make_point,
+    margins_rows,
+)
 
 
 class Problem(NamedTuple):
@@ -105,7 +114,7 @@ def weights(chunk: Chunk) -> np.ndarray:
     return NONE if chunk.weight is None else chunk.weight
 
 
-def point_at(problem: Problem, theta: np.ndarray) -> Any:
+def point_at(problem: Problem, theta: np.ndarray) -> Point:
     W = np.ascontiguousarray(theta[:, :-1], np.float32 if problem.single else np.float64)
     return make_point(W, theta[:, -1] - theta[:, :-1] @ problem.reference.c)
 
@@ -186,7 +195,7 @@ def finish_evaluation(problem: Problem, theta: np.ndarray, sums: Sums) -> Evalua
 
 
 def loss_fold(
-    problem: Problem, theta: np.ndarray, check: object = None
+    problem: Problem, theta: np.ndarray, check: Callable[[Chunk], None] | None = None
 ) -> Fold[tuple[np.ndarray, ...], float]:
     """Fold: mean loss of rows at `theta`, summed over the outputs; `check(chunk)` comes first."""
     return Fold(
@@ -202,7 +211,11 @@ def _start_loss(n_outputs: int) -> tuple[np.ndarray, ...]:
 
 
 def _add_loss(
-    problem: Problem, theta: np.ndarray, check: Any, state: tuple[np.ndarray, ...], chunk: Chunk
+    problem: Problem,
+    theta: np.ndarray,
+    check: Callable[[Chunk], None] | None,
+    state: tuple[np.ndarray, ...],
+    chunk: Chunk,
 ) -> tuple[np.ndarray, ...]:
     if check is not None:
         check(chunk)

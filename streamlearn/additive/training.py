@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ class Watch:
         problem: Problem,
         validation: Source | None,
         early_stopping: bool,
-        check: object = None,
+        check: Callable[[Chunk], None] | None = None,
     ) -> None:
         """`check`: refuses held-out rows that the problem cannot take, a chunk at a time."""
         self._run, self._problem, self._validation = run, problem, validation
@@ -106,7 +107,7 @@ class Watch:
         """Record a certificate of the last sweep."""
         self._run.record(read=self.state["read"], **_measured(at, gap))
 
-    def _look(self, at: Evaluation, **fields: Any) -> str:
+    def _look(self, at: Evaluation, **fields: object) -> str:
         state = self.state
         state["read"] += 1
         fields = {"read": state["read"], **fields}
@@ -133,7 +134,7 @@ class Watch:
         return Outcome(at.theta, at.value, at.bound, reason, gap <= tol)
 
 
-def _measured(at: Evaluation, gap: np.ndarray) -> dict[str, Any]:
+def _measured(at: Evaluation, gap: np.ndarray) -> dict[str, object]:
     return {
         "objective": plain(at.value),
         "dual": plain(at.bound),

@@ -12,8 +12,11 @@ from ..numeric.bases.roughness import times
 from ..passes.summary.summary import Summary
 from .objective import Problem
 
+Before = dict[str, Any]
+"""The last fit: the parts of its state that a warm start begins at, by name, and its levels."""
 
-def warm_bases(before: dict[str, Any], summary: Summary) -> Bases:
+
+def warm_bases(before: Before, summary: Summary) -> Bases:
     """The bases of the last fit, which its coefficients belong to."""
     bases, columns = Bases(*before["bases"]), summary.columns
     if bases.pairs is not None:
@@ -36,7 +39,7 @@ def warm_bases(before: dict[str, Any], summary: Summary) -> Bases:
     return bases
 
 
-def warm_point(problem: Problem, before: dict[str, object] | None) -> np.ndarray | None:
+def warm_point(problem: Problem, before: Before | None) -> np.ndarray | None:
     """The point (K, dim + 1) of the last fit's decisions; None: begin at 0."""
     if before is None:
         return None

@@ -17,6 +17,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import Interval
 
 from ...config import format_bytes
@@ -24,7 +25,14 @@ from ...data.source import Chunk, Source
 from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.certificate import Certificate
-from ...estimator.choosing import Candidate, ChoosesBySplits, Member, best_index, cv_results
+from ...estimator.choosing import (
+    Candidate,
+    ChoosesBySplits,
+    Member,
+    Results,
+    best_index,
+    cv_results,
+)
 from ...estimator.metrics import check_gain, find_metric
 from ...estimator.model import Model
 from ...passes.summary.summary import Summary
@@ -158,7 +166,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
 
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
-    ) -> dict[str, Any]:
+    ) -> Results:
         gaps = np.array([fitted.certificate_.relative_gap for fitted in fits])
         gaps = gaps.reshape(len(scores[0]), len(tried)).T
         return {**cv_results(tried, scores), "relative_gap": gaps.max(axis=1)}
@@ -416,7 +424,7 @@ class _Solved(NamedTuple):
     reason: str
 
 
-def candidates(Cs: Any, n_bases: Any) -> list[Candidate]:
+def candidates(Cs: Any, n_bases: npt.ArrayLike) -> list[Candidate]:
     """All of them, the simplest first: few splines, then small C."""
     if np.ndim(Cs) == 0:
         values = np.logspace(*GRID, int(Cs))

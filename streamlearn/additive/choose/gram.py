@@ -9,7 +9,7 @@ rows.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,9 @@ class Moments(NamedTuple):
     """(3,)."""
 
 
-def moments_fold(problems: list[Problem], splits: Splits) -> Fold[Any, list[list[Moments]]]:
+def moments_fold(
+    problems: list[Problem], splits: Splits
+) -> Fold[list[list[Moments]], list[list[Moments]]]:
     """Fold: for each problem (its C is not used) the moments of every split's rows.
 
     State 8 dim^2 bytes a split and problem.

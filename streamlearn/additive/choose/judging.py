@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,13 @@ from ...estimator.predicting import decide
 from ...passes.fold import Fold
 from .newton import Splits
 
+Scores = list[list[object]]
+"""For each split the sums of its judges' metric; None before their first row."""
 
-def scores_fold(judges: list[list[Model]], splits: Splits, scoring: str) -> Fold[Any, np.ndarray]:
+
+def scores_fold(
+    judges: list[list[Model]], splits: Splits, scoring: str
+) -> Fold[Scores, np.ndarray]:
     """Fold: the score of every judge on the rows of its split, (candidates, splits).
 
     `judges`: for each split, the models that left it out.
@@ -30,7 +34,7 @@ def scores_fold(judges: list[list[Model]], splits: Splits, scoring: str) -> Fold
     )
 
 
-def _start_scores(judges: list[list[Model]]) -> list[list[object]]:
+def _start_scores(judges: list[list[Model]]) -> Scores:
     return [[None] * len(of_split) for of_split in judges]
 
 
@@ -39,9 +43,9 @@ def _add_scores(
     splits: Splits,
     sums: Callable,
     merge: Callable,
-    state: Any,
+    state: Scores,
     chunk: Chunk,
-) -> Any:
+) -> Scores:
     split = splits.of(chunk)
     for f, of_split in enumerate(judges):
         part = chunk.where(split == f)
@@ -53,14 +57,14 @@ def _add_scores(
     return state
 
 
-def _merge_scores(merge: Callable, a: Any, b: Any) -> Any:
+def _merge_scores(merge: Callable, a: Scores, b: Scores) -> Scores:
     return [
         [y if x is None else x if y is None else merge(x, y) for x, y in zip(p, q, strict=True)]
         for p, q in zip(a, b, strict=True)
     ]
 
 
-def _finish_scores(finish: Callable, state: Any) -> np.ndarray:
+def _finish_scores(finish: Callable, state: Scores) -> np.ndarray:
     with np.errstate(invalid="ignore"):  # a split of rows that all weigh nothing
         rows = [[np.nan if x is None else finish(x) for x in of_split] for of_split in state]
     return np.array(rows, dtype=np.float64).T

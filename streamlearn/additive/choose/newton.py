@@ -18,7 +18,7 @@ from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
 from ...solvers.splits import split_of_rows
-from ..basis.kernels import coordinates_rows, empty_sums
+from ..basis.kernels import Sums, coordinates_rows, empty_sums
 from ..newton.sampled import SampleObjective
 from ..objective import Problem, add_evaluation, finish_evaluation
 
@@ -55,7 +55,7 @@ class Splits(NamedTuple):
 
 def evaluations_fold(
     models: list[SplitModel], thetas: list[np.ndarray], splits: Splits
-) -> Fold[list[Any], list[Evaluation]]:
+) -> Fold[list[Sums], list[Evaluation]]:
     """Fold: value, gradient and bound of every model at its point.  State 8 K dim bytes a model."""
     return Fold(
         partial(_start, models),
@@ -65,7 +65,7 @@ def evaluations_fold(
     )
 
 
-def _start(models: list[SplitModel]) -> list[object]:
+def _start(models: list[SplitModel]) -> list[Sums]:
     return [empty_sums(model.problem.n_outputs, model.problem.dim) for model in models]
 
 
@@ -73,13 +73,13 @@ def _add(
     models: list[SplitModel],
     thetas: list[np.ndarray],
     splits: Splits,
-    state: list[Any],
+    state: list[Sums],
     chunk: Chunk,
-) -> list[object]:
+) -> list[Sums]:
     if not chunk.n_rows:
         return state
     weights = splits.weights(chunk)
-    made: tuple[Any, Any] = (None, None)  # coordinates of the bases at hand, for all its models
+    made: tuple[object, Any] = (None, None)  # coordinates of the bases at hand, for all its models
     for k, model in enumerate(models):
         bases = model.problem.bases
         if made[0] is not bases.knots:
@@ -91,7 +91,7 @@ def _add(
 
 
 def _finish(
-    models: list[SplitModel], thetas: list[np.ndarray], state: list[Any]
+    models: list[SplitModel], thetas: list[np.ndarray], state: list[Sums]
 ) -> list[Evaluation]:
     return [
         finish_evaluation(model.problem, theta, sums)

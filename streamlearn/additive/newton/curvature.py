@@ -22,10 +22,15 @@ from ..objective import Problem, decisions, spline_sums
 SHRINK = 4.0
 """Rows at which a correlation counts half."""
 
+Masses = tuple[np.ndarray, np.ndarray]
+"""(K, dim) C sum s l'' Phi and (K,) C sum s l''."""
+Grams = list[list[Any]]
+"""For every output a list of two: its `GramSums` and the float C sum s l''."""
+
 
 def gram_fold(
     problem: Problem, theta: np.ndarray, share: float = 1.0, seed: int = 0
-) -> Fold[list[GramSums], list[GramSums]]:
+) -> Fold[Grams, Grams]:
     """Fold: the curvature of every output at `theta` from a hash share of the rows.
 
     State 8 K dim^2 bytes.  For squared error the moments sum s y Phi are in `b`.
@@ -77,7 +82,7 @@ def row_curvatures(
     return h, y
 
 
-def mass_fold(problem: Problem, theta: np.ndarray) -> Fold[Any, Any]:
+def mass_fold(problem: Problem, theta: np.ndarray) -> Fold[Masses, Masses]:
     """Fold: C sum s l'' Phi (K, dim) and C sum s l'' (K,) at `theta`.  State 8 K dim bytes."""
     return Fold(
         partial(empty_mass, problem.n_outputs, problem.dim),
@@ -86,11 +91,11 @@ def mass_fold(problem: Problem, theta: np.ndarray) -> Fold[Any, Any]:
     )
 
 
-def empty_mass(n_outputs: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def empty_mass(n_outputs: int, dim: int) -> Masses:
     return np.zeros((n_outputs, dim)), np.zeros(n_outputs)
 
 
-def _add_mass(problem: Problem, theta: np.ndarray, state: Any, chunk: Chunk) -> Any:
+def _add_mass(problem: Problem, theta: np.ndarray, state: Masses, chunk: Chunk) -> Masses:
     if chunk.n_rows:
         for k in range(problem.n_outputs):
             h, _ = row_curvatures(problem, theta, k, chunk)
@@ -131,13 +136,13 @@ def calibrate(
     return GramSums(H, mass, gram.b)
 
 
-def empty_grams(n_outputs: int, dim: int) -> list[Any]:
+def empty_grams(n_outputs: int, dim: int) -> Grams:
     return [[empty_gram(dim), 0.0] for _ in range(n_outputs)]
 
 
 def _add_grams(
-    problem: Problem, theta: np.ndarray, share: float, seed: int, state: list[Any], chunk: Chunk
-) -> list[Any]:
+    problem: Problem, theta: np.ndarray, share: float, seed: int, state: Grams, chunk: Chunk
+) -> Grams:
     if share < 1.0:
         chunk = chunk.where(row_share(chunk.rows, seed) < share)
     if chunk.n_rows:
@@ -146,7 +151,7 @@ def _add_grams(
     return state
 
 
-def _finish_grams(state: list[Any]) -> list[Any]:
+def _finish_grams(state: Grams) -> Grams:
     for gram, _ in state:
         clear_lower(gram.H)
     return state

@@ -9,6 +9,7 @@ from ...data.source import Chunk, Source
 from ...engine.run import Run
 from ...engine.scratch.blocks import RowForm
 from ...numeric.bases.bsplines import Bases, Coordinates
+from ...passes.fold import Fold
 from ..basis.kernels import coordinates_rows
 
 
@@ -36,7 +37,7 @@ class CachedReads:
             self._source = source.through(Coordinates(bases))
             self.bases = bases._replace(prepared=True)
 
-    def fold(self, fold: Any, name: str) -> Any:
+    def fold(self, fold: Fold, name: str) -> Any:
         """The fold of all rows, which the first read caches."""
         if not self._caches:
             return self._run.fold(fold, self._source, name=name)

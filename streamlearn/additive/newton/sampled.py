@@ -9,7 +9,7 @@ import numpy as np
 
 from ...data.source import Chunk, Csr, Source
 from ...engine.run import Run
-from ...passes.fold import both
+from ...passes.fold import Fold, both
 from ...solvers.newton import Evaluation, newton
 from ..basis.kernels import GramSums, empty_sums
 from ..objective import Problem, add_evaluation, evaluation_fold, finish_evaluation, spline_sums
@@ -207,7 +207,7 @@ class StreamedObjective:
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
         self._n_reads += 1
-        fold: Any = evaluation_fold(self.problem, theta)
+        fold: Fold = evaluation_fold(self.problem, theta)
         if self._extra == "mass":
             fold = both(fold, mass_fold(self.problem, theta))
         elif self._extra == "gram":
