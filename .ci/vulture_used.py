@@ -68,6 +68,9 @@ _.USAGE
 _._outcome
 
 # Keys of states, which are read as strings.
+_.column_of_mean
 _.forgotten
+_.importances
 _.n_due
 _.n_waiting
+_.pair_density

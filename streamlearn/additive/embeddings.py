@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypedDict
 
 import numpy as np
 import scipy.sparse
@@ -45,6 +45,14 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 _ARRAYS = 4
 """Arrays of float64 that a chunk's features take while they are made: sparse, dense, a copy."""
+
+
+class EmbeddingState(TypedDict):
+    """The tree of a saved embedding."""
+
+    bases: Bases
+    zero: np.ndarray
+    sparse: bool
 
 
 class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
@@ -112,10 +120,10 @@ class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
             ("features", f"{self.n_features_out_:,} that are written out"),
         ]
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> EmbeddingState:
         return {"bases": self.bases_, "zero": self._zero, "sparse": self._sparse}
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: EmbeddingState) -> None:
         bases = tree["bases"]
         if not isinstance(bases, Bases) or len(bases.degree) != self.n_features_in_:
             raise ValueError(f"the bases are not of {self.n_features_in_} columns")
@@ -174,7 +182,7 @@ class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
         names = tuple(self.get_feature_names_out(dataset.feature_names))
         return dataset.map(partial(_features, self, dataset.dtype), names)
 
-    def _open(self, X: Any, sample_weight: object) -> Dataset:
+    def _open(self, X: object, sample_weight: object) -> Dataset:
         """The rows to learn from; sets ``n_features_in_`` and ``feature_names_in_``."""
         if isinstance(X, Dataset) or is_on_disk(X) or is_dask(X):
             if sample_weight is not None:
@@ -339,7 +347,7 @@ class FourierEmbedding(_Embedding):
            [-1. ,  1. ]])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: dict[str, list[object]] = {
         **_Embedding._parameter_constraints,
         "basis": [StrOptions({name for name, basis in BASES.items() if not basis.local}), Basis],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
 from ..numeric.bases.basis import Basis
@@ -23,8 +24,8 @@ def additive_kernel(
     degree: int = 1,
     penalty_order: int = 1,
     penalty_scale: str = "paper",
-    low: Any = 0.0,
-    high: Any = 1.0,
+    low: npt.ArrayLike = 0.0,
+    high: npt.ArrayLike = 1.0,
 ) -> np.ndarray:
     """The kernel of an additive model, K(x, y) = sum_d Phi_d(x)' P^-1 Phi_d(y) (Maji 2012, Fig. 1).
 
@@ -78,7 +79,9 @@ def additive_kernel(
     return K
 
 
-def _even_bases(p: int, n_bases: int, basis: Basis, degree: int, low: Any, high: Any) -> Bases:
+def _even_bases(
+    p: int, n_bases: int, basis: Basis, degree: int, low: npt.ArrayLike, high: npt.ArrayLike
+) -> Bases:
     """The basis of every column on equal intervals of its range."""
     kind = kind_of(basis)
     steps = np.linspace(0, 1, basis.n_intervals(n_bases, degree) + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..solvers.newton import relative_gap
 from . import costs as needs
 from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
 from .dual.in_memory import fit_held
+from .inspect.terms import AdditiveState
 from .objective import Problem
 from .pair_costs import size_with
 from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
@@ -63,7 +64,7 @@ class AdditiveModel(Planned, StreamEstimator):
             "criterion": self._criterion,
         }
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: AdditiveState) -> None:
         super()._restore(tree)
         self._stream = tree.get("stream")
         self._criterion = tree.get("criterion", self.smoothness)  # older files do not say it
@@ -264,7 +265,7 @@ class AdditiveModel(Planned, StreamEstimator):
         )
         return self._with_pairs(problem, run.fold(fold, dataset, name="screening"))
 
-    def _decides_with(self, other: Any) -> None:
+    def _decides_with(self, other: Self) -> None:
         """Take over from a model of the same rows what decisions go by beside coefficients."""
 
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import ClassVar, Literal, Self, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,6 +21,7 @@ from ..numeric.links import LOG
 from ..numeric.losses import Loss
 from ..numeric.targets import AMOUNT, COUNT, NUMBER, TOTAL
 from ..passes.summary.summary import Summary
+from .inspect.terms import AdditiveState
 from .model import AdditiveModel
 from .smooth.shape import Signs
 from .stochastic.partial_fit import go_on
@@ -176,7 +177,7 @@ edits_, smoothing_, effective_dof_, scale_, line_smoothing_
         known = Adjustment(loss, column, self.exposure is not None)
         return known._replace(mean=float(known.link.mean(self._target_mean(summary, known))))
 
-    def _decides_with(self, other: Any) -> None:
+    def _decides_with(self, other: Self) -> None:
         self._column_of_mean = other._column_of_mean
 
     def _target_mean(self, summary: Summary, adjustment: Adjustment) -> float:
@@ -311,10 +312,10 @@ edits_, smoothing_, effective_dof_, scale_, line_smoothing_
         go_on(self, X, y, sample_weight, None, n_rows, shuffle_buffer)
         return self
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         return super()._state() | {"column_of_mean": self._column_of_mean}
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: AdditiveState) -> None:
         super()._restore(tree)
         check_integer("column_of_mean", tree["column_of_mean"], -1, self.n_features_in_ - 1)
         self._column_of_mean = tree["column_of_mean"]

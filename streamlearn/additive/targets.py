@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def column_of(chunk: Chunk, column: int) -> np.ndarray:
     return values
 
 
-def find_column(name: str, column: Any, dataset: Source) -> int:
+def find_column(name: str, column: int | str, dataset: Source) -> int:
     """The number of the column that parameter `name` gives by name or number."""
     names = [str(feature) for feature in dataset.feature_names]
     if isinstance(column, str):

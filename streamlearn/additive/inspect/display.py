@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -31,6 +31,10 @@ from .figures import (
 )
 from .heat_maps import PairPanel, draw_pair, drawn_pairs, pair_panels
 from .summary_table import SummaryTable
+from .terms import Terms
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_TICKS = 24
 """Bars of a panel that all have a label; of more a few have one, and the panel says how many."""
@@ -105,7 +109,7 @@ class AdditiveDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: Terms,
         *,
         features: Sequence[int | str | tuple[int | str, int | str]] | None = None,
         coverage: float | None = 0.95,
@@ -339,7 +343,9 @@ def _chosen_classes(
     return sorted(np.argsort(-spread, kind="stable")[:MOST_CLASSES].tolist())
 
 
-def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray, *, points: bool) -> list[object]:
+def _draw_lines(
+    panel: Axes, grid: np.ndarray, curve: np.ndarray, *, points: bool
+) -> Sequence[object]:
     """A line a class, with a point at each value if `points`; missing values have one beside it."""
     there = np.isfinite(grid)
     marker = "o" if points else ""
@@ -355,8 +361,8 @@ def _draw_lines(panel: Any, grid: np.ndarray, curve: np.ndarray, *, points: bool
 
 
 def _draw_bands(
-    panel: Any,
-    handles: list[Any],
+    panel: Axes,
+    handles: Sequence[Any],
     grid: np.ndarray,
     curve: np.ndarray,
     reach: np.ndarray,
@@ -385,7 +391,7 @@ def _missing_place(grid: np.ndarray) -> float:
     return float(grid[-2] + 0.1 * (float(grid[-2] - grid[0]) or 1.0))
 
 
-def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[object]:
+def _draw_bars(panel: Axes, labels: list[str], curve: np.ndarray) -> Sequence[object]:
     """One bar a value, evenly spaced; side by side for several classes."""
     n = len(labels)
     columns = curve.reshape(n, -1)
@@ -405,7 +411,7 @@ def _draw_bars(panel: Any, labels: list[str], curve: np.ndarray) -> list[object]
 
 
 def _draw_density(
-    panel: Any, density: Shares, floor: float, height: float, grid: np.ndarray, is_category: bool
+    panel: Axes, density: Shares, floor: float, height: float, grid: np.ndarray, is_category: bool
 ) -> None:
     """Grey bars on the panel's floor, the fullest of this height."""
     if is_category:
@@ -431,7 +437,7 @@ def _new_axes(n_curves: int, n_maps: int, share_y: bool) -> np.ndarray:
     width, height = _PANEL_INCHES
     figure = plt.figure(figsize=(width * n_wide, height * n_rows), layout="constrained")
     grid = figure.add_gridspec(n_rows, n_wide)
-    axes: list[Any] = []
+    axes: list[Axes] = []
     for k in range(n_curves):
         row, column = divmod(k, n_wide)
         shared = axes[0] if axes and share_y else None

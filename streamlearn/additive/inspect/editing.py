@@ -28,7 +28,7 @@ from ..objective import Problem
 from ..pairs import pair_margins, purified
 from ..smooth.shape import Signs, make_cone
 from .figures import MISSING, OTHER, has_values
-from .terms import Terms
+from .terms import AdditiveState, Terms
 
 CUT = 1e-5
 """Least singular value, as a share of the largest, of functions that the points asked determine:
@@ -70,7 +70,7 @@ class Editable(Terms):
     def _state(self) -> dict[str, object]:
         return super()._state() | {"means": self._means, "edits": self.edits_}
 
-    def _restore(self, tree: dict[str, object]) -> None:
+    def _restore(self, tree: AdditiveState) -> None:
         super()._restore(tree)
         means, edits = tree.get("means"), tree.get("edits", [])
         if means is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -29,13 +29,36 @@ from ..basis.kernels_bars import bars_of_columns
 from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
 from ..pairs import PairTable, pair_margins, pair_tables, purified
+from ..smooth.posterior import Posterior
 from .figures import figures_of
 from .heat_maps import maps_of
 from .uncertainty import Uncertainty
 
+if TYPE_CHECKING:
+    from ..stochastic.partial_fit import Stream
+
 N_BARS = 32
 """Bars of the density of a column that is drawn as a line."""
 STEPS = np.arange(N_BARS + 1) / N_BARS
+
+
+class AdditiveState(TypedDict):
+    """The tree of a saved model; what is not required some models or older files do not have."""
+
+    bases: Bases
+    coef: np.ndarray
+    intercept: np.ndarray
+    shifts: np.ndarray
+    importances: np.ndarray
+    densities: Densities | list[Density]
+    pair_density: NotRequired[np.ndarray]
+    means: NotRequired[np.ndarray | None]
+    edits: NotRequired[object]
+    stream: NotRequired[Stream | None]
+    posterior: NotRequired[Posterior | None]
+    criterion: NotRequired[str | None]
+    column_of_mean: NotRequired[int]
+    """Number of the column that the mean of a regressor goes by; -1: there is none."""
 
 
 class Terms(Uncertainty):
@@ -285,7 +308,7 @@ class Terms(Uncertainty):
         kept = knots[finite]
         return [kept[a:z] for a, z in zip(ends[:-1], ends[1:], strict=True)]
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         return {
             "bases": self.bases_,
             "coef": self.coef_,
@@ -296,7 +319,7 @@ class Terms(Uncertainty):
             "pair_density": self._pair_density,
         }
 
-    def _restore(self, tree: dict[str, Any]) -> None:
+    def _restore(self, tree: AdditiveState) -> None:
         self.bases_ = bases = tree["bases"]
         p, k = self.n_features_in_, n_outputs(self)
         if not isinstance(bases, Bases) or bases.n_columns != p:
