@@ -167,6 +167,18 @@ class Encoding(NamedTuple):
             return len(self.pick)
         return int(self._layout()[0].sum() + self._indicators().sum())
 
+    def widths(self, squares: np.ndarray) -> np.ndarray:
+        """(n_features,) roots of features' mean squares; indicators of a category share one.
+
+        It is the root of their sum: two rows of different levels are then as far apart as two rows
+        of a number, on average, whichever levels they have.  Each divided by its own, levels that
+        few rows have would make all distances, and cost a penalty on coefficients least.
+        """
+        of = self.column_of
+        words = [coding.position for coding in self.codings if coding.kind == "indicator"]
+        whole = np.bincount(of, squares, len(self.names))[of]
+        return np.sqrt(np.where(np.isin(of, words), whole, squares))
+
     def renamed(self, columns: Sequence[str]) -> list[str]:
         """Names of the features, in order, of columns of these names."""
         return self._replace(names=tuple(map(str, columns))).feature_names()

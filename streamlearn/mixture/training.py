@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data.encoding import Encoding
 from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Csr, Source
 from ..engine.run import Run
@@ -25,11 +26,12 @@ CURVATURE_ROWS = 20_000
 
 
 def scaling_of(
-    scaling: str, summary: Summary, sparse: bool
+    scaling: str, summary: Summary, sparse: bool, encoding: Encoding | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """(shift, factor) so that (x - shift) * factor are the columns of the requested scaling.
 
-    A constant column gets the factor 0.  Sparse rows are not shifted.
+    The indicators of a category share one standard deviation (`Encoding.widths`).  A constant
+    column gets the factor 0.  Sparse rows are not shifted.
     """
     if scaling == "none":
         return None, None
@@ -39,9 +41,8 @@ def scaling_of(
         for values in (facts.min, facts.max, facts.mean, facts.variance)
     )
     if scaling == "standard":
-        shift, width = mean, np.sqrt(np.maximum(variance, 0.0))
-        if sparse:
-            width = np.sqrt(np.maximum(variance, 0.0) + mean**2)
+        shift, squares = mean, np.maximum(variance, 0.0) + (mean**2 if sparse else 0.0)
+        width = np.sqrt(squares) if encoding is None else encoding.widths(squares)
     else:
         shift, width = low, high - low
         if sparse:
@@ -245,7 +246,9 @@ def start(
     model: Options, run: Run | None, source: Source, summary: Summary, rows: Sampled, n: int
 ) -> tuple[Problem, Parameters]:
     """The mixture at clusters of the sample, which reads of all rows move if there is a run."""
-    shift, factor = scaling_of(model.scaling, summary, isinstance(rows.rows.X, Csr))
+    shift, factor = scaling_of(
+        model.scaling, summary, isinstance(rows.rows.X, Csr), getattr(model, "encoding_", None)
+    )
     few = _every(rows.rows, max(1, rows.rows.n_rows // needs.seed_rows(len(summary.columns))))
     seeds = Chunk(initial.scaled(few.X, shift, factor), few.y, few.weight, few.rows)
     random = np.random.Generator(np.random.Philox(key=derive_seed(model.random_state, n)))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..config import get_config
+from ..data.encoding import Encoding
 from ..data.source import Chunk, Csr, Source
 from ..engine.plan import Needs
 from ..engine.run import Run
@@ -88,6 +89,7 @@ class SuperSparseModel(WithoutStream):
     n_features_in_: int
     feature_names_in_: np.ndarray
     classes_: np.ndarray
+    encoding_: Encoding
     certificate_: Certificate
     _parameter_constraints: dict[str, list[object]] = {
         **CONSTRAINTS,
@@ -218,7 +220,7 @@ class SuperSparseModel(WithoutStream):
         shift = np.zeros(T)
         if classes is None:
             shift[:] = rounded_number(summary.target.mean)
-        scale = scale_for(self, summary.columns)
+        scale = scale_for(self, summary.columns, self.encoding_)
         return Problem(
             similarity_for(self, summary.columns, scale),
             ridge_for(self, summary.total_weight),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.encoding import Encoding
 from ..errors import SourceError
 from ..passes.summary.facts import ColumnFacts
 from .similarity import BOUNDED, NAMES, Similarity, SimilarityParameter, make_similarity
@@ -69,10 +70,13 @@ class Options(Protocol):
     schedule: str
 
 
-def scale_for(model: Options, columns: ColumnFacts) -> np.ndarray | None:
+def scale_for(
+    model: Options, columns: ColumnFacts, encoding: Encoding | None = None
+) -> np.ndarray | None:
     """(p,) one over each column's standard deviation; None if rows are taken as they are.
 
-    A constant column, or one whose numbers differ in their last digits only, keeps its unit.
+    The indicators of a category share one (`Encoding.widths`).  A constant column, or one whose
+    numbers differ in their last digits only, keeps its unit.
     """
     scaling = model.scaling
     if scaling == "auto":
@@ -85,7 +89,8 @@ def scale_for(model: Options, columns: ColumnFacts) -> np.ndarray | None:
             f"scaling={scaling!r}: neighbours= makes prototypes structures, whose codes have "
             "no unit; use scaling='none'"
         )
-    width = np.sqrt(np.maximum(columns.variance, 0.0))
+    squares = np.maximum(columns.variance, 0.0)
+    width = np.sqrt(squares) if encoding is None else encoding.widths(squares)
     flat = (width <= 1e-12 * np.maximum(-columns.min, columns.max)) | (width < 1e-30)
     scale: np.ndarray = 1.0 / np.where(flat, 1.0, width)
     rounded = scale.astype(np.float32).astype(np.float64)

@@ -118,6 +118,26 @@ def test_features_equal_a_plain_encoding(table):
     assert list(model.feature_names_in_) == list(frame)
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in MODELS if "scaling" in getattr(sl, name)().get_params()]
+)
+def test_a_category_counts_in_distances_as_a_number_does(name, table):
+    """Its indicators share one scale, by which the variances of all add up to 1: a number's."""
+    frame, y = table
+    frame = frame.drop(columns="zip")
+    frame["city"] = frame.city.where(np.arange(N) % 100 > 0, "ulm")  # few rows have this one
+    model = make(name, scaling="standard").fit(frame, target_of(name, y))
+    variance = features(model, frame).astype(float).var(axis=0)
+    names = model.encoding_.feature_names()
+    cities = [j for j, title in enumerate(names) if title.startswith("city=")]
+    assert len(cities) == 5
+    assert variance[cities].min() < 0.02
+    expected = 1 / np.sqrt(variance)
+    expected[cities] = 1 / np.sqrt(variance[cities].sum())
+    scale = model.similarity_.scale if hasattr(model, "similarity_") else model.problem_.factor
+    np.testing.assert_allclose(scale, expected, rtol=1e-4)
+
+
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_a_training_row_never_sees_its_own_target(table, monkeypatch, n_classes):
     """Means over the rows of the other parts, by brute force; and the rows that were trained on."""
