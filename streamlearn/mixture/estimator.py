@@ -90,8 +90,9 @@ class SVMMixtureClassifier(StreamClassifier):
     nu : "mml" or float, default="mml"
         Number of rows that a component must exceed; "mml": half of the number of its parameters.
     scaling : {"standard", "range", "none"}, default="standard"
-        "standard": each column minus its mean, divided by its standard deviation.  "range": from 0
-        to 1.  "none": as it is.  Sparse columns are not shifted.
+        "standard": each column minus its mean, divided by its standard deviation; indicators of a
+        category by one in common, the root of the sum of their variances.  "range": from 0 to 1.
+        "none": as it is.  Sparse columns are not shifted.
     algorithm : {"em", "online-em"}, default="em"
         "online-em" takes a small step after every 512 rows and has `partial_fit`; its objective is
         not monotone.

@@ -69,7 +69,8 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         lists what a prototype may become in one move.  It needs a callable similarity, and init
         "rows" or an array.
     scaling : {"auto", "standard", "none"}, default="auto"
-        "standard": the similarity sees each column over its standard deviation, and `gamma` is in
+        "standard": the similarity sees each column over its standard deviation (indicators of a
+        category over one in common, the root of the sum of their variances), and `gamma` is in
         that unit; "none": as it is.  "auto" is "standard" for rbf, laplacian, linear and poly
         where less than a quarter of the columns would make the distances, by their variances;
         pixels are taken as they are, and so is what chi2 and callables see.
