@@ -9,6 +9,7 @@ first point.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -32,12 +33,8 @@ ITERATIONS = 300
 """Largest number of steps in one correction."""
 JITTER = {"newton": 1e-10, "blocks": 1e-6}
 """Number added to the diagonal of the correlations before they are factored."""
-DAMPING = 1e-8
-"""Share of the columns' mean squares added to the curvature when no step lowered the value."""
 LEAST = 1e-100
 """Least curvature of a column: a step of its inverse is still a number."""
-STIFFER, LOOSER = 100.0, 0.1
-"""Factors of the damping after another such step, and after a step that lowered the value."""
 ROUNDING = {True: 1e-12, False: 1e-7}
 """Relative error of a value: summed in float64 by `newton`, perhaps in float32 by `blocks`."""
 
@@ -58,6 +55,44 @@ class Solved(NamedTuple):
     converged: bool
 
 
+@dataclass
+class Damping:
+    """Share of the columns' mean squares that is added to the curvature (Levenberg 1944).
+
+    A row that is wrong without doubt pulls with all its weight and has no curvature, so that a step
+    may be 10^11 times too long.  n times the mean squares are above the curvature everywhere
+    (Boehning 1992), hence a step is found.
+    """
+
+    level: float = 0.0
+    last: float = 1e-8
+    """Level of the last damped step; before there was one, the level to begin with."""
+    promised: float = np.inf
+    """Decrement of that step."""
+
+    def settled(self, decrement: float) -> bool:
+        """Whether a decrement says how far the minimum is.
+
+        It does if looser damping does not raise it: what is held back is then worth nothing.
+        """
+        return not self.level or (self.level < self.last and decrement <= self.promised)
+
+    def stiffen(self) -> None:
+        """Raise the level after a step that did not lower the value."""
+        self.level = 10.0 * self.level if self.level else self.last
+
+    def moved(self, decrement: float, fall: float) -> None:
+        """Adapt the level to a damped step that lowered the value by `fall`.
+
+        A step along a parabola falls by its decrement; one along a line, by twice as much.
+        """
+        kept = fall / decrement
+        self.last, self.promised = self.level, decrement
+        self.level *= 0.01 if kept > 1.5 else 0.1 if kept > 0.75 else 1.0 if kept > 0.25 else 4.0
+        if self.level < 1e-16:  # rounding of what it is added to
+            self.level = 0.0
+
+
 Factor = tuple[tuple[np.ndarray, bool], np.ndarray]
 """Result of `cho_factor` for the correlations of one block, and the (n,) scale of its columns."""
 
@@ -73,31 +108,27 @@ def correct(
     """Minimise from theta, which adds up to 0 over classes, until a step promises less than tol.
 
     `tol` may be a function of the value reached.  The value falls in every step.  A step takes one
-    read, a Newton step two.
-
-    A row that is wrong without doubt pulls with all its weight and has no curvature, so that a step
-    may be much too long at any tenth of it.  The curvature is then damped (Levenberg 1944) by the
-    mean squares of the columns: n times them are above it everywhere (Boehning 1992), hence a step
-    is found.  The end is judged by undamped steps alone.
+    read, a Newton step two.  Where no tenth of a step lowers it the curvature is damped.
     """
     read_at = partial(_evaluate, read, layout, penalty, metric.kind == "newton")
     value, loss, g = read_at(theta)
     n_reads = 1
     factors: list[Factor] | None = None
     pairs: list[CurvaturePair] = []
-    decrement, damping = np.inf, 0.0
+    decrement, damping = np.inf, Damping()
     squares = np.zeros(theta.shape[1])
     level = ROUNDING[metric.kind == "newton"]
     for _ in range(ITERATIONS):
         if factors is None:
             curvature = read(curvature_fold(layout, theta, metric))
             n_reads += 1
-            factors = _factor(curvature, metric, penalty, theta, damping * squares)
+            factors = _factor(curvature, metric, penalty, theta, damping.level * squares)
         solve = partial(_solve, factors, metric, g.shape)
         step = -direction(solve, g.ravel(), pairs).reshape(g.shape)
         slope = float((g * step).sum())
-        decrement = 0.5 * slope
-        if not damping and decrement <= (tol(value) if callable(tol) else tol):
+        decrement, is_damped = 0.5 * slope, damping.level > 0
+        settled = damping.settled(decrement)
+        if settled and decrement <= (tol(value) if callable(tol) else tol):
             return Solved(theta, value, loss, g, decrement, n_reads, True)
         t = 1.0
         while True:
@@ -105,27 +136,28 @@ def correct(
             new_value, new_loss, new_g = read_at(new_theta)
             n_reads += 1
             lower = new_value <= value - SUFFICIENT * t * slope
-            if lower or t < 1e-3:
+            if lower or is_damped or t < 1e-3:
                 break
             t *= float(shorter(value, new_value, -t * slope))
         if not lower:
             at_rounding = decrement <= level * abs(value)
-            if at_rounding or damping > theta.shape[1]:
-                done = at_rounding and not damping
+            if at_rounding or damping.level > theta.shape[1]:
+                done = at_rounding and settled
                 return Solved(theta, value, loss, g, decrement, n_reads, done)
             if not squares.any():
                 squares = read(squares_fold(layout))
                 n_reads += 1
-            damping = max(STIFFER * damping, DAMPING)
-            factors = _factor(curvature, metric, penalty, theta, damping * squares)
+            damping.stiffen()
+            factors = _factor(curvature, metric, penalty, theta, damping.level * squares)
             pairs = []
             continue
         if metric.kind == "blocks":
             change = (new_theta - theta).ravel(), (new_g - g).ravel()
             pairs = with_pair(pairs, *change, most=MEMORY, least=FLAT)
-        if damping or metric.kind == "newton":
+        if is_damped or metric.kind == "newton":
             factors = None
-        damping = LOOSER * damping if damping > DAMPING else 0.0
+        if is_damped:
+            damping.moved(decrement, value - new_value)
         theta, value, loss, g = new_theta, new_value, new_loss, new_g
     return Solved(theta, value, loss, g, decrement, n_reads, False)
 
