@@ -364,6 +364,7 @@ def shareboost_folds():
         of + "reads.without_fold": thin(reads.without_fold(layout, theta, [(1, 2), (2, 3)])),
         of + "curvature.evaluation_fold": thin(curvature.evaluation_fold(layout, theta, False)),
         of + "curvature.curvature_fold": thin(curvature.curvature_fold(layout, theta, newton)),
+        of + "curvature.squares_fold": thin(curvature.squares_fold(layout)),
         of + "curvature.curvature_fold:blocks": thin(
             curvature.curvature_fold(layout, theta, blocks)
         ),
@@ -455,7 +456,7 @@ ROW_STATE = (
     "shareboost.pieces.pieces_fold:soft",
     *(f"shareboost.reads.{name}_fold" for name in ("residual", "without")),
     "shareboost.curvature.lookahead_fold",
-    "shareboost.curvature.evaluation_fold",
+    *("shareboost.curvature.evaluation_fold", "shareboost.curvature.squares_fold"),
     *("shareboost.curvature.curvature_fold", "shareboost.curvature.curvature_fold:blocks"),
 )
 """Folds that know a row by its number: a copy would need a share of its state, or of its part."""
