@@ -34,11 +34,12 @@ def newest(records):
 def section(record):
     """One result: its command, its table as the bench printed it, notes, failures, machine."""
     facts, options = record["machine"], record["options"]
+    shown = ("only", "rows", "files") if record["bench"] == "hostile" else ("only", "rows")
     given = "".join(
-        f" --{name} {options[name]}"
-        for name in ("only", "rows")
-        if options.get(name, "0") not in ("", "0")
+        f" --{name} {options[name]}" for name in shown if options.get(name, "0") not in ("", "0")
     )
+    if record["bench"] == "regress":
+        given = f" {options['commit']}{given}"
     libraries = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     told = [*record["notes"], *(f"FAILED {text}" for text in record["failed"])]
     return "\n\n".join(
