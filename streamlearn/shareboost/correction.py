@@ -73,9 +73,11 @@ class Damping:
     def settled(self, decrement: float) -> bool:
         """Whether a decrement says how far the minimum is.
 
-        It does if looser damping does not raise it: what is held back is then worth nothing.
+        It does if looser damping does not raise it: what is held back is then worth nothing.  So
+        does 0, where nothing pulls.
         """
-        return not self.level or (self.level < self.last and decrement <= self.promised)
+        looser = self.level < self.last and decrement <= self.promised
+        return not self.level or decrement == 0 or looser
 
     def stiffen(self) -> None:
         """Raise the level after a step that did not lower the value."""

@@ -67,6 +67,22 @@ def test_the_minimum_is_found_from_rows_that_are_wrong_without_doubt(kind, far, 
     assert np.abs(solved.theta.sum(axis=0)).max() < 1e-9 * max(far, 1)
 
 
+def test_where_nothing_pulls_a_damped_correction_ends():
+    """A damped step leads to scores by which every row is right to the last bit."""
+    rng = np.random.default_rng(0)
+    X, codes = np.repeat([[-1.0], [1.0]], 4, axis=0), np.repeat([0, 1], 4)
+    feature = RowState("feature", "float64", 1, False)
+    layout = Layout((TARGET, feature), (("feature", 0),), 0, "float64", "float64")
+    states = {TARGET.name: np.column_stack([codes, np.full(8, 1 / 8)]), "feature": X}
+    chunk = Chunk(np.empty((8, 0)), rows=range(8), state=states)
+    theta = 2_000.0 * np.array([[0.0, 1.0], [0.0, -1.0]]) + rng.normal(size=(2, 1))
+    theta -= theta.mean(axis=0)
+    metric = Metric("newton", ((0, 2),), 1)
+    solved = correct(partial(read, chunk), layout, theta, Penalty(0.0, 0.0, 1.0), metric, 0.0)
+    assert solved.converged
+    assert (solved.value, np.abs(solved.gradient).max()) == (0.0, 0.0)
+
+
 def test_a_row_in_doubt_of_nothing_needs_no_damping():
     """From the minimum no squares are read: one read of the value and one of the curvature."""
     layout, chunk, value, penalty = problem(1e-3)
