@@ -38,7 +38,9 @@ def main(argv=None):
         "commit", nargs="?", help="what this checkout is compared with (regress only)"
     )
     parser.add_argument("--tiny", action="store_true", help="seconds, not hours: the tests' size")
-    parser.add_argument("--only", default="", help="only rows whose label contains this text")
+    parser.add_argument(
+        "--only", default="", help="only rows whose label contains one of these texts: a+b"
+    )
     parser.add_argument("--sizes", help="generated sets in GB (memory: 0.5,2,8; regress: 0.5)")
     parser.add_argument("--repeat", type=int, default=3, help="runs per timing; the best counts")
     parser.add_argument("--threads", type=int, default=2)

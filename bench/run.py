@@ -40,7 +40,7 @@ class Session:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def wants(self, label):
-        return self.options.only in label
+        return any(text in label for text in self.options.only.split("+"))
 
     def measure(
         self, peer, *, label, cache="shared", timeout=7200, tree=ROOT, may_fail=False, **options
