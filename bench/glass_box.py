@@ -4,15 +4,34 @@ Ours read parquet under 512 MiB; the rivals hold a frame.  Classes are scored by
 by 1 - R^2, so that less is better in every row.  LightGBM with its defaults is no glass box: it is
 there to show what one gives up.  pyGAM searches its default grid, on small tables of numbers alone.
 Peaks are of the measured process over its libraries: what EBM's worker processes take is not in it.
+``--only size``: ten pairs on generated tables of ``--rows`` rows and a tenth of them, ours alone.
 """
 
 from pathlib import Path
 
 import numpy as np
 
+from . import data
 from .data import shared_folder
 
 BUDGET = "512MiB"
+ROWS, COLUMNS = 100_000_000, 20
+"""The table of the rows of size; columns of it and of the planted table."""
+PLANTED = [
+    (0, 6),
+    (7, 8),
+    (9, 10),
+    (2, 11),
+    (12, 13),
+    (14, 15),
+    (16, 17),
+    (18, 19),
+    (1, 12),
+    (3, 16),
+]
+"""Columns whose products the planted table has."""
+MEAN = (1 - np.cos(6)) / 6 + 1 / 3 - 1 / 2 + 1 / 4 + np.sin(9) / 9 + 2 / 3
+"""Mean of the planted curves, so that both classes are as frequent."""
 OURS = {
     "ours": {},
     "ours, reml": {"smoothness": "reml"},
@@ -51,6 +70,32 @@ def run(session):
     compare(session, found, "ours, reml", "EBM, no pairs")
     compare(session, found, "ours, pairs auto", "EBM")
     compare(session, found, "ours, 40 pairs", "EBM")
+    sizes(session)
+
+
+def sizes(session):
+    """Seconds and peaks of a model with pairs, as the rows become ten times as many."""
+    most = 20_000 if session.options.tiny else session.options.rows or ROWS
+    seconds = {}
+    for rows in (most // 10, most):
+        label = f"size, {rows:,} x {COLUMNS}, {len(PLANTED)} pairs"
+        if not session.wants(label):
+            continue
+        report = session.measure(
+            "glass_box",
+            label=label,
+            model="ours",
+            parameters={"interactions": len(PLANTED)},
+            budget=BUDGET,
+            **dict(
+                zip(("train", "test"), map(str, planted(session.options.data, rows)), strict=True)
+            ),
+        )
+        session.add(row(label, f"ours, {len(PLANTED)} pairs", report))
+        seconds[rows] = report.get("fit_s")
+    if len(seconds) == 2 and all(seconds.values()):
+        ratio = seconds[most] / seconds[most // 10]
+        session.note(f"size: ten times the rows took {ratio:.3g} times the seconds")
 
 
 def row(name, model, report):
@@ -109,24 +154,28 @@ def divided(folder, name, file):
     return tuple(paths)
 
 
-def planted(folder):
-    """200,000 rows of 20 columns: six curves and four products that a sum of curves cannot have."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    paths = [Path(folder) / f"glass-box-planted-{part}.parquet" for part in ("train", "test")]
-    if not all(path.exists() for path in paths):
-        rng = np.random.default_rng(0)
-        for path, n in zip(paths, (200_000, 50_000), strict=True):
-            X = rng.random((n, 20), dtype=np.float32)
-            f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 - X[:, 2] + np.abs(X[:, 3] - 0.5)
-            f += np.cos(9 * X[:, 4]) + np.sqrt(X[:, 5])
-            for d, e in ((0, 6), (7, 8), (9, 10), (2, 11)):
-                f += 6 * (X[:, d] - 0.5) * (X[:, e] - 0.5)
-            y = (rng.random(n) < 1 / (1 + np.exp(-2 * (f - f.mean())))).astype(np.int8)
-            columns = {f"x{j}": X[:, j] for j in range(20)}
-            pq.write_table(pa.table({**columns, "target": y}), path)
+def planted(folder, rows=200_000):
+    """Rows of 20 columns: six curves, and ten products that a sum of curves cannot have."""
+    paths = [
+        Path(folder) / f"glass-box-planted-{rows}-{part}.parquet" for part in ("train", "test")
+    ]
+    for seed, path, n in zip((0, 1), paths, (rows, 50_000), strict=True):
+        if not path.exists():
+            data.write_parquet(path, blocks(n, seed), n, COLUMNS, target="target", dictionary=False)
     return tuple(paths)
+
+
+def blocks(rows, seed):
+    """Yield (X, y) of the planted table, a row group each."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, rows, data.ROW_GROUP):
+        n = min(data.ROW_GROUP, rows - start)
+        X = rng.random((n, COLUMNS), dtype=np.float32)
+        f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 - X[:, 2] + np.abs(X[:, 3] - 0.5)
+        f += np.cos(9 * X[:, 4]) + np.sqrt(X[:, 5]) - MEAN
+        for d, e in PLANTED:
+            f += 6 * (X[:, d] - 0.5) * (X[:, e] - 0.5)
+        yield X, (rng.random(n) < 1 / (1 + np.exp(-2 * f))).astype(np.int8)
 
 
 TABLES = {

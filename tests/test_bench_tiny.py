@@ -65,7 +65,10 @@ def test_speed(tmp_path):
 def test_glass_box(tmp_path):
     pytest.importorskip("lightgbm", reason="a rival needs the bench extra")
     record, printed = bench(tmp_path, "glass-box")
-    assert [row["model"] for row in record["rows"]] == list(glass_box.TINY[1])
+    of_size = [row for row in record["rows"] if row["table"].startswith("size")]
+    assert [20 <= row["terms"] <= 30 for row in of_size] == [True, True]  # curves and pairs
+    assert of_size[-1]["terms"] > 20
+    assert [row["model"] for row in record["rows"][:-2]] == list(glass_box.TINY[1])
     for row in record["rows"]:
         assert row["why not"] is None, row
         assert 0 < row["held-out loss"] < 0.5  # six classes: 1.8 if nothing is learned
