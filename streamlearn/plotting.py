@@ -13,11 +13,11 @@ import numpy as np
 import streamlearn as sl
 
 from .data.source import Chunk
-from .estimator.inputs import open_scored, used_columns
 from .estimator.model import Estimator, Model
 from .estimator.predicting import answer_chunk, run
 from .estimator.report.measures import grouped
-from .estimator.targets import code_targets
+from .estimator.rows.inputs import open_scored, used_columns
+from .estimator.rows.targets import code_targets
 from .solvers.calibration import score_fold
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pandas as pd
 
 from streamlearn.additive.basis.column_bases import Shape, fit_bases, reference_vector
 from streamlearn.additive.objective import Problem
-from streamlearn.estimator.inputs import open_pair
+from streamlearn.estimator.rows.inputs import open_pair
 from streamlearn.numeric.bases.registry import BASES
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness
 from streamlearn.numeric.losses import make_loss

@@ -7,8 +7,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import streamlearn as sl
 from streamlearn.data.source import Chunk
-from streamlearn.mixture import em, initial, objective
-from streamlearn.mixture.curvature import Curvature, axes_of
+from streamlearn.mixture import objective
+from streamlearn.mixture.em import initial, iteration
+from streamlearn.mixture.em.curvature import Curvature, axes_of
 from streamlearn.mixture.experts import n_outputs
 from streamlearn.mixture.gate import make_tree
 from streamlearn.mixture.objective import Parameters, Problem
@@ -66,7 +67,7 @@ def maximise(problem, start, rows, *, tol=1e-9, max_reads=400, form="newton"):
         seen.append((state.problem.tree.n_leaves, state.point.objective, event))
         return ""
 
-    state = em.maximise(
+    state = iteration.maximise(
         lambda problem, at, number, last: measure(problem, at, rows),
         lambda problem, at: Curvature(
             problem, at, rows, 1.0, form=form, axes=axes_of(problem, rows)

@@ -33,6 +33,9 @@ FRAGMENT = re.compile(
 )
 """Beginning of a docstring that cannot be read alone."""
 
+MOST_FILES = 15
+"""Files of one room beside its `__init__`, whose docstring says what is in it."""
+
 KERNEL_ROOMS = ("additive/basis/", "additive/dual/", "numeric/")
 """Rooms of kernels that take the arrays of a row form one by one."""
 
@@ -73,6 +76,18 @@ def test_any_becomes_rarer():
         for node in ast.walk(ast.parse(path.read_text()))
     )
     assert count <= MOST_ANYS, f"{count} uses of Any, there were {MOST_ANYS}; name the type"
+
+
+def test_rooms_are_small():
+    rooms = {path.parent for path in PACKAGE.rglob("*.py")}
+    files = {room: [p for p in room.glob("*.py") if p.stem != "__init__"] for room in rooms}
+    large = {str(room.relative_to(PACKAGE)): len(of) for room, of in files.items()}
+    large = {room: number for room, number in large.items() if number > MOST_FILES}
+    assert not large, f"rooms of more than {MOST_FILES} files; make a room inside: {large}"
+    said = {
+        room: ast.get_docstring(ast.parse((room / "__init__.py").read_text())) for room in rooms
+    }
+    assert not [str(room) for room, text in said.items() if not text]
 
 
 def test_numpy_is_given_the_numbers_of_rows_as_an_array():

@@ -43,7 +43,7 @@ def run(session):
 def begin(X, y):
     """The rows, and problems with where to start: clusters, or the optimum of an eighth of them."""
     from streamlearn.data.source import Chunk
-    from streamlearn.mixture import initial
+    from streamlearn.mixture.em import initial
     from streamlearn.mixture.objective import Problem
 
     deviation = X.std(axis=0)
@@ -67,14 +67,14 @@ def em(problem, at, rows, n):
 
 
 def maximise(problem, at, rows, tol, max_reads, seen):
-    from streamlearn.mixture import em
-    from streamlearn.mixture.curvature import Curvature
+    from streamlearn.mixture.em import iteration
+    from streamlearn.mixture.em.curvature import Curvature
 
     def record(state, *, trial, event):
         seen.append(state.point.objective)
         return ""
 
-    return em.maximise(
+    return iteration.maximise(
         lambda problem, at, number, last: measure(problem, at, rows),
         lambda problem, at: Curvature(problem, at, rows, 1.0, form="newton"),
         problem,
@@ -95,7 +95,7 @@ def measure(problem, at, rows):
 def incremental(problem, at, rows, n):
     """The same, with an M-step after every chunk."""
     from streamlearn.data.source import Chunk
-    from streamlearn.mixture.curvature import Curvature
+    from streamlearn.mixture.em.curvature import Curvature
     from streamlearn.mixture.objective import Parameters
 
     cuts = np.linspace(0, len(rows.y), CHUNKS + 1).astype(int)

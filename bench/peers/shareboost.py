@@ -76,7 +76,7 @@ def read_costs(data, n_classes, turns=TURNS):
     from streamlearn.engine.run import Run
     from streamlearn.passes.fold import Fold
     from streamlearn.shareboost.reads import start_fold
-    from streamlearn.shareboost.scoring import gradient_fold, residual_state
+    from streamlearn.shareboost.selection.scoring import gradient_fold, residual_state
 
     width = data.n_features
     state = residual_state(data.dtype.name, n_classes)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.utils._param_validation import StrOptions
 
 from ..estimator.base import StreamClassifier
-from ..estimator.class_weights import CONSTRAINT
+from ..estimator.rows.class_weights import CONSTRAINT
 from ..numeric.bases.basis import Basis
 from ..numeric.links import rest_probabilities, softmax_probabilities
 from ..numeric.losses import Loss

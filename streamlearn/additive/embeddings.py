@@ -21,7 +21,8 @@ from ..engine.run import Run
 from ..engine.summary import column_needs, state_limit
 from ..errors import SourceError
 from ..estimator.facts import ShowsFacts
-from ..estimator.inputs import (
+from ..estimator.predicting import check_finite, matched
+from ..estimator.rows.inputs import (
     check_weights,
     is_dask,
     is_named,
@@ -30,8 +31,7 @@ from ..estimator.inputs import (
     open_features,
     open_pair,
 )
-from ..estimator.predicting import check_finite, matched
-from ..estimator.streams import WithoutStream
+from ..estimator.rows.streams import WithoutStream
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.registry import BASES, make_basis

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk, Source
 from ..estimator.base import StreamRegressor
-from ..estimator.inputs import is_dask
 from ..estimator.predicting import answer
+from ..estimator.rows.inputs import is_dask
 from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
 from ..numeric.links import LOG

@@ -11,12 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from ..data.source import Source
-from . import fitting, predicting, scoring
+from . import fitting, predicting
 from .callbacks import CallbackSupportMixin, with_callbacks
+from .choose import scoring
 from .facts import Parts, ShowsFacts, facts_of
-from .inputs import is_dask
 from .report.figures import Figure
 from .report.report import write_report
+from .rows.inputs import is_dask
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

@@ -25,19 +25,19 @@ from ..passes.summary.labels import Labels
 from ..passes.summary.summary import Summary, collect_summary
 from ..solvers import splits
 from ..solvers.calibration import calibrate, score_fold
-from . import encoding
 from .callbacks import Tasks
 from .certificate import Certificate, warn_unless_converged
-from .class_weights import weigh_classes
-from .inputs import open_scored, open_training
-from .levels import settle_training
 from .model import Estimator
 from .planning import SUMMARY, all_needs, plan_fit, summary_state_bytes
 from .predicting import decide
 from .restored import Fitted, check_fitted
-from .spread import check_spread, warn_of_target
-from .targets import coded
-from .weights import warn_of_weights
+from .rows import encoding
+from .rows.class_weights import weigh_classes
+from .rows.inputs import open_scored, open_training
+from .rows.levels import settle_training
+from .rows.spread import check_spread, warn_of_target
+from .rows.targets import coded
+from .rows.weights import warn_of_weights
 
 _FITTED = (
     "classes",

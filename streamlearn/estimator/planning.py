@@ -23,9 +23,9 @@ from ..passes.summary.summary import (
     step_nbytes_per_row,
 )
 from ..solvers.calibration import empty_histograms
-from . import class_weights, encoding
-from .inputs import open_data
 from .model import Estimator, HasCosts
+from .rows import class_weights, encoding
+from .rows.inputs import open_data
 
 SUMMARY = "summary"
 

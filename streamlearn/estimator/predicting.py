@@ -25,8 +25,8 @@ from ..errors import MemoryBudgetError, SourceError
 from ..numeric.malloc import BLOCK_BYTES, trim_heaps
 from ..passes.fold import Fold, Result, State
 from ..passes.sums import add_sums
-from .inputs import check_count, is_dask, match_names, open_features, small_rows
 from .model import Model
+from .rows.inputs import check_count, is_dask, match_names, open_features, small_rows
 
 if TYPE_CHECKING:
     from ..data.dask.map import DaskArray, DaskCollection

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..additive.inspect.terms import Terms
-from ..estimator.encoding import n_features
+from ..estimator.rows.encoding import n_features
 from ..mixture.estimator import SVMMixtureClassifier
 from ..mixture.objective import Problem
-from ..shareboost.candidates import Pieces, Products, SingleColumns, Stumps
 from ..shareboost.estimator import ShareBoostClassifier
+from ..shareboost.selection.candidates import Pieces, Products, SingleColumns, Stumps
 from ..supersparse.model import SuperSparseModel
 from .graph import Graph
 from .scoring_table import Column, scoring_table

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..additive.inspect.terms import Terms
 from ..data.source import Chunk
-from ..estimator.encoding import column_names
+from ..estimator.rows.encoding import column_names
 from ..numeric.bases.bsplines import evaluate, make_bases
 from ..numeric.bases.pairs import lines_of
 from ..numeric.bases.registry import LEVELS, SPLINE

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.source import Chunk
 from ..estimator.colours import SIGNED, TWO_CLASSES
-from ..estimator.encoding import feature_names
-from ..estimator.inputs import rows_to_draw
 from ..estimator.report.figures import MOST_COLUMNS
+from ..estimator.rows.encoding import feature_names
+from ..estimator.rows.inputs import rows_to_draw
 from .answers import gate_shares
 from .estimator import SVMMixtureClassifier
 from .figures import expert_weights, largest_columns

@@ -19,20 +19,20 @@ from ..engine.run import Run
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
-from ..estimator.class_weights import CONSTRAINT
-from ..estimator.encoding import n_features
 from ..estimator.facts import Parts
 from ..estimator.fitting import share_fitted
 from ..estimator.report.figures import Figure
 from ..estimator.restored import n_outputs
+from ..estimator.rows.class_weights import CONSTRAINT
+from ..estimator.rows.encoding import n_features
 from ..numeric.checks import check_array
 from ..numeric.links import sigmoid, two_classes
 from ..passes.shuffling import Waiting, check_waiting
 from ..passes.summary.summary import Summary
 from . import answers, experts, gate, needs, partial_fit, training
+from .em.online import Online, check_online
 from .figures import figures_of
 from .objective import Parameters, Problem
-from .online import Online, check_online
 
 
 class MixtureState(TypedDict):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..estimator.encoding import HasColumns, feature_names
 from ..estimator.report.figures import MOST_COLUMNS, MOST_ROWS, HeatMap
+from ..estimator.rows.encoding import HasColumns, feature_names
 from .objective import Parameters, Problem
 
 

@@ -14,8 +14,9 @@ from ..numeric.rows.blocks import block_rows
 from ..passes.fold import nbytes_of
 from ..passes.sample import sample_nbytes
 from ..solvers.kmeans import empty_clusters
-from . import em, experts
-from .curvature import FORMS
+from . import experts
+from .em import iteration
+from .em.curvature import FORMS
 from .objective import empty_sums
 
 SAMPLE_ROWS, SAMPLE_NBYTES = 100_000, 32 << 20
@@ -154,7 +155,7 @@ def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
     seeds = 8 * min(seed_rows(p), size.sample) * (2 * p + 4 * size.k)
     form = curvature_form(size)
     matrices = rows if form == "first-order" else curvature_nbytes(size, form) + 16 * (p + 1) ** 2
-    driver = sample + max(seeds, (2 * em.PAIRS + 12) * rows + matrices + 2 * block)
+    driver = sample + max(seeds, (2 * iteration.PAIRS + 12) * rows + matrices + 2 * block)
     return [
         Needs(
             "lloyd",

@@ -12,16 +12,18 @@ from ..data.source import Source
 from ..engine.plan import Needs, Plan, make_plan, plan_within
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
-from ..estimator import encoding, fitting, inputs
+from ..estimator import fitting
 from ..estimator.certificate import Certificate
-from ..estimator.class_weights import refuse_balanced, weigh_stream
 from ..estimator.model import TakesRows
-from ..estimator.spread import check_spread
-from ..estimator.streams import ClassOrder, warn_if_sorted
-from ..estimator.targets import coded, encode
+from ..estimator.rows import encoding, inputs
+from ..estimator.rows.class_weights import refuse_balanced, weigh_stream
+from ..estimator.rows.spread import check_spread
+from ..estimator.rows.streams import ClassOrder, warn_if_sorted
+from ..estimator.rows.targets import coded, encode
 from ..passes.shuffling import COPIES, Waiting, nobody_waits, room_wanted, waiting_nbytes
 from ..passes.summary.summary import Summary, collect_summary, state_nbytes, step_nbytes_per_row
-from . import needs, online
+from . import needs
+from .em import online
 from .needs import Options
 from .objective import Parameters, Problem
 from .training import Sampled, start

@@ -10,8 +10,9 @@ from ..data.source import Chunk, Csr, Source
 from ..engine.run import Run
 from ..passes.summary.summary import Summary
 from ..solvers.kmeans import lloyd
-from . import dual, em, experts, initial, needs, online, selection
-from .curvature import Axes, Curvature, axes_of
+from . import experts, needs
+from .em import dual, initial, iteration, online, selection
+from .em.curvature import Axes, Curvature, axes_of
 from .needs import Options
 from .objective import EStep, Parameters, Problem, evaluation_fold, likelihood_fold
 
@@ -137,7 +138,7 @@ class Watch:
     def __init__(self, run: Run, phase: str, validation: Source | None = None) -> None:
         self._run, self._phase, self._validation = run, phase, validation
 
-    def __call__(self, state: em.State, *, trial: EStep, event: str) -> str:
+    def __call__(self, state: iteration.State, *, trial: EStep, event: str) -> str:
         """Record a read of EM."""
         point = state.point
         fields: dict[str, str | float] = {
@@ -165,15 +166,15 @@ def fit(
     summary: Summary,
     validation: Source | None,
     sample: Chunk,
-) -> tuple[em.State, str]:
+) -> tuple[iteration.State, str]:
     """The state in which EM ended, and the name of the solver."""
     size = needs.size_of(model, source)
     share = needs.sample_share(sample, summary.total_weight)
     rows = Sampled(sample, share, form=needs.curvature_form(size))
-    starts: list[em.State] = []
+    starts: list[iteration.State] = []
     for n in range(model.n_init):
         problem, begun = start(model, run, source, summary, rows, n)
-        own = em.maximise(
+        own = iteration.maximise(
             rows.measure,
             rows.curvature,
             rows.problem(problem),
@@ -193,10 +194,10 @@ def fit(
     watch = Watch(run, "all rows", validation)
     if share == 1.0 and state.converged:
         point = run.fold(evaluation_fold(problem, state.point.at), source, name="em-1")
-        final = em.State(problem, point, 0, 1, state.reason, True)
+        final = iteration.State(problem, point, 0, 1, state.reason, True)
         watch(final, trial=point, event="")
     else:
-        final = em.maximise(
+        final = iteration.maximise(
             measure,
             rows.curvature_of_all,
             problem,
@@ -210,7 +211,7 @@ def fit(
 
 def stream(
     model: Options, run: Run, source: Source, problem: Problem, at: Parameters, weight: float
-) -> tuple[em.State, str]:
+) -> tuple[iteration.State, str]:
     """Reads with a step after every few hundred rows, then one read that measures the model."""
     order = Order(derive_seed(model.random_state, 1 << 21), needs.GROUP)
     state, before, reason = online.start_online(at, online.FITTED_STEPS), -np.inf, ""
@@ -231,7 +232,7 @@ def stream(
             break
         before = mean
     point = run.fold(evaluation_fold(problem, state.average), source, name="measure")
-    final = em.State(problem, point, 0, 1, reason or f"{last} reads were made", bool(reason))
+    final = iteration.State(problem, point, 0, 1, reason or f"{last} reads were made", bool(reason))
     Watch(run, "all rows")(final, trial=point, event="")
     return final, "online-em"
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.source import Csr, Source
 from ..numeric.rows.dense import flat_rows
-from ..passes.summary.quantiles import Cdf, quantiles
+from ..passes.summary.counts.quantiles import Cdf, quantiles
 from ..passes.summary.summary import Summary
 from .kernels import N_CELLS, ScaledColumns, project_rows
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimator.colours import NEGATIVE, POSITIVE
-from ..estimator.encoding import feature_names
+from ..estimator.rows.encoding import feature_names
 from .boosting.classifier import JensenShannonBoostClassifier
 from .model import MOST_BARS, MOST_DRAWN
 from .regression.regressor import ProjectionPursuitRegressor

@@ -17,11 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.source import Chunk, Source
 from ..estimator import predicting
 from ..estimator.base import StreamRegressor
-from ..estimator.encoding import column_names, column_of, feature_names, n_features
 from ..estimator.facts import Parts
 from ..estimator.fitting import share_fitted
 from ..estimator.report.figures import Curve, Figure, Rows
-from ..estimator.streams import WithoutStream
+from ..estimator.rows.encoding import column_names, column_of, feature_names, n_features
+from ..estimator.rows.streams import WithoutStream
 from .columns import blocks, project
 from .kernels import ScaledColumns
 

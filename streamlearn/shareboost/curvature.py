@@ -17,7 +17,7 @@ from ..passes.fold import Fold, RowState
 from ..passes.sums import add_sums
 from .design import Dense, Layout, Pieces, rows_of
 from .objective import Penalty, margin_softmax
-from .scoring import Shortlist
+from .selection.scoring import Shortlist
 from .side import Side
 
 NEWTON_SIZE = 640

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import RowState
-from .kernels import score_pieces, sum_pieces
+from .selection.kernels import score_pieces, sum_pieces
 
 TARGET = RowState("target", "float64", 2, False)
 """Class code and share of the total weight of each row; a share of 0 means that the row is

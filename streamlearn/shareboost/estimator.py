@@ -12,21 +12,21 @@ from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
-from ..estimator.class_weights import CONSTRAINT
-from ..estimator.encoding import column_of
+from ..estimator.rows.class_weights import CONSTRAINT
+from ..estimator.rows.encoding import column_of
 from ..numeric.links import softmax_probabilities
 from ..passes.summary.summary import Summary
 from . import needs
 from .design import TARGET, Layout
-from .kernels import score_rows
 from .objective import Penalty, best_intercept, residual
 from .path import PathModel, PathPoint, Selector
-from .pieces import PIECES, SAMPLE_ROWS, sums_of
 from .reads import Reader, start_fold
-from .scoring import group_kind
-from .search import make_search
+from .selection.kernels import score_rows
+from .selection.pieces import PIECES, SAMPLE_ROWS, sums_of
+from .selection.scoring import group_kind
+from .selection.search import make_search
+from .selection.stumps import MOST_BINS
 from .side import Side, ThinSource
-from .stumps import MOST_BINS
 from .training import Settings, Training
 
 

@@ -10,10 +10,10 @@ from ..config import get_config
 from ..data.source import Source
 from ..engine.memory import available_bytes
 from ..engine.plan import Needs, Plan
-from .candidates import OFFERED, OFFERED_PIECES, Options
 from .correction import MEMORY
 from .curvature import LOOKED_AT, NEWTON_SIZE
-from .pieces import PIECES
+from .selection.candidates import OFFERED, OFFERED_PIECES, Options
+from .selection.pieces import PIECES
 from .training import MOST_AT_ONCE
 
 SCORE_SHARE = 16

@@ -17,17 +17,17 @@ from ..data.encoding import Encoding
 from ..data.source import Chunk, Csr, Source
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
-from ..estimator.encoding import column_names, column_of, feature_names, n_features
 from ..estimator.facts import Part, Parts
-from ..estimator.inputs import is_dask, is_on_disk, open_features
 from ..estimator.predicting import check_finite
 from ..estimator.report.figures import MOST_COLUMNS, MOST_ROWS, Curve, Figure, HeatMap
-from ..estimator.streams import WithoutStream
+from ..estimator.rows.encoding import column_names, column_of, feature_names, n_features
+from ..estimator.rows.inputs import is_dask, is_on_disk, open_features
+from ..estimator.rows.streams import WithoutStream
 from ..numeric.checks import check_array, check_records
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
-from .candidates import Choice, Kind, Pieces, SingleColumns, features
 from .objective import margin_softmax
+from .selection.candidates import Choice, Kind, Pieces, SingleColumns, features
 
 
 class PathPoint(NamedTuple):

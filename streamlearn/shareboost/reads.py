@@ -12,9 +12,9 @@ from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..passes.fold import Fold, RowState, both
 from ..passes.sums import add_sums
-from .candidates import Choice, Kind
 from .design import TARGET, Layout, rows_of
 from .objective import margin_softmax, residual
+from .selection.candidates import Choice, Kind
 
 State = TypeVar("State")
 Result = TypeVar("Result")

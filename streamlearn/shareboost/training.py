@@ -9,14 +9,14 @@ import numpy as np
 
 from ..engine.run import Run
 from ..passes.fold import RowState
-from .candidates import Choice, Kind, Pieces, likeness, stored_width
 from .correction import Solved, correct
 from .curvature import LOOKED_AT, choose_metric, values_ahead
 from .design import BASE, Layout
 from .objective import Penalty
 from .path import PathPoint
 from .reads import Reader, base_fold, copy_fold, fetch_fold, residual_fold, unlike, without_fold
-from .scoring import Shortlist
+from .selection.candidates import Choice, Kind, Pieces, likeness, stored_width
+from .selection.scoring import Shortlist
 from .side import Side
 
 MOST_AT_ONCE = 8

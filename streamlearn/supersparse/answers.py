@@ -12,7 +12,7 @@ import numpy as np
 from ..data.dataset import Dataset
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
-from ..estimator.inputs import is_named
+from ..estimator.rows.inputs import is_named
 from ..passes.fold import Fold
 
 Answers = Callable[["np.ndarray | Csr"], np.ndarray]

@@ -21,10 +21,10 @@ from ..engine.scratch.folder import scratch_allowed
 from ..engine.scratch.materialise import materialised
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
-from ..estimator.class_weights import class_factors
 from ..estimator.fitting import conclude, fitted_tree, identity, replan, restore_fitted
-from ..estimator.inputs import open_data
 from ..estimator.planning import plan_fit, summary_state_bytes
+from ..estimator.rows.class_weights import class_factors
+from ..estimator.rows.inputs import open_data
 from ..passes.fold import Fold, Result, State, run_fold
 from ..passes.sample import SampledRead
 from ..passes.summary.summary import Summary, collect_summary, column_blocks, state_nbytes

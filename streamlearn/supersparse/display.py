@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimator.colours import NEGATIVE, POSITIVE, TWO_CLASSES
-from ..estimator.encoding import feature_names, n_features
-from ..estimator.inputs import rows_to_draw
+from ..estimator.rows.encoding import feature_names, n_features
+from ..estimator.rows.inputs import rows_to_draw
 from .estimators import SuperSparseClassifier, SuperSparseRegressor
 from .estimators_cv import SuperSparseClassifierCV, SuperSparseRegressorCV
 

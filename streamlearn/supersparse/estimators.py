@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..data.source import Source
 from ..estimator.base import StreamClassifier, StreamRegressor
 from ..estimator.certificate import Certificate
-from ..estimator.class_weights import CONSTRAINT
+from ..estimator.rows.class_weights import CONSTRAINT
 from ..numeric.links import softmax_probabilities
 from .logistic import refit
 from .model import SuperSparseModel

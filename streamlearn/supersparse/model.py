@@ -17,11 +17,11 @@ from ..data.source import Chunk, Csr, Source
 from ..engine.plan import Needs
 from ..engine.run import Run
 from ..estimator.certificate import Certificate
-from ..estimator.encoding import feature_names, n_features
 from ..estimator.facts import Parts
 from ..estimator.report.figures import MOST_COLUMNS, MOST_ROWS, Figure, HeatMap
 from ..estimator.restored import n_outputs
-from ..estimator.streams import WithoutStream
+from ..estimator.rows.encoding import feature_names, n_features
+from ..estimator.rows.streams import WithoutStream
 from ..numeric.checks import check_array, check_number
 from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary

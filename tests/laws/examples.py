@@ -316,9 +316,10 @@ def shareboost_folds():
     from dataclasses import replace
 
     from streamlearn.passes.fold import RowState
-    from streamlearn.shareboost import candidates, curvature, pieces, reads, scoring, search, stumps
+    from streamlearn.shareboost import curvature, reads
     from streamlearn.shareboost.design import TARGET, Layout
     from streamlearn.shareboost.path import PathPoint, path_fold
+    from streamlearn.shareboost.selection import candidates, pieces, scoring, search, stumps
 
     rng = np.random.default_rng(0)
     side = RowState("selected-1", "float64", 4, False)
@@ -340,14 +341,14 @@ def shareboost_folds():
     point = PathPoint(((0,), (4,)), theta, 0.0, 0.0, 0.0)
     of = "shareboost."
     return {
-        of + "scoring.gradient_fold": scoring.gradient_fold(P, 3, residual),
-        of + "search.products_fold": search.products_fold(1, 3, P, residual),
-        of + "search.product_moments_fold": search.product_moments_fold(0, 2, P, 600.0),
-        of + "stumps.counts_fold": stumps.counts_fold(bins, residual),
-        of + "pieces.pieces_fold": pieces.pieces_fold(around, residual),
-        of + "pieces.moments_fold": pieces.moments_fold(around, 600.0),
-        of + "pieces.pieces_fold:soft": pieces.pieces_fold(around._replace(soft=True), residual),
-        of + "pieces.moments_fold:soft": pieces.moments_fold(around._replace(soft=True), 600.0),
+        of + "selection.scoring.gradient_fold": scoring.gradient_fold(P, 3, residual),
+        of + "selection.search.products_fold": search.products_fold(1, 3, P, residual),
+        of + "selection.search.product_moments_fold": search.product_moments_fold(0, 2, P, 600.0),
+        of + "selection.stumps.counts_fold": stumps.counts_fold(bins, residual),
+        of + "selection.pieces.pieces_fold": pieces.pieces_fold(around, residual),
+        of + "selection.pieces.moments_fold": pieces.moments_fold(around, 600.0),
+        of + "selection.pieces.pieces_fold:soft": pieces.pieces_fold(around._replace(soft=True), residual),
+        of + "selection.pieces.moments_fold:soft": pieces.moments_fold(around._replace(soft=True), 600.0),
         of + "path.path_fold": path_fold(candidates.SingleColumns(), [0, 4], [point]),
         of + "reads.start_fold": reads.start_fold(rng.standard_normal((3, 3)), 600.0, "f8"),
         of + "reads.fetch_fold": reads.fetch_fold(
@@ -451,9 +452,9 @@ ROW_STATE = (
     "passes.target_means.target_fold",
     "additive.dual.descent.certificate_fold",
     "pursuit.boosting.reads.boost_fold",
-    *("shareboost.scoring.gradient_fold", "shareboost.search.products_fold"),
-    *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
-    "shareboost.pieces.pieces_fold:soft",
+    *("shareboost.selection.scoring.gradient_fold", "shareboost.selection.search.products_fold"),
+    *("shareboost.selection.stumps.counts_fold", "shareboost.selection.pieces.pieces_fold"),
+    "shareboost.selection.pieces.pieces_fold:soft",
     *(f"shareboost.reads.{name}_fold" for name in ("residual", "without")),
     "shareboost.curvature.lookahead_fold",
     *("shareboost.curvature.evaluation_fold", "shareboost.curvature.squares_fold"),
@@ -463,9 +464,9 @@ ROW_STATE = (
 
 DENSE = (
     "passes.target_means.target_fold",
-    *("shareboost.stumps.counts_fold", "shareboost.pieces.pieces_fold"),
-    "shareboost.pieces.pieces_fold:soft",
-    *("shareboost.pieces.moments_fold", "shareboost.pieces.moments_fold:soft"),
+    *("shareboost.selection.stumps.counts_fold", "shareboost.selection.pieces.pieces_fold"),
+    "shareboost.selection.pieces.pieces_fold:soft",
+    *("shareboost.selection.pieces.moments_fold", "shareboost.selection.pieces.moments_fold:soft"),
     "shareboost.reads.base_fold",
 )
 """Folds of options that refuse sparse rows."""
@@ -473,9 +474,9 @@ DENSE = (
 NO_FOLD_EXAMPLE = {
     "engine.scratch.blocks.cache_fold": "its state is files; tests/engine has its tests",
     "additive.dual.descent.sweep_fold": "order-sensitive; tests/additive has its tests",
-    "mixture.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
-    "mixture.online.online_fold": "order-sensitive; tests/mixture has its tests",
-    "mixture.online.stream_fold": "order-sensitive; tests/estimator has its tests",
+    "mixture.em.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
+    "mixture.em.online.online_fold": "order-sensitive; tests/mixture has its tests",
+    "mixture.em.online.stream_fold": "order-sensitive; tests/estimator has its tests",
     "additive.stochastic.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

@@ -8,7 +8,7 @@ import pytest
 from laws.cells import known, table
 from laws.subjects import ONE, Subject, names
 
-from streamlearn.estimator.spread import FEWEST_TARGETS, TARGET_SAID
+from streamlearn.estimator.rows.spread import FEWEST_TARGETS, TARGET_SAID
 
 REGRESSIONS = [n for n in names() if not (Subject(n).classifies or Subject(n).transforms)]
 HONEST = {

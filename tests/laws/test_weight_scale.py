@@ -8,7 +8,7 @@ import pytest
 from laws.cells import close, known, table
 from laws.subjects import ONE, Subject, names
 
-from streamlearn.estimator.weights import SAID
+from streamlearn.estimator.rows.weights import SAID
 
 SCALE_FREE = re.compile("(Fourier|Spline)Embedding|ShareBoost.*|compress")
 """Families whose model does not depend on the scale of the weights."""

@@ -73,7 +73,7 @@ def verbs(make, X, y, path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_column_adds_few_calls(family, tmp_path, monkeypatch):
     # a small table is decided without a dataset: only the narrow one would be
-    monkeypatch.setattr("streamlearn.estimator.inputs.SMALL", 0)
+    monkeypatch.setattr("streamlearn.estimator.rows.inputs.SMALL", 0)
     make, narrow, wide = FAMILIES[family], table(P), table(2 * P)
     y = (narrow[:, 1] + narrow[:, 2] > 0).astype(np.int64)
     with sl.config_context(scheduler="synchronous"):

@@ -55,7 +55,7 @@ def test_hash_covers_every_kernel_file_of_the_shared_rooms_and_the_own():
         "numeric/losses.py",
         "numeric/bases/bsplines.py",
         "numeric/rows/tiles.py",
-        "passes/summary/kernels.py",
+        "passes/summary/counts/kernels.py",
         "data/parquet/pages/kernels.py",
     }
     assert shared | {"additive/dual/kernels_epoch.py"} <= paths

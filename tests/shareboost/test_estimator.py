@@ -6,7 +6,8 @@ from shareboost_kit import as_dataset, loss_of, optimum, planted
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
-from streamlearn.shareboost import needs, scoring
+from streamlearn.shareboost import needs
+from streamlearn.shareboost.selection import scoring
 
 ONE = dict(columns_per_pass=1)
 
@@ -174,7 +175,7 @@ def brute_stump(x, y, K):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("K", [2, 3])
 def test_stumps_equal_brute_force_over_all_thresholds(seed, K, monkeypatch):
-    from streamlearn.shareboost import stumps
+    from streamlearn.shareboost.selection import stumps
 
     monkeypatch.setattr(stumps, "N_BINS", 8)
     monkeypatch.setattr(stumps, "CUTS", 5)
@@ -209,7 +210,7 @@ def test_products_are_the_explicit_products():
 
 @pytest.mark.parametrize("candidates", ["pieces", "soft-pieces"])
 def test_pieces_are_the_explicit_groups(monkeypatch, candidates):
-    from streamlearn.shareboost.candidates import spread_pieces
+    from streamlearn.shareboost.selection.candidates import spread_pieces
 
     # corrections by blocks and by Newton's method stop at different places: let both go on
     monkeypatch.setattr("streamlearn.shareboost.training.PRECISION", 1e-7)

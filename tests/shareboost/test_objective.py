@@ -3,10 +3,10 @@ import pytest
 from scipy.optimize import approx_fprime
 from shareboost_kit import loss_of, optimum
 
-from streamlearn.shareboost.candidates import spread_pieces
 from streamlearn.shareboost.design import Dense, Pieces
-from streamlearn.shareboost.kernels import score_pieces, sum_pieces
 from streamlearn.shareboost.objective import Penalty, best_intercept, margin_softmax, residual
+from streamlearn.shareboost.selection.candidates import spread_pieces
+from streamlearn.shareboost.selection.kernels import score_pieces, sum_pieces
 
 CODES = np.array([0, 2, 1, 1, 0, 2, 2])
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import streamlearn as sl
 from streamlearn.data.source import Chunk
-from streamlearn.shareboost import kernels
+from streamlearn.shareboost.selection import kernels
 
 N, P = 500, 60
 

@@ -25,7 +25,7 @@ from ...data.source import Chunk, Source
 from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.certificate import Certificate
-from ...estimator.choosing import (
+from ...estimator.choose.choosing import (
     Candidate,
     ChoosesBySplits,
     Member,
@@ -33,7 +33,7 @@ from ...estimator.choosing import (
     best_index,
     cv_results,
 )
-from ...estimator.metrics import check_gain, find_metric
+from ...estimator.choose.metrics import check_gain, find_metric
 from ...estimator.model import Model
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ...data.source import Chunk
-from ...estimator.metrics import find_metric
+from ...estimator.choose.metrics import find_metric
 from ...estimator.model import Model
 from ...estimator.predicting import decide
 from ...passes.fold import Fold

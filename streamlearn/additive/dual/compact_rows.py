@@ -24,7 +24,7 @@ from ...engine.scratch.in_memory import InMemoryRows
 from ...numeric.bases.bsplines import Columns, as_columns
 from ...numeric.bases.roughness import times
 from ...numeric.simd.gather import zeros_in_lines
-from ...passes.summary.kernels_bytes import BYTES
+from ...passes.summary.counts.kernels_bytes import BYTES
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import dual_sum_rows, loss_sum_rows
 from ..objective import Problem, weights

@@ -31,7 +31,7 @@ from ...numeric.simd.gather import (
     pair_sum,
 )
 from ...numeric.simd.prefetch import LINE, prefetch
-from ...passes.summary.kernels_bytes import BYTES, as_byte
+from ...passes.summary.counts.kernels_bytes import BYTES, as_byte
 from .kernels_tables import POINTS, RAMPS
 
 ONE, PAIRS = np.uintp(1), np.uintp(lanes.PAIRS)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...numeric.bases.bsplines import Columns
 from ...numeric.simd.gather import CLASSES, LANES
-from ...passes.summary.kernels_bytes import BYTES
+from ...passes.summary.counts.kernels_bytes import BYTES
 from ..objective import Problem
 from .epochs import find_scales
 from .kernels_codes import MOST_PLACES, Known, Places, Spans, byte_codes

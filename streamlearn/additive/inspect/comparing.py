@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ...estimator.encoding import column_names
+from ...estimator.rows.encoding import column_names
 from .figures import MOST_PANELS, Shares, decision_unit, grid_of, has_values, is_category
 from .heat_maps import HasPairs
 from .summary_table import SummaryTable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from ...estimator.colours import SIGNED
-from ...estimator.encoding import column_names
 from ...estimator.report.figures import MOST_COLUMNS, MOST_ROWS, HeatMap
+from ...estimator.rows.encoding import column_names
 from ..pairs import PairTable
 from .figures import HasCurves, decision_unit, shortened, tick_labels
 

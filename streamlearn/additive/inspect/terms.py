@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from ...data.levels import Coder
 from ...data.source import Chunk, Csr
 from ...estimator import predicting
-from ...estimator.encoding import column_names
 from ...estimator.facts import Parts
 from ...estimator.model import Model
 from ...estimator.report.figures import Figure
 from ...estimator.restored import n_outputs
+from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
 from ...numeric.bases.means import mean_sizes
 from ...numeric.bases.registry import LEVELS

@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from ...data.source import Chunk
-from ...estimator.encoding import column_names
+from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases, evaluate
 from ...numeric.losses import Loss
 from ..smooth.posterior import Posterior, curve_deviations, row_deviations

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data.source import Chunk
 from ...estimator.colours import NEGATIVE, POSITIVE
-from ...estimator.encoding import column_names
-from ...estimator.inputs import open_features
 from ...estimator.model import Model
 from ...estimator.predicting import answer_chunk, empty_answer, run
+from ...estimator.rows.encoding import column_names
+from ...estimator.rows.inputs import open_features
 from ...passes.fold import Fold
 from ..targets import column_of
 from .figures import MISSING, OTHER, HasCurves, decision_unit, is_category, shortened

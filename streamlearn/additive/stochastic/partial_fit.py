@@ -19,15 +19,15 @@ from ...engine.run import Run
 from ...engine.scratch.materialise import materialised
 from ...engine.summary import column_needs, state_limit
 from ...estimator.certificate import Certificate
-from ...estimator.class_weights import HasClasses, refuse_balanced, weigh_stream
-from ...estimator.encoding import HasColumns
 from ...estimator.fitting import check_summary
-from ...estimator.inputs import open_training
 from ...estimator.model import Estimator, HasLabels, Model
 from ...estimator.predicting import check_finite
 from ...estimator.restored import n_outputs
-from ...estimator.streams import ClassOrder, warn_if_beyond, warn_if_sorted
-from ...estimator.targets import coded
+from ...estimator.rows.class_weights import HasClasses, refuse_balanced, weigh_stream
+from ...estimator.rows.encoding import HasColumns
+from ...estimator.rows.inputs import open_training
+from ...estimator.rows.streams import ClassOrder, warn_if_beyond, warn_if_sorted
+from ...estimator.rows.targets import coded
 from ...numeric.bases.bsplines import Bases
 from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold

@@ -22,9 +22,9 @@ from ...passes.fold import Fold, nbytes_of
 from ...passes.summary.summary import Summary, collect_summary
 from ...passes.sums import add_sums
 from .. import fitting
-from ..inputs import open_scored, used_columns
 from ..predicting import decide, model_bytes
-from ..targets import coded
+from ..rows.inputs import open_scored, used_columns
+from ..rows.targets import coded
 from .figures import Reported
 from .segments import MOST_COLUMNS, MOST_VALUES, Cut, add_losses, cuts_of, empty_sums
 

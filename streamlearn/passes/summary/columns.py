@@ -6,7 +6,7 @@ import numpy as np
 
 from ...data.source import Chunk, Csr
 from ...numeric.huge_pages import zeros
-from .kernels import (
+from .counts.kernels import (
     TILE,
     Columns,
     Scratch,
@@ -19,9 +19,17 @@ from .kernels import (
     make_scratch,
     transpose_rows,
 )
-from .kernels_bytes import BYTES, count_bytes, pour_bytes
-from .kernels_moments import merge_moments
-from .kernels_table import MANY, N_BINS, SLOTS, pour_table, pour_tables, tabulate, tabulate_table
+from .counts.kernels_bytes import BYTES, count_bytes, pour_bytes
+from .counts.kernels_moments import merge_moments
+from .counts.kernels_table import (
+    MANY,
+    N_BINS,
+    SLOTS,
+    pour_table,
+    pour_tables,
+    tabulate,
+    tabulate_table,
+)
 
 NO_ROW = np.iinfo(np.int64).max
 TABLE_NBYTES = 16 * SLOTS + 12 * 8

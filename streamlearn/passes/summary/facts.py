@@ -11,8 +11,8 @@ import numpy as np
 
 from ...numeric.bases.means import Pieces
 from ...numeric.checks import check_array, check_offsets
-from .kernels_pieces import Counts, write_pieces
-from .quantiles import Cdf, quantiles
+from .counts.kernels_pieces import Counts, write_pieces
+from .counts.quantiles import Cdf, quantiles
 
 BLOCK_PIECES = 1 << 17
 """Pieces of distributions that are worked on at once: 3 MiB, and as much again in temporaries."""

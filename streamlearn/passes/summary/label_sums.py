@@ -13,7 +13,7 @@ import numpy as np
 
 from ...data.source import Chunk
 from ...errors import SourceError
-from .kernels_moments import merge_moments
+from .counts.kernels_moments import merge_moments
 
 MAX_CLASSES = 1000
 NO_ROW = np.iinfo(np.int64).max

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import SourceError
-from .kernels_moments import merge_moments
+from .counts.kernels_moments import merge_moments
 from .label_sums import MAX_CLASSES, MOMENTS, NO_ROW, State
 
 BIAS_RATIO = 5.0

@@ -29,14 +29,10 @@ from .columns import (
     settle_bytes,
 )
 from .columns import State as ColumnState
-from .facts import ColumnFacts, ColumnSummary, Distributions, ends_of
-from .few_rows import count_rows, keep_rows, kept_nbytes, merge_kept
-from .kernels_pieces import collect_occupied, count_occupied
-from .kernels_table import MANY, sort_tables
-from .label_sums import State as LabelState
-from .label_sums import add_labels, empty_labels, merge_labels
-from .labels import Labels, OrderBias, finish_labels
-from .stored import (
+from .counts.few_rows import count_rows, keep_rows, kept_nbytes, merge_kept
+from .counts.kernels_pieces import collect_occupied, count_occupied
+from .counts.kernels_table import MANY, sort_tables
+from .counts.stored import (
     MAX_STORED_BYTES,
     add_stored,
     capacity,
@@ -47,7 +43,11 @@ from .stored import (
     start_stored,
     stored_nbytes,
 )
-from .stored import State as StoredState
+from .counts.stored import State as StoredState
+from .facts import ColumnFacts, ColumnSummary, Distributions, ends_of
+from .label_sums import State as LabelState
+from .label_sums import add_labels, empty_labels, merge_labels
+from .labels import Labels, OrderBias, finish_labels
 from .text import format_summary
 
 MAX_STATE_BYTES = 16 << 20

@@ -16,8 +16,8 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
-from ...estimator.class_weights import CONSTRAINT
-from ...estimator.encoding import n_features
+from ...estimator.rows.class_weights import CONSTRAINT
+from ...estimator.rows.encoding import n_features
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...numeric.links import rest_probabilities, sigmoid

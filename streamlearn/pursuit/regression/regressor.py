@@ -13,7 +13,7 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.base import StreamRegressor
 from ...estimator.certificate import Certificate
-from ...estimator.encoding import n_features
+from ...estimator.rows.encoding import n_features
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...passes.summary.summary import Summary

@@ -20,7 +20,7 @@ from streamlearn.additive.dual.kernels_tables import RAMPS
 from streamlearn.additive.dual.places import Room, find_codes, make_places
 from streamlearn.additive.objective import Problem
 from streamlearn.engine.scratch.in_memory import InMemoryRows
-from streamlearn.estimator.inputs import open_pair
+from streamlearn.estimator.rows.inputs import open_pair
 from streamlearn.numeric.bases.bsplines import as_columns, evaluate
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness, times
 from streamlearn.numeric.losses import make_loss

@@ -352,7 +352,7 @@ def test_bytes_of_sparse_rows_are_counted_as_other_values_are():
 
 
 def test_bytes_in_python_are_the_compiled_ones():
-    from streamlearn.passes.summary import kernels_bytes
+    from streamlearn.passes.summary.counts import kernels_bytes
 
     values = np.array([3, 255, 0, 3, 1.5], np.float32)
     indices = np.array([0, 1, 0, 0, 1], np.int32)
@@ -370,7 +370,7 @@ def test_bytes_in_python_are_the_compiled_ones():
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 def test_tables_are_sorted_by_value(dtype):
-    from streamlearn.passes.summary.kernels_table import SLOTS, slot_of, sort_tables
+    from streamlearn.passes.summary.counts.kernels_table import SLOTS, slot_of, sort_tables
 
     random = np.random.default_rng(0)
     sizes = [0, 1, 256, 37, 133]

@@ -8,7 +8,7 @@ import streamlearn as sl
 from streamlearn import ProjectionPursuitRegressor
 from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
-from streamlearn.estimator.targets import coded
+from streamlearn.estimator.rows.targets import coded
 from streamlearn.passes.fold import run_fold
 from streamlearn.pursuit.columns import make_columns
 from streamlearn.pursuit.regression.reads import RidgeRequest, Term, ridge_fold

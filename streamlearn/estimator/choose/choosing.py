@@ -1,0 +1,415 @@
+"""Estimators that choose parameters by cross-validation, for families whose fits are their own.
+
+A fit on the rows outside a split may give the models of many candidates: those that differ in the
+parameters of a path (columns selected, learners, strengths of a penalty) come from one fit, and all
+models of a split are scored in one more read.  Then the best is fitted to all rows.
+
+The fits of a split share no read with those of another.  A summary could be summed up for all
+splits at once, but knots, centres, codes of categories and means of targets are learned from the
+rows of a split alone, and a checkpoint keeps each fit with all it has read: one that goes on
+without the others must find the same bits.  So fits of one split, though they learn from the same
+rows, read a summary each.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils._param_validation import Interval
+
+from ...data.dataset import Dataset
+from ...data.source import Source
+from ...engine.checkpoint import several
+from ...engine.plan import Needs
+from ...engine.scratch.materialise import materialised
+from ...errors import CheckpointError, MemoryBudgetError
+from ...numeric.checks import check_integer
+from ...passes.summary.summary import Summary
+from ...solvers.splits import split_shares
+from .. import fitting
+from ..base import StreamEstimator
+from ..callbacks import Tasks, with_callbacks
+from ..planning import plan
+from ..rows.inputs import open_training
+from ..rows.spread import TARGET_SAID
+from ..rows.streams import WithoutStream
+from ..rows.weights import SAID
+from .cross_validate import scores_of_split, without_split
+from .metrics import check_gain, find_metric
+
+Candidate = dict[str, Any]
+"""Parameters of the estimator that does not choose, by name."""
+Member = Any
+"""An estimator that does not choose."""
+Results = dict[str, Any]
+"""Table of candidates, with the keys of `GridSearchCV.cv_results_`."""
+
+SCORED_ROW_NBYTES = 64.0
+"""Bytes of a row's decision of two classes and of what is made of it."""
+_KEPT = ("scores", "n_passes")
+"""Names of what a checkpoint keeps of the reads that score the models of a split."""
+
+
+class ChoosesBySplits(WithoutStream, StreamEstimator):
+    """A mixin before an estimator whose parameters in `_choices` may hold several values."""
+
+    cv: int
+    scoring: str | None
+    one_standard_error: bool
+    random_state: int
+    _plain: ClassVar[Member]
+    """The estimator that fits one candidate."""
+    _choices: ClassVar[Mapping[str, str]]
+    """Parameter of several values -> the parameter of `_plain`; the simplest models come first."""
+    _in_one_fit: ClassVar[tuple[str, ...]] = ()
+    """Parameters of `_plain` of whose values one fit gives all models."""
+    _choosing_constraints: ClassVar[dict[str, list[object]]] = {
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "scoring": [str, None],
+        "one_standard_error": ["boolean"],
+    }
+    _no_stream = (
+        "all candidates are compared on the same rows, which are read several times; choose with "
+        "fit, then go on with the estimator that does not choose"
+    )
+
+    # The candidates.
+
+    def _tried(self, name: str) -> list[object]:
+        """The values to try of one parameter.
+
+        A list or array holds several; a tuple does so too where it is not itself a value.
+        """
+        given = getattr(self, name)  # a parameter by its name, as a grid names it
+        several = isinstance(given, list | np.ndarray) or (
+            isinstance(given, tuple) and not self._takes_tuples(name)
+        )
+        values = np.asarray(given).tolist() if isinstance(given, np.ndarray) else given
+        found = list(values) if several else [given]
+        if not found:
+            raise ValueError(f"{name} is empty; give at least one value to try")
+        return found
+
+    def _takes_tuples(self, name: str) -> bool:
+        return tuple in self._plain._parameter_constraints.get(self._choices[name], ())
+
+    def _candidates(self) -> list[Candidate]:
+        """All combinations, in the order in which they are written."""
+        own = [self._tried(name) for name in self._choices]
+        names = list(self._choices.values())
+        return [dict(zip(names, values, strict=True)) for values in product(*own)]
+
+    def _member(self, parameters: Candidate) -> Member:
+        """The estimator that does not choose, with these parameters."""
+        names = self._plain().get_params(deep=False)
+        chosen = set(self._choices.values())
+        shared = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name in names and name not in chosen
+        }
+        member = self._plain(**{**shared, **parameters})
+        found = ("classes_", "n_features_in_", "feature_names_in_", "encoding_")
+        fitting.share_fitted(self, member, found)
+        return member
+
+    def _together(self) -> list[list[int]]:
+        """Numbers of candidates whose models one fit gives, for each fit."""
+        groups: dict[str, list[int]] = {}
+        for k, candidate in enumerate(self._candidates()):
+            apart = {name: v for name, v in candidate.items() if name not in self._in_one_fit}
+            groups.setdefault(repr(apart), []).append(k)
+        return list(groups.values())
+
+    def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
+        """The parameters of the fit that gives the models of all of them."""
+        return candidates[0]
+
+    def _models_of(self, fitted: Member, candidates: Sequence[Candidate]) -> list[Member]:
+        """Their models, from that fit."""
+        return [fitted] * len(candidates)
+
+    def _fit_without(
+        self, parameters: Candidate, train: Dataset, apart: Dataset, checkpoint: str | None
+    ) -> Member:
+        """One fit of a split, whose held-out rows are `apart`."""
+        return self._member(parameters).fit(train, checkpoint=checkpoint)
+
+    def _scoring(self) -> str:
+        if self.scoring is not None:
+            return self.scoring
+        return "neg_log_loss" if is_classifier(self) else "neg_mean_squared_error"
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for candidate in self._candidates():
+            member = self._member(candidate)
+            member._validate_params()
+            check_gain(member, self._scoring())
+
+    # What it costs.
+
+    def _largest(self) -> Member:
+        """The member whose fits are the largest."""
+        groups = self._together()
+        candidates = self._candidates()
+        return self._member(self._joint([candidates[k] for k in groups[-1]]))
+
+    def _n_fits(self, dataset: Source) -> int:
+        return self.cv * len(self._together()) + 1
+
+    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
+        """The phases of the fits, which come one after the other, and their scoring reads."""
+        candidates, groups = self._candidates(), self._together()
+        alike: dict[tuple[Needs, ...], int] = {}
+        for group in groups:
+            member = self._member(self._joint([candidates[k] for k in group]))
+            phases = tuple(member._needs(dataset, summary))
+            alike[phases] = alike.get(phases, 0) + 1
+        found: list[Needs] = []
+        for k, (phases, n_groups) in enumerate(alike.items()):
+            for need in phases:
+                low, high = need.passes
+                name = need.name if len(alike) == 1 else f"{need.name}-{k + 1}"
+                # the last fit, to all rows, is of any of them
+                passes = (low * self.cv * n_groups, high * (self.cv * n_groups + 1))
+                found.append(replace(need, name=name, passes=passes))
+        each = find_metric(self._scoring()).state_bytes(len(getattr(self, "classes_", (0, 0))))
+        n = len(candidates)
+        scores = (self.cv, self.cv * len(groups))  # one for all models of the same features
+        return [*found, Needs("score", each * n, SCORED_ROW_NBYTES, passes=scores)]
+
+    def _check_budget(self, rows: Dataset) -> None:
+        """Refuse, before any fit is done, a budget that one to all rows would not have."""
+        candidates, refused = self._candidates(), list[MemoryBudgetError]()
+        for group in self._together():
+            try:
+                plan(self._member(self._joint([candidates[k] for k in group])), rows)
+            except MemoryBudgetError as error:
+                refused.append(error)
+        if refused:
+            raise max(refused, key=lambda error: error.enough or 0)
+
+    def _sample_rows(self, dataset: Source) -> int:
+        rows: int = self._largest()._sample_rows(dataset)
+        return rows
+
+    # Fitting.
+
+    @with_callbacks
+    def fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        validation: object = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Score every candidate on every split, then fit the best to all rows.
+
+        Scores weigh the held-out rows as they are; `class_weight` weighs in the fits alone, and
+        "balanced" goes by the rows of each fit.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, dask collection, path or Dataset
+            Anything `open_dataset` takes.
+        y : array-like of shape (n,) or str
+            Targets, or the name of the column that holds them; not with a Dataset that has one.
+        sample_weight : array-like of shape (n,) or str
+            Finite weights >= 0, or the name of their column; 0 means the row is absent, k means k
+            copies of it.
+        validation : None
+            Refused: candidates are judged on the splits.
+        checkpoint : path
+            Folder or URL where progress is kept: of one fit where all candidates share their reads,
+            else of each fit in a folder of its own.  Run the same line again after a kill, and it
+            goes on.
+
+        Returns
+        -------
+        self
+        """
+        if validation is not None:
+            raise ValueError(
+                f"{type(self).__name__} judges on its splits; leave validation out, or fit the "
+                f"chosen parameters with {self._plain.__name__}"
+            )
+        self._validate_params()
+        opened = open_training(self, X, y, sample_weight)
+        if self._shares_reads(opened):
+            fitting.fit(self, opened, None, None, validation=None, checkpoint=checkpoint)
+        else:
+            self._fit_by_splits(opened, checkpoint)
+        return self
+
+    def _shares_reads(self, dataset: Source) -> bool:
+        """Whether `_fit` chooses, in reads that all fits share."""
+        return False
+
+    def _fit_by_splits(self, opened: Dataset, checkpoint: str | os.PathLike[str] | None) -> None:
+        """Choose by fits that each have their own reads, then fit the best to all rows."""
+        tasks = Tasks(self)
+        candidates, groups = self._candidates(), self._together()
+        scores, n_scored = np.empty((len(candidates), self.cv)), 0
+        fits: list[Member] = []
+        place = None if checkpoint is None else os.fspath(checkpoint)
+        edges, seed = split_shares(self.cv, self.random_state)
+        with materialised(opened) as rows:
+            self._check_budget(rows)
+            for split in range(self.cv):
+                train, apart = without_split(rows, edges, split, seed)
+                models: dict[int, Member] = {}
+                for number, group in enumerate(groups):
+                    members = [candidates[k] for k in group]
+                    own = several.of_split(place, split, number)
+                    with warnings.catch_warnings():  # the last fit says it, once
+                        for said in (SAID, TARGET_SAID):
+                            warnings.filterwarnings("ignore", said, UserWarning)
+                        fitted = self._fit_without(self._joint(members), train, apart, own)
+                    fits.append(fitted)
+                    models |= zip(group, self._models_of(fitted, members), strict=True)
+                ordered = [models[k] for k in range(len(candidates))]
+                own = None if place is None else several.scores_of_split(place, split)
+                scores[:, split], n_reads = self._scores_of_split(ordered, rows, apart, own)
+                n_scored += n_reads
+            self.cv_results_ = self._results_of(candidates, scores, fits)
+            self._set_choice(
+                best_index(self.cv_results_, one_standard_error=self.one_standard_error)
+            )
+            last = several.of_all_rows(place)
+            final = self._member(candidates[self.best_index_]).fit(rows, checkpoint=last)
+        self._adopt(final, fits, n_scored)
+        for k, candidate in enumerate(candidates):
+            mean = float(self.cv_results_["mean_test_score"][k])
+            record = {**candidate, "mean_test_score": mean}
+            self.history_.append(record)
+            tasks.record(record)
+        tasks.end()
+
+    def _results_of(
+        self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
+    ) -> Results:
+        """Table of the candidates tried; `fits` of a split come in the order of `_together`."""
+        return cv_results(tried, scores)
+
+    def _scores_of_split(
+        self,
+        models: Sequence[Member],
+        rows: Dataset,
+        apart: Dataset,
+        place: str | None,
+    ) -> tuple[np.ndarray, int]:
+        """Scores of one split's models, and the number of reads; from a checkpoint if there."""
+        scoring = self._scoring()
+        if place is None:
+            return scores_of_split(models, apart, scoring)
+        kept = several.once(
+            place,
+            fitting.identity(self, rows, None),
+            lambda: dict(zip(_KEPT, scores_of_split(models, apart, scoring), strict=True)),
+        )
+        try:
+            scores, n_reads = (np.asarray(kept[name]) for name in _KEPT)
+            return np.broadcast_to(scores, len(models)).astype(float), int(n_reads)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{place} holds other things than the scores of a split; remove it, and its rows "
+                "are scored again"
+            ) from error
+
+    def _adopt(self, final: Member, fits: Sequence[Member], n_scored: int) -> None:
+        """Take over what the fit to all rows has found, and count what all fits read."""
+        parameters = final.get_params(deep=False)
+        for name, value in vars(final).items():
+            if name not in parameters and not name.startswith("_callbacks"):
+                setattr(self, name, value)
+        every = [fitted.certificate_ for fitted in (*fits, final)]
+        self.n_passes_ = sum(c.n_passes for c in every) + n_scored
+        self.certificate_ = replace(
+            final.certificate_,
+            n_passes=self.n_passes_,
+            rows_read=sum(c.rows_read for c in every),
+            bytes_read=sum(c.bytes_read for c in every),
+            seconds=sum(c.seconds for c in every),
+            peak_memory_bytes=max(c.peak_memory_bytes for c in every),
+        )
+
+    def _set_choice(self, best: int) -> None:
+        self.best_index_ = best
+        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+        self.best_params_ = dict(self.cv_results_["params"][best])
+
+    # Keeping it.
+
+    def _state(self) -> Any:
+        own = {"cv_results": self.cv_results_, "best_index": self.best_index_}
+        return {**super()._state(), **own}
+
+    def _restore(self, tree: Any) -> None:
+        super()._restore(tree)
+        results = tree["cv_results"]
+        n = len(results["params"])
+        if any(len(values) != n for values in results.values()):
+            raise ValueError("cv_results has columns of several lengths")
+        check_integer("best_index", int(tree["best_index"]), 0, n - 1)
+        self.cv_results_ = results
+        self._set_choice(int(tree["best_index"]))
+
+
+def cv_results(parameters: Sequence[Candidate], scores: np.ndarray) -> Results:
+    """Table of candidates, with the keys of `GridSearchCV.cv_results_`.
+
+    `scores` (candidates, splits); a score is NaN where a split holds no rows, and such a split has
+    no part in means.
+    """
+    mean, spread = _over_splits(scores)
+    rank = np.empty(len(mean), np.int64)
+    rank[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
+    columns = {f"param_{name}": _column([p[name] for p in parameters]) for name in parameters[0]}
+    return {
+        "params": [dict(p) for p in parameters],
+        **columns,
+        **{f"split{f}_test_score": column.copy() for f, column in enumerate(scores.T)},
+        "mean_test_score": mean,
+        "std_test_score": spread,
+        "rank_test_score": rank,
+    }
+
+
+def _column(values: list[object]) -> object:
+    """Values of one parameter: an array where they are all numbers, else a list."""
+    plain = all(isinstance(v, int | float | np.number) for v in values)
+    return np.array(values) if plain else values
+
+
+def best_index(results: Results, *, one_standard_error: bool) -> int:
+    """The best candidate; or the first, and so simplest, within its standard error."""
+    mean = results["mean_test_score"]
+    if np.isnan(mean).all():
+        raise ValueError("none of the splits holds a row to judge on; fit more rows")
+    best = int(np.nanargmax(mean))
+    scores = [results[key][best] for key in results if key.startswith("split")]
+    n = int(np.sum(~np.isnan(scores)))
+    if not one_standard_error or n < 2:
+        return best
+    error = results["std_test_score"][best] / np.sqrt(n - 1)
+    return int(np.flatnonzero(mean >= mean[best] - error)[0])
+
+
+def _over_splits(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each row, of the splits that have a score."""
+    there = ~np.isnan(scores)
+    n = np.where(there.any(axis=1), there.sum(axis=1), np.nan)
+    mean = np.where(there, scores, 0.0).sum(axis=1) / n
+    square = np.where(there, scores - mean[:, None], 0.0) ** 2
+    return mean, np.sqrt(square.sum(axis=1) / n)

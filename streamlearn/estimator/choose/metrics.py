@@ -1,0 +1,336 @@
+"""Scores of predictions by name, each a sum over rows that any number of readers may share.
+
+Names and formulas are those of scikit-learn; ``neg_`` before a loss makes greater better.  A name
+may carry a number: ``mean_pinball_loss(0.9)``, ``mean_tweedie_deviance(1.5)``, ``lift(2)``.
+
+Metrics that rank rows keep at most 8,192 different scores apart (`passes.score_groups`): they are
+exact up to there, and beyond are known to within an error that is warned of where it is above
+`LARGEST_ERROR`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...data.source import Chunk
+from ...numeric.ranking import Ranked, area_under_roc, average_precision, lift
+from ...passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
+from ..model import Model
+from ..rows.targets import encode
+
+LARGEST_ERROR = 1e-3
+"""Error of a ranking metric, from rows that were not told apart, that is let pass in silence."""
+
+Sums = Any
+"""Sums that a metric adds up: an array, or `ScoreGroups` of each class."""
+
+
+class Scored(Protocol):
+    """The attributes of a fitted model that metrics look at."""
+
+    classes_: np.ndarray
+    loss: object
+    quantile: float
+    power: float
+
+    def _top(self, decision: np.ndarray) -> np.ndarray: ...
+    def _probability(self, decision: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score as sums over rows."""
+
+    sums: Callable[[Scored, Chunk, np.ndarray, np.ndarray], Sums]
+    """(model, chunk, decisions, weights) -> sums of this chunk."""
+    finish: Callable[[Sums], float]
+    """The score, from the sums of all rows; NaN if these rows do not define it."""
+    merge: Callable[[Sums, Sums], Sums] = np.add
+    classifies: bool = True
+    of_probabilities: bool = False
+    of_two_classes: bool = False
+    ranks: bool = False
+    """Whether the sums are `ScoreGroups`, one for each class that is ranked."""
+
+    def state_bytes(self, n_classes: int) -> int:
+        """Bytes of the sums, at most."""
+        return (1 if n_classes < 3 else n_classes) * STATE_BYTES if self.ranks else 64
+
+
+# Classes.
+
+
+def _codes(model: Scored, chunk: Chunk, what: str) -> np.ndarray:
+    """(m,) codes of the labels, each of which must be one of the model's classes."""
+    codes = encode(chunk.target, model.classes_).astype(np.intp)
+    if (codes < 0).any():
+        label = chunk.target[codes < 0][0]
+        raise ValueError(
+            f"{what}: label {label!r} was not in the training data, so it has no probability; "
+            "leave its rows out or score accuracy"
+        )
+    return codes
+
+
+def _correct(model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    right = encode(chunk.target, model.classes_) == model._top(decision)
+    return np.array([weight[right].sum(), weight.sum()])
+
+
+def _log_loss(model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    codes = _codes(model, chunk, "log loss")
+    p = model._probability(decision)[np.arange(len(codes)), codes]
+    return np.array([-weight @ np.log(np.maximum(p, np.finfo(np.float64).eps)), weight.sum()])
+
+
+def _brier(model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Two classes: (p - y)^2 of the second; more: its sum over the classes."""
+    codes = _codes(model, chunk, "Brier score")
+    error = model._probability(decision).copy()
+    error[np.arange(len(codes)), codes] -= 1.0
+    each = np.einsum("ij,ij->i", error, error)
+    return np.array([weight @ each * (0.5 if error.shape[1] == 2 else 1.0), weight.sum()])
+
+
+def _ranks(
+    model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
+) -> tuple[ScoreGroups, ...]:
+    """Rows by decision; of several classes by the probability, or decision, of each."""
+    codes = _codes(model, chunk, "a ranking")
+    if decision.ndim == 1:
+        return (grouped_scores(decision, codes == 1, weight),)
+    scores = model._probability(decision) if hasattr(model, "predict_proba") else decision
+    return tuple(grouped_scores(s, codes == k, weight) for k, s in enumerate(scores.T))
+
+
+def _merge_ranks(a: tuple[ScoreGroups, ...], b: tuple[ScoreGroups, ...]) -> tuple[ScoreGroups, ...]:
+    return tuple(merge_groups(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _mean_rank(
+    measure: Callable[[np.ndarray, np.ndarray], Ranked], name: str, sums: tuple[ScoreGroups, ...]
+) -> float:
+    """The mean over the classes that are ranked; a warning if it is known too roughly."""
+    found = [measure(groups.positive, groups.negative) for groups in sums]
+    inexact = [g.dropped > 0 for g in sums]
+    error = float(np.mean([r.error if e else 0.0 for r, e in zip(found, inexact, strict=True)]))
+    value = float(np.mean([r.value for r in found]))
+    if error > LARGEST_ERROR:
+        warnings.warn(
+            f"{name} is {value:.6g} to within {error:.2g}: scores that differ by less than about "
+            "one part in "
+            f"{2.0 ** (52 - max(g.dropped for g in sums)):.3g} were not told apart; score fewer "
+            "rows for an exact value",
+            UserWarning,
+            stacklevel=2,
+        )
+    return value
+
+
+# Numbers.
+
+
+def _squared_error(
+    model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    return np.array([weight @ (chunk.target - decision) ** 2, weight.sum()])
+
+
+def _absolute_error(
+    model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    return np.array([weight @ np.abs(chunk.target - decision), weight.sum()])
+
+
+def _pinball(
+    quantile: float | None, model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """The pinball loss at `quantile`; None: at the model's own quantile, or else at the median."""
+    if quantile is None:
+        quantile = model.quantile if getattr(model, "loss", None) == "quantile" else 0.5
+    rest = chunk.target - decision
+    each = np.where(rest > 0, quantile * rest, (quantile - 1.0) * rest)
+    return np.array([weight @ each, weight.sum()])
+
+
+def _deviance(
+    power: float | None, model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """The Tweedie deviance of this power (1: Poisson, 2: gamma); None: of the model's own."""
+    if power is None:
+        power = model.power
+    y, mean = chunk.target.astype(np.float64), decision
+    bad = (mean <= 0) | ((y < 0) if power < 2 else (y <= 0))
+    if (bad & (weight > 0)).any():
+        at = int((bad & (weight > 0)).argmax())
+        least = "at least 0" if power < 2 else "above 0"
+        raise ValueError(
+            f"a deviance of power {power:g} needs targets of {least} and predictions above 0; row "
+            f"{chunk.rows[at]} has target {y[at]:g} and prediction {mean[at]:g}; use a loss with "
+            "a log link, or score neg_mean_squared_error"
+        )
+    y, mean, weight = y[~bad], mean[~bad], weight[~bad]
+    if power == 1.0:
+        each = y * np.log(np.where(y > 0, y, mean) / mean) - y + mean
+    elif power == 2.0:
+        each = np.log(mean / y) + y / mean - 1.0
+    else:
+        a, b = 1.0 - power, 2.0 - power
+        each = y**b / (a * b) - y * mean**a / a + mean**b / b
+    return np.array([2.0 * (weight @ each), weight.sum()])
+
+
+def _explained(model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Weight, mean and scatter of y, and the squared error."""
+    total = weight.sum()
+    mean = weight @ chunk.target / total if total else 0.0
+    scatter = weight @ (chunk.target - mean) ** 2
+    return np.array([total, mean, scatter, weight @ (chunk.target - decision) ** 2])
+
+
+def _merge_explained(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Chan, Golub & LeVeque 1983."""
+    total = a[0] + b[0]
+    if total == 0:
+        return a
+    shift = b[1] - a[1]
+    mean = a[1] + shift * (b[0] / total)
+    return np.array([total, mean, a[2] + b[2] + shift**2 * (a[0] * b[0] / total), a[3] + b[3]])
+
+
+def _r2(sums: np.ndarray) -> float:
+    _, _, scatter, error = sums
+    if scatter == 0:  # as scikit-learn: a constant target is explained, or not at all
+        return 1.0 if error == 0 else 0.0
+    return float(1 - error / scatter)
+
+
+def _mean(sums: np.ndarray) -> float:
+    return float(sums[0] / sums[1])
+
+
+def _negative(finish: Callable[[Sums], float], sums: Sums) -> float:
+    return -finish(sums)
+
+
+def _ranking(
+    name: str,
+    measure: Callable[[np.ndarray, np.ndarray], Ranked],
+    *,
+    of_two_classes: bool = False,
+) -> Metric:
+    return Metric(
+        _ranks,
+        partial(_mean_rank, measure, name),
+        _merge_ranks,
+        of_two_classes=of_two_classes,
+        ranks=True,
+    )
+
+
+def _pinball_at(quantile: float | None) -> Metric:
+    if quantile is not None and not 0 < quantile < 1:
+        raise ValueError(f"mean_pinball_loss({quantile:g}) needs a quantile between 0 and 1")
+    return Metric(partial(_pinball, quantile), _mean, classifies=False)
+
+
+def _deviance_of(power: float | None) -> Metric:
+    if power is not None and not power >= 1:
+        raise ValueError(f"mean_tweedie_deviance({power:g}) needs a power of at least 1")
+    return Metric(partial(_deviance, power), _mean, classifies=False)
+
+
+def _lift_of(part: float | None) -> Metric:
+    part = 1 if part is None else part
+    if part not in range(1, 11):
+        raise ValueError(f"lift({part:g}) needs a tenth of the rows, from 1 (highest) to 10")
+    return _ranking(f"lift({part:g})", partial(lift, part=int(part)), of_two_classes=True)
+
+
+GAINS: dict[str, Metric] = {
+    "accuracy": Metric(_correct, _mean),
+    "roc_auc": _ranking("roc_auc", area_under_roc),
+    "average_precision": _ranking("average_precision", average_precision),
+    "r2": Metric(_explained, _r2, _merge_explained, classifies=False),
+}
+LOSSES: dict[str, Metric] = {
+    "log_loss": Metric(_log_loss, _mean, of_probabilities=True),
+    "brier_score": Metric(_brier, _mean, of_probabilities=True),
+    "mean_squared_error": Metric(_squared_error, _mean, classifies=False),
+    "mean_absolute_error": Metric(_absolute_error, _mean, classifies=False),
+    "mean_poisson_deviance": _deviance_of(1.0),
+    "mean_gamma_deviance": _deviance_of(2.0),
+}
+NUMBERED: dict[str, Callable[[float | None], Metric]] = {
+    "lift": _lift_of,
+    "mean_pinball_loss": _pinball_at,
+    "mean_tweedie_deviance": _deviance_of,
+}
+"""Metrics of a number, which may stand in brackets: a tenth of the rows, a quantile, a power."""
+NUMBERED_LOSSES = ("mean_pinball_loss", "mean_tweedie_deviance")
+NAMES = (
+    *GAINS,
+    "lift",
+    *(f"{sign}{name}" for name in (*LOSSES, *NUMBERED_LOSSES) for sign in ("", "neg_")),
+)
+"""All names, without their numbers."""
+_NUMBER = re.compile(r"(?P<name>\w+)\((?P<number>\d+(\.\d+)?)\)")
+
+
+def find_metric(name: str) -> Metric:
+    """The metric of a name."""
+    found = _NUMBER.fullmatch(name)
+    plain, number = (found["name"], float(found["number"])) if found else (name, None)
+    if plain not in NAMES or (number is not None and plain.removeprefix("neg_") not in NUMBERED):
+        raise ValueError(f"scoring={name!r} is not known; use one of {', '.join(NAMES)}")
+    own = plain.removeprefix("neg_")
+    if own in NUMBERED:
+        metric = NUMBERED[own](number)
+    else:
+        metric = GAINS.get(own) or LOSSES[own]
+    if own == plain:
+        return metric
+    return replace(metric, finish=partial(_negative, metric.finish))
+
+
+def is_loss(name: str) -> bool:
+    """Whether a metric is smaller for better models."""
+    return name.split("(")[0] in (*LOSSES, *NUMBERED_LOSSES)
+
+
+def check_metric(model: Model, name: str) -> None:
+    """Refuse a metric that is unknown or does not fit the model."""
+    metric = find_metric(name)
+    classifies = model.__sklearn_tags__().estimator_type == "classifier"
+    if metric.classifies != classifies:
+        fitting = [key for key in NAMES if find_metric(key).classifies == classifies]
+        raise ValueError(
+            f"scoring={name!r} does not fit {type(model).__name__}; use one of {', '.join(fitting)}"
+        )
+    if metric.of_probabilities:
+        model._check_probability()
+    if metric.of_two_classes and len(getattr(model, "classes_", (0, 1))) > 2:
+        raise ValueError(
+            f"scoring={name!r} is about two classes, and this model has {len(model.classes_)}; use "
+            "roc_auc or average_precision, which are means over the classes"
+        )
+    if name in ("mean_tweedie_deviance", "neg_mean_tweedie_deviance"):
+        if getattr(model, "loss", None) != "tweedie":
+            raise ValueError(
+                f"scoring={name!r} takes the power of loss='tweedie', which "
+                f"{type(model).__name__} was not given; name it: '{name}(1.5)'"
+            )
+
+
+def check_gain(model: Model, name: str) -> None:
+    """Refuse a metric by which models cannot be chosen."""
+    check_metric(model, name)
+    if is_loss(name):
+        raise ValueError(f"scoring must be greater for better models; use 'neg_{name}'")

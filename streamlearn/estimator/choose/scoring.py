@@ -1,0 +1,121 @@
+"""Scores of fitted models in one read: sums per chunk, several models and metrics at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ...data.dataset import Dataset
+from ...data.source import Chunk
+from ...errors import SourceError
+from ...passes.fold import Fold
+from .. import predicting
+from ..model import Model
+from ..rows.inputs import open_scored, used_columns
+from ..rows.targets import is_finite
+from .metrics import Sums, check_metric, find_metric
+
+States = list[list[Sums]]
+"""The sums of each model and metric; None before the first rows."""
+
+
+def evaluate(
+    model: Model,
+    X: object,
+    y: object = None,
+    sample_weight: object = None,
+    *,
+    scoring: Sequence[str],
+) -> dict[str, float]:
+    """Scores of one fitted model: name -> value."""
+    dataset = used_columns(model, open_scored(model, X, y, sample_weight))
+    return evaluate_models([model], dataset, scoring)[0]
+
+
+def evaluate_models(
+    models: Sequence[Model], dataset: Dataset, scoring: Sequence[str]
+) -> list[dict[str, float]]:
+    """Scores of several fitted models with the same features, in one read of `dataset`."""
+    for model in models:
+        for name in scoring:
+            check_metric(model, name)
+    metrics = tuple(find_metric(name) for name in scoring)
+    fold: Fold[States, States] = Fold(
+        partial(_start, len(models), len(scoring)),
+        partial(_step, tuple(models), metrics),
+        partial(_merge, metrics),
+    )
+    n_classes = max(len(getattr(model, "classes_", ())) for model in models)
+    size = sum(metric.state_bytes(n_classes) for metric in metrics)
+    state = predicting.run(
+        models[0], dataset, fold, name="score", n_models=len(models), score_bytes=size
+    )
+    if not any(sums is not None for row in state for sums in row):
+        raise ValueError("no rows to score: the dataset is empty, or its filters leave nothing")
+    scores = [
+        {n: metric.finish(sums) for n, metric, sums in zip(scoring, metrics, row, strict=True)}
+        for row in state
+    ]
+    for name, metric in zip(scoring, metrics, strict=True):
+        if metric.ranks and any(np.isnan(of_model[name]) for of_model in scores):
+            raise ValueError(
+                f"{name} is not defined: it compares the rows of each class with all others, and "
+                "the rows scored lack one of the two for some class; score more rows, or another "
+                "metric"
+            )
+    return scores
+
+
+def suitable_metrics(model: object) -> list[str]:
+    """The plain metrics that fit a model: accuracy and log loss, or R^2 and mean squared error."""
+    if not hasattr(model, "classes_"):
+        return ["r2", "mean_squared_error"]
+    return ["accuracy", "log_loss"] if hasattr(model, "predict_proba") else ["accuracy"]
+
+
+def check_labelled(chunk: Chunk) -> None:
+    """Refuse rows whose target is missing or not finite."""
+    if chunk.target.dtype == object:
+        bad = np.array([label is None for label in chunk.target.tolist()])
+    else:
+        bad = (
+            ~np.isfinite(chunk.target)
+            if chunk.target.dtype.kind == "f"
+            else np.zeros(chunk.n_rows, bool)
+        )
+    if bad.any():
+        at = int(bad.argmax())
+        raise SourceError(
+            f"the target is {chunk.target[at]!r} in row {chunk.rows[at]}: such a row cannot be "
+            "scored; leave it out with filters, or give it weight 0"
+        )
+
+
+def _start(n_models: int, n_metrics: int) -> list[list[np.ndarray | None]]:
+    return [[None] * n_metrics for _ in range(n_models)]
+
+
+def _step(models: tuple, metrics: tuple, state: list, chunk: Chunk) -> list:
+    if chunk.n_rows == 0:
+        return state
+    if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
+        chunk = chunk.where(chunk.weight > 0)
+    check_labelled(chunk)
+    weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    new = []
+    for model in models:
+        decision = predicting.decide(model, chunk)
+        new.append([metric.sums(model, chunk, decision, weight) for metric in metrics])
+    return _merge(metrics, state, new)
+
+
+def _merge(metrics: tuple, a: list, b: list) -> list:
+    return [
+        [
+            y if x is None else x if y is None else metric.merge(x, y)
+            for metric, x, y in zip(metrics, row_a, row_b, strict=True)
+        ]
+        for row_a, row_b in zip(a, b, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Rows, strings, targets, weights and streams of a user, checked and as a fit takes them."""

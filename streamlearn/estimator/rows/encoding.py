@@ -1,0 +1,308 @@
+"""The encoding of a fit, learned in steps: levels, target means, what is missing; and its use.
+
+A model that has an `encoding_` sees the features that it makes; `n_features_in_` and
+`feature_names_in_` stay those of the columns that the user gave.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypedDict, TypeVar
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ...data.column_types import CATEGORIES, TIMES
+from ...data.dask.store import DaskStore
+from ...data.dataset import Dataset
+from ...data.encoding import Coding, Encoding, choose_kinds
+from ...data.source import Source
+from ...engine.plan import Needs, make_plan
+from ...engine.run import Run
+from ...engine.scratch.materialise import fold_partitions
+from ...passes import target_means
+from ...passes.fold import Fold, Read, Result, State, nbytes_of, read_all, run_fold
+from ...passes.summary.labels import Labels
+from ...passes.summary.levels import MOST_LEVELS, STATE_NBYTES, STEP_NBYTES_PER_ROW, levels_fold
+from ...passes.summary.summary import (
+    Summary,
+    collect_summary,
+    state_nbytes,
+    step_nbytes_per_row,
+)
+from .targets import coded
+
+Learned = TypeVar("Learned")
+Checkpoint = str | os.PathLike[str] | None
+Levels = dict[str, list[str] | np.ndarray]
+"""The words of each column, or the hashes of very many."""
+
+
+class HasColumns(Protocol):
+    """A model that knows how many columns it was given; perhaps their names, and an encoding."""
+
+    n_features_in_: int
+
+
+class Encodes(Protocol):
+    """An estimator of a family that takes numbers alone."""
+
+    encoding_: Encoding
+
+    @property
+    def encoding(self) -> Mapping[str, str] | None: ...
+
+
+class Targets(TypedDict):
+    """Result of the reads of the target by level."""
+
+    sums: list[target_means.Sums]
+    outputs: list[str]
+
+
+def feature_names(model: HasColumns) -> list[str]:
+    """Names of the features that a fitted model decides by, x0, x1, ... for want of any."""
+    encoding = getattr(model, "encoding_", None)
+    if encoding is not None:
+        return list(encoding.feature_names())
+    return column_names(model)
+
+
+def column_names(model: HasColumns) -> list[str]:
+    """Names of the columns that a fitted model was given, x0, x1, ... for want of any."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"x{j}" for j in range(model.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def n_features(model: HasColumns) -> int:
+    """Features that a model decides by."""
+    encoding = getattr(model, "encoding_", None)
+    return int(model.n_features_in_ if encoding is None else encoding.n_features)
+
+
+def column_of(model: HasColumns) -> np.ndarray:
+    """(n_features,) number of the column that each feature is made of."""
+    encoding = getattr(model, "encoding_", None)
+    return np.arange(model.n_features_in_) if encoding is None else encoding.column_of
+
+
+def learn_levels(model: Encodes, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
+    """The dataset with its columns of words as codes; sets ``encoding_`` as far as it is known.
+
+    One read of each such column, and one more of those of more than `MOST_LEVELS` levels.
+    """
+    names = dataset.feature_names
+    types = dataset.column_types
+    vars(model).pop("encoding_", None)  # of an earlier fit
+    kinds = choose_kinds(types, names, model.encoding, dataset.sparse)
+    levels = {
+        name: kind
+        for name, kind in kinds.items()
+        if kind != "cyclic"  # a time's features are known without a read
+    }
+    learned = _read_levels(model, dataset, levels, checkpoint) if levels else {}
+    codings = []
+    for j, name in enumerate(names):
+        if name not in kinds:
+            continue
+        kind, found = kinds[name], learned.get(name)
+        dtype = types.get(name, "float64")
+        if kind == "cyclic":
+            codings.append(Coding(j, kind, dtype))
+        elif isinstance(found, np.ndarray):
+            codings.append(Coding(j, "target", dtype, hashes=found))
+        else:
+            codings.append(Coding(j, "indicator", dtype, levels=tuple(found or ())))
+    model.encoding_ = Encoding(
+        tuple(names), tuple(codings), sparse=dataset.sparse, seed=_seed(model)
+    )
+    coded_columns = dataset.with_coders(model.encoding_.coders())
+    if levels and coded_columns is not dataset:
+        coded_columns.store.passes_before = dataset.store.passes_before + 1
+    return coded_columns
+
+
+def _read_levels(
+    model: Encodes, dataset: Dataset, kinds: dict[str, str | None], checkpoint: Checkpoint
+) -> Levels:
+    """The words of each column (list of str), or the hashes of very many (array)."""
+
+    def learn(read: Read) -> Levels:
+        found: Levels = {}
+        for name, kind in kinds.items():
+            column = dataset.column(name)
+            if kind != "target":
+                most = MOST_LEVELS if kind == "indicator" else MOST_LEVELS + 1
+                words = read(levels_fold(name, most), column, name=f"levels-{name}")
+                if len(words) <= MOST_LEVELS:
+                    found[name] = list(words)
+                    continue
+            found[name] = read(target_means.hashes_fold(name), column, name=f"hashes-{name}")
+        return found
+
+    if isinstance(dataset.store, DaskStore):
+        return learn(fold_partitions)
+    if dataset.in_memory:
+        return learn(_read_here)
+    (needs,) = needs_before(list(kinds.values()))
+    return in_a_run(model, dataset, needs, checkpoint, lambda run: learn(run.fold))
+
+
+def needs_before(kinds: list[str | None]) -> tuple[Needs, ...]:
+    """Cost of the reads of columns of words (None: of any number of them) before the summary."""
+    if not kinds:
+        return ()
+    state = max(STATE_NBYTES, target_means.STATE_NBYTES)
+    row = max(STEP_NBYTES_PER_ROW, target_means.STEP_NBYTES_PER_ROW)
+    unknown, targets = kinds.count(None), kinds.count("target")
+    most = len(kinds) + unknown + 2 * (unknown + targets > 0)
+    return (Needs("levels", state, row, passes=(len(kinds) + 2 * (targets > 0), most)),)
+
+
+def _read_here(fold: Fold[State, Result], source: Source, *, name: str) -> Result:
+    return run_fold(fold, read_all(source))
+
+
+def in_a_run(
+    model: object,
+    dataset: Dataset,
+    needs: Needs,
+    checkpoint: Checkpoint,
+    learn: Callable[[Run], Learned],
+) -> Learned:
+    """Result of `learn`'s reads, planned, and kept in the checkpoint's folder named after them."""
+    place, identity = None, {}
+    if checkpoint is not None:
+        place = f"{os.fspath(checkpoint)}/{needs.name}"
+        identity = {
+            "encoding": getattr(model, "encoding", None),
+            "random_state": _seed(model),
+            "data": dataset.fingerprint(),
+        }
+    with Run(
+        dataset,
+        make_plan(dataset, [needs]),
+        name=f"{type(model).__name__}-{needs.name}",
+        identity=identity,
+        checkpoint=place,
+    ) as run:
+        if run.finished is not None:
+            kept: Learned = run.finished
+            return kept
+        learned = learn(run)
+        run.finish(learned)
+        return learned
+
+
+def _seed(model: object) -> int:
+    return int(getattr(model, "random_state", 0) or 0)
+
+
+def learn_targets(
+    model: Encodes,
+    dataset: Dataset,
+    checkpoint: Checkpoint,
+    classes_of: Callable[[Labels], np.ndarray],
+) -> None:
+    """Give ``encoding_`` the target means of the columns of very many levels, in two narrow reads.
+
+    `classes_of(labels)` are the classes, or raises.
+    """
+    encoding = model.encoding_
+    wanted = [coding for coding in encoding.codings if coding.kind == "target"]
+    if not wanted:
+        return
+    names = [encoding.names[coding.position] for coding in wanted]
+    columns = dataset.select(names)
+    coders = [coding.coder(name) for coding, name in zip(wanted, names, strict=True)]
+    of_words = [coding.type in CATEGORIES for coding in wanted]
+    n_levels = [0 if coding.hashes is None else len(coding.hashes) for coding in wanted]
+
+    def learn(run: Run) -> Targets:
+        classes, names = None, ["=mean"]
+        if is_classifier(model):
+            classes = classes_of(collect_summary(run.fold, columns, moments_only=True).target)
+            if len(classes) > 2:
+                names = [f"=mean of {label}" for label in classes]
+        n_classes = 0 if classes is None else len(classes)
+        fold = target_means.target_fold(coders, of_words, n_levels, n_classes, encoding.seed)
+        state = nbytes_of(fold.start())  # the driver makes as many tables of it
+        row = target_means.targets_nbytes_per_row(n_classes)
+        needs = Needs("targets", state, row, driver_bytes=2 * state)
+        run.replan(make_plan(columns, [needs], budget=run.plan.budget))
+        sums = run.fold(fold, run.planned(coded(columns, classes)), name="target-means")
+        return {"sums": sums, "outputs": names}
+
+    labels = Needs(
+        "targets", state_nbytes(columns, moments_only=True), step_nbytes_per_row(columns)
+    )
+    learned = in_a_run(model, columns, labels, checkpoint, learn)
+    tables = iter(map(target_means.tables_of, learned["sums"]))
+    codings = []
+    for coding in encoding.codings:
+        if coding.kind == "target":
+            table, apart = next(tables)
+            coding = coding._replace(table=table, apart=apart, outputs=tuple(learned["outputs"]))
+        codings.append(coding)
+    model.encoding_ = encoding._replace(codings=tuple(codings))
+
+
+def learn_missing(encoding: Encoding, summary: Summary) -> Encoding:
+    """The encoding with what the summary of its features says is missing, and their means."""
+    columns = np.zeros(len(encoding.names), bool)
+    columns[encoding.column_of[summary.columns.missing > 0]] = True
+    return encoding.with_missing(columns, summary.columns.mean)
+
+
+def refuse_encoding(chosen: Mapping[str, str] | None, dataset: Dataset) -> None:
+    """Refuse columns that would need an encoding where it cannot be learned from all rows."""
+    names = dataset.feature_names
+    kinds = choose_kinds(dataset.column_types, names, chosen, dataset.sparse)
+    if kinds:
+        raise ValueError(
+            f"partial_fit takes columns of numbers, but {next(iter(kinds))!r} is none: what it "
+            "would be encoded as is learned from all rows; use fit, or give numbers"
+        )
+
+
+def training_features(model: Encodes, columns: Dataset) -> Dataset:
+    """The features that the encoding makes of training rows; the columns, if they are the same."""
+    encoding = model.encoding_
+    return columns if encoding.is_plain else columns.with_encoding(encoding)
+
+
+def with_coders(model: Encodes, dataset: Dataset) -> Dataset:
+    """The columns of a table that a fitted model is shown, those of words as its codes."""
+    encoding = model.encoding_
+    types = dataset.column_types
+    coders = encoding.coders()
+    kinds = {coding.position: coding.type for coding in encoding.codings}
+    for j, name in enumerate(dataset.feature_names):
+        before, now = kinds.get(j, "float64"), types.get(name, "float64")
+        if (before in CATEGORIES) != (now in CATEGORIES):
+            words = now in CATEGORIES
+            raise ValueError(
+                f"column {name!r} holds {'strings' if words else 'no strings'}, but "
+                f"{'numbers' if words else 'categories'} when {type(model).__name__} was trained; "
+                "convert it to the type it had"
+            )
+        if before in TIMES and now not in TIMES:
+            raise ValueError(
+                f"column {name!r} holds {now} values, but {before} values when "
+                f"{type(model).__name__} was trained; convert it to the type it had"
+            )
+    return dataset.with_coders(
+        {
+            name: coders[old]
+            for name, old in zip(dataset.feature_names, encoding.names, strict=True)
+            if old in coders
+        }
+    )
+
+
+def encoded(model: Encodes, dataset: Dataset) -> Dataset:
+    """The features that a fitted model decides by, of a table whose words are codes."""
+    return dataset.with_encoding(model.encoding_.of_model())

@@ -1,0 +1,1 @@
+"""Expectation-maximisation: its start, its iterations by reads and online, and hinge duals."""

@@ -1,0 +1,136 @@
+"""Columns of few dense rows: the rows themselves are the state, while they take less than counts.
+
+What counts a column takes 136 KiB, however few its rows are.  So of a wide table of few rows the
+state is the values, many columns a read.  When all are there each column is sorted, which gives its
+distinct values, their counts and its bins without a table or 16,384 bins to look through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypedDict
+
+import numpy as np
+
+from ....data.source import Chunk, Source
+from ..columns import State, add_columns, empty_columns
+from ..facts import Distributions, ends_of
+from .kernels_table import BIN_SHIFT, LARGEST, MAGNITUDE, MAX_VALUES, TINIEST, ZERO_BIN
+
+BLOCK_VALUES = 1 << 16
+"""Number of values sorted at once: with their temporaries they stay in the cache."""
+
+
+class Part(TypedDict):
+    """Rows of a chunk, in arrays of their own."""
+
+    X: np.ndarray
+    weight: np.ndarray | None
+    rows: np.ndarray
+
+
+def kept_nbytes(dataset: Source) -> int:
+    """Bytes of a column in the state and where the parts are joined: an upper bound."""
+    return 2 * np.dtype(dataset.dtype).itemsize * dataset.n_physical_rows
+
+
+def keep_rows(parts: list[Part], chunk: Chunk) -> list[Part]:
+    """The parts with a copy of the chunk's columns, in place."""
+    assert isinstance(chunk.X, np.ndarray)
+    weight = None if chunk.weight is None else chunk.weight.copy()
+    parts.append({"X": chunk.X.copy(), "weight": weight, "rows": chunk.numbers})
+    return parts
+
+
+def merge_kept(a: list[Part], b: list[Part]) -> list[Part]:
+    """The rows of both, in `a`."""
+    a += b
+    return a
+
+
+def count_rows(
+    parts: list[Part], p: int, weighted: bool
+) -> Iterator[tuple[int, int, State, Distributions]]:
+    """First, stop, moments and distributions of each block of the p columns of these rows."""
+    joined = _joined(parts)
+    block = max(1, BLOCK_VALUES // max(1, sum(len(part["rows"]) for part in parts)))
+    for first in range(0, p, block):
+        stop = min(first + block, p)
+        state = empty_columns(stop - first, weighted, moments_only=True)
+        XT, weight = np.empty((stop - first, 0)), np.empty(0) if weighted else None
+        if joined is not None:
+            X, weight, rows = joined
+            XT = _columns(X, first, stop)
+            add_columns(state, Chunk(XT.T, weight=weight, rows=rows))
+        yield first, stop, state, sorted_distributions(XT, weight)
+
+
+def sorted_distributions(XT: np.ndarray, weight: np.ndarray | None) -> Distributions:
+    """The distributions of the columns `XT` (p, m); rows of weight 0 are absent."""
+    V: np.ndarray = XT + 0.0  # -0.0 becomes 0.0
+    if weight is None:
+        V.sort(axis=1)
+    else:
+        V[:, weight == 0.0] = np.nan
+        order = np.argsort(V, axis=1, kind="stable")
+        V = np.take_along_axis(V, order, axis=1)
+    finite = np.isfinite(V)
+    own = V[finite]
+    at, ends = _runs(own, ends_of(np.count_nonzero(finite, axis=1)))
+    counts: np.ndarray = np.diff(at, append=len(own))
+    if weight is not None:
+        counts = _sums(weight[order][finite], at)
+    values, distinct = own[at].astype(np.float64), np.diff(ends)
+    few = distinct <= MAX_VALUES
+    known = np.repeat(few, distinct)
+    binned = ~known & (values != 0.0)
+    numbers = _bin_numbers(values[binned])
+    at, bin_ends = _runs(numbers, np.concatenate([[0], np.cumsum(binned)])[ends])
+    return Distributions(
+        few,
+        values[known],
+        counts[known],
+        ends_of(np.where(few, distinct, 0)),
+        numbers[at],
+        _sums(counts[binned], at),
+        bin_ends,
+    )
+
+
+def _runs(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First places of the runs of equal values of every column; the ends of each column's runs."""
+    first = np.ones(len(values) + 1, bool)
+    np.not_equal(values[1:], values[:-1], out=first[1:-1])
+    first[ends] = True
+    at = np.flatnonzero(first[:-1])
+    return at, np.searchsorted(at, ends).astype(np.intp)
+
+
+def _sums(counts: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The sums of runs of counts that begin at these places."""
+    sums: np.ndarray = np.add.reduceat(counts, at) if len(at) else counts[:0]
+    return sums
+
+
+def _bin_numbers(values: np.ndarray) -> np.ndarray:
+    """uint16 numbers of the bins of finite float64 values but zero, as `bin_of_value` has them."""
+    near = np.clip(values, -LARGEST, LARGEST).astype(np.float32)
+    near = np.where(near == 0.0, np.copysign(TINIEST, values).astype(np.float32), near)
+    bits = near.view(np.int32)
+    bins: np.ndarray = ((bits ^ ((bits >> np.int32(31)) & MAGNITUDE)) >> BIN_SHIFT) + ZERO_BIN
+    return bins.astype(np.uint16)
+
+
+def _joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray | None, np.ndarray] | None:
+    if not parts:
+        return None
+    weight = [part["weight"] for part in parts if part["weight"] is not None]
+    rows = np.concatenate([part["rows"] for part in parts])
+    X = np.concatenate([part["X"] for part in parts])
+    return X, np.concatenate(weight) if weight else None, rows
+
+
+def _columns(X: np.ndarray, first: int, stop: int) -> np.ndarray:
+    """(stop - first, m) values of some columns, a column after the other."""
+    own = X[:, first:stop].T
+    return np.ascontiguousarray(own, np.float32 if own.dtype == np.uint8 else own.dtype)
