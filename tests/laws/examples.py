@@ -347,8 +347,12 @@ def shareboost_folds():
         of + "selection.stumps.counts_fold": stumps.counts_fold(bins, residual),
         of + "selection.pieces.pieces_fold": pieces.pieces_fold(around, residual),
         of + "selection.pieces.moments_fold": pieces.moments_fold(around, 600.0),
-        of + "selection.pieces.pieces_fold:soft": pieces.pieces_fold(around._replace(soft=True), residual),
-        of + "selection.pieces.moments_fold:soft": pieces.moments_fold(around._replace(soft=True), 600.0),
+        of + "selection.pieces.pieces_fold:soft": pieces.pieces_fold(
+            around._replace(soft=True), residual
+        ),
+        of + "selection.pieces.moments_fold:soft": pieces.moments_fold(
+            around._replace(soft=True), 600.0
+        ),
         of + "path.path_fold": path_fold(candidates.SingleColumns(), [0, 4], [point]),
         of + "reads.start_fold": reads.start_fold(rng.standard_normal((3, 3)), 600.0, "f8"),
         of + "reads.fetch_fold": reads.fetch_fold(
