@@ -43,7 +43,7 @@ _HOME = {
     "to_sql": "export.sql",
     "save": "estimator.persistence",
     "load": "estimator.persistence",
-    "cross_validate": "estimator.choose.cross_validate",
+    "cross_validate": "estimator.scores.cross_validate",
     "config_context": "config",
     "get_config": "config",
     "warm": "warming",

@@ -73,7 +73,7 @@ def _run(
     model = sl.load(model_path)
     say(f"{model}\n{model.certificate_!r}")
 
-    from .estimator.choose.scoring import evaluate
+    from .estimator.scores.scoring import evaluate
 
     with sl.config_context(memory_budget=budget):
         scores = evaluate(model, test, scoring=["accuracy", "log_loss"])

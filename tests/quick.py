@@ -13,7 +13,7 @@ QUICK = (
     "engine/test_plan.py",
     "engine/test_run.py",
     "estimator/test_checkpoint.py",
-    "estimator/choose/test_cross_validate.py",
+    "estimator/scores/test_cross_validate.py",
     "estimator/test_persistence.py",
     "export/test_sql.py",
     "hostile/test_archives.py",

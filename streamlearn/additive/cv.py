@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
-from ..estimator.choose.choosing import Member
+from ..estimator.scores.choosing import Member
 from ..numeric.bases.basis import Basis
 from ..numeric.losses import Loss
 from .choose.choosing import Choosing

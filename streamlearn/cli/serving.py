@@ -67,7 +67,7 @@ def evaluate(
 
     Without --metric: accuracy and log-loss of classifiers, R2 and errors of regressors.
     """
-    from ..estimator.choose.scoring import evaluate, suitable_metrics
+    from ..estimator.scores.scoring import evaluate, suitable_metrics
 
     target = needed_target("evaluate", target)
     model = sl.load(model_file)

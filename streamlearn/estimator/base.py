@@ -13,11 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from ..data.source import Source
 from . import fitting, predicting
 from .callbacks import CallbackSupportMixin, with_callbacks
-from .choose import scoring
 from .facts import Parts, ShowsFacts, facts_of
 from .report.figures import Figure
 from .report.report import write_report
 from .rows.inputs import is_dask
+from .scores import scoring
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

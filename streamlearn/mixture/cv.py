@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..estimator.choose.choosing import ChoosesBySplits, Member
+from ..estimator.scores.choosing import ChoosesBySplits, Member
 from . import gate as gates
 from .estimator import SVMMixtureClassifier
 

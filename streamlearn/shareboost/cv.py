@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ..estimator.choose.choosing import Candidate, ChoosesBySplits, Member
+from ..estimator.scores.choosing import Candidate, ChoosesBySplits, Member
 from .estimator import ShareBoostClassifier
 
 

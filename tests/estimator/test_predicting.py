@@ -179,7 +179,7 @@ def test_target_that_cannot_be_scored(model, table):
 def test_scores(model, parquet, table):
     from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
-    from streamlearn.estimator.choose.scoring import evaluate, suitable_metrics
+    from streamlearn.estimator.scores.scoring import evaluate, suitable_metrics
 
     X, y, z = table
     w = np.arange(500) % 3.0

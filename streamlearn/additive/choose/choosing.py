@@ -25,7 +25,8 @@ from ...data.source import Chunk, Source
 from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.certificate import Certificate
-from ...estimator.choose.choosing import (
+from ...estimator.model import Model
+from ...estimator.scores.choosing import (
     Candidate,
     ChoosesBySplits,
     Member,
@@ -33,8 +34,7 @@ from ...estimator.choose.choosing import (
     best_index,
     cv_results,
 )
-from ...estimator.choose.metrics import check_gain, find_metric
-from ...estimator.model import Model
+from ...estimator.scores.metrics import check_gain, find_metric
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
 from .. import costs as needs

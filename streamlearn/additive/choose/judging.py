@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from ...data.source import Chunk
-from ...estimator.choose.metrics import find_metric
 from ...estimator.model import Model
 from ...estimator.predicting import decide
+from ...estimator.scores.metrics import find_metric
 from ...passes.fold import Fold
 from .newton import Splits
 

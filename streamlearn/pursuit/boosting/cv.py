@@ -10,7 +10,7 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval
 
 from ...data.dataset import Dataset
-from ...estimator.choose.choosing import Candidate, ChoosesBySplits, Member
+from ...estimator.scores.choosing import Candidate, ChoosesBySplits, Member
 from .classifier import JensenShannonBoostClassifier
 
 

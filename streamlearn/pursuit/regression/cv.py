@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ...estimator.choose.choosing import Candidate, ChoosesBySplits, Member
+from ...estimator.scores.choosing import Candidate, ChoosesBySplits, Member
 from .regressor import ProjectionPursuitRegressor
 
 

@@ -7,7 +7,7 @@ from laws.subjects import rows_of
 
 import streamlearn as sl
 from streamlearn.additive.targets import names_of
-from streamlearn.estimator.choose.cross_validate import without_split
+from streamlearn.estimator.scores.cross_validate import without_split
 from streamlearn.numeric.losses import LOSSES
 from streamlearn.numeric.targets import AMOUNT, COUNT
 from streamlearn.solvers.splits import split_shares

@@ -5,7 +5,7 @@ import pytest
 from laws.subjects import rows_of
 
 import streamlearn as sl
-from streamlearn.estimator.choose.cross_validate import without_split
+from streamlearn.estimator.scores.cross_validate import without_split
 from streamlearn.solvers.splits import split_shares
 
 N = 360
@@ -32,7 +32,7 @@ CASES = {
 
 def test_all_that_choose_by_splits_have_a_case():
     from streamlearn.additive.choose.choosing import Choosing  # most in shared reads: its own tests
-    from streamlearn.estimator.choose.choosing import ChoosesBySplits
+    from streamlearn.estimator.scores.choosing import ChoosesBySplits
 
     found = [getattr(sl, name) for name in sl.__all__ if name.endswith("CV")]
     by_splits = {cls for cls in found if issubclass(cls, ChoosesBySplits)}
@@ -100,7 +100,7 @@ def test_saved_resumed_and_refused(name, tmp_path, monkeypatch):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert (loaded.best_params_, loaded.best_score_) == (model.best_params_, model.best_score_)
     with monkeypatch.context() as patched:  # nor are the scores of the splits read once more
-        patched.setattr("streamlearn.estimator.choose.choosing.scores_of_split", None)
+        patched.setattr("streamlearn.estimator.scores.choosing.scores_of_split", None)
         again = made(name).fit(X, target, checkpoint=tmp_path / "run")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         assert again.best_params_ == model.best_params_

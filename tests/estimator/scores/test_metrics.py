@@ -10,9 +10,9 @@ from sklearn import metrics
 import streamlearn as sl
 from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import dataset_of
-from streamlearn.estimator.choose import metrics as own
-from streamlearn.estimator.choose.metrics import NAMES, find_metric, is_loss
-from streamlearn.estimator.choose.scoring import evaluate
+from streamlearn.estimator.scores import metrics as own
+from streamlearn.estimator.scores.metrics import NAMES, find_metric, is_loss
+from streamlearn.estimator.scores.scoring import evaluate
 
 N = 900
 
