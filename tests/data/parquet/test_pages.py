@@ -1,5 +1,6 @@
 """Columns decoded from their pages, against pyarrow's own reading of the same bytes."""
 
+import contextlib
 import gc
 
 import numpy as np
@@ -10,6 +11,7 @@ from hostile.parquet_file import end_of_file, put_together, take_apart
 from hostile.thrift import put
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels_kit import as_python
 
 from streamlearn.additive.basis.kernels import coordinates_rows
 from streamlearn.data.open import open_dataset
@@ -343,6 +345,13 @@ RUNS = {
 """What is said of a run: its header, as files of others may have it."""
 
 
+@pytest.fixture(params=[False, True], ids=["compiled", "python"])
+def both_kinds(request):
+    with as_python() if request.param else contextlib.nullcontext():
+        yield
+
+
+@pytest.mark.usefixtures("both_kinds")
 @pytest.mark.parametrize("nullable", [False, True])
 @pytest.mark.parametrize("n_words", [1, 2])
 @pytest.mark.parametrize("name", RUNS)
