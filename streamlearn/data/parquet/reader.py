@@ -26,10 +26,11 @@ from .filter import RowFilter
 from .footer import Parsed
 from .footer_layout import Layout
 from .kernels_footer import ENCODINGS
-from .pages.excerpt import MAGIC, ColumnPages, decode_run, read_run
+from .pages.excerpt import ColumnPages, decode_run, read_run
 from .pages.headers import check_pages
 from .pages.kernels import BIT_PACKED, INDICES, OLD_INDICES, PLAIN, RLE
 from .pages.reader import USABLE, PageReader
+from .thrift import MAGIC
 
 _BY_WORDS = sum(1 << encoding for encoding in (PLAIN, OLD_INDICES, RLE, BIT_PACKED, INDICES))
 """Encodings of pages, and of their levels, that the library reads into dictionaries of words."""
@@ -254,8 +255,8 @@ class ParquetReader:
         layout, schema = self._footer.layout, self._footer.schema  # type: ignore[union-attr]
         columns = {schema.names.index(name) for name in names}
         with open(self._store.paths[file], "rb", buffering=0) as raw:
-            for leaf in np.flatnonzero(np.isin(layout.column_of, list(columns))):
-                check_pages(raw.fileno(), layout.facts[group, leaf])
+            for leaf in np.flatnonzero(np.isin(layout.column_of, list(columns))).tolist():
+                check_pages(raw.fileno(), layout, group, leaf)
 
     def _feature_alone(self, name: str) -> bool:
         """Whether a column's values are wanted as a feature, and for nothing else."""

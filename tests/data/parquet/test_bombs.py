@@ -20,11 +20,12 @@ from hostile.parquet_file import (
     put_together,
     take_apart,
 )
-from hostile.thrift import get, put
+from hostile.thrift import get, put, write_struct
 from promises.fit_job import reset_peak, resident_bytes
 
 import streamlearn as sl
 from streamlearn.data.parquet import files
+from streamlearn.data.parquet.pages.prefixes import is_by_prefixes
 from streamlearn.data.parquet.pages.reader import USABLE
 from streamlearn.engine.memory import peak_resident_bytes
 
@@ -123,3 +124,72 @@ def test_the_same_files_without_a_bomb_are_read(tmp_path, column, codec):
     whole = read(path, "whole")
     assert whole.shape == (N, 1)
     np.testing.assert_array_equal(read(path, "slices"), whole)
+
+
+LONG = 100_000
+"""Characters of a word that five hundred rows share: 48 MiB, and a page of 100 kB."""
+
+
+def by_prefixes(path, words, version, codec, *, nullable=True):
+    schema = pa.schema([pa.field("x", pa.string(), nullable)])
+    pq.write_table(
+        pa.table([pa.array(words)], schema), path, compression=codec, use_dictionary=False,
+        column_encoding={"x": "DELTA_BYTE_ARRAY"}, data_page_version=version,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("nullable", [True, False])
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_long_words_that_take_a_byte_each_are_refused(
+    tmp_path, monkeypatch, version, codec, nullable, way
+):
+    """No header tells what words by prefixes take: of one word and 499 repeats there is one."""
+    path = tmp_path / "t.parquet"
+    monkeypatch.setattr(files, "_HELD", 0)
+    if way == "streamed":
+        monkeypatch.setattr(files.ParquetFiles, "pages", lambda *_: None)
+    by_prefixes(path, [LONG * "x"] * N, version, codec, nullable=nullable)
+    assert path.stat().st_size < 3 * LONG
+    reset_peak()
+    before = resident_bytes()
+    with pytest.raises(sl.SourceError, match="the 500 words of the page at byte 4 take 50000"):
+        read(path, way)
+    assert peak_resident_bytes() - before < ROOM
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("nullable", [True, False])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_words_that_share_their_beginnings_are_read(tmp_path, monkeypatch, version, nullable, way):
+    """Long paths, nine tenths of each shared, and one short word for all rows."""
+    path = tmp_path / "t.parquet"
+    monkeypatch.setattr(files, "_HELD", 0)
+    if way == "streamed":
+        monkeypatch.setattr(files.ParquetFiles, "pages", lambda *_: None)
+    for words in ([270 * "x" + f"{k:030d}" for k in range(N)], [200 * "x"] * N):
+        given = [None if nullable and k % 9 == 0 else word for k, word in enumerate(words)]
+        by_prefixes(path, given, version, "zstd", nullable=nullable)
+        levels = sorted(set(words))
+        data = sl.open_dataset(path, chunk_rows=N if way == "whole" else 37)
+        chunks = [np.array(c.X[:, 0]) for c in data.with_levels({"x": levels}).iter_chunks()]
+        codes = {word: code for code, word in enumerate(levels)}
+        expected = [np.nan if word is None else codes[word] for word in given]
+        np.testing.assert_array_equal(np.concatenate(chunks), expected)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("column", [*COLUMNS_OF, "words by prefixes"])
+def test_a_page_of_words_by_prefixes_is_known_by_its_header(tmp_path, column, version):
+    """Whatever the footer says of its encodings."""
+    path = tmp_path / "t.parquet"
+    if column == "words by prefixes":
+        by_prefixes(path, COLUMNS_OF["words"], version, "snappy")
+    else:
+        pq.write_table(pa.table({"x": COLUMNS_OF[column]}), path, data_page_version=version)
+    raw = path.read_bytes()
+    for header, _ in take_apart(raw)[1][0, 0]:
+        if get(header, 1) != 2:
+            begin = np.frombuffer(bytearray(write_struct(header)), np.uint8)
+            assert is_by_prefixes(begin) == (column == "words by prefixes")

@@ -25,15 +25,11 @@ from ..kernels_footer import (
     LIST,
     N_ENCODINGS,
     NBYTES,
-    STRUCT,
     TYPE,
 )
-from ..thrift import binary, list_head, number, struct
+from ..thrift import MAGIC, binary, end_of_file, list_head, number, struct
 from .headers import Page, walk_pages
 from .kernels import DATA, DATA_2, DICTIONARY
-
-MAGIC = b"PAR1"
-"""Bytes with which every parquet file begins and ends."""
 
 
 class NotUnderstood(ValueError):
@@ -93,7 +89,7 @@ def find_pages(stream: int, layout: Layout, group: int, name: str, leaf: int) ->
     facts, n_rows = layout.facts[group, leaf], int(layout.rows[group])
     data: list[Page] = []
     dictionary, dictionary_nbytes = (0, 0), 0
-    for page in walk_pages(stream, facts):
+    for page in walk_pages(stream, layout, group, leaf):
         if page.kind == DICTIONARY and not data and not dictionary[1]:
             dictionary, dictionary_nbytes = (page.start, page.stop), page.plain_nbytes
         elif page.kind in (DATA, DATA_2) and page.n_values > 0:
@@ -151,25 +147,8 @@ def decode_run(
     ]
     if b > a:
         meta.append((11, INT64, number(begin)))
-    chunk = struct([(2, INT64, number(begin)), (3, STRUCT, struct(meta))])
-    group = struct(
-        [
-            (1, LIST, list_head(1) + chunk),
-            (2, INT64, number(packed)),
-            (3, INT64, number(n_rows)),
-        ]
-    )
-    footer = struct(
-        [
-            (1, INT32, number(2)),
-            (2, LIST, pages.schema),
-            (3, INT64, number(n_rows)),
-            (4, LIST, list_head(1) + group),
-        ]
-    )
-    metadata = pq.read_metadata(
-        pa.BufferReader(b"".join([MAGIC, footer, len(footer).to_bytes(4, "little"), MAGIC]))
-    )
+    end = end_of_file(pages.schema, meta, n_rows, packed)
+    metadata = pq.read_metadata(pa.BufferReader(MAGIC + end))
     content = pa.BufferReader(pa.py_buffer(raw))
     dictionaries = None if by_words is None else [by_words]
     with pq.ParquetFile(

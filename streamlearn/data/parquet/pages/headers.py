@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..footer_layout import Layout
 from ..kernels_footer import DATA_AT, DICTIONARY_AT, N_VALUES, NBYTES, PLAIN_NBYTES
 from .kernels import DATA, DATA_2, DICTIONARY, HEADER, read_header
+from .prefixes import check_words, is_by_prefixes
 
 _WINDOWS = 256, 1 << 16, 1 << 20
 """Bytes read of a header: what most take, and the most that any may take (statistics of words)."""
@@ -37,21 +39,25 @@ class Page(NamedTuple):
     """Position in the file of the end of its content."""
 
 
-def walk_pages(file: int, facts: np.ndarray) -> Iterator[Page]:
+def walk_pages(file: int, layout: Layout, group: int, leaf: int) -> Iterator[Page]:
     """The pages of a column chunk up to its last value.
 
     Parameters
     ----------
     file : int
         Handle of the file.
-    facts : array (`N_FACTS`,) int64
-        What the footer says of the chunk.
+    layout : Layout
+        Its footer.
+    group, leaf : int
+        Row group, and leaf of the schema.
 
     Raises
     ------
     ValueError
-        Unless the pages keep to the chunk's size and number of values.
+        Unless the pages keep to the chunk's size and number of values, and words by prefixes to
+        what `check_words` lets them take.
     """
+    facts = layout.facts[group, leaf]
     at = int(facts[DATA_AT])
     if facts[DICTIONARY_AT]:
         at = min(at, int(facts[DICTIONARY_AT]))
@@ -77,12 +83,14 @@ def walk_pages(file: int, facts: np.ndarray) -> Iterator[Page]:
             raise ValueError(
                 f"the page at byte {at} has {n} values; there is room for {most} in {plain} bytes"
             )
+        if kind in (DATA, DATA_2) and layout.single[leaf] and is_by_prefixes(raw):
+            check_words(file, layout, group, leaf, at, end)
         yield Page(kind, n, plain, at, end)
         n_left -= n if kind in (DATA, DATA_2) else 0
         at = end
 
 
-def check_pages(file: int, facts: np.ndarray) -> None:
+def check_pages(file: int, layout: Layout, group: int, leaf: int) -> None:
     """Raise ValueError unless the pages of a column chunk are as `walk_pages` asks."""
-    for _ in walk_pages(file, facts):
+    for _ in walk_pages(file, layout, group, leaf):
         pass
