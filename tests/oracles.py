@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import xlogy
+from scipy.stats import nbinom
 
 EPSILON = 0.1
 QUANTILE = 0.8
+DISPERSION = 0.6
 LOSS = {
     "log_loss": lambda y, f: np.logaddexp(0, -y * f),
     "squared_hinge": lambda y, f: np.maximum(0, 1 - y * f) ** 2,
@@ -22,9 +24,15 @@ LOSS = {
     "tweedie": lambda y, f: (
         -4 * np.sqrt(y) + 2 * y * np.exp(-f / 2) + 2 * np.exp(f / 2)  # of power 3/2
     ),
+    "negative_binomial": lambda y, f: (  # half the deviance, of scipy's log-probabilities
+        nbinom.logpmf(np.round(y), 1 / DISPERSION, 1 / (1 + DISPERSION * np.maximum(y, 1e-300)))
+        - nbinom.logpmf(np.round(y), 1 / DISPERSION, 1 / (1 + DISPERSION * np.exp(f)))
+    ),
     "quantile": lambda y, f: np.maximum(QUANTILE * (y - f), (QUANTILE - 1) * (y - f)),
 }
 """y is +1 / -1, or a number."""
+LOG_LINK = ("poisson", "tweedie", "gamma", "negative_binomial")
+"""Losses of the logarithm of a mean."""
 HOMOGENEITY = {"poisson": 1.0, "tweedie": 0.5, "gamma": 0.0}
 """By which power of an exposure a row's weight is multiplied."""
 
@@ -39,24 +47,29 @@ SLOPE = {
     "poisson": lambda y, f: np.exp(f) - y,
     "gamma": lambda y, f: 1 - y * np.exp(-f),
     "tweedie": lambda y, f: np.exp(f / 2) - y * np.exp(-f / 2),
+    "negative_binomial": lambda y, f: (np.exp(f) - y) / (1 + DISPERSION * np.exp(f)),
 }
 
 
 @dataclass(frozen=True)
 class LinearProblem:
-    """1/2 |v|^2 + C sum s l(y, A v) on explicit features; A's last column is the intercept's B."""
+    """1/2 |v|^2 + C sum s l(y, A v + c) on explicit features, A's last column B."""
 
     A: np.ndarray
     y: np.ndarray
     loss: str
     C: float
     weight: np.ndarray
+    offset: float = 0.0
+    """c: the logarithm of the targets' mean, of which a decision is 0."""
 
     def objective(self, v):
-        return 0.5 * v @ v + self.C * self.weight @ LOSS[self.loss](self.y, self.A @ v)
+        losses = LOSS[self.loss](self.y, self.A @ v + self.offset)
+        return 0.5 * v @ v + self.C * self.weight @ losses
 
     def gradient(self, v):
-        return v + self.C * self.A.T @ (self.weight * SLOPE[self.loss](self.y, self.A @ v))
+        slopes = SLOPE[self.loss](self.y, self.A @ v + self.offset)
+        return v + self.C * self.A.T @ (self.weight * slopes)
 
 
 def linear_problem(embedding, X, y, loss, C=1.0, weight=None, intercept_scaling=1.0):

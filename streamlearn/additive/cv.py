@@ -16,6 +16,7 @@ from .regressor import AdditiveRegressor
 
 _METRICS = {
     "poisson": "neg_mean_poisson_deviance",
+    "negative_binomial": "neg_mean_negative_binomial_deviance({})",
     "gamma": "neg_mean_gamma_deviance",
     "tweedie": "neg_mean_tweedie_deviance({})",
     "quantile": "neg_mean_pinball_loss({})",
@@ -144,7 +145,7 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
     Parameters
     ----------
     loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", \
-"poisson", "gamma", "tweedie", "quantile"} or Loss, default="squared_error"
+"poisson", "negative_binomial", "gamma", "tweedie", "quantile"} or Loss, default="squared_error"
         As in `AdditiveRegressor`.
     Cs, n_bases, one_standard_error
         As in `AdditiveClassifierCV`.
@@ -152,12 +153,13 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
         Number of splits; "gcv" estimates the error on new rows from the fit to all rows and its
         effective degrees of freedom (Golub, Heath & Wahba 1979); squared error only.
     scoring : str, optional
-        Default "neg_mean_squared_error"; of "poisson", "gamma" and "tweedie" minus their mean
-        deviance, of "quantile" minus its pinball loss, of "epsilon_insensitive"
+        Default "neg_mean_squared_error"; of counts and amounts minus the mean deviance of their
+        loss, of "quantile" minus its pinball loss, of "epsilon_insensitive"
         "neg_mean_absolute_error".  The first and "r2" follow from Grams; another metric of `score`
         of which more is better takes a read.
     basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
-epsilon, power, quantile, exposure, offset, intercept_scaling, tol, max_passes, random_state
+epsilon, power, dispersion, quantile, exposure, offset, intercept_scaling, tol, max_passes, \
+random_state
         As in `AdditiveRegressor`.
 
     Attributes
@@ -209,6 +211,7 @@ epsilon, power, quantile, exposure, offset, intercept_scaling, tol, max_passes, 
         interactions: int | str | Sequence[Sequence[int | str]] = 0,
         epsilon: float = 0.1,
         power: float = 1.5,
+        dispersion: float = 1.0,
         quantile: float = 0.5,
         exposure: str | int | None = None,
         offset: str | int | None = None,

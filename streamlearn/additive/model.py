@@ -217,7 +217,7 @@ class AdditiveModel(Planned, StreamEstimator):
             bases,
             roughness,
             make_reference(roughness, c),
-            self._loss,
+            adjustment.solved,
             self._weight,
             float(self.intercept_scaling),
             1 if n_classes == 2 else n_classes,

@@ -53,24 +53,29 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
     Parameters
     ----------
     loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", \
-"poisson", "gamma", "tweedie", "quantile"} or Loss, default="squared_error"
+"poisson", "negative_binomial", "gamma", "tweedie", "quantile"} or Loss, default="squared_error"
         r^2, max(0, |r| - epsilon), its square, and r^2/2 inside epsilon and linear beyond, of the
-        residual r; half the deviance of counts ("poisson"), of amounts above 0 ("gamma") and of
-        totals, which may be 0 ("tweedie"), the logarithm of whose mean f models; q r above 0 and
-        (q - 1) r below, so that f is the q-quantile ("quantile"); or an instance of your own
-        subclass of ``streamlearn.numeric.losses.Loss``.
+        residual r; half the deviance of counts ("poisson", and "negative_binomial" of those that
+        vary more), of amounts above 0 ("gamma") and of totals, which may be 0 ("tweedie"), the
+        logarithm of whose mean f models; q r above 0 and (q - 1) r below, so that f is the
+        q-quantile ("quantile"); or an instance of your own subclass of
+        ``streamlearn.numeric.losses.Loss``.
     epsilon : float, default=0.1
         Of the losses with a band or a corner, in units of the target.
     power : float, default=1.5
         Of "tweedie": the variance goes as the mean to this power, between 1 (counts) and 2 (gamma),
         both excluded.
+    dispersion : float, default=1.0
+        Of "negative_binomial": the variance of a count is m + dispersion m^2, m its mean; it is
+        given, not fitted.
     quantile : float, default=0.5
         Of "quantile": the share q of the targets that lie below f, between 0 and 1.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         As in `AdditiveClassifier`.  "dual-cd": losses of the residual; "pegasos":
         epsilon_insensitive, huber and quantile.
     exposure : str or int, default=None
-        Column of X whose values multiply the mean of counts or amounts; it has no curve.
+        Column of X whose values multiply the mean of counts or amounts; it has no curve.  Not of
+        "negative_binomial", nor an offset.
     offset : str or int, default=None
         Column of X whose values are added to f (under the log link: to the mean's logarithm); it
         has no curve.
@@ -99,6 +104,7 @@ edits_, smoothing_, effective_dof_, scale_, line_smoothing_
 
     epsilon: float
     power: float
+    dispersion: float
     quantile: float
     exposure: str | int | None
     offset: str | int | None
@@ -107,6 +113,7 @@ edits_, smoothing_, effective_dof_, scale_, line_smoothing_
         "loss": [StrOptions(names_of(TARGETS)), Loss],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "power": [Interval(Real, 1, 2, closed="neither")],
+        "dispersion": [Interval(Real, 1e-100, 1e100, closed="both")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
         "exposure": [str, Interval(Integral, 0, None, closed="left"), None],
         "offset": [str, Interval(Integral, 0, None, closed="left"), None],
@@ -128,6 +135,7 @@ edits_, smoothing_, effective_dof_, scale_, line_smoothing_
         interactions: int | str | Sequence[Sequence[int | str]] = 0,
         epsilon: float = 0.1,
         power: float = 1.5,
+        dispersion: float = 1.0,
         quantile: float = 0.5,
         solver: str = "auto",
         exposure: str | int | None = None,
@@ -150,6 +158,7 @@ edits_, smoothing_, effective_dof_, scale_, line_smoothing_
     _later_parameters: ClassVar[dict[str, object]] = {
         **AdditiveModel._later_parameters,
         "power": 1.5,
+        "dispersion": 1.0,
         "quantile": 0.5,
     }
     _column_of_mean = -1
@@ -158,6 +167,14 @@ edits_, smoothing_, effective_dof_, scale_, line_smoothing_
     def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
         loss, column = self._loss, -1
         check_targets(loss, summary.target)
+        for name, given in (("exposure", self.exposure), ("offset", self.offset)):
+            if given is not None and loss.rescaled(2.0) != loss:
+                raise ValueError(
+                    f"{name}={given!r} was given with loss={loss.name!r}, whose "
+                    f"{' and '.join(loss._fields)} would be another one in each row; use "
+                    "loss='poisson', or fit y / exposure with sample_weight=exposure: counts of "
+                    "variance exposure (m + dispersion m^2)"
+                )
         if self.exposure is not None:
             if loss.link is not LOG:
                 raise ValueError(

@@ -3,7 +3,8 @@
 A row of exposure e under the log link, mean e e^f, has the half-deviance of the target y / e at the
 mean e^f, times e^a with the loss's `homogeneity` a (counts: 1); an offset o of the decision, f + o,
 is the target y - o of a loss of the residual.  So neither reaches a solver: they are changes of the
-target and of the weight.
+target and of the weight.  A loss that is another one once `rescaled` takes no exposures: each row
+would have a loss of its own; the mean, which is the same in all rows, changes its parameter.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ class Adjustment(NamedTuple):
     def link(self) -> Link:
         """The loss's link; of a loss that has none, the identity."""
         return self.loss.link or IDENTITY
+
+    @property
+    def solved(self) -> Loss:
+        """The loss that solvers see, of the changed targets."""
+        return self.loss.rescaled(self.mean) if self.link is LOG else self.loss
 
 
 def adjusted(source: Source, adjustment: Adjustment) -> Source:

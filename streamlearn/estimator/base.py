@@ -184,11 +184,11 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
             ``"brier_score"``, or ``"lift(1)"`` to ``"lift(10)"``: the frequency of the second class
             in a tenth of the rows, the first being the tenth of highest decisions, over that in all
             rows.  Regressors: ``"r2"``, ``"mean_squared_error"``, ``"mean_absolute_error"``,
-            ``"mean_pinball_loss(0.9)"``, ``"mean_poisson_deviance"``, ``"mean_gamma_deviance"`` or
-            ``"mean_tweedie_deviance(1.5)"``.  With ``neg_`` before a loss, greater is better.
-            Several classes are ranked one against the rest, and the mean taken.  Rankings are exact
-            up to 8,192 different scores; beyond, a warning tells their error where it is above
-            0.001.
+            ``"mean_pinball_loss(0.9)"``, ``"mean_poisson_deviance"``, ``"mean_gamma_deviance"``,
+            ``"mean_tweedie_deviance(1.5)"`` or ``"mean_negative_binomial_deviance(0.5)"``.
+            With ``neg_`` before a loss, greater is better.  Several classes are ranked one against
+            the rest, and the mean taken.  Rankings are exact up to 8,192 different scores; beyond,
+            a warning tells their error where it is above 0.001.
         """
         name = metric or ("accuracy" if hasattr(self, "classes_") else "r2")
         return scoring.evaluate(self, X, y, sample_weight, scoring=(name,))[name]

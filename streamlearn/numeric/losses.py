@@ -19,8 +19,9 @@ The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the opti
 dual_value(y, v) = min_f [l(y, f) + v f].  With v = y alpha / C these are the usual sums: hinge
 alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].
 
-Poisson, Tweedie and gamma losses are half-deviances under the log link, so that a row of exposure e
-is the row of target y / e with its weight times e^a, a = `Loss.homogeneity`.
+Losses with a log link are half-deviances, so that a row of exposure e is the row of target y / e
+with its weight times e^a, a = `Loss.homogeneity`, and the loss `Loss.rescaled` by e: the same loss
+for Poisson, Tweedie and gamma losses, which therefore take an exposure in each row.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from numba.extending import overload, register_jitable
 
-from .elementary import decay, exponential, log1p_unit, log_of
+from .elementary import decay, exponential, log1p_unit, log_of, twice_artanh
 from .links import IDENTITY, LOG, LOGIT, Link
 from .parametric import Parametric
 from .targets import AMOUNT, CLASS, COUNT, NUMBER, TOTAL, Target
@@ -92,8 +93,12 @@ class Loss(Parametric):
 
     @property
     def homogeneity(self) -> float:
-        """The a of l(c y, f + log c) = c^a l(y, f), which exposures need under the log link."""
+        """The a of l(c y, f + log c) = c^a l'(y, f), l' `rescaled`, under the log link."""
         return 1.0 if self.target is COUNT else 0.0
+
+    def rescaled(self, c: float) -> Loss:
+        """The loss l' of targets that were divided by c, as `homogeneity` has it."""
+        return self
 
     @property
     def scale_known(self) -> bool:
@@ -334,6 +339,35 @@ class Quantile(Loss):
         return DualRule(both_signs=True, bound=0.5, centre=self.quantile - 0.5)
 
 
+class NegativeBinomial(Loss):
+    """Half the deviance of a count y >= 0 with mean m = e^f and variance m + dispersion m^2.
+
+    With r = 1 / dispersion: y log(y / m) - (y + r) log((y + r) / (m + r)).
+    """
+
+    name, target, link = "negative_binomial", COUNT, LOG
+    dispersion: float = 1.0
+
+    def rescaled(self, c: float) -> Loss:
+        return NegativeBinomial(self.dispersion * c)
+
+    def value(self, y: float, f: float) -> float:
+        r, mean = 1.0 / self.dispersion, exponential(f)
+        # the logarithm of a ratio near 1 from its difference to 1, which r may multiply by much
+        s = (y - mean) / (2.0 * r + y + mean)
+        near = twice_artanh(max(min(s, 0.17), -0.17))
+        ratio = near if abs(s) < 0.17 else log_of(y + r) - log_of(mean + r)
+        return y * (log_of(y) - f) - (y + r) * ratio
+
+    def slope(self, y: float, f: float) -> float:
+        r, mean = 1.0 / self.dispersion, exponential(f)
+        return r * ((mean - y) / (mean + r))
+
+    def curvature(self, y: float, f: float) -> float:
+        r, mean = 1.0 / self.dispersion, exponential(f)
+        return r * (mean / (mean + r)) * ((y + r) / (mean + r))
+
+
 LOSSES: dict[str, type[Loss]] = {
     kind.name: kind
     for kind in (
@@ -348,6 +382,7 @@ LOSSES: dict[str, type[Loss]] = {
         Gamma,
         Tweedie,
         Quantile,
+        NegativeBinomial,
     )
 }
 """The losses of this package by name.  Their places are the numbers by which kernels know them."""

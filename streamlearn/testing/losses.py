@@ -153,13 +153,13 @@ def check_dual_step(loss: Loss) -> None:
 
 
 def check_homogeneity(loss: Loss) -> None:
-    """Under the log link a target c y at f + log c has c^`homogeneity` times the loss of y at f."""
+    """Under the log link, c y at f + log c has c^`homogeneity` the `rescaled` loss of y at f."""
     if loss.link is not LOG:
         return
     for y, f in _points(loss):
         for c in (0.25, 3.0):
             found = loss.value(c * y, f + math.log(c))
-            expected = c**loss.homogeneity * loss.value(y, f)
+            expected = c**loss.homogeneity * loss.rescaled(c).value(y, f)
             size = max(1.0, c) * math.exp(abs(f))  # of the terms that cancel
             assert abs(found - expected) <= TOLERANCE * size, (
                 f"{loss!r} at y={y}, f={f}: {found} for {c} times the target, not {expected}"

@@ -74,6 +74,7 @@ OPTIONS = {
     "loss": [],
     "interactions": [],
     "power": [],
+    "dispersion": [],
     "quantile": [],
     "epsilon": [],
     "solver": [],

@@ -1,15 +1,17 @@
 """Every loss with every solver offered for it, against other people's solvers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from additive_kit import as_dataset, table
 from oracles import (
+    DISPERSION,
     EPSILON,
     HOMOGENEITY,
+    LOG_LINK,
     QUANTILE,
-    LinearProblem,
     kinked_optimum,
     linear_problem,
     multinomial_problem,
@@ -31,14 +33,14 @@ REGRESSIONS = [
     for solver in solvers
     if solver != "pegasos" and loss in LOSSES and LOSSES[loss].target is NUMBER
 ]
-LOG_LINK = [(loss, solver) for loss in HOMOGENEITY for solver in ("newton", "lbfgs")]
+LINKED = [(loss, solver) for loss in LOG_LINK for solver in ("newton", "lbfgs")]
 
 
 def numbers(n=300, seed=0, loss="squared_error"):
     X, _ = table(n, seed)
     rng = np.random.default_rng(seed)
     f = np.sin(6 * X[:, 0]) + X[:, 2] - 0.5
-    if loss == "poisson":
+    if loss in ("poisson", "negative_binomial"):
         return X, rng.poisson(np.exp(f)).astype(float)
     if loss == "gamma":
         return X, rng.gamma(2.0, np.exp(f) / 2) + 1e-3
@@ -63,7 +65,8 @@ def regress(X, y, loss, solver, **kw):
     tol = 2e-7 if solver == "dual-cd" else 1e-8
     kw = (
         BASES
-        | dict(solver=solver, epsilon=EPSILON, quantile=QUANTILE, tol=tol, max_passes=3000)
+        | dict(solver=solver, epsilon=EPSILON, quantile=QUANTILE, dispersion=DISPERSION)
+        | dict(tol=tol, max_passes=3000)
         | kw
     )
     return sl.AdditiveRegressor(loss, **kw)
@@ -91,15 +94,14 @@ def test_regression_optimum_is_that_of_the_explicit_features(loss, solver, order
     np.testing.assert_allclose(model.predict(rows), problem.A @ v + mean, atol=0.01)
 
 
-@pytest.mark.parametrize(("loss", "solver"), LOG_LINK)
+@pytest.mark.parametrize(("loss", "solver"), LINKED)
 @pytest.mark.parametrize("form", ["dense", "csr", "cosine"])
 def test_counts_and_amounts(loss, solver, form):
     X, y = numbers(loss=loss)
     rows = sparse.csr_array(X) if form == "csr" else X
     basis = "cosine" if form == "cosine" else "bspline"
-    problem = linear_problem(embedding_of(basis).fit(rows), rows, y / y.mean(), loss, C=0.7)
-    C = 0.7 * y.mean() ** HOMOGENEITY[loss]
-    problem = LinearProblem(problem.A, problem.y, loss, C, problem.weight)
+    problem = linear_problem(embedding_of(basis).fit(rows), rows, y, loss, C=0.7)
+    problem = replace(problem, offset=np.log(y.mean()))
     v, best = smooth_optimum(problem)
     model = regress(X, y, loss, solver, C=0.7, basis=basis).fit(rows, y)
     assert model.certificate_.primal == pytest.approx(best, rel=1e-6)
@@ -200,6 +202,10 @@ def test_saved_model_keeps_its_exposure(tmp_path):
         (dict(loss="poisson"), "counts of at least 0"),
         (dict(loss="gamma"), "amounts above 0"),
         (dict(loss="tweedie"), "totals of at least 0"),
+        (dict(loss="negative_binomial"), "counts of at least 0"),
+        (dict(loss="negative_binomial", exposure=1), "whose dispersion would be another one in"),
+        (dict(loss="negative_binomial", offset=1), "use loss='poisson', or fit y / exposure"),
+        (dict(loss="negative_binomial", dispersion=0), "'dispersion' parameter"),
         (dict(exposure=0), "loss='poisson', 'tweedie' or"),
         (dict(loss="poisson", exposure=1, offset=2), "both given"),
         (dict(loss="poisson", solver="dual-cd"), "needs a loss whose dual.*'newton' or 'lbfgs'"),
@@ -212,7 +218,7 @@ def test_saved_model_keeps_its_exposure(tmp_path):
 )
 def test_what_is_not_offered_is_refused_by_name(parameters, message):
     X, y = numbers(50)
-    y = y - 6 if parameters.get("loss") in HOMOGENEITY and len(parameters) == 1 else y
+    y = y - 6 if parameters.get("loss") in LOG_LINK and len(parameters) == 1 else y
     with pytest.raises(ValueError, match=message):
         sl.AdditiveRegressor(**parameters).fit(X, y)
 

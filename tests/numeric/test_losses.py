@@ -5,10 +5,20 @@ import numpy as np
 import pytest
 
 from streamlearn.numeric.links import IDENTITY, LOG, LOGIT, log_sum, share_out, sigmoid
-from streamlearn.numeric.losses import LOSSES, EpsilonInsensitive, Force, Huber, Loss, make_loss
+from streamlearn.numeric.losses import (
+    LOSSES,
+    EpsilonInsensitive,
+    Force,
+    Huber,
+    Loss,
+    NegativeBinomial,
+    Poisson,
+    make_loss,
+)
 from streamlearn.testing.losses import LAWS, check_compiled, check_curvature, check_slope
 
-ALL = [make_loss(name, epsilon=0.25) for name in LOSSES] + [Huber(1.3)]
+ALL = [make_loss(name, epsilon=0.25) for name in LOSSES]
+ALL += [Huber(1.3), NegativeBinomial(0.01), NegativeBinomial(30.0)]
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
@@ -17,6 +27,34 @@ def test_laws(loss, law):
     if law is check_compiled and numba.config.DISABLE_JIT:
         pytest.skip("compares with compiled code")
     law(loss)
+
+
+@pytest.mark.parametrize("y", [0.0, 1.0, 7.0, 1e6])
+@pytest.mark.parametrize("f", [-800.0, -20.0, 0.0, 1.9, 13.8, 20.0, 800.0])
+def test_a_negative_binomial_of_no_dispersion_is_poisson(y, f):
+    """To first order in the dispersion, and without losing digits where it is small."""
+    near, poisson = NegativeBinomial(1e-12), Poisson()
+    size = max(y, np.exp(min(f, 700.0)))
+    if size <= 1e6:
+        assert near.value(y, f) == pytest.approx(poisson.value(y, f), rel=1e-5, abs=1e-9 * size)
+        assert near.slope(y, f) == pytest.approx(poisson.slope(y, f), rel=1e-5)
+    for dispersion in (1e-100, 1e-12, 1.0, 1e12, 1e100):
+        loss = NegativeBinomial(dispersion)
+        values = loss.value(y, f), loss.slope(y, f), loss.curvature(y, f)
+        assert np.isfinite(values).all(), (dispersion, values)
+
+
+def test_a_negative_binomial_is_least_at_its_mean_and_is_scipys():
+    from scipy.stats import nbinom
+
+    rng = np.random.default_rng(0)
+    points = rng.gamma(1, 2, 50), rng.poisson(4, 50), rng.normal(size=50)
+    for dispersion, y, f in zip(*points, strict=True):
+        loss, r, mean = NegativeBinomial(dispersion), 1 / dispersion, np.exp(f)
+        log = [nbinom.logpmf(y, r, r / (r + m)) for m in (y, mean)]
+        assert loss.value(float(y), f) == pytest.approx(log[0] - log[1], rel=1e-9, abs=1e-12)
+        if y:
+            assert loss.slope(float(y), np.log(y)) == pytest.approx(0.0, abs=1e-14 * y)
 
 
 def test_a_force_sums_itself():

@@ -16,6 +16,7 @@ from ...numeric.losses import (
     Huber,
     LogLoss,
     Loss,
+    NegativeBinomial,
     Poisson,
     Quantile,
     SquaredEpsilonInsensitive,
@@ -140,6 +141,8 @@ def coded_losses(code, n, buffers):
         fill_losses(Tweedie(parameter), n, buffers)
     elif number == 10:
         fill_losses(Quantile(parameter), n, buffers)
+    elif number == 11:
+        fill_losses(NegativeBinomial(parameter), n, buffers)
     else:
         fill_losses(Force(), n, buffers)
 
@@ -164,6 +167,8 @@ def coded_curvatures(code, y, f, out):
         fill_curvatures(Gamma(), y, f, out)
     elif number == 9:
         fill_curvatures(Tweedie(parameter), y, f, out)
+    elif number == 11:
+        fill_curvatures(NegativeBinomial(parameter), y, f, out)
 
 
 def curvatures(loss: Loss, y: np.ndarray, f: np.ndarray) -> np.ndarray:

@@ -156,7 +156,7 @@ class Terms(Uncertainty):
         """Contribution of each term to the decision of each row.
 
         The terms and `intercept_` add up to `decision_function` (a regressor's `predict`; with
-        loss="poisson" or "gamma" its logarithm).  Every term is 0 on average over the training
+        a loss of counts or amounts its logarithm).  Every term is 0 on average over the training
         rows, so each says how the row differs from them; an offset, or the logarithm of an
         exposure, stands in its own column.
 

@@ -1,7 +1,8 @@
 """Scores of predictions by name, each a sum over rows that any number of readers may share.
 
 Names and formulas are those of scikit-learn; ``neg_`` before a loss makes greater better.  A name
-may carry a number: ``mean_pinball_loss(0.9)``, ``mean_tweedie_deviance(1.5)``, ``lift(2)``.
+may carry a number: ``mean_pinball_loss(0.9)``, ``mean_tweedie_deviance(1.5)``, ``lift(2)``, or
+``mean_negative_binomial_deviance(0.5)``, which scikit-learn lacks.
 
 Metrics that rank rows keep at most 8,192 different scores apart (`passes.score_groups`): they are
 exact up to there, and beyond are known to within an error that is warned of where it is above
@@ -39,6 +40,7 @@ class Scored(Protocol):
     loss: object
     quantile: float
     power: float
+    dispersion: float
 
     def _top(self, decision: np.ndarray) -> np.ndarray: ...
     def _probability(self, decision: np.ndarray) -> np.ndarray: ...
@@ -166,17 +168,8 @@ def _deviance(
     """The Tweedie deviance of this power (1: Poisson, 2: gamma); None: of the model's own."""
     if power is None:
         power = model.power
-    y, mean = chunk.target.astype(np.float64), decision
-    bad = (mean <= 0) | ((y < 0) if power < 2 else (y <= 0))
-    if (bad & (weight > 0)).any():
-        at = int((bad & (weight > 0)).argmax())
-        least = "at least 0" if power < 2 else "above 0"
-        raise ValueError(
-            f"a deviance of power {power:g} needs targets of {least} and predictions above 0; row "
-            f"{chunk.rows[at]} has target {y[at]:g} and prediction {mean[at]:g}; use a loss with "
-            "a log link, or score neg_mean_squared_error"
-        )
-    y, mean, weight = y[~bad], mean[~bad], weight[~bad]
+    what = f"a deviance of power {power:g}"
+    y, mean, weight = _positive(what, power < 2, chunk, decision, weight)
     if power == 1.0:
         each = y * np.log(np.where(y > 0, y, mean) / mean) - y + mean
     elif power == 2.0:
@@ -185,6 +178,39 @@ def _deviance(
         a, b = 1.0 - power, 2.0 - power
         each = y**b / (a * b) - y * mean**a / a + mean**b / b
     return np.array([2.0 * (weight @ each), weight.sum()])
+
+
+def _dispersed_deviance(
+    dispersion: float | None, model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """The deviance of counts whose variance is m + dispersion m^2; None: the model's dispersion."""
+    if dispersion is None:
+        dispersion = model.dispersion
+    what, r = "a negative binomial deviance", 1.0 / dispersion
+    y, mean, weight = _positive(what, True, chunk, decision, weight)
+    ratio = np.log1p((y - mean) / (mean + r))
+    each = y * np.log(np.where(y > 0, y, mean) / mean) - (y + r) * ratio
+    return np.array([2.0 * (weight @ each), weight.sum()])
+
+
+def _positive(
+    what: str, zeros: bool, chunk: Chunk, mean: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Targets, means and weights of the rows of which deviances are defined; refuses others.
+
+    Rows of weight 0 are left out; `zeros`: targets may be 0.
+    """
+    y = chunk.target.astype(np.float64)
+    bad = (mean <= 0) | ((y < 0) if zeros else (y <= 0))
+    if (bad & (weight > 0)).any():
+        at = int((bad & (weight > 0)).argmax())
+        least = "at least 0" if zeros else "above 0"
+        raise ValueError(
+            f"{what} needs targets of {least} and predictions above 0; row "
+            f"{chunk.rows[at]} has target {y[at]:g} and prediction {mean[at]:g}; use a loss with "
+            "a log link, or score neg_mean_squared_error"
+        )
+    return y[~bad], mean[~bad], weight[~bad]
 
 
 def _explained(model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -247,6 +273,15 @@ def _deviance_of(power: float | None) -> Metric:
     return Metric(partial(_deviance, power), _mean, classifies=False)
 
 
+def _dispersed_deviance_of(dispersion: float | None) -> Metric:
+    if dispersion is not None and not dispersion > 0:
+        raise ValueError(
+            f"mean_negative_binomial_deviance({dispersion:g}) needs a dispersion above 0; of 0 it "
+            "is mean_poisson_deviance"
+        )
+    return Metric(partial(_dispersed_deviance, dispersion), _mean, classifies=False)
+
+
 def _lift_of(part: float | None) -> Metric:
     part = 1 if part is None else part
     if part not in range(1, 11):
@@ -272,16 +307,28 @@ NUMBERED: dict[str, Callable[[float | None], Metric]] = {
     "lift": _lift_of,
     "mean_pinball_loss": _pinball_at,
     "mean_tweedie_deviance": _deviance_of,
+    "mean_negative_binomial_deviance": _dispersed_deviance_of,
 }
-"""Metrics of a number, which may stand in brackets: a tenth of the rows, a quantile, a power."""
-NUMBERED_LOSSES = ("mean_pinball_loss", "mean_tweedie_deviance")
+"""Metrics of a number, which may stand in brackets: a tenth of the rows, a quantile, a power, a
+dispersion."""
+NUMBERED_LOSSES = (
+    "mean_pinball_loss",
+    "mean_tweedie_deviance",
+    "mean_negative_binomial_deviance",
+)
+OF_LOSSES = {
+    "mean_tweedie_deviance": ("tweedie", "power", 1.5),
+    "mean_negative_binomial_deviance": ("negative_binomial", "dispersion", 0.5),
+}
+"""Metrics whose number, where none is given, is a parameter of the model's loss: (loss, parameter,
+an example)."""
 NAMES = (
     *GAINS,
     "lift",
     *(f"{sign}{name}" for name in (*LOSSES, *NUMBERED_LOSSES) for sign in ("", "neg_")),
 )
 """All names, without their numbers."""
-_NUMBER = re.compile(r"(?P<name>\w+)\((?P<number>\d+(\.\d+)?)\)")
+_NUMBER = re.compile(r"(?P<name>\w+)\((?P<number>\d+(\.\d+)?(e[+-]?\d+)?)\)")
 
 
 def find_metric(name: str) -> Metric:
@@ -321,11 +368,12 @@ def check_metric(model: Model, name: str) -> None:
             f"scoring={name!r} is about two classes, and this model has {len(model.classes_)}; use "
             "roc_auc or average_precision, which are means over the classes"
         )
-    if name in ("mean_tweedie_deviance", "neg_mean_tweedie_deviance"):
-        if getattr(model, "loss", None) != "tweedie":
+    if name.removeprefix("neg_") in OF_LOSSES:
+        loss, parameter, example = OF_LOSSES[name.removeprefix("neg_")]
+        if getattr(model, "loss", None) != loss:
             raise ValueError(
-                f"scoring={name!r} takes the power of loss='tweedie', which "
-                f"{type(model).__name__} was not given; name it: '{name}(1.5)'"
+                f"scoring={name!r} takes the {parameter} of loss={loss!r}, which "
+                f"{type(model).__name__} was not given; name it: '{name}({example})'"
             )
 
 

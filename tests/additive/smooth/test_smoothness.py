@@ -116,7 +116,14 @@ def test_gcv_descends_its_own_slope_to_a_minimum(known):
 
 LOSSES = {
     "classifier": ["log_loss", "squared_hinge"],
-    "regressor": ["squared_error", "squared_epsilon_insensitive", "huber", "poisson", "gamma"],
+    "regressor": [
+        "squared_error",
+        "squared_epsilon_insensitive",
+        "huber",
+        "poisson",
+        "gamma",
+        "negative_binomial",
+    ],
 }
 
 

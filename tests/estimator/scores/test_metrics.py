@@ -59,6 +59,15 @@ OF_NUMBERS = {
     "mean_poisson_deviance": metrics.mean_poisson_deviance,
     "mean_gamma_deviance": metrics.mean_gamma_deviance,
 }
+
+
+def dispersed_deviance(y, f, sample_weight):
+    """Twice the log-probabilities that scipy gives less of f than of y itself, dispersion 1/2."""
+    r = 2.0
+    logs = [y * np.log(m / (m + r)) + r * np.log(r / (m + r)) for m in (y, f)]
+    return np.average(2 * (logs[0] - logs[1]), weights=sample_weight)
+
+
 NUMBERED = {
     "mean_pinball_loss(0.9)": lambda y, f, sample_weight: metrics.mean_pinball_loss(
         y, f, sample_weight=sample_weight, alpha=0.9
@@ -69,6 +78,8 @@ NUMBERED = {
     "mean_tweedie_deviance(3)": lambda y, f, sample_weight: metrics.mean_tweedie_deviance(
         y, f, sample_weight=sample_weight, power=3
     ),
+    "mean_negative_binomial_deviance(0.5)": dispersed_deviance,
+    "mean_negative_binomial_deviance(5e-1)": dispersed_deviance,
 }
 
 
@@ -88,7 +99,7 @@ def opened(X, y, w):
 
 def test_every_name_has_an_oracle():
     plain = {name.removeprefix("neg_") for name in NAMES}
-    assert plain == {*OF_CLASSES, *OF_NUMBERS, "mean_tweedie_deviance"}
+    assert plain == {*OF_CLASSES, *OF_NUMBERS, *own.OF_LOSSES}
     assert {name for name in NAMES if is_loss(name)} == {
         name for name in plain if f"neg_{name}" in NAMES
     }
@@ -142,6 +153,17 @@ def test_a_model_names_the_quantile_and_the_power():
     expected = metrics.mean_tweedie_deviance(z, model.predict(X), sample_weight=w, power=1.3)
     found = model.score(X, z, w, metric="mean_tweedie_deviance")
     assert found == pytest.approx(expected, rel=1e-10)
+    model = sl.AdditiveRegressor("negative_binomial", dispersion=0.5, n_bases=4).fit(X, z)
+    expected = dispersed_deviance(z, model.predict(X), w)
+    found = model.score(X, z, w, metric="mean_negative_binomial_deviance")
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_dispersion_near_0_is_the_deviance_of_poisson():
+    X, _, z, w = table()
+    model, zeros = RidgeRegressor().fit(X, z), np.where(z > 6, 0.0, z)
+    near = model.score(X, zeros, w, metric="mean_negative_binomial_deviance(1e-9)")
+    assert near == pytest.approx(model.score(X, zeros, w, metric="mean_poisson_deviance"), rel=1e-6)
 
 
 def test_more_scores_than_are_kept_apart(monkeypatch):
@@ -179,7 +201,7 @@ def test_cross_validation_by_name(name):
     classifies = find_metric(name).classifies
     model = RidgeClassifier() if classifies else RidgeRegressor()
     target = y if classifies else z
-    if name.endswith("tweedie_deviance"):
+    if name.removeprefix("neg_") in own.OF_LOSSES:
         name += "(1.5)"
     if is_loss(name):
         with pytest.raises(ValueError, match=f"greater for better models; use 'neg_{name[:8]}"):
@@ -205,6 +227,13 @@ def test_refusals():
         number.score(X, z, metric="mean_tweedie_deviance(0.5)")
     with pytest.raises(ValueError, match=r"takes the power of loss='tweedie'.*deviance\(1.5\)'"):
         number.score(X, z, metric="mean_tweedie_deviance")
+    name = "mean_negative_binomial_deviance"
+    with pytest.raises(ValueError, match=r"deviance\(0\) needs a dispersion above 0; of 0 it is"):
+        number.score(X, z, metric=f"{name}(0)")
+    with pytest.raises(ValueError, match=r"takes the dispersion of loss='negative_binomial'"):
+        number.score(X, z, metric=name)
+    with pytest.raises(ValueError, match="a negative binomial deviance needs targets of at least"):
+        number.score(X, z - 10, metric=f"{name}(1)")
     with pytest.raises(ValueError, match="does not fit RidgeRegressor; use one of r2"):
         number.score(X, z, metric="roc_auc")
     with pytest.raises(ValueError, match="roc_auc is not defined: it compares"):
