@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...estimator.rows.encoding import column_names
+from .densities import Density
 from .figures import MOST_PANELS, Shares, decision_unit, grid_of, has_values, is_category
 from .heat_maps import HasPairs
 from .summary_table import SummaryTable
-from .terms import Density
 
 POINTS = 8
 """Points of each bar of a density at which curves are compared."""

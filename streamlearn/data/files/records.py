@@ -15,8 +15,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 RECORDS: dict[str, tuple[str, str | None]] = {
     "additive.Averaged": ("additive.stochastic.pegasos:Averaged", "additive.pegasos:Averaged"),
-    "additive.Densities": ("additive.inspect.terms:Densities", None),
-    "additive.Density": ("additive.inspect.terms:Density", "additive.distribution:Density"),
+    "additive.Densities": ("additive.inspect.densities:Densities", None),
+    "additive.Density": ("additive.inspect.densities:Density", "additive.distribution:Density"),
     "additive.DualState": ("additive.dual.epochs:DualState", "additive.dual_epochs:DualState"),
     "additive.GramSums": ("additive.basis.kernels:GramSums", "additive.kernels:GramSums"),
     "additive.MovedRows": ("additive.dual.cached_rows:MovedRows", None),

@@ -1,0 +1,120 @@
+"""Where the training rows lie along each column: what pictures, edits and importances go by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...numeric.bases.bsplines import Bases
+from ...numeric.bases.registry import LEVELS
+from ...numeric.checks import check_array, check_offsets
+from ...passes.summary.facts import ColumnFacts, ends_of
+from ..basis.kernels_bars import bars_of_columns
+
+N_BARS = 32
+"""Bars of the density of a column that is drawn as a line."""
+STEPS = np.arange(N_BARS + 1) / N_BARS
+
+
+class Density(NamedTuple):
+    """Shares of the rows between edges, or at values."""
+
+    at: np.ndarray
+    """(m + 1,) edges, or (m,) values."""
+    share: np.ndarray
+    """(m,) adding up to 1 but for what lies outside the edges, or is missing."""
+    missing: float
+    """Share of the rows without a value."""
+
+
+class Densities(NamedTuple):
+    """The `Density` of every column, as arrays."""
+
+    bars: np.ndarray
+    """(p, N_BARS) shares between evenly spaced edges from the first breakpoint to the last."""
+    at: np.ndarray
+    """Values that have a coefficient each, column after column, and"""
+    share: np.ndarray
+    """their shares, and"""
+    ends: np.ndarray
+    """(p + 1,) where those of each column begin and end; a column without has bars."""
+    missing: np.ndarray
+    """(p,) shares of the rows without a value."""
+
+    def check(self) -> None:
+        """Raise ValueError unless the arrays agree: for those from a file."""
+        p = len(self.missing)
+        check_array("densities.bars", self.bars, (p, N_BARS))
+        check_array("densities.missing", self.missing, (p,))
+        check_array("densities.at", self.at, (None,))
+        check_array("densities.share", self.share, (len(self.at),))
+        check_offsets("densities.ends", self.ends, p, len(self.at))
+
+    @classmethod
+    def of(cls, columns: list[Density]) -> Densities:
+        """The arrays of the densities of single columns."""
+        by_value = [len(one.at) == len(one.share) for one in columns]
+        none = np.empty(0)
+        counted = [one for one, few in zip(columns, by_value, strict=True) if few]
+        at = np.concatenate([none, *(one.at for one in counted)])
+        share = np.concatenate([none, *(one.share for one in counted)])
+        bars = [np.zeros(N_BARS) if few else one.share
+                for one, few in zip(columns, by_value, strict=True)]  # fmt: skip
+        sizes = np.array([len(one.at) * few for one, few in zip(columns, by_value, strict=True)])
+        missing = np.array([one.missing for one in columns], np.float64)
+        return cls(np.array(bars).reshape(-1, N_BARS), at, share, ends_of(sizes), missing)
+
+    def by_column(self, knots: list[np.ndarray]) -> list[Density]:
+        """A record a column; `knots` are its breakpoints, none if it is constant."""
+        out = []
+        for d, (a, z) in enumerate(zip(self.ends[:-1], self.ends[1:], strict=True)):
+            at, share = self.at[a:z], self.share[a:z]
+            if a == z and self.bars[d].any():
+                low, high = knots[d][0], knots[d][-1]
+                at, share = low + STEPS * (high - low), self.bars[d]
+                at[-1] = high
+            out.append(Density(at, share, float(self.missing[d])))
+        return out
+
+
+def densities(facts: ColumnFacts, bases: Bases) -> Densities:
+    """The density of every column: at its values if each has a breakpoint, else in 32 bars."""
+    p = len(facts)
+    is_finite = np.isfinite(bases.knots)
+    n_points = np.diff(np.concatenate([[0], np.cumsum(is_finite)])[bases.first_knot])
+    low, high = np.zeros((2, p))
+    used = np.flatnonzero(n_points)
+    if len(used):
+        low[used] = bases.knots[bases.first_knot[used]]
+        high[used] = bases.knots[bases.first_knot[used] + n_points[used] - 1]
+    bars, n_at = np.zeros((p, N_BARS)), np.zeros(p, np.intp)
+    # a value that has a breakpoint is the column's own value: these are few enough to keep
+    keeps = (bases.kind == LEVELS) | facts.few
+    values, shares, sizes = [], [], np.zeros(p, np.intp)
+    for a, z in facts.blocks():
+        pieces = facts.pieces(a, z)
+        edges = low[a:z, None] + STEPS * (high[a:z, None] - low[a:z, None])
+        edges[:, -1] = high[a:z]
+        at, share = np.empty((2, len(pieces.lo)))
+        bars_of_columns(pieces, edges, bars[a:z], at, share, n_at[a:z])
+        for d in a + np.flatnonzero(keeps[a:z] & (n_points[a:z] > 0) & (facts.count[a:z] > 0)):
+            begin, n = pieces.ends[d - a], n_at[d]
+            own = at[begin : begin + n]
+            part: np.ndarray = share[begin : begin + n]
+            if bases.kind[d] == LEVELS:  # some may be there in rows that weigh nothing alone
+                part = np.bincount(own.astype(np.intp), part, n_points[d])
+                own = np.arange(n_points[d], dtype=np.float64)
+            elif n != n_points[d]:
+                continue
+            values.append(own.copy())
+            shares.append(part.copy())
+            sizes[d] = n_points[d]
+    total = facts.count + facts.missing
+    missing = facts.missing / np.where(total > 0, total, 1)
+    bars[(sizes > 0) | (n_points == 0) | (facts.count == 0)] = 0.0
+    none = np.empty(0)
+    ends = ends_of(sizes)
+    return Densities(
+        bars, np.concatenate([none, *values]), np.concatenate([none, *shares]), ends, missing
+    )
