@@ -104,7 +104,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     early_stopping : bool, default=False
         Stop, and go back, when the loss on `validation` falls no more.
     warm_start : bool, default=False
-        Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs").
+        Go on from the last fit: its bases and its coefficients ("newton" and "lbfgs"); of the
+        squared error, whose one read needs no start, the bases alone.
     smoothness : {None, "reml", "gcv"}, default=None
         How much each term is smoothed. None: C says it, for all alike; and if C is left out too,
         "reml" where it is cheap: a smooth loss of one output at a time, `solver` "auto" or
@@ -156,6 +157,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     classes_, n_features_in_, feature_names_in_
     edits_ : list of dict
         Record of what `edit` changed, in its order; empty after a fit.
+    merged_ : list of dict
+        Record of the fits that `merge` joined; empty after a fit.
     certificate_ : Certificate
     history_ : list of dict
         One record per measurement: objective, dual, relative_gap.

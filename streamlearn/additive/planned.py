@@ -19,7 +19,7 @@ from ..passes.summary.summary import Summary
 from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS
 from .basis.resolution import AUTO, CountOfSplines
-from .inspect.editing import Editable
+from .inspect.merging import Mergeable
 from .pair_costs import beside_sample, bound_note, with_pairs
 from .pairs import has_pairs, most_screened
 from .screening.costs import screening_needs, without_pairs
@@ -30,9 +30,11 @@ from .targets import names_of
 
 WARM = ("newton", "lbfgs")
 """Solvers that can start from coefficients, and take directions from a sample."""
+GRAM = "gram"
+"""The way that needs no start: a warm start gives it the bases of the last fit alone."""
 
 
-class Planned(Editable):
+class Planned(Mergeable):
     """A mixin of the estimators: their parameters, and the solver and memory that these lead to."""
 
     loss: str | Loss
@@ -153,7 +155,7 @@ class Planned(Editable):
         if not goes_by_moments(self, criterion):
             easy = not why and self._is_easy
             choice = needs.choose(self._loss, self.solver, size, self._is_joint, easy)
-        if self.warm_start and choice.solver not in WARM:
+        if self.warm_start and choice.solver not in (*WARM, GRAM):
             raise ValueError(
                 f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
                 f"{choice.solver!r}, which does not start from coefficients; leave it out"

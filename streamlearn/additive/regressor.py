@@ -89,7 +89,7 @@ early_stopping, warm_start, smoothness, select, covariance, monotone, convex, ra
     coef_ : (1, dim) float64
     intercept_ : (1,) float64
     bases_, pair_tables_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_, \
-edits_, smoothing_, effective_dof_, scale_, line_smoothing_
+edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         As in `AdditiveClassifier`.
 
     Examples

@@ -1,7 +1,8 @@
-"""Where the training rows lie along each column: what pictures, edits and importances go by."""
+"""Densities of the training rows along each column, by which curves are drawn and weighed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,45 @@ class Density(NamedTuple):
     """(m,) adding up to 1 but for what lies outside the edges, or is missing."""
     missing: float
     """Share of the rows without a value."""
+
+
+def pieces_of(density: Density) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The density as the starts, ends and masses of pieces; the missing value is the last."""
+    by_value = len(density.at) == len(density.share)
+    lo = density.at if by_value else density.at[:-1]
+    hi = density.at if by_value else density.at[1:]
+    return np.append(lo, np.inf), np.append(hi, np.inf), np.append(density.share, density.missing)
+
+
+def join_densities(parts: Sequence[Density], weights: np.ndarray, knots: np.ndarray) -> Density:
+    """The density of the rows of all parts along one column with these breakpoints.
+
+    `weights` (m,): the share of all rows that each part has.
+    """
+    missing = float(sum(w * part.missing for w, part in zip(weights, parts, strict=True)))
+    known = [(w, part) for w, part in zip(weights, parts, strict=True) if part.share.size]
+    if not known:
+        return Density(np.empty(0), np.empty(0), missing)
+    at = known[0][1].at
+    if all(np.array_equal(part.at, at) for _, part in known):
+        return Density(at, sum(w * part.share for w, part in known), missing)
+    # values in one part, bars in another
+    at = _edges(knots)
+    share = np.zeros(N_BARS)
+    for w, part in known:
+        own = part.share
+        if len(part.at) == len(own):
+            own = np.histogram(np.clip(part.at, at[0], at[-1]), at, weights=own)[0]
+        share += w * own
+    return Density(at, share, missing)
+
+
+def _edges(knots: np.ndarray) -> np.ndarray:
+    """(N_BARS + 1,) edges of the bars of a column with these breakpoints."""
+    low, high = knots[0], knots[-1]
+    edges = low + STEPS * (high - low)
+    edges[-1] = high
+    return edges
 
 
 class Densities(NamedTuple):
@@ -71,9 +111,7 @@ class Densities(NamedTuple):
         for d, (a, z) in enumerate(zip(self.ends[:-1], self.ends[1:], strict=True)):
             at, share = self.at[a:z], self.share[a:z]
             if a == z and self.bars[d].any():
-                low, high = knots[d][0], knots[d][-1]
-                at, share = low + STEPS * (high - low), self.bars[d]
-                at[-1] = high
+                at, share = _edges(knots[d]), self.bars[d]
             out.append(Density(at, share, float(self.missing[d])))
         return out
 

@@ -27,7 +27,8 @@ from ...numeric.checks import check_array, check_records
 from ..objective import Problem
 from ..pairs import pair_margins, purified
 from ..smooth.shape import Signs, make_cone
-from .figures import MISSING, OTHER, has_values
+from .densities import pieces_of
+from .figures import MISSING, OTHER
 from .terms import AdditiveState, Terms
 
 CUT = 1e-5
@@ -326,12 +327,7 @@ class Editable(Terms):
 
     def _distribution(self, d: int) -> Pieces:
         """The training rows along column d, as its density knows them."""
-        density = self.densities_[d]
-        by_value = has_values(density)
-        lo = density.at if by_value else density.at[:-1]
-        hi = density.at if by_value else density.at[1:]
-        lo, hi = np.append(lo, np.inf), np.append(hi, np.inf)
-        return Pieces.of([(lo, hi, np.append(density.share, density.missing))])
+        return Pieces.of([pieces_of(self.densities_[d])])
 
     def _refuse_edits(self, what: str) -> None:
         """Refuse to go on from a model whose edits would be lost in silence."""

@@ -63,6 +63,11 @@ class Quadratic(NamedTuple):
         step = theta - self.theta
         return self.value + float(self.g @ step + 0.5 * step @ self.H @ step)
 
+    def moved(self, theta: np.ndarray) -> Quadratic:
+        """The same model, written about another point."""
+        g = self.g + self.H @ (theta - self.theta)
+        return self._replace(theta=theta, value=self.at(theta), g=g)
+
     def dispersion(self, theta: np.ndarray, edf: float) -> float:
         """psi at a point with so many degrees of freedom."""
         if self.known:

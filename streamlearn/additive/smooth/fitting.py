@@ -231,14 +231,7 @@ class _Iteration:
             for point, weight in zip(points, weights, strict=True)
         ]
         moved = [
-            Point(
-                point.model._replace(
-                    theta=fit.theta,
-                    value=point.model.at(fit.theta),
-                    g=point.model.g + point.model.H @ (fit.theta - point.model.theta),
-                ),
-                point.alone,
-            )
+            Point(point.model.moved(fit.theta), point.alone)
             for point, fit in zip(points, fits, strict=True)
         ]
         evaluation = self._evaluation(
