@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...engine.plan import Plan
 from ...estimator.certificate import Certificate
-from ...estimator.encoding import column_names
+from ...estimator.rows.encoding import column_names
 from ...numeric.bases.means import Pieces, mean_sizes
 from ...numeric.bases.roughness import make_reference, make_roughness, reference_at_zero
 from ...numeric.checks import check_array, check_number, check_records
