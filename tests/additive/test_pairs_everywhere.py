@@ -172,6 +172,7 @@ VERBS = {
     "report": lambda m, path: m.report(X, F > 0.5, output=path / "report.html"),
     "shape_function": lambda m, _: m.shape_function("a", [0.1, 0.2]),
     "edit": lambda m, _: m.edit(PAIRS[0], [X[PAIRS[0][0]][:1], X[PAIRS[0][1]][:1]], 1.0),
+    "merge": "has 2 interactions, of which no covariance is known",
     "summary_table": "needs the covariance",
     "predict_interval": "needs the covariance",
     "get_params": lambda m, _: m.get_params(),
@@ -201,6 +202,9 @@ def test_every_method_works_or_is_refused(name, regressor, tmp_path):
             sl.AdditiveClassifier("hinge", interactions=[(0, 1)]).partial_fit(
                 NUMBERS, F > 0.5, classes=[False, True]
             )
+    elif name == "merge":
+        with pytest.raises(ValueError, match=call):
+            model.merge(model)
     else:
         with pytest.raises(AttributeError, match=call):
             getattr(regressor, name)(*[X][: name != "summary_table"])
