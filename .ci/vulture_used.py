@@ -20,6 +20,7 @@ _.check_store
 _.best_parameters
 _.best_score_
 _.edit
+_.term_importance_errors_
 _.explain
 _.line_smoothing_
 _.predict_interval

@@ -31,6 +31,8 @@ class Part(NamedTuple):
 
     name: str
     size: float
+    error: float = float("nan")
+    """Standard error of the size; NaN: it is not known."""
 
 
 class Parts(NamedTuple):
@@ -44,11 +46,17 @@ class Parts(NamedTuple):
 
     @classmethod
     def by_size(
-        cls, noun: str, measure: str, names: Sequence[str], sizes: Sequence[float] | np.ndarray
+        cls,
+        noun: str,
+        measure: str,
+        names: Sequence[str],
+        sizes: Sequence[float] | np.ndarray,
+        errors: np.ndarray | None = None,
     ) -> Parts:
-        """The parts with the largest first."""
+        """The parts with the largest first; `errors`: standard errors of their sizes."""
         order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
-        return cls(noun, measure, [Part(names[j], float(sizes[j])) for j in order])
+        known = np.full(len(order), np.nan) if errors is None else errors
+        return cls(noun, measure, [Part(names[j], float(sizes[j]), float(known[j])) for j in order])
 
 
 class HasFacts(Protocol):
@@ -166,7 +174,13 @@ def memory_in_words(certificate: Certificate, plan: Plan | None) -> str:
 
 def parts_in_words(parts: Parts) -> str:
     """The first parts with their sizes, and how many more there are."""
-    shown = ", ".join(f"{part.name} {part.size:.3g}" for part in parts.parts[:MOST_PARTS])
+    shown = ", ".join(_size_in_words(part) for part in parts.parts[:MOST_PARTS])
     more = len(parts.parts) - MOST_PARTS
     rest = f", and {more:,} more" if more > 0 else ""
     return f"{shown}{rest} ({parts.measure})"
+
+
+def _size_in_words(part: Part) -> str:
+    """The name and size of a part, with the standard error of the size if it is known."""
+    error = f" ± {part.error:.2g}" if np.isfinite(part.error) else ""
+    return f"{part.name} {part.size:.3g}{error}"

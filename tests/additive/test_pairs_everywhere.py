@@ -211,6 +211,7 @@ def test_every_method_works_or_is_refused(name, regressor, tmp_path):
 
 
 ATTRIBUTES = {
+    "term_importance_errors_": "needs the covariance",
     "smoothing_": "needs the covariance",
     "line_smoothing_": "needs the covariance",
     "effective_dof_": "needs the covariance",

@@ -14,13 +14,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...estimator.rows.encoding import column_names
-from .densities import Density
-from .figures import MOST_PANELS, Shares, decision_unit, grid_of, has_values, is_category
+from .densities import Density, points_of
+from .figures import MOST_PANELS, Shares, decision_unit, grid_of, is_category
 from .heat_maps import HasPairs
 from .summary_table import SummaryTable
-
-POINTS = 8
-"""Points of each bar of a density at which curves are compared."""
 
 
 class Compared(HasPairs, Protocol):
@@ -187,13 +184,9 @@ def _of_column(sides: Sides, d: int, name: str) -> np.ndarray:
     """(3,) distance of both curves of a column, and the sizes of each."""
     owner = _owner(sides, d)
     density = owner.densities[d]
-    at, share = density.at, density.share
+    at, share = points_of(density)
     if is_category(owner.model, d):
         at = np.array(owner.model.levels_[name], object)
-    elif not has_values(density):
-        steps = (np.arange(POINTS) + 0.5) / POINTS
-        at = (at[:-1, None] + np.diff(at)[:, None] * steps).ravel()
-        share = np.repeat(share / POINTS, POINTS)
     if _both_miss(sides, d):
         at, share = np.append(at, np.array([np.nan], at.dtype)), np.append(share, density.missing)
     return _root_mean_squares(_values(sides, d, at), share)

@@ -12,7 +12,10 @@ from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_offsets
 from ...passes.summary.facts import ColumnFacts, ends_of
 from ..basis.kernels_bars import bars_of_columns
+from .figures import Shares, has_values
 
+POINTS = 8
+"""Points of each bar of a density at which curves are taken."""
 N_BARS = 32
 """Bars of the density of a column that is drawn as a line."""
 STEPS = np.arange(N_BARS + 1) / N_BARS
@@ -31,10 +34,19 @@ class Density(NamedTuple):
 
 def pieces_of(density: Density) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The density as the starts, ends and masses of pieces; the missing value is the last."""
-    by_value = len(density.at) == len(density.share)
+    by_value = has_values(density)
     lo = density.at if by_value else density.at[:-1]
     hi = density.at if by_value else density.at[1:]
     return np.append(lo, np.inf), np.append(hi, np.inf), np.append(density.share, density.missing)
+
+
+def points_of(density: Shares) -> tuple[np.ndarray, np.ndarray]:
+    """Values at which rows lie, evenly spaced in each bar, and their shares; none missing."""
+    at, share = density.at, density.share
+    if has_values(density):
+        return at, share
+    steps = (np.arange(POINTS) + 0.5) / POINTS
+    return (at[:-1, None] + np.diff(at)[:, None] * steps).ravel(), np.repeat(share / POINTS, POINTS)
 
 
 def join_densities(parts: Sequence[Density], weights: np.ndarray, knots: np.ndarray) -> Density:
@@ -54,7 +66,7 @@ def join_densities(parts: Sequence[Density], weights: np.ndarray, knots: np.ndar
     share = np.zeros(N_BARS)
     for w, part in known:
         own = part.share
-        if len(part.at) == len(own):
+        if has_values(part):
             own = np.histogram(np.clip(part.at, at[0], at[-1]), at, weights=own)[0]
         share += w * own
     return Density(at, share, missing)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtri
 
-from ...estimator.report.figures import MOST_ROWS, Curve, Figure, Rows
+from ...estimator.report.figures import BAND, MOST_ROWS, Curve, Figure, Rows
 from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases
 from ...numeric.bases.registry import LEVELS
@@ -18,8 +17,6 @@ from ...numeric.losses import Loss
 MOST_PANELS = 12
 """Columns that are drawn by default, those of largest importance."""
 GRID_POINTS = 200
-BAND = float(ndtri(0.975))
-"""Standard deviations of a band that covers its curve 95 times in 100."""
 MOST_POINTS = 24
 """Values of a column of numbers that have a point each on their curve."""
 WIDTHS = np.array([0.01, 0.08])

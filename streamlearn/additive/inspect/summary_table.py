@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..smooth.posterior import Posterior
 LEAST_P = 1e-16
 """p-values below this are printed as being below it: rounding is in the way."""
 
-IN_OWN_UNITS = ("p-value", "distance", "size, first", "size, second")
+IN_OWN_UNITS = ("p-value", "importance", "std error", "distance", "size, first", "size, second")
 """Columns of numbers of any size, printed to three digits."""
 
 
@@ -35,14 +35,15 @@ class SummaryTable(NamedTuple):
     facts: dict[str, str | float]
     """The figures of the whole fit, by name."""
     columns: dict[str, list[str] | list[float]]
-    """A value a term: "term", "edf", "reference df", "F" or "chi2 / df", "p-value"."""
+    """A value a term: "term", "importance", "std error", "edf", "reference df", "F" or "chi2 / df",
+    "p-value"."""
 
     def after_edits(self, terms: Collection[str]) -> SummaryTable:
         """The table of a model whose `terms` were edited: nothing is known of these, nor of all."""
         changed = [name in terms for name in self.columns["term"]]
         columns: dict[str, list[str] | list[float]] = {}
         for name, values in self.columns.items():
-            told = name in ("term", "class")
+            told = name in ("term", "class", "importance")
             columns[name] = values if told else np.where(changed, np.nan, values).tolist()
         facts = {name: fact for name, fact in self.facts.items() if name != "deviance explained"}
         return SummaryTable({**facts, "edited after the fit": ", ".join(terms)}, columns)
@@ -72,10 +73,12 @@ def make_table(
     classes: list[str],
     facts: dict[str, str | float],
     known: bool,
+    importances: Sequence[np.ndarray],
 ) -> SummaryTable:
     """The table of a model.
 
-    `classes`: the names of several outputs; `known`: whether the dispersion is 1.
+    `classes`: the names of several outputs; `known`: whether the dispersion is 1; `importances`:
+    (p,) those of one output, and their standard errors; none of several.
     """
     K = len(posterior.scale)
     freedom = float(posterior.total_freedom.sum())
@@ -93,6 +96,8 @@ def make_table(
     if classes:
         columns["class"] = [label for label in classes for _ in terms]
     columns["term"] = terms * K
+    for name, value in zip(("importance", "std error"), importances, strict=False):
+        columns[name] = value[kept].tolist()
     values = {
         "edf": posterior.freedom,
         "reference df": posterior.reference_freedom,

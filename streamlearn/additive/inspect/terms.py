@@ -14,7 +14,7 @@ from ...data.source import Chunk, Csr
 from ...estimator import predicting
 from ...estimator.facts import Parts
 from ...estimator.model import Model
-from ...estimator.report.figures import Figure
+from ...estimator.report.figures import MOST_ROWS, Figure
 from ...estimator.restored import n_outputs
 from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
@@ -31,6 +31,7 @@ from ..smooth.posterior import Posterior
 from .densities import Densities, Density, densities
 from .figures import figures_of
 from .heat_maps import maps_of
+from .importances import importance_errors
 from .uncertainty import Uncertainty
 
 if TYPE_CHECKING:
@@ -195,6 +196,26 @@ class Terms(Uncertainty):
         return self._importances
 
     @property
+    def term_importance_errors_(self) -> np.ndarray:
+        """(p,) standard errors of `term_importances_`, of a model that knows its covariance.
+
+        The standard deviation over 400 draws of the coefficients from their posterior, of a fixed
+        seed, with the rows where the density of the column has them; K classes count as
+        independent.  It takes the smoothness as known: of a term so weak that other rows would have
+        it smoothed to nothing it says a quarter to a half.  NaN of terms that were edited.
+
+        An importance is at least 0, and what a curve has of noise is in it: that of noise alone is
+        above 0 by about its error.
+        """
+        self._known("term_importance_errors_")
+        return self._importance_errors(range(self.n_features_in_))
+
+    def _importance_errors(self, columns: Sequence[int]) -> np.ndarray:
+        """The standard errors of the importances of some columns."""
+        by_output = importance_errors(self, self._posterior, columns)
+        return np.sqrt((by_output**2).sum(axis=0)) / len(by_output)
+
+    @property
     def term_names_(self) -> list[str]:
         """Names of the terms: those of the columns, then ``a & b`` of each pair."""
         names = column_names(self)
@@ -202,7 +223,12 @@ class Terms(Uncertainty):
 
     def _parts(self) -> Parts:
         measure = "mean distance from 0 over the training rows"
-        return Parts.by_size("terms", measure, self.term_names_, self.term_importances_)
+        sizes = self.term_importances_
+        errors = np.full(len(sizes), np.nan)
+        if hasattr(self, "effective_dof_"):  # it knows its covariance
+            shown = np.argsort(-sizes, kind="stable")[:MOST_ROWS]
+            errors[shown] = self._importance_errors(shown.tolist())
+        return Parts.by_size("terms", measure, self.term_names_, sizes, errors)
 
     def _figures(self) -> tuple[str, Sequence[Figure]]:
         said, curves = figures_of(self)

@@ -34,6 +34,16 @@ class Uncertainty:
     def _loss(self) -> Loss:
         """The loss whose sum is minimised."""
 
+    @property
+    @abstractmethod
+    def term_importances_(self) -> np.ndarray:
+        """(p,) mean distance of each term from 0 over the training rows."""
+
+    @property
+    @abstractmethod
+    def term_importance_errors_(self) -> np.ndarray:
+        """(p,) standard errors of `term_importances_`."""
+
     def _known(self, what: str) -> Posterior:
         """The posterior; an AttributeError, as `hasattr` understands, if there is none."""
         posterior = vars(self).get("_posterior")
@@ -83,11 +93,13 @@ class Uncertainty:
         return float(scale[0]) if len(scale) == 1 else scale.copy()
 
     def summary_table(self) -> SummaryTable:
-        """The terms with their degrees of freedom and tests, and the deviance explained.
+        """The terms with their importances, degrees of freedom and tests.
 
-        A term's p-value is of the hypothesis that it has no effect (`smooth.significance`); it
-        takes the smoothness as known, so it is approximate.  Nothing is known of terms that were
-        edited: NaN.  No read.
+        The facts of all are above them, the deviance explained among these.  Up to two classes a
+        term has its importance, the mean distance from 0 over the training rows, and the standard
+        error of that (`term_importance_errors_`).  A term's p-value is of the hypothesis that it
+        has no effect (`smooth.significance`); it takes the smoothness as known, so it is
+        approximate.  Nothing but the importance is known of terms that were edited: NaN.  No read.
 
         Returns
         -------
@@ -103,7 +115,9 @@ class Uncertainty:
         }
         classes = getattr(self, "classes_", [])
         several = [str(label) for label in classes] if len(classes) > 2 else []
-        table = make_table(posterior, column_names(self), several, facts, loss.scale_known)
+        # with several classes a line is of one of them, an importance of all
+        sizes = () if several else (self.term_importances_, self.term_importance_errors_)
+        table = make_table(posterior, column_names(self), several, facts, loss.scale_known, sizes)
         return table.after_edits(edited) if (edited := self._edited_terms) else table
 
     def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:

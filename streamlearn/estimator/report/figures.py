@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..facts import HasFacts
 from ..model import Model
 
+BAND = float(ndtri(0.975))
+"""Standard deviations of a band that covers its curve 95 times in 100."""
 MOST_LINES = 8
 """Lines of one picture, as many as there are colours that can be told apart."""
 MOST_ROWS = 24

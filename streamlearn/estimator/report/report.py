@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ... import __version__
 from ..convergence import EPSILON, ONE_READ, ConvergenceDisplay
 from ..facts import Parts, facts_of
-from .figures import MOST_ROWS, Curve, Reported, Rows, with_few_lines
+from .figures import BAND, MOST_ROWS, Curve, Reported, Rows, with_few_lines
 from .measures import measure
 from .page import folded, page, paragraph, pictures, section, table
 from .quality import sections_of_data
@@ -89,11 +89,19 @@ def _of_parts(parts: Parts) -> str:
         return ""
     shown = parts.parts[:MOST_ROWS]
     more = len(parts.parts) - len(shown)
-    note = f"{more:,} more are left out" if more else ""
-    y = np.array([[part.size] for part in shown])
-    figure = Rows("", parts.measure, [part.name for part in shown], y, note=note)
-    heads = [parts.noun, parts.measure]
-    listed = table([[part.name, number(part.size)] for part in shown], heads)
+    notes = [f"{more:,} more are left out"] if more else []
+    y, errors = np.array([(part.size, part.error) for part in shown]).T[:, :, None]
+    heads, band = [parts.noun, parts.measure], None
+    lines = [[part.name, number(part.size)] for part in shown]
+    if np.isfinite(errors).any():
+        reach = BAND * np.nan_to_num(errors)  # of what was edited it is not known: no whisker
+        band = np.maximum(y - reach, 0.0), y + reach
+        notes.insert(0, "whiskers: 1.96 standard errors to both sides")
+        heads.append("standard error")
+        lines = [[*line, number(part.error)] for line, part in zip(lines, shown, strict=True)]
+    names = [part.name for part in shown]
+    figure = Rows("", parts.measure, names, y, band=band, note="; ".join(notes))
+    listed = table(lines, heads)
     return section(
         "What it consists of",
         pictures([draw(figure), f"<details><summary>as a table</summary>{listed}</details>"]),

@@ -127,7 +127,8 @@ def test_the_table_names_the_terms_that_matter():
     assert table.facts["deviance explained"] == pytest.approx(explained, abs=0.05)
     assert table.facts["scale"] == pytest.approx(0.25, rel=0.2)
     lines = str(table).splitlines()
-    assert lines[-4].split() == ["term", "edf", "reference", "df", "F", "p-value"]
+    sizes = ["importance", "std", "error"]
+    assert lines[-4].split() == ["term", *sizes, "edf", "reference", "df", "F", "p-value"]
     assert lines[-3].startswith("x0")
     assert "smoothness: reml" in lines
 
