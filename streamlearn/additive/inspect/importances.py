@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...estimator.encoding import column_names
+from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases, evaluate
 from ..smooth.posterior import Posterior
 from .densities import Density, points_of
