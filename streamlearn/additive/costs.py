@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ from ..numeric.bases.basis import Basis
 from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSSES, Loss, make_loss
 from ..numeric.simd.gather import CLASSES, LANES
+from ..numeric.targets import NUMBER
 from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary
 from ..solvers.lbfgs import PAIRS
@@ -77,7 +79,7 @@ class Size(NamedTuple):
     dim: int
     """Coefficients per output; before the summary as if no column had few values."""
     n_outputs: int
-    """1 before the classes are known."""
+    """1 before the classes are known; of several quantiles their number."""
     n_columns: int
     row_nbytes: float
     n_rows: int
@@ -100,6 +102,11 @@ class Size(NamedTuple):
         """Bytes of a row's coordinates, float32; a sparse row's take at most what it decodes to."""
         return self.row_nbytes if self.sparse else 4.0 * self.n_columns
 
+    @property
+    def copied_by_output(self) -> int:
+        """Bytes of a row's dual variables and decisions that quantiles, which take turns, copy."""
+        return 16 * self.n_outputs if self.n_outputs > 1 and self.loss.target is NUMBER else 0
+
 
 class HasSize(HasShape, Parameters, Protocol):
     """An estimator, by what the size of its fit follows from."""
@@ -109,6 +116,8 @@ class HasSize(HasShape, Parameters, Protocol):
 
     @property
     def _loss(self) -> Loss: ...
+    @property
+    def _levels(self) -> Sequence[float]: ...
 
 
 def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> Size:
@@ -136,7 +145,7 @@ def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> 
         pair_dim, pair_squares = planned_sizes(model, pairs, nodes)
     return Size(
         dim + pair_dim,
-        len(classes) if classes is not None and len(classes) > 2 else 1,
+        len(classes) if classes is not None and len(classes) > 2 else max(len(model._levels), 1),
         dataset.n_features,
         dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
         dataset.n_physical_rows,
@@ -364,6 +373,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     if solver == DUAL and holds_rows(size):
         return [Needs(DUAL, 0, per_row + 2 * size.row_nbytes, held_nbytes(size) + sums, model)]
     width = 4 * K * size.loss.dual_rule().n_variables
+    visited = 24 * K + size.copied_by_output
     u = size.coordinates_nbytes
     cached = 0 if size.in_memory else u + 16
     changed = 8.0 + width  # number and dual variables of a cached row
@@ -372,14 +382,14 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
         Needs(
             DUAL,
             2 * 8 * K * (dim + 8),
-            per_row + u,
+            per_row + u + size.copied_by_output,
             0,
             model,
             row_state_bytes=width,
             group=GROUP,
             scratch_bytes_per_row=cached,
             passes=(1, max_passes - 2),
-            chosen_bytes_per_row=u + 2 * changed + CACHED_ROW_NBYTES + 24 * K,
+            chosen_bytes_per_row=u + 2 * changed + CACHED_ROW_NBYTES + visited,
         ),
         Needs(
             "certificate",
@@ -432,7 +442,7 @@ def holds_rows(size: Size) -> bool:
 def held_nbytes(size: Size) -> int:
     """Bytes of the rows that dual CD holds, while parts are joined, with norms and duals."""
     row = 2 * size.row_nbytes if size.sparse else 4 * size.n_columns
-    rows = size.n_rows * (row + 64 + 24 * size.n_outputs)
+    rows = size.n_rows * (row + 64 + 24 * size.n_outputs + size.copied_by_output)
     places = 0
     if size.sparse:  # facts of a place, coefficients, their mean, two points, sums of parts
         whole = LANES if size.n_outputs == 1 else 2

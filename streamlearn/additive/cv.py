@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import ClassVar
 
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..estimator.scores.choosing import Member
 from ..numeric.bases.basis import Basis
@@ -160,7 +161,7 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
     basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
 epsilon, power, dispersion, quantile, exposure, offset, intercept_scaling, tol, max_passes, \
 random_state
-        As in `AdditiveRegressor`.
+        As in `AdditiveRegressor`, but for one quantile: each has a best C of its own.
 
     Attributes
     ----------
@@ -184,6 +185,7 @@ random_state
         **AdditiveRegressor._parameter_constraints,
         **Choosing._choosing_constraints,
         "cv": [*Choosing._choosing_constraints["cv"], StrOptions({"gcv"})],
+        "quantile": [Interval(Real, 0, 1, closed="neither")],
     }
     _later_parameters: ClassVar[dict[str, object]] = {
         **AdditiveRegressor._later_parameters,

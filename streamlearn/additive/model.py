@@ -213,6 +213,7 @@ class AdditiveModel(Planned, StreamEstimator):
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None
         )
         n_classes = 2 if regression else len(self.classes_)
+        n_outputs = max(len(self._levels), 1) if n_classes == 2 else n_classes
         return Problem(
             bases,
             roughness,
@@ -220,13 +221,14 @@ class AdditiveModel(Planned, StreamEstimator):
             adjustment.solved,
             self._weight,
             float(self.intercept_scaling),
-            1 if n_classes == 2 else n_classes,
+            n_outputs,
             self._target_mean(summary, adjustment) if regression else 0.0,
             single=solver in ("newton", "lbfgs")
             and not regression
             and self.tol >= SINGLE_TOL
             and not bases.dense,
             joint=self._is_joint and n_classes > 2,
+            levels=tuple(self._levels),
         )
 
     def _with_given_pairs(

@@ -2,7 +2,8 @@
 
     F_k(w, b) = 1/2 w'Pw + 1/2 b^2 / B^2 + C sum_i s_i l(y_ik, f_i),    f_i = b + (Phi_i - c)'w,
 
-one independent problem for each of K outputs (one, or one class against the rest).  A point is
+one independent problem for each of K outputs (one, one class against the rest, or one quantile of
+several, whose losses differ).  A point is
 theta (K, dim + 1): the coefficients w, last the intercept b.  The multinomial loss of K classes,
 log sum_k e^f_k - f_y, is one problem of all outputs: theta (1, K (dim + 1)), penalties summed.
 
@@ -12,7 +13,7 @@ metric of the penalty, 1/2 g'P^-1 g + 1/2 B^2 g_b^2: at least 0 and free of canc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from ..data.source import Chunk
 from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.roughness import Reference, Roughness, times
 from ..numeric.links import to_softmax
-from ..numeric.losses import Force, Loss
+from ..numeric.losses import Force, Loss, Quantile
 from ..numeric.targets import CLASS, NUMBER
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
@@ -56,6 +57,8 @@ class Problem(NamedTuple):
     """Passes compute in float32; points are rounded to it: what is measured is what is kept."""
     joint: bool = False
     """The multinomial loss: one problem of all outputs."""
+    levels: tuple[float, ...] = ()
+    """The quantile of each output, where there are several; `loss` is that of the first."""
 
     @property
     def dim(self) -> int:
@@ -64,6 +67,13 @@ class Problem(NamedTuple):
     @property
     def n_problems(self) -> int:
         return 1 if self.joint else self.n_outputs
+
+    def outputs(self) -> Iterator[tuple[slice, Loss]]:
+        """The outputs by loss: their places, and the loss that they share."""
+        if not self.levels:
+            yield slice(0, self.n_outputs), self.loss
+        for k, level in enumerate(self.levels):
+            yield slice(k, k + 1), Quantile(level)
 
     def by_output(self, theta: np.ndarray) -> np.ndarray:
         """(K, dim + 1) of a point or gradient."""
@@ -158,7 +168,7 @@ def add_evaluation(problem: Problem, theta: np.ndarray, sums: Sums, chunk: Chunk
     y, s = problem.targets(chunk), weights(chunk)
     theta = problem.by_output(theta)
     if not problem.joint:
-        gradient_rows(chunk.X, problem.bases, problem.loss, point_at(problem, theta), y, s, sums)
+        add_slopes(problem, theta, chunk, sums)
         return sums
     F = decisions(problem, theta, chunk)
     losses, forces = softmax_losses(F, y)
@@ -167,6 +177,14 @@ def add_evaluation(problem: Problem, theta: np.ndarray, sums: Sums, chunk: Chunk
         zero = make_point(np.zeros((problem.n_outputs, problem.dim)), np.zeros(problem.n_outputs))
         gradient_rows(chunk.X, problem.bases, Force(), zero, forces, s, sums)
     return sums
+
+
+def add_slopes(problem: Problem, theta: np.ndarray, chunk: Chunk, sums: Sums) -> None:
+    """Add the losses, slopes and gradients of outputs with problems of their own, in place."""
+    y, s, point = problem.targets(chunk), weights(chunk), point_at(problem, theta)
+    for at, loss in problem.outputs():
+        own = Point(point.W[at], point.b[at]), y, s, Sums(*(part[at] for part in sums))
+        gradient_rows(chunk.X, problem.bases, loss, *own)
 
 
 def softmax_losses(F: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

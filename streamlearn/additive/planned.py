@@ -100,10 +100,20 @@ class Planned(Mergeable):
     """Kinds of target that the estimator's losses may have."""
 
     @property
+    def _levels(self) -> Sequence[float]:
+        """The quantiles that are fitted together, where several are."""
+        return ()
+
+    @property
     def _loss(self) -> Loss:
-        """The loss that `loss` names or is, with the estimator's parameters of its names."""
+        """The loss that `loss` names or is, with the estimator's parameters of its names.
+
+        Of several quantiles the loss of the first: the others differ in their level alone.
+        """
         # by name: classifiers lack the parameters of the losses of numbers
         given = {name: getattr(self, name) for name in LOSS_PARAMETERS if hasattr(self, name)}
+        if len(self._levels):
+            given["quantile"] = self._levels[0]
         loss = make_loss(self.loss, **given)
         if loss.target not in self._targets:
             kinds = " or ".join(target.name for target in self._targets)

@@ -18,7 +18,7 @@ from ..estimator.rows.inputs import is_dask
 from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
 from ..numeric.links import LOG
-from ..numeric.losses import Loss
+from ..numeric.losses import Loss, Quantile
 from ..numeric.targets import AMOUNT, COUNT, NUMBER, TOTAL
 from ..passes.summary.summary import Summary
 from .inspect.terms import AdditiveState
@@ -68,8 +68,10 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
     dispersion : float, default=1.0
         Of "negative_binomial": the variance of a count is m + dispersion m^2, m its mean; it is
         given, not fitted.
-    quantile : float, default=0.5
-        Of "quantile": the share q of the targets that lie below f, between 0 and 1.
+    quantile : float or list of float, default=0.5
+        Of "quantile": the share q of the targets that lie below f, between 0 and 1.  Several, which
+        ascend, are fitted in the same reads, each by itself; predictions of a row are put in order,
+        so that they do not cross.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         As in `AdditiveClassifier`.  "dual-cd": losses of the residual; "pegasos":
         epsilon_insensitive, huber and quantile.
@@ -86,8 +88,8 @@ early_stopping, warm_start, smoothness, select, covariance, monotone, convex, ra
 
     Attributes
     ----------
-    coef_ : (1, dim) float64
-    intercept_ : (1,) float64
+    coef_ : (1, dim) float64; (K, dim) of K quantiles
+    intercept_ : (1,) float64; (K,) of K quantiles
     bases_, pair_tables_, n_features_in_, feature_names_in_, certificate_, history_, n_passes_, \
 edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         As in `AdditiveClassifier`.
@@ -105,7 +107,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
     epsilon: float
     power: float
     dispersion: float
-    quantile: float
+    quantile: float | Sequence[float]
     exposure: str | int | None
     offset: str | int | None
     _parameter_constraints: dict[str, list[object]] = {
@@ -114,7 +116,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "power": [Interval(Real, 1, 2, closed="neither")],
         "dispersion": [Interval(Real, 1e-100, 1e100, closed="both")],
-        "quantile": [Interval(Real, 0, 1, closed="neither")],
+        "quantile": [Interval(Real, 0, 1, closed="neither"), list, tuple],
         "exposure": [str, Interval(Integral, 0, None, closed="left"), None],
         "offset": [str, Interval(Integral, 0, None, closed="left"), None],
     }
@@ -136,7 +138,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         epsilon: float = 0.1,
         power: float = 1.5,
         dispersion: float = 1.0,
-        quantile: float = 0.5,
+        quantile: float | Sequence[float] = 0.5,
         solver: str = "auto",
         exposure: str | int | None = None,
         offset: str | int | None = None,
@@ -163,6 +165,19 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
     }
     _column_of_mean = -1
     """Number of the column of exposures or offsets; -1: there is none."""
+
+    @property
+    def _levels(self) -> Sequence[float]:
+        if self.loss != Quantile.name or not isinstance(self.quantile, Sequence):
+            return ()
+        levels = list(self.quantile)
+        known = all(isinstance(q, Real) and 0 < q < 1 for q in levels)
+        if len(levels) < 2 or not known or (np.diff(np.array(levels, float)) <= 0).any():
+            raise ValueError(
+                f"quantile={self.quantile!r} must be a number between 0 and 1, or at least two of "
+                "them that ascend, such as [0.1, 0.5, 0.9]"
+            )
+        return [float(q) for q in levels]
 
     def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
         loss, column = self._loss, -1
@@ -212,7 +227,11 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         if known.link is LOG:
             scaled: np.ndarray = known.link.mean(f) * exposures(known, chunk)
             return scaled
-        return f if known.column < 0 else f + column_of(chunk, known.column)
+        if f.ndim == 2:  # the rearrangement of Chernozhukov et al. 2010: no worse, and in order
+            f.sort(axis=1)
+        if known.column >= 0:
+            f += column_of(chunk, known.column).reshape(-1, *[1] * (f.ndim - 1))
+        return f
 
     def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:
         deviation = super()._deviation_chunk(chunk)
@@ -242,7 +261,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
 
         Returns
         -------
-        array of shape (n,), or two of them
+        array of shape (n,), or two of them; of K quantiles (n, K), which ascend in each row
             Lazy dask arrays for a dask collection.
         """
         if not return_std:
@@ -293,7 +312,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         terms = super()._explain_chunk(chunk)
         d = self._column_of_mean
         if d >= 0:
-            terms[:, d] = column_of(chunk, d)
+            terms[:, d] = column_of(chunk, d).reshape(-1, *[1] * (terms.ndim - 2))
             if self.exposure is not None:
                 with np.errstate(divide="ignore"):  # no exposure, no counts
                     terms[:, d] = np.log(terms[:, d])

@@ -14,6 +14,8 @@ from ..data.source import Source
 from . import fitting, predicting
 from .callbacks import CallbackSupportMixin, with_callbacks
 from .facts import Parts, ShowsFacts, facts_of
+from .inputs import is_dask
+from .metrics import is_loss
 from .report.figures import Figure
 from .report.report import write_report
 from .rows.inputs import is_dask
@@ -176,6 +178,8 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     ) -> float:
         """Accuracy of a classifier, R^2 of a regressor, or a metric by name, in one read.
 
+        Of several quantiles it is minus their mean pinball loss, the one metric that they have.
+
         Parameters
         ----------
         X, y, sample_weight : as in `fit`
@@ -190,7 +194,8 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
             the rest, and the mean taken.  Rankings are exact up to 8,192 different scores; beyond,
             a warning tells their error where it is above 0.001.
         """
-        name = metric or ("accuracy" if hasattr(self, "classes_") else "r2")
+        own = scoring.suitable_metrics(self)[0]
+        name = metric or (f"neg_{own}" if is_loss(own) else own)
         return scoring.evaluate(self, X, y, sample_weight, scoring=(name,))[name]
 
     def __sklearn_tags__(self) -> Tags:

@@ -27,6 +27,7 @@ from ..passes.fold import Fold, Result, State
 from ..passes.sums import add_sums
 from .model import Model
 from .rows.inputs import check_count, is_dask, match_names, open_features, small_rows
+from .restored import n_outputs, output_labels
 
 if TYPE_CHECKING:
     from ..data.dask.map import DaskArray, DaskCollection
@@ -215,15 +216,14 @@ def _join(limit: int | None, a: Parts, b: Parts) -> Parts:
 
 def empty_answer(model: Model, what: str) -> np.ndarray:
     """An answer without rows: its dtype and width."""
-    classes = getattr(model, "classes_", None)
+    classes, K = getattr(model, "classes_", None), n_outputs(model)
     if what == "explanation":
-        n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
         shape = (0, len(model.term_names_))
-        return np.empty(shape if n_outputs == 1 else (*shape, n_outputs))
+        return np.empty(shape if K == 1 else (*shape, K))
     if what == "uncertainty":
         return np.empty((0, 2))
     if classes is None:
-        return np.empty(0)
+        return np.empty(0 if K == 1 else (0, K))
     if what == "prediction":
         return np.empty(0, classes.dtype)
     if what in ("decision", "deviation") and len(classes) == 2:
@@ -251,7 +251,7 @@ def run(
 
     `score_bytes`: of what a state holds for each of `n_models`.
     """
-    width = max(len(getattr(model, "classes_", (0, 0))), row_width)
+    width = max(len(getattr(model, "classes_", (0, 0))), n_outputs(model), row_width)
 
     def needs(rows: Source) -> list[Needs]:
         return [
@@ -315,7 +315,10 @@ def write_answers(
 
 
 def answer_columns(model: Model, like: np.ndarray, what: str) -> list[str]:
-    """``prediction``, ``decision``; or one column for each class: ``probability_a``, ..."""
+    """``prediction``, ``decision``; or one column for each class: ``probability_a``, ...
+
+    Of several quantiles one for each of them: ``prediction_0.9``.
+    """
     if like.ndim == 1:
         return [what]
     if what == "uncertainty":
@@ -324,8 +327,8 @@ def answer_columns(model: Model, like: np.ndarray, what: str) -> list[str]:
         terms = model.term_names_
         if like.ndim == 2:
             return [f"{what}_{term}" for term in terms]
-        return [f"{what}_{term}_{label}" for term in terms for label in model.classes_]
-    return [f"{what}_{label}" for label in model.classes_]
+        return [f"{what}_{term}_{label}" for term in terms for label in output_labels(model)]
+    return [f"{what}_{label}" for label in output_labels(model) or model.classes_]
 
 
 def _write_part(

@@ -12,7 +12,6 @@ from ..engine.plan import Plan
 from ..numeric.checks import check_array, check_integer, check_records
 from ..solvers.calibration import Calibration
 from .certificate import Certificate
-from .model import HasLabels
 
 
 class Fitted(TypedDict, total=False):
@@ -80,6 +79,14 @@ def check_fitted(model: object, tree: Fitted) -> None:
             raise ValueError(f"calibration has {len(calibration.scores)} curves")
 
 
-def n_outputs(model: HasLabels) -> int:
+def n_outputs(model: object) -> int:
     """Decisions that a fitted model has for a row."""
-    return len(model.classes_) if is_classifier(model) and len(model.classes_) > 2 else 1
+    return max(len(output_labels(model)), 1)
+
+
+def output_labels(model: object) -> list[object]:
+    """The labels of a fitted model's decisions, where a row has several: classes or quantiles."""
+    classes: np.ndarray | None = getattr(model, "classes_", None)
+    if classes is not None:
+        return classes.tolist() if len(classes) > 2 else []
+    return list(getattr(model, "_levels", ()))

@@ -93,6 +93,11 @@ def scoring_table(model: object) -> ScoringTable:
         raise TypeError(
             f"{type(model).__name__} is no additive model; only those have a scoring table"
         )
+    if model._levels:
+        raise ValueError(
+            f"this {type(model).__name__} has the quantiles {list(model._levels)}, whose "
+            "predictions are put in order, which is no sum of terms; fit one quantile to export it"
+        )
     bases, names = model.bases_, column_names(model)
     columns = []
     for d in np.flatnonzero(np.diff(bases.main.first)):

@@ -32,6 +32,17 @@ FITS = {
     for name, fit in ADDITIVE.items()
 } | {
     "regressor": {"estimator": "AdditiveRegressor", "parameters": {"n_bases": 8}},
+    "quantiles": {
+        "estimator": "AdditiveRegressor",
+        "parameters": {
+            "loss": "quantile",
+            "quantile": [0.2, 0.5, 0.9],
+            "n_bases": 8,
+            "C": 0.01,
+            "tol": 1e-2,
+            "max_passes": 20,
+        },
+    },
     "classifier-cv": {"estimator": "AdditiveClassifierCV", "parameters": CHOICE},
     "reml-3-classes": {
         "estimator": "AdditiveClassifier",

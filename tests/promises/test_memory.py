@@ -106,6 +106,22 @@ def test_levels_and_other_bases_stay_within_the_budget(table_of_levels, paramete
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
+def test_several_quantiles_stay_within_the_budget(solver, tmp_path):
+    """Five outputs, which copy dual variables and decisions in turns; 31 MiB decoded."""
+    path = write_rows(tmp_path / "rows.parquet", 400_000, 20, row_group=32_768)
+    quantiles = {"loss": "quantile", "quantile": [0.1, 0.25, 0.5, 0.75, 0.9], "C": 1e-4}
+    report = run(
+        path=path,
+        measure=True,
+        estimator="AdditiveRegressor",
+        config={"memory_budget": "40MiB"},
+        parameters={**quantiles, "solver": solver, "max_passes": 4, "tol": 0.5},
+    )
+    assert report["over_baseline"] <= report["planned"] <= 40 * MIB
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["AdditiveClassifierCV", "AdditiveRegressorCV"])
 def test_choosing_stays_within_the_budget(tables, estimator):
     """Two values of C, two of n_bases and three folds; the Grams of one are read at a time."""

@@ -188,19 +188,22 @@ def distance_from_settled(
     variable lacks, above `SURE`.
     """
     rule, K = problem.loss.dual_rule(), problem.n_outputs
+    centre = np.concatenate(
+        [np.full(at.stop - at.start, loss.dual_rule().centre) for at, loss in problem.outputs()]
+    )
     s = weight[:, None] if len(weight) else 1.0
     C = np.maximum(problem.C * s, np.finfo(np.float64).tiny)
     a = alpha[:, :K].astype(np.float64)
     target = y[:, None]
-    if K > 1:
+    if K > 1 and not rule.both_signs:
         target = np.where(target == np.arange(K), 1.0, -1.0)
     if rule.logistic:
         u = 0.5 - 0.5 * np.tanh(0.5 * target * F)
         far = SURE - np.maximum(u * (1.0 - u), np.abs(u - a / C))
     else:
         slope = F - target if rule.both_signs else target * F - 1.0
-        gradient, most = slope + rule.quadratic / C * a, C * (rule.centre + rule.bound) * ALMOST
-        least = C * (rule.centre - rule.bound) * ALMOST if rule.both_signs else 0.0
+        gradient, most = slope + rule.quadratic / C * a, C * (centre + rule.bound) * ALMOST
+        least = C * (centre - rule.bound) * ALMOST if rule.both_signs else 0.0
         rise = gradient + np.where(a >= 0, rule.epsilon, -rule.epsilon)  # slope to the right
         fall = -gradient + np.where(a <= 0, rule.epsilon, -rule.epsilon)  # slope to the left
         far = np.minimum(np.where(a < most, rise, np.inf), np.where(a > least, fall, np.inf))

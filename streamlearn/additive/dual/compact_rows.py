@@ -30,7 +30,7 @@ from ..basis.kernels import dual_sum_rows, loss_sum_rows
 from ..objective import Problem, weights
 from ..training import better
 from .cached_rows import nothing_moved
-from .descent import Sweep, _finish_certificate, alpha_width, forces_of
+from .descent import Sweep, _finish_certificate, alpha_width
 from .epochs import DualState
 from .kernels_codes import (
     ClassRows,
@@ -43,6 +43,7 @@ from .kernels_codes import (
     move_mean,
 )
 from .kernels_epoch import Descent, decisions, visit_rows
+from .outputs import forces_of
 from .places import Room, class_groups, find_known, make_places
 
 LOOKS = 16

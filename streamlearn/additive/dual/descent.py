@@ -29,10 +29,11 @@ from ...engine.scratch.blocks import RowForm
 from ...passes.fold import Fold, RowState
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
-from ..basis.kernels import DualProblem, coordinates_rows, dual_sum_rows, loss_sum_rows
+from ..basis.kernels import coordinates_rows
 from ..objective import Problem, decisions, losses, spline_sums, weights
 from .cached_rows import CachedRows, MovedRows, distance_from_settled, fetch, nothing_moved
-from .epochs import DualEpochs, DualState
+from .epochs import DualEpochs, DualState, OutputEpochs, make_epochs
+from .outputs import add_dual_values, add_losses, forces_of
 
 ALPHA = "alpha"
 GROUP = 4
@@ -213,8 +214,8 @@ def _visit_group(
         rest[cached.add(chunk, chosen, (y, s), alpha, epochs.norms)] = False
         state["n_rows"] += m
     kept = s[rest] if len(s) else s
-    dual_sum_rows(problem.loss, problem.C, y[rest], kept, alpha[rest], state["dual"])
-    loss_sum_rows(problem.loss, F[rest], y[rest], kept, state["loss"])
+    add_dual_values(problem, y[rest], kept, alpha[rest], state["dual"])
+    add_losses(problem, F[rest], y[rest], kept, state["loss"])
     if cached is not None and cached.n:
         state["n_due"] += SHARE_OF_VISITS * m * reading.n_epochs
         n = int(state["n_due"] // cached.n)
@@ -242,15 +243,15 @@ def _leave_cached(problem: Problem, key: tuple[int, int], cache: Cache, state: S
     F = _left(
         problem, _epochs_of(problem, cached, state), Chunk(cached.X, rows=range(cached.n)), state
     )
-    dual_sum_rows(problem.loss, problem.C, y, s, cached.alpha, state["dual"])
-    loss_sum_rows(problem.loss, F, y, s, state["loss"])
+    add_dual_values(problem, y, s, cached.alpha, state["dual"])
+    add_losses(problem, F, y, s, state["loss"])
     state["moved"] = cached.moved()
 
 
 def _dual_of(problem: Problem, cached: CachedRows, state: State) -> float:
     """The cached rows' part of the dual value, of all outputs, less what w takes off."""
     dual = np.zeros(problem.n_outputs)
-    dual_sum_rows(problem.loss, problem.C, *cached.targets, cached.alpha, dual)
+    add_dual_values(problem, *cached.targets, cached.alpha, dual)
     norm = problem.penalty(np.column_stack([state["W"], state["b"]]))
     return float(dual.sum() - norm.sum())
 
@@ -262,18 +263,17 @@ def _epochs(
     alpha: np.ndarray,
     state: Coefficients,
     norms: np.ndarray | None = None,
-) -> DualEpochs:
-    model = DualState(alpha, state["W"], state["b"])
-    scaling = prepared.intercept_scaling
-    dual = DualProblem(prepared.roughness, prepared.reference, prepared.C, scaling)
-    return DualEpochs(X, prepared.bases, prepared.loss, dual, *targets, model, norms)
+) -> DualEpochs | OutputEpochs:
+    return make_epochs(prepared, X, targets, DualState(alpha, state["W"], state["b"]), norms)
 
 
-def _epochs_of(prepared: Problem, cached: CachedRows, state: State) -> DualEpochs:
+def _epochs_of(prepared: Problem, cached: CachedRows, state: State) -> DualEpochs | OutputEpochs:
     return _epochs(prepared, cached.X, cached.targets, cached.alpha, state, cached.norms)
 
 
-def _left(prepared: Problem, epochs: DualEpochs, chunk: Chunk, state: State) -> np.ndarray:
+def _left(
+    prepared: Problem, epochs: DualEpochs | OutputEpochs, chunk: Chunk, state: State
+) -> np.ndarray:
     """(m, K) decisions of the rows as the epochs left them."""
     F = epochs.decisions()
     if F is not None:
@@ -378,21 +378,11 @@ def _add_certificate(
     loss, dual, force, total = state
     y, s, alpha = problem.targets(chunk), weights(chunk), moved.over(chunk, chunk.state[ALPHA])
     loss += losses(problem, theta, chunk)
-    dual_sum_rows(problem.loss, problem.C, y, s, alpha, dual)
+    add_dual_values(problem, y, s, alpha, dual)
     forces = forces_of(problem, y, alpha)
     force += spline_sums(problem, forces, chunk)
     total += forces.sum(axis=0)
     return state
-
-
-def forces_of(problem: Problem, y: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """(m, K) float64 alpha y: the sums of which, times Psi, are w."""
-    forces = alpha[:, : problem.n_outputs].astype(np.float64)
-    if problem.n_outputs > 1:
-        forces *= np.where(y[:, None] == np.arange(problem.n_outputs), 1.0, -1.0)
-    elif not problem.loss.dual_rule().both_signs:
-        forces *= y[:, None]
-    return forces
 
 
 def _finish_certificate(

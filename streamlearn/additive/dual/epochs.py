@@ -13,6 +13,7 @@ from ...numeric.bases.roughness import Roughness
 from ...numeric.losses import Loss
 from ..basis import functions as explicit
 from ..basis.kernels import DualProblem, Matrix
+from ..objective import Problem
 from .kernels_epoch import UNSEEN, Descent, decisions, visit_rows
 from .kernels_splines import PIECE, Active, DenseRows, SplineRows, measure_rows
 from .kernels_tables import POINTS, RAMPS, TABLES, Inverse, pad_rows, restore_rows
@@ -90,6 +91,58 @@ class DualEpochs:
         F = np.empty((len(self._targets[0]), len(self._state.b)))
         decisions(self._splines, np.arange(len(F)), 0, self._state.b, F)
         return F
+
+
+class OutputEpochs:
+    """`DualEpochs` of outputs whose losses differ, one after the other over the rows in hand."""
+
+    def __init__(
+        self,
+        X: Matrix,
+        problem: Problem,
+        targets: tuple[np.ndarray, np.ndarray],
+        state: DualState,
+        norms: np.ndarray | None,
+    ) -> None:
+        self._state, self._outputs = state, []
+        dual, self.norms = _dual_problem(problem), norms
+        for at, loss in problem.outputs():
+            # the rows' state has all outputs side by side, epochs take one array
+            own = DualState(np.ascontiguousarray(state.alpha[:, at]), state.W[at], state.b[at])
+            epochs = DualEpochs(X, problem.bases, loss, dual, *targets, own, self.norms)
+            self._outputs.append((at, own, epochs))
+            self.norms = epochs.norms
+
+    def visit(self, orders: Iterable[np.ndarray]) -> None:
+        """`DualEpochs.visit` of every output."""
+        orders = list(orders)
+        for at, own, epochs in self._outputs:
+            epochs.visit(orders)
+            self._state.alpha[:, at] = own.alpha
+
+    def decisions(self) -> np.ndarray | None:
+        """(m, K) `DualEpochs.decisions` of the outputs."""
+        each = [epochs.decisions() for _, _, epochs in self._outputs]
+        found = [F for F in each if F is not None]
+        return np.hstack(found) if found else None
+
+
+def make_epochs(
+    problem: Problem,
+    X: Matrix,
+    targets: tuple[np.ndarray, np.ndarray],
+    state: DualState,
+    norms: np.ndarray | None = None,
+) -> DualEpochs | OutputEpochs:
+    """Epochs over rows in hand, as `DualEpochs` takes them; the problem's bases are prepared."""
+    if problem.levels:
+        return OutputEpochs(X, problem, targets, state, norms)
+    dual = _dual_problem(problem)
+    return DualEpochs(X, problem.bases, problem.loss, dual, *targets, state, norms)
+
+
+def _dual_problem(problem: Problem) -> DualProblem:
+    return DualProblem(problem.roughness, problem.reference, problem.C, problem.intercept_scaling)
 
 
 def spline_rows(

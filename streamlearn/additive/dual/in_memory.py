@@ -16,7 +16,6 @@ from ...data.source import Chunk, Csr, Source
 from ...engine.run import Run
 from ...engine.scratch.in_memory import InMemoryRows
 from ...solvers.newton import Evaluation, relative_gap
-from ..basis.kernels import DualProblem, dual_sum_rows, loss_sum_rows
 from ..objective import Problem, losses, weights
 from ..training import Outcome, Trust, Watch, better
 from .cached_rows import nothing_moved
@@ -30,7 +29,8 @@ from .descent import (
     empty_certificate,
     shuffled,
 )
-from .epochs import DualEpochs, DualState
+from .epochs import DualState, make_epochs
+from .outputs import add_dual_values, add_losses
 from .places import find_codes
 
 ROUNDS = (4, 2, 2, 2, 2, 3, 3, 4)
@@ -101,13 +101,8 @@ class HeldRows:
         alpha = np.zeros((rows.n_rows, alpha_width(problem)), np.float32)
         self._model = DualState(alpha, np.zeros((K, problem.dim)), np.zeros(K))
         rows.state = {ALPHA: alpha}
-        dual = DualProblem(
-            problem.roughness, problem.reference, problem.C, problem.intercept_scaling
-        )
         targets = problem.targets(rows), weights(rows)
-        self._epochs = DualEpochs(
-            rows.X, self._problem.bases, problem.loss, dual, *targets, self._model
-        )
+        self._epochs = make_epochs(self._problem, rows.X, targets, self._model)
 
     def visit(self, orders: Iterable[np.ndarray], goal: float) -> int:
         """Visit the rows in these orders; how many."""
@@ -125,8 +120,8 @@ class HeldRows:
             loss = losses(problem, theta, rows)
         else:
             loss = np.zeros(len(theta))
-            loss_sum_rows(problem.loss, F, y, s, loss)
-        dual_sum_rows(problem.loss, problem.C, y, s, model.alpha, bound)
+            add_losses(problem, F, y, s, loss)
+        add_dual_values(problem, y, s, model.alpha, bound)
         norm = problem.penalty(theta)
         return Evaluation(theta, norm + problem.C * loss, np.empty((len(theta), 0)), bound - norm)
 

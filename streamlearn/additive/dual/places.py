@@ -72,11 +72,12 @@ def class_groups(n_classes: int) -> list[tuple[int, int]]:
 def find_codes(problem: Problem, sparse: bool) -> tuple[int, np.ndarray] | None:
     """(kind, (p,) s) of the places where codes serve the problem, else None.
 
-    They serve splines of degree 1 whose first breakpoint is 0, of orders 0 and 1.
+    They serve splines of degree 1 whose first breakpoint is 0, of orders 0 and 1, and outputs of
+    one loss.
     """
     bases, c = problem.bases, problem.reference.c
     used = np.diff(bases.first) > 0
-    if not sparse or bases.dense or bases.has_missing.any() or not used.any():
+    if not sparse or bases.dense or bases.has_missing.any() or not used.any() or problem.levels:
         return None
     if bases.dim + LANES * len(used) >= MOST_PLACES:
         return None

@@ -16,6 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from ...estimator.rows.encoding import column_names
 from .densities import Density, points_of
 from .figures import MOST_PANELS, Shares, decision_unit, grid_of, is_category
+from ...estimator.rows.encoding import column_names
+from ...estimator.restored import output_labels
+from .figures import MOST_PANELS, Shares, decision_unit, grid_of, has_values, is_category
 from .heat_maps import HasPairs
 from .summary_table import SummaryTable
 
@@ -102,7 +105,8 @@ def with_curves(sides: Sides) -> list[int]:
 def check_alike(first: Compared, second: Compared) -> None:
     """Refuse models whose curves are of different columns, classes or units."""
     facts = [
-        (column_names(model), np.asarray(getattr(model, "classes_", ())).tolist(),
+        (column_names(model),
+         output_labels(model) or np.asarray(getattr(model, "classes_", ())).tolist(),
          decision_unit(model))
         for model in (first, second)
     ]  # fmt: skip

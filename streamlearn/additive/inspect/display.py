@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from ...estimator.restored import output_labels
 from .comparing import (
     Compared,
     both_curves,
@@ -25,6 +26,8 @@ from .figures import (
     grid_of,
     has_points,
     is_category,
+    output_name,
+    outputs_word,
     shortened,
     spans_of,
     tick_labels,
@@ -127,7 +130,8 @@ class AdditiveDisplay:
         coverage : float or None
             How often a band covers its curve; None: no bands.
         classes : sequence of labels, optional
-            With more than two classes, those to draw; default the 10 whose curves vary most.
+            With more than two classes, those to draw; default the 10 whose curves vary most.  With
+            several quantiles, those to draw.
         share_y : bool, default=True
             Whether all panels share the vertical axis, so that heights compare.
         ax : array of Axes, optional
@@ -159,13 +163,14 @@ class AdditiveDisplay:
         curves = [estimator._curve(d, grid) for d, grid in zip(columns, grids, strict=True)]
         drawn = [estimator.pair_tables_[i].by_output for i in pairs]
         drawn = [*curves, *(table.reshape(-1, table.shape[2]) for table in drawn)]
-        chosen = _chosen_classes(getattr(estimator, "classes_", None), classes, drawn)
+        known = output_labels(estimator)
+        chosen = _chosen_classes(known, classes, drawn)
         labels, notes = None, []
         if chosen is not None:
-            labels = [estimator.classes_[k] for k in chosen]
+            labels = [known[k] for k in chosen]
             curves = [curve[:, chosen] for curve in curves]
-            if classes is None and len(chosen) < len(estimator.classes_):
-                notes.append(f"{len(chosen)} of {len(estimator.classes_)} classes")
+            if classes is None and len(chosen) < len(known):
+                notes.append(f"{len(chosen)} of {len(known)} {outputs_word(estimator)}")
         n_curves = sum(len(own) > 0 for own in knots)
         if features is None and len(columns) < n_curves:
             notes.insert(0, f"the {len(columns)} largest of {n_curves} terms")
@@ -223,7 +228,8 @@ class AdditiveDisplay:
         features : sequence of int or str, optional
             Columns to draw; default the 12 of largest distance.
         of_class : optional
-            With more than two classes, the class to draw; default the one of largest distance.
+            With more than two classes, the class to draw, and with several quantiles the quantile;
+            default the one of largest distance.
         share_y, ax
             As in `from_estimator`.
 
@@ -248,11 +254,11 @@ class AdditiveDisplay:
         shown = [both_curves(sides, d) for d in columns]
         gaps = [both.curves[:, :, 0] - both.curves[:, :, 1] for both in shown]
         wanted = None if of_class is None else [of_class]
-        chosen = _chosen_classes(getattr(first, "classes_", None), wanted, gaps)
+        chosen = _chosen_classes(output_labels(first), wanted, gaps)
         k, notes = 0, []
         if chosen is not None:
             k = max(chosen, key=lambda j: max(np.abs(gap[:, j]).max() for gap in gaps))
-            notes.append(f"class {getattr(first, 'classes_', [])[k]}")
+            notes.append(output_name(first, k))
         n_curves = len(with_curves(sides))
         if features is None and len(columns) < n_curves:
             notes.append(f"the {len(columns)} of {n_curves} columns that differ most")
@@ -322,18 +328,16 @@ class AdditiveDisplay:
 
 
 def _chosen_classes(
-    known: np.ndarray | None, wanted: Sequence[object] | None, curves: Sequence[np.ndarray]
+    labels: list[object], wanted: Sequence[object] | None, curves: Sequence[np.ndarray]
 ) -> list[int] | None:
-    """Numbers of the classes to draw; None where there is one curve."""
-    several = known is not None and len(known) > 2
-    if not several or known is None:
+    """Numbers of the classes, or quantiles, to draw; None where there is one curve."""
+    if not labels:
         if wanted is not None:
             raise ValueError(
                 f"classes={list(wanted)!r}: the model has one curve a column, not one a class; "
                 "leave classes out"
             )
         return None
-    labels = known.tolist()
     if wanted is not None:
         unknown = [label for label in wanted if label not in labels]
         if unknown or not len(wanted):

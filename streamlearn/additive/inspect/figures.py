@@ -9,6 +9,9 @@ import numpy as np
 
 from ...estimator.report.figures import BAND, MOST_ROWS, Curve, Figure, Rows
 from ...estimator.rows.encoding import column_names
+from ...estimator.rows.encoding import column_names
+from ...estimator.report.figures import MOST_ROWS, Curve, Figure, Rows
+from ...estimator.restored import output_labels
 from ...numeric.bases.bsplines import Bases
 from ...numeric.bases.registry import LEVELS
 from ...numeric.links import LOG, LOGIT
@@ -67,6 +70,17 @@ def decision_unit(model: HasCurves) -> str:
     if classes is not None:
         return f"decision for {classes[1]}" if len(classes) == 2 else "decision for the class"
     return "logarithm of the mean" if link is LOG else "units of the target"
+
+
+def outputs_word(model: object) -> str:
+    """The plural noun of a row's decisions, where it has several."""
+    return "classes" if hasattr(model, "classes_") else "quantiles"
+
+
+def output_name(model: object, k: int) -> str:
+    """The name of one of several decisions."""
+    noun = "class" if hasattr(model, "classes_") else "quantile"
+    return f"{noun} {output_labels(model)[k]}"
 
 
 def drawn_columns(model: HasCurves) -> list[int]:
@@ -147,8 +161,7 @@ def _figure(model: HasCurves, d: int) -> Figure:
     name, density, unit = column_names(model)[d], model.densities_[d], decision_unit(model)
     grid = grid_of(model, d)
     y = model._curve(d, grid).reshape(len(grid), -1)
-    classes = getattr(model, "classes_", ())
-    labels = [str(label) for label in classes] if y.shape[1] > 1 else []
+    labels = [str(label) for label in output_labels(model)]
     has_missing = bool(np.isnan(grid[-1]))
     band = None
     if hasattr(model, "effective_dof_"):  # it knows its covariance

@@ -10,6 +10,7 @@ import numpy as np
 from ...estimator.colours import SIGNED
 from ...estimator.report.figures import MOST_COLUMNS, MOST_ROWS, HeatMap
 from ...estimator.rows.encoding import column_names
+from ...estimator.restored import output_labels
 from ..pairs import PairTable
 from .figures import HasCurves, decision_unit, shortened, tick_labels
 
@@ -78,7 +79,7 @@ def pair_panels(
             widest = int(np.ptp(tables, axis=(0, 1)).argmax())
             of_classes = [widest] if classes is None else classes
         for k in of_classes:
-            label = str(getattr(model, "classes_", [])[k]) if tables.shape[2] > 1 else ""
+            label = str(output_labels(model)[k]) if tables.shape[2] > 1 else ""
             panels.append(
                 PairPanel(
                     (names[d], names[e]),

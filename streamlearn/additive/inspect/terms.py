@@ -76,6 +76,11 @@ class Terms(Uncertainty):
         """The loss whose sum is minimised."""
 
     @property
+    @abstractmethod
+    def _levels(self) -> Sequence[float]:
+        """The quantiles that are fitted together, where several are."""
+
+    @property
     def _is_joint(self) -> bool:
         """Whether the multinomial loss was requested; for two classes it is the one curve."""
         return False
@@ -157,7 +162,8 @@ class Terms(Uncertainty):
         The terms and `intercept_` add up to `decision_function` (a regressor's `predict`; with
         a loss of counts or amounts its logarithm).  Every term is 0 on average over the training
         rows, so each says how the row differs from them; an offset, or the logarithm of an
-        exposure, stands in its own column.
+        exposure, stands in its own column.  Of several quantiles they add up to each curve's value
+        before predictions are put in order.
 
         Parameters
         ----------
@@ -165,7 +171,7 @@ class Terms(Uncertainty):
 
         Returns
         -------
-        array of shape (n, p), or (n, p, K) with more than two classes
+        array of shape (n, p), or (n, p, K) with more than two classes, or K quantiles
             Pairs of `interactions` are so many more terms after those of the columns.  A lazy dask
             array for a dask collection.  Of a Dataset an answer over the memory budget is refused:
             ``predict_to(X, path, what="explanation")`` writes it to disk.
@@ -265,7 +271,7 @@ class Terms(Uncertainty):
 
         Returns
         -------
-        array of shape (m,), or (m, K) with more than two classes; or two of them
+        array of shape (m,), or (m, K) with more than two classes, or K quantiles; or two of them
         """
         check_is_fitted(self)
         if isinstance(column, tuple):

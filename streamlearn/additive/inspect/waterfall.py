@@ -16,9 +16,18 @@ from ...estimator.model import Model
 from ...estimator.predicting import answer_chunk, empty_answer, run
 from ...estimator.rows.encoding import column_names
 from ...estimator.rows.inputs import open_features
+from ...estimator.restored import output_labels
 from ...passes.fold import Fold
 from ..targets import column_of
-from .figures import MISSING, OTHER, HasCurves, decision_unit, is_category, shortened
+from .figures import (
+    MISSING,
+    OTHER,
+    HasCurves,
+    decision_unit,
+    is_category,
+    output_name,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,7 +109,8 @@ class WaterfallDisplay:
             Terms with a bar of their own; all others share one.
         label : optional
             With more than two classes, the class whose decision is drawn; default: for each row the
-            class of the largest decision.
+            class of the largest decision.  With several quantiles, the quantile; default the one
+            in the middle.
         ax : array of Axes, optional
             One for each row; default: a new figure.
 
@@ -121,7 +131,7 @@ class WaterfallDisplay:
         check_is_fitted(estimator)
         if isinstance(n_terms, bool) or not isinstance(n_terms, int | np.integer) or n_terms < 1:
             raise ValueError(f"n_terms={n_terms!r} must be an integer of at least 1")
-        chosen = _chosen_class(getattr(estimator, "classes_", None), label)
+        chosen = _chosen_class(estimator, label)
         rows = _few_sums(estimator, X, chosen, int(n_terms))
         return cls(rows, unit=decision_unit(estimator)).plot(ax=ax)
 
@@ -140,15 +150,15 @@ class WaterfallDisplay:
         return self
 
 
-def _chosen_class(classes: np.ndarray | None, label: object) -> int | None:
-    """Number of the class to draw; None: the only decision, or the largest of each row."""
+def _chosen_class(model: Explains, label: object) -> int | None:
+    """Number of the class or quantile to draw; None: the only one, or each row's largest."""
+    labels = output_labels(model)
     if label is None:
-        return None
-    if classes is None or len(classes) == 2:
+        return len(labels) // 2 if labels and not hasattr(model, "classes_") else None
+    if not labels:
         raise ValueError(
             f"label={label!r}: the model has one decision, not one for each class; leave label out"
         )
-    labels = classes.tolist()
     if label not in labels:
         raise ValueError(f"label={label!r} is to be one of {labels[:10]}")
     return labels.index(label)
@@ -214,7 +224,7 @@ def _sums_of(model: Explains, chunk: Chunk, chosen: int | None, n_terms: int) ->
             sizes = np.append(sizes, own[rest].sum())
         title = f"row {int(number)}"
         if several:
-            title += f", class {getattr(model, 'classes_', [])[k]}"
+            title += f", {output_name(model, k)}"
         found.append(RowSum(title, float(model.intercept_[k]), labels, sizes))
     return found
 

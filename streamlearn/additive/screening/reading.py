@@ -72,7 +72,10 @@ def smooth_loss(loss: Loss) -> Loss:
 
 def screening_problem(problem: Problem) -> Problem:
     """The problem of the main effects: smooth, and of one output at a time."""
-    return problem._replace(loss=smooth_loss(problem.loss), single=False, joint=False)
+    n_outputs = 1 if problem.levels else problem.n_outputs  # one smooth loss for all of them
+    return problem._replace(
+        loss=smooth_loss(problem.loss), single=False, joint=False, n_outputs=n_outputs, levels=()
+    )
 
 
 def main_effects(

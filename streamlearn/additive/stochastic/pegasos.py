@@ -30,9 +30,9 @@ from ...engine.run import Run
 from ...numeric.bases.roughness import times
 from ...passes.fold import Fold
 from ...solvers.newton import relative_gap
-from ..basis.kernels import empty_sums, gradient_rows
+from ..basis.kernels import empty_sums
 from ..dual.descent import GROUP, _by_rows
-from ..objective import Problem, evaluation_fold, point_at, weights
+from ..objective import Problem, add_slopes, evaluation_fold
 from ..training import Outcome, Watch
 
 MOST_BATCH, BATCHES = 256, 100
@@ -116,8 +116,7 @@ def _step(
 ) -> None:
     theta = last_point(problem, state, total_weight)
     sums = empty_sums(problem.n_outputs, problem.dim)
-    y, s = problem.targets(rows), weights(rows)
-    gradient_rows(rows.X, problem.bases, problem.loss, point_at(problem, theta), y, s, sums)
+    add_slopes(problem, theta, rows, sums)
     delta = -np.column_stack([sums.gradient, sums.slope])
     # dual_value(v) = l + v f for the force of the slope: no second look at the rows
     centred = delta[:, :-1] - delta[:, -1:] * problem.reference.c

@@ -25,6 +25,8 @@ from .. import fitting
 from ..predicting import decide, model_bytes
 from ..rows.inputs import open_scored, used_columns
 from ..rows.targets import coded
+from ..restored import n_outputs, output_labels
+from ..targets import coded
 from .figures import Reported
 from .segments import MOST_COLUMNS, MOST_VALUES, Cut, add_losses, cuts_of, empty_sums
 
@@ -78,6 +80,11 @@ class Measured(NamedTuple):
 
 def measure(model: Reported, data: object, y: object, sample_weight: object) -> Measured:
     """Two planned reads of the data."""
+    if n_outputs(model) > 1 and not hasattr(model, "classes_"):
+        raise ValueError(
+            f"a report on data is of one prediction a row, and this {type(model).__name__} has one "
+            f"for each of the quantiles {output_labels(model)}; leave data out, or fit one quantile"
+        )
     dataset = used_columns(model, open_scored(model, data, y, sample_weight))
     limit = state_limit(dataset)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -25,6 +25,12 @@ from ...numeric.ranking import Ranked, area_under_roc, average_precision, lift
 from ...passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
 from ..model import Model
 from ..rows.targets import encode
+from ..data.source import Chunk
+from ..numeric.ranking import Ranked, area_under_roc, average_precision, lift
+from ..passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
+from .model import Model
+from .restored import n_outputs, output_labels
+from .targets import encode
 
 LARGEST_ERROR = 1e-3
 """Error of a ranking metric, from rows that were not told apart, that is let pass in silence."""
@@ -38,7 +44,7 @@ class Scored(Protocol):
 
     classes_: np.ndarray
     loss: object
-    quantile: float
+    quantile: float | Sequence[float]
     power: float
     dispersion: float
 
@@ -154,11 +160,15 @@ def _absolute_error(
 def _pinball(
     quantile: float | None, model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """The pinball loss at `quantile`; None: at the model's own quantile, or else at the median."""
-    if quantile is None:
-        quantile = model.quantile if getattr(model, "loss", None) == "quantile" else 0.5
-    rest = chunk.target - decision
-    each = np.where(rest > 0, quantile * rest, (quantile - 1.0) * rest)
+    """The pinball loss at `quantile`; None: at the model's own quantile, or else at the median.
+
+    Of a model of several quantiles the mean over them.
+    """
+    own: float | Sequence[float] = 0.5 if quantile is None else quantile
+    if quantile is None and getattr(model, "loss", None) == "quantile":
+        own = model.quantile
+    q, rest = np.atleast_1d(own), chunk.target[:, None] - decision.reshape(len(decision), -1)
+    each = np.where(rest > 0, q * rest, (q - 1.0) * rest).mean(axis=1)
     return np.array([weight @ each, weight.sum()])
 
 
@@ -311,8 +321,10 @@ NUMBERED: dict[str, Callable[[float | None], Metric]] = {
 }
 """Metrics of a number, which may stand in brackets: a tenth of the rows, a quantile, a power, a
 dispersion."""
+OF_QUANTILES = "mean_pinball_loss"
+"""The metric of a model of several quantiles, with its own levels."""
 NUMBERED_LOSSES = (
-    "mean_pinball_loss",
+    OF_QUANTILES,
     "mean_tweedie_deviance",
     "mean_negative_binomial_deviance",
 )
@@ -367,6 +379,12 @@ def check_metric(model: Model, name: str) -> None:
         raise ValueError(
             f"scoring={name!r} is about two classes, and this model has {len(model.classes_)}; use "
             "roc_auc or average_precision, which are means over the classes"
+        )
+    if not classifies and n_outputs(model) > 1 and name.removeprefix("neg_") != OF_QUANTILES:
+        raise ValueError(
+            f"scoring={name!r} is of one prediction a row, and this model has one for each of the "
+            f"quantiles {output_labels(model)}; use '{OF_QUANTILES}', their mean, or "
+            f"'neg_{OF_QUANTILES}'"
         )
     if name.removeprefix("neg_") in OF_LOSSES:
         loss, parameter, example = OF_LOSSES[name.removeprefix("neg_")]

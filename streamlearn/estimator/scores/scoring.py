@@ -16,6 +16,16 @@ from ..model import Model
 from ..rows.inputs import open_scored, used_columns
 from ..rows.targets import is_finite
 from .metrics import Sums, check_metric, find_metric
+from ..data.dataset import Dataset
+from ..data.source import Chunk
+from ..errors import SourceError
+from ..passes.fold import Fold
+from . import predicting
+from .inputs import open_scored, used_columns
+from .metrics import OF_QUANTILES, Sums, check_metric, find_metric
+from .model import Model
+from .restored import n_outputs
+from .targets import is_finite
 
 States = list[list[Sums]]
 """The sums of each model and metric; None before the first rows."""
@@ -69,7 +79,12 @@ def evaluate_models(
 
 
 def suitable_metrics(model: object) -> list[str]:
-    """The plain metrics that fit a model: accuracy and log loss, or R^2 and mean squared error."""
+    """The plain metrics that fit a model: accuracy and log loss, or R^2 and mean squared error.
+
+    Of several quantiles the pinball loss.
+    """
+    if not hasattr(model, "classes_") and n_outputs(model) > 1:
+        return [OF_QUANTILES]
     if not hasattr(model, "classes_"):
         return ["r2", "mean_squared_error"]
     return ["accuracy", "log_loss"] if hasattr(model, "predict_proba") else ["accuracy"]
