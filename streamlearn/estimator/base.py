@@ -190,6 +190,8 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
             rows.  Regressors: ``"r2"``, ``"mean_squared_error"``, ``"mean_absolute_error"``,
             ``"mean_pinball_loss(0.9)"``, ``"mean_poisson_deviance"``, ``"mean_gamma_deviance"``,
             ``"mean_tweedie_deviance(1.5)"`` or ``"mean_negative_binomial_deviance(0.5)"``.
+            Of both the share explained: ``"d2_tweedie_score(1.5)"`` and
+            ``"d2_negative_binomial_score(0.5)"``.
             With ``neg_`` before a loss, greater is better.  Several classes are ranked one against
             the rest, and the mean taken.  Rankings are exact up to 8,192 different scores; beyond,
             a warning tells their error where it is above 0.001.

@@ -2,7 +2,7 @@
 
 Names and formulas are those of scikit-learn; ``neg_`` before a loss makes greater better.  A name
 may carry a number: ``mean_pinball_loss(0.9)``, ``mean_tweedie_deviance(1.5)``, ``lift(2)``, or
-``mean_negative_binomial_deviance(0.5)``, which scikit-learn lacks.
+``mean_negative_binomial_deviance(0.5)`` and its D2, which scikit-learn lacks.
 
 Metrics that rank rows keep at most 8,192 different scores apart (`passes.score_groups`): they are
 exact up to there, and beyond are known to within an error that is warned of where it is above
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,6 +28,15 @@ from ..rows.targets import encode
 from ..data.source import Chunk
 from ..numeric.ranking import Ranked, area_under_roc, average_precision, lift
 from ..passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
+from .deviances import (
+    Deviance,
+    explained_sums,
+    merge_explained,
+    negative_binomial,
+    positive,
+    share_explained,
+    tweedie,
+)
 from .model import Model
 from .restored import n_outputs, output_labels
 from .targets import encode
@@ -71,6 +80,29 @@ class Metric:
         """Bytes of the sums, at most."""
         return (1 if n_classes < 3 else n_classes) * STATE_BYTES if self.ranks else 64
 
+
+class _Deviances(NamedTuple):
+    """Deviances with a parameter, which a loss has too."""
+
+    deviance: Deviance
+    loss: str
+    parameter: str
+    example: float
+    least: float
+    """Smallest value of the parameter; 0 is excluded."""
+
+    def check(self, what: str, given: float | None) -> None:
+        """Refuse a parameter outside its range; `what`: "mean" or "d2"."""
+        if given is not None and not (given >= self.least and given > 0):
+            noun = "deviance" if what == "mean" else "score"
+            least = f"of at least {self.least:g}" if self.least else "above 0"
+            raise ValueError(
+                f"{what}_{self.loss}_{noun}({given:g}) needs a {self.parameter} {least}"
+            )
+
+
+TWEEDIE = _Deviances(tweedie, "tweedie", "power", 1.5, 1.0)
+NEGATIVE_BINOMIAL = _Deviances(negative_binomial, "negative_binomial", "dispersion", 0.5, 0.0)
 
 # Classes.
 
@@ -173,54 +205,21 @@ def _pinball(
 
 
 def _deviance(
-    power: float | None, model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
+    kind: _Deviances,
+    parameter: float | None,
+    explains: bool,
+    model: Scored,
+    chunk: Chunk,
+    decision: np.ndarray,
+    weight: np.ndarray,
 ) -> np.ndarray:
-    """The Tweedie deviance of this power (1: Poisson, 2: gamma); None: of the model's own."""
-    if power is None:
-        power = model.power
-    what = f"a deviance of power {power:g}"
-    y, mean, weight = _positive(what, power < 2, chunk, decision, weight)
-    if power == 1.0:
-        each = y * np.log(np.where(y > 0, y, mean) / mean) - y + mean
-    elif power == 2.0:
-        each = np.log(mean / y) + y / mean - 1.0
-    else:
-        a, b = 1.0 - power, 2.0 - power
-        each = y**b / (a * b) - y * mean**a / a + mean**b / b
-    return np.array([2.0 * (weight @ each), weight.sum()])
-
-
-def _dispersed_deviance(
-    dispersion: float | None, model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray
-) -> np.ndarray:
-    """The deviance of counts whose variance is m + dispersion m^2; None: the model's dispersion."""
-    if dispersion is None:
-        dispersion = model.dispersion
-    what, r = "a negative binomial deviance", 1.0 / dispersion
-    y, mean, weight = _positive(what, True, chunk, decision, weight)
-    ratio = np.log1p((y - mean) / (mean + r))
-    each = y * np.log(np.where(y > 0, y, mean) / mean) - (y + r) * ratio
-    return np.array([2.0 * (weight @ each), weight.sum()])
-
-
-def _positive(
-    what: str, zeros: bool, chunk: Chunk, mean: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets, means and weights of the rows of which deviances are defined; refuses others.
-
-    Rows of weight 0 are left out; `zeros`: targets may be 0.
-    """
-    y = chunk.target.astype(np.float64)
-    bad = (mean <= 0) | ((y < 0) if zeros else (y <= 0))
-    if (bad & (weight > 0)).any():
-        at = int((bad & (weight > 0)).argmax())
-        least = "at least 0" if zeros else "above 0"
-        raise ValueError(
-            f"{what} needs targets of {least} and predictions above 0; row "
-            f"{chunk.rows[at]} has target {y[at]:g} and prediction {mean[at]:g}; use a loss with "
-            "a log link, or score neg_mean_squared_error"
-        )
-    return y[~bad], mean[~bad], weight[~bad]
+    """The deviances of a parameter, None: the model's own; `explains`: beside those of the mean."""
+    own: float = getattr(model, kind.parameter) if parameter is None else parameter
+    of, zeros = f"a deviance of {kind.parameter} {own:g}", kind.deviance is not tweedie or own < 2
+    y, mean, weight = positive(of, zeros, chunk, decision, weight)
+    if explains:
+        return explained_sums(kind.deviance, own, y, mean, weight)
+    return np.array([weight @ kind.deviance(own, y, mean), weight.sum()])
 
 
 def _explained(model: Scored, chunk: Chunk, decision: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -277,19 +276,19 @@ def _pinball_at(quantile: float | None) -> Metric:
     return Metric(partial(_pinball, quantile), _mean, classifies=False)
 
 
-def _deviance_of(power: float | None) -> Metric:
-    if power is not None and not power >= 1:
-        raise ValueError(f"mean_tweedie_deviance({power:g}) needs a power of at least 1")
-    return Metric(partial(_deviance, power), _mean, classifies=False)
+def _mean_deviance(kind: _Deviances, parameter: float | None) -> Metric:
+    kind.check("mean", parameter)
+    return Metric(partial(_deviance, kind, parameter, False), _mean, classifies=False)
 
 
-def _dispersed_deviance_of(dispersion: float | None) -> Metric:
-    if dispersion is not None and not dispersion > 0:
-        raise ValueError(
-            f"mean_negative_binomial_deviance({dispersion:g}) needs a dispersion above 0; of 0 it "
-            "is mean_poisson_deviance"
-        )
-    return Metric(partial(_dispersed_deviance, dispersion), _mean, classifies=False)
+def _explained_deviance(kind: _Deviances, parameter: float | None) -> Metric:
+    kind.check("d2", parameter)
+    return Metric(
+        partial(_deviance, kind, parameter, True),
+        share_explained,
+        partial(merge_explained, kind.deviance),
+        classifies=False,
+    )
 
 
 def _lift_of(part: float | None) -> Metric:
@@ -310,14 +309,16 @@ LOSSES: dict[str, Metric] = {
     "brier_score": Metric(_brier, _mean, of_probabilities=True),
     "mean_squared_error": Metric(_squared_error, _mean, classifies=False),
     "mean_absolute_error": Metric(_absolute_error, _mean, classifies=False),
-    "mean_poisson_deviance": _deviance_of(1.0),
-    "mean_gamma_deviance": _deviance_of(2.0),
+    "mean_poisson_deviance": _mean_deviance(TWEEDIE, 1.0),
+    "mean_gamma_deviance": _mean_deviance(TWEEDIE, 2.0),
 }
 NUMBERED: dict[str, Callable[[float | None], Metric]] = {
     "lift": _lift_of,
     "mean_pinball_loss": _pinball_at,
-    "mean_tweedie_deviance": _deviance_of,
-    "mean_negative_binomial_deviance": _dispersed_deviance_of,
+    "d2_tweedie_score": partial(_explained_deviance, TWEEDIE),
+    "d2_negative_binomial_score": partial(_explained_deviance, NEGATIVE_BINOMIAL),
+    "mean_tweedie_deviance": partial(_mean_deviance, TWEEDIE),
+    "mean_negative_binomial_deviance": partial(_mean_deviance, NEGATIVE_BINOMIAL),
 }
 """Metrics of a number, which may stand in brackets: a tenth of the rows, a quantile, a power, a
 dispersion."""
@@ -329,14 +330,17 @@ NUMBERED_LOSSES = (
     "mean_negative_binomial_deviance",
 )
 OF_LOSSES = {
-    "mean_tweedie_deviance": ("tweedie", "power", 1.5),
-    "mean_negative_binomial_deviance": ("negative_binomial", "dispersion", 0.5),
+    "d2_tweedie_score": TWEEDIE,
+    "d2_negative_binomial_score": NEGATIVE_BINOMIAL,
+    "mean_tweedie_deviance": TWEEDIE,
+    "mean_negative_binomial_deviance": NEGATIVE_BINOMIAL,
 }
-"""Metrics whose number, where none is given, is a parameter of the model's loss: (loss, parameter,
-an example)."""
+"""Metrics whose number, where none is given, is a parameter of the model's loss."""
 NAMES = (
     *GAINS,
     "lift",
+    "d2_tweedie_score",
+    "d2_negative_binomial_score",
     *(f"{sign}{name}" for name in (*LOSSES, *NUMBERED_LOSSES) for sign in ("", "neg_")),
 )
 """All names, without their numbers."""
@@ -387,11 +391,11 @@ def check_metric(model: Model, name: str) -> None:
             f"'neg_{OF_QUANTILES}'"
         )
     if name.removeprefix("neg_") in OF_LOSSES:
-        loss, parameter, example = OF_LOSSES[name.removeprefix("neg_")]
-        if getattr(model, "loss", None) != loss:
+        kind = OF_LOSSES[name.removeprefix("neg_")]
+        if getattr(model, "loss", None) != kind.loss:
             raise ValueError(
-                f"scoring={name!r} takes the {parameter} of loss={loss!r}, which "
-                f"{type(model).__name__} was not given; name it: '{name}({example})'"
+                f"scoring={name!r} takes the {kind.parameter} of loss={kind.loss!r}, which "
+                f"{type(model).__name__} was not given; name it: '{name}({kind.example})'"
             )
 
 

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from estimator.ridge import RidgeClassifier, RidgeRegressor
+from scipy import special
 from sklearn import metrics
 
 import streamlearn as sl
@@ -77,6 +78,20 @@ NUMBERED = {
     ),
     "mean_tweedie_deviance(3)": lambda y, f, sample_weight: metrics.mean_tweedie_deviance(
         y, f, sample_weight=sample_weight, power=3
+    ),
+    "d2_tweedie_score(1)": lambda y, f, sample_weight: metrics.d2_tweedie_score(
+        y, f, sample_weight=sample_weight, power=1
+    ),
+    "d2_tweedie_score(1.5)": lambda y, f, sample_weight: metrics.d2_tweedie_score(
+        y, f, sample_weight=sample_weight, power=1.5
+    ),
+    "d2_tweedie_score(2)": lambda y, f, sample_weight: metrics.d2_tweedie_score(
+        y, f, sample_weight=sample_weight, power=2
+    ),
+    "d2_negative_binomial_score(0.5)": lambda y, f, sample_weight: (
+        1
+        - dispersed_deviance(y, f, sample_weight)
+        / dispersed_deviance(y, np.average(y, weights=sample_weight), sample_weight)
     ),
     "mean_negative_binomial_deviance(0.5)": dispersed_deviance,
     "mean_negative_binomial_deviance(5e-1)": dispersed_deviance,
@@ -166,6 +181,25 @@ def test_a_dispersion_near_0_is_the_deviance_of_poisson():
     assert near == pytest.approx(model.score(X, zeros, w, metric="mean_poisson_deviance"), rel=1e-6)
 
 
+def test_the_deviance_explained_of_counts_sorted_with_zeros_first_and_of_constants():
+    X, _, z, w = table()
+    counts = np.sort(np.random.default_rng(0).poisson(1.0, N)).astype(float)  # chunks all of 0
+    model = sl.AdditiveRegressor("negative_binomial", dispersion=0.5, n_bases=4).fit(X, counts)
+    mean = model.predict(X)
+    found = model.score(opened(X, counts, w), metric="d2_negative_binomial_score")
+    r, y = 2.0, counts
+    each = [
+        2 * (special.xlogy(y, y / m) - (y + r) * np.log((y + r) / (m + r)))
+        for m in (mean, np.average(y, weights=w))
+    ]
+    assert found == pytest.approx(1 - (w @ each[0]) / (w @ each[1]), rel=1e-9)
+    poisson = model.score(opened(X, counts, w), metric="d2_tweedie_score(1)")
+    expected = metrics.d2_tweedie_score(counts, mean, sample_weight=w, power=1)
+    assert poisson == pytest.approx(expected, rel=1e-9)
+    alike = RidgeRegressor().fit(X, z)
+    assert alike.score(X, np.full(N, 2.0), metric="d2_tweedie_score(1)") == 0.0
+
+
 def test_more_scores_than_are_kept_apart(monkeypatch):
     X, y, _, w = table()
     model = RidgeClassifier().fit(X, y)
@@ -228,11 +262,11 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"takes the power of loss='tweedie'.*deviance\(1.5\)'"):
         number.score(X, z, metric="mean_tweedie_deviance")
     name = "mean_negative_binomial_deviance"
-    with pytest.raises(ValueError, match=r"deviance\(0\) needs a dispersion above 0; of 0 it is"):
+    with pytest.raises(ValueError, match=r"deviance\(0\) needs a dispersion above 0"):
         number.score(X, z, metric=f"{name}(0)")
     with pytest.raises(ValueError, match=r"takes the dispersion of loss='negative_binomial'"):
         number.score(X, z, metric=name)
-    with pytest.raises(ValueError, match="a negative binomial deviance needs targets of at least"):
+    with pytest.raises(ValueError, match="a deviance of dispersion 1 needs targets of at least"):
         number.score(X, z - 10, metric=f"{name}(1)")
     with pytest.raises(ValueError, match="does not fit RidgeRegressor; use one of r2"):
         number.score(X, z, metric="roc_auc")
