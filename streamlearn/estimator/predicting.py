@@ -26,8 +26,8 @@ from ..numeric.malloc import BLOCK_BYTES, trim_heaps
 from ..passes.fold import Fold, Result, State
 from ..passes.sums import add_sums
 from .model import Model
-from .rows.inputs import check_count, is_dask, match_names, open_features, small_rows
 from .restored import n_outputs, output_labels
+from .rows.inputs import check_count, is_dask, match_names, open_features, small_rows
 
 if TYPE_CHECKING:
     from ..data.dask.map import DaskArray, DaskCollection

@@ -13,12 +13,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ...estimator.restored import output_labels
 from ...estimator.rows.encoding import column_names
 from .densities import Density, points_of
 from .figures import MOST_PANELS, Shares, decision_unit, grid_of, is_category
-from ...estimator.rows.encoding import column_names
-from ...estimator.restored import output_labels
-from .figures import MOST_PANELS, Shares, decision_unit, grid_of, has_values, is_category
 from .heat_maps import HasPairs
 from .summary_table import SummaryTable
 

@@ -8,10 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from ...estimator.report.figures import BAND, MOST_ROWS, Curve, Figure, Rows
-from ...estimator.rows.encoding import column_names
-from ...estimator.rows.encoding import column_names
-from ...estimator.report.figures import MOST_ROWS, Curve, Figure, Rows
 from ...estimator.restored import output_labels
+from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases
 from ...numeric.bases.registry import LEVELS
 from ...numeric.links import LOG, LOGIT

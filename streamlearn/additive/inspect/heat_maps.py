@@ -9,8 +9,8 @@ import numpy as np
 
 from ...estimator.colours import SIGNED
 from ...estimator.report.figures import MOST_COLUMNS, MOST_ROWS, HeatMap
-from ...estimator.rows.encoding import column_names
 from ...estimator.restored import output_labels
+from ...estimator.rows.encoding import column_names
 from ..pairs import PairTable
 from .figures import HasCurves, decision_unit, shortened, tick_labels
 

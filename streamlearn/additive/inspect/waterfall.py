@@ -14,9 +14,9 @@ from ...data.source import Chunk
 from ...estimator.colours import NEGATIVE, POSITIVE
 from ...estimator.model import Model
 from ...estimator.predicting import answer_chunk, empty_answer, run
+from ...estimator.restored import output_labels
 from ...estimator.rows.encoding import column_names
 from ...estimator.rows.inputs import open_features
-from ...estimator.restored import output_labels
 from ...passes.fold import Fold
 from ..targets import column_of
 from .figures import (

@@ -23,9 +23,9 @@ from ...passes.summary.summary import Summary, collect_summary
 from ...passes.sums import add_sums
 from .. import fitting
 from ..predicting import decide, model_bytes
+from ..restored import n_outputs, output_labels
 from ..rows.inputs import open_scored, used_columns
 from ..rows.targets import coded
-from ..restored import n_outputs, output_labels
 from ..targets import coded
 from .figures import Reported
 from .segments import MOST_COLUMNS, MOST_VALUES, Cut, add_losses, cuts_of, empty_sums

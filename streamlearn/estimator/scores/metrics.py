@@ -23,11 +23,11 @@ import numpy as np
 from ...data.source import Chunk
 from ...numeric.ranking import Ranked, area_under_roc, average_precision, lift
 from ...passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
-from ..model import Model
-from ..rows.targets import encode
 from ..data.source import Chunk
+from ..model import Model
 from ..numeric.ranking import Ranked, area_under_roc, average_precision, lift
 from ..passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
+from ..rows.targets import encode
 from .deviances import (
     Deviance,
     explained_sums,

@@ -12,14 +12,13 @@ from ...data.source import Chunk
 from ...errors import SourceError
 from ...passes.fold import Fold
 from .. import predicting
-from ..model import Model
-from ..rows.inputs import open_scored, used_columns
-from ..rows.targets import is_finite
-from .metrics import Sums, check_metric, find_metric
 from ..data.dataset import Dataset
 from ..data.source import Chunk
 from ..errors import SourceError
+from ..model import Model
 from ..passes.fold import Fold
+from ..rows.inputs import open_scored, used_columns
+from ..rows.targets import is_finite
 from . import predicting
 from .inputs import open_scored, used_columns
 from .metrics import OF_QUANTILES, Sums, check_metric, find_metric

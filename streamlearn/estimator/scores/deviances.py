@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..data.source import Chunk
+from ...data.source import Chunk
 
 Deviance = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
 """(parameter, targets, means above 0) -> the deviance of each."""
