@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,8 @@ from .solvers.calibration import score_fold
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .additive.inspect.summary_table import SummaryTable
+
 PICTURES = {
     "path": ("choices_", "ShareBoostDisplay"),
     "projections": ("pieces_", "PursuitDisplay"),
@@ -38,27 +41,30 @@ def draw_model(
     features: list[str] | None = None,
     data: object = None,
     target: str | None = None,
+    rows: Sequence[int] | None = None,
 ) -> list[str]:
     """Write ``terms.png``, of `PICTURES`, ``errors.png``, ``convergence.png``, ``calibration.png``.
 
-    Returns their paths.  Whatever the model does not have is left out: terms of what is no sum, a
-    history that is empty, probabilities.  Features that are named must be there.
+    Of rows of `data` that are named also ``rows.png``.  Returns their paths.  Whatever the model
+    does not have is left out: terms of what is no sum, a history that is empty, probabilities.
+    Features and rows that are named must be there; with `rows` and no `target` nothing is
+    calibrated.
     """
     if not hasattr(model, "history_"):
         raise ValueError(
             f"{type(model).__name__} has nothing to draw: it makes features and is fitted to no "
             "target; plot the model that learns from them"
         )
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ValueError("pictures need matplotlib: pip install 'streamlearn[plot]'") from error
     figures: dict[str, Figure] = {}
-    with matplotlib.rc_context({"backend": "agg"}):
+    with _drawing():
         if hasattr(model, "shape_function"):
             figures["terms"] = sl.AdditiveDisplay.from_estimator(model, features=features).figure_
         elif features is not None:
             raise ValueError(f"{type(model).__name__} is no sum of terms; leave --features out")
+        if rows is not None:
+            if not hasattr(model, "shape_function"):
+                raise ValueError(f"{type(model).__name__} is no sum of terms; leave --rows out")
+            figures["rows"] = sl.WaterfallDisplay.from_estimator(model, data, rows=rows).figure_
         for name, (attribute, display) in PICTURES.items():
             if hasattr(model, attribute):
                 kind = getattr(sl, display)  # loaded by being asked for
@@ -67,10 +73,45 @@ def draw_model(
             figures["errors"] = sl.PrototypeDisplay.curve(model).figure
         if sl.ConvergenceDisplay(model.history_).has_panels:
             figures["convergence"] = sl.ConvergenceDisplay.from_estimator(model).figure_
-        if data is not None:
+        if data is not None and (rows is None or target is not None):
             figures["calibration"] = _calibration(model, data, target)
         Path(folder).mkdir(parents=True, exist_ok=True)
         return [_write(figure, Path(folder) / f"{name}.png") for name, figure in figures.items()]
+
+
+def draw_comparison(
+    files: tuple[str, str], folder: str, features: list[str] | None = None
+) -> tuple[str, SummaryTable]:
+    """Write ``comparison.png``, the curves of the models in two files; its path and the distances.
+
+    The legend has the names of the files, with their folders if these alone tell them apart.
+    """
+    models = [sl.load(file) for file in files]
+    for file, model in zip(files, models, strict=True):
+        if not hasattr(model, "shape_function"):
+            raise ValueError(
+                f"{file} holds a {type(model).__name__}, which is no sum of terms; compare two "
+                "additive models"
+            )
+    names = [Path(file).stem for file in files]
+    labels = names if names[0] != names[1] else list(files)
+    with _drawing():
+        display = sl.AdditiveDisplay.compare(
+            *models, labels=(labels[0], labels[1]), features=features
+        )
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return _write(display.figure_, Path(folder) / "comparison.png"), display.distances_
+
+
+@contextmanager
+def _drawing() -> Iterator[None]:
+    """A context in which matplotlib needs no screen; refused where it is not installed."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ValueError("pictures need matplotlib: pip install 'streamlearn[plot]'") from error
+    with matplotlib.rc_context({"backend": "agg"}):
+        yield
 
 
 def _calibration(model: Model, data: object, target: str | None) -> Figure:
@@ -79,7 +120,7 @@ def _calibration(model: Model, data: object, target: str | None) -> Figure:
 
     if not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"{type(model).__name__} gives no probabilities; leave --data out, or fit it with "
+            f"{type(model).__name__} gives no probabilities; leave --target out, or fit it with "
             "calibration='sigmoid'"
         )
     classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_

@@ -102,14 +102,45 @@ def test_plot(data, tmp_path):
     assert out["plots"] == [str(plots / name) for name in names]
     assert all((plots / name).stat().st_size > 5000 for name in names)
     assert "no column 'z'" in run("plot", model, "--features", "z", code=1).stderr
-    assert "go together" in run("plot", model, "--data", data, code=2).stderr
+    assert "together with --target" in run("plot", model, "--data", data, code=2).stderr
+    rows, many = (
+        ("plot", model, "-o", plots, "--data", data, "--rows"),
+        "0,1,2,3,4,5,6,7,8,9,10,11,12",
+    )
+    assert str(plots / "rows.png") in json.loads(run(*rows, "5, 17", "--json").stdout)["plots"]
+    assert "no rows of the numbers [300]" in run(*rows, "0,300", code=1).stderr
+    assert "more than 12 rows are to be drawn" in run(*rows, many, code=1).stderr
+    assert "expected numbers such as 0,17, got 'x'" in run(*rows, "x", code=2).stderr
     fit(data, model)  # of another family: no terms
     assert "terms" not in run("plot", model, "-o", tmp_path / "other").output
+    assert "is no sum of terms; leave --rows out" in run(*rows, "0", code=1).stderr
     assert "no sum of terms" in run("plot", model, "--features", "a", code=1).stderr
     options = ("--target", "y", "--set", "n_bases=4", "--set", "loss=hinge", "--features", "a,b")
     run("fit", data, *options, "--set", "tol=0.1", "--output", model)
     failed = run("plot", model, "-o", plots, "--data", data, "-t", "y", code=1)
     assert "no probabilities" in failed.stderr
+
+
+def test_plot_compares_two_models(data, tmp_path):
+    pytest.importorskip("matplotlib")
+    first, second, other = (tmp_path / name for name in ("a.slm", "b.slm", "c.slm"))
+    for model, C in ((first, 1), (second, 0.01)):
+        run("fit", data, "-t", "y", "--set", "n_bases=4", "--set", f"C={C}", "--features", "a,b",
+            "-o", model)  # fmt: skip
+    shown = run("plot", first, "--compare", second, "-o", tmp_path / "plots")
+    assert f"written to {tmp_path / 'plots' / 'comparison.png'}" in shown.stdout
+    assert "distance" in shown.stdout
+    out = json.loads(run("plot", first, "--compare", second, "-o", tmp_path, "--json").stdout)
+    expected = sl.AdditiveDisplay.compare(sl.load(first), sl.load(second))
+    assert out["plots"] == [str(tmp_path / "comparison.png")]
+    assert out["distances"] == expected.distances_.columns
+    labels = [text.get_text() for text in expected.axes_[0].get_legend().get_texts()]
+    assert labels == ["first", "second"]
+    failed = run("plot", first, "--compare", second, "--rows", "0", code=2)
+    assert "--compare reads no rows" in failed.stderr
+    fit(data, other)
+    failed = run("plot", first, "--compare", other, code=1)
+    assert "c.slm holds a RidgeClassifier, which is no sum of terms" in failed.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ MANY_PARAMETERS = {
     "additive/kernel_matrix.py:additive_kernel": "public: the options of an additive estimator",
     "additive/stochastic/pegasos.py:fit_pegasos": "the solver's options, by keyword",
     "additive/training.py:fit_newton": "the solver's options, by keyword",
+    "cli/showing.py:plot": "one parameter for each option on the command line",
     "cli/training.py:compress": "one parameter for each option on the command line",
     "cli/training.py:cross_validate": "one parameter for each option on the command line",
     "cli/training.py:fit": "one parameter for each option on the command line",

@@ -22,6 +22,16 @@ def parse_names(ctx: click.Context, param: click.Parameter, text: str | None) ->
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
+def parse_numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> list[int] | None:
+    """``0, 17`` as the numbers of two rows."""
+    if text is None:
+        return None
+    try:
+        return [int(word) for word in text.strip("[]").split(",")]
+    except ValueError as error:
+        raise click.BadParameter(f"expected numbers such as 0,17, got {text!r}") from error
+
+
 def parse_settings(
     ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]
 ) -> dict[str, object]:

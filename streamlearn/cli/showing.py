@@ -8,13 +8,15 @@ from click import argument, option
 import streamlearn as sl
 
 from .group import command
-from .options import one_or_all, parse_names, settings_of
+from .options import one_or_all, parse_names, parse_numbers, settings_of
 from .output import check_folder, report
 
 
 @command(
     "plot model.slm --output pictures",
     "plot model.slm -o pictures --data all.parquet --target y",
+    "plot model.slm -o pictures --data all.parquet --rows 0,17",
+    "plot model.slm -o pictures --compare m.slm",
     output=option(
         "--output", "-o", default=".", show_default=True, help="Folder for the pictures."
     ),
@@ -23,7 +25,17 @@ from .output import check_folder, report
         callback=parse_names,
         help="Columns to draw, separated by commas; default the 12 that matter most.",
     ),
-    data=option("--data", help="Rows to hold predicted probabilities against; with --target."),
+    data=option("--data", help="Rows for --target or --rows."),
+    target=option(
+        "--target", "-t", help="Column with the classes: predicted probabilities against theirs."
+    ),
+    rows=option(
+        "--rows",
+        callback=parse_numbers,
+        metavar="N,...",
+        help="Numbers of up to 12 rows of --data, from 0: how the terms of each add up.",
+    ),
+    compare=option("--compare", metavar="FILE", help="Another model of the same columns."),
 )
 def plot(
     model_file: str,
@@ -31,20 +43,31 @@ def plot(
     features: list[str] | None,
     data: str | None,
     target: str | None,
+    rows: list[int] | None,
+    compare: str | None,
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
     """Draw MODEL_FILE as PNG pictures.
 
-    Its terms, how its fit converged, and with --data and --target its calibration.
+    Its terms, how its fit converged, with --data and --target its calibration, with --data and
+    --rows how the terms add up in these rows.  With --compare the curves of two additive models
+    together instead, and a table of how far apart they are over the rows of the first.
     """
-    from ..plotting import draw_model
+    from ..plotting import draw_comparison, draw_model
 
-    if (data is None) != (target is None):
-        raise click.UsageError("--data and --target go together")
+    if compare is not None:
+        if not (data is None and target is None and rows is None):
+            raise click.UsageError("--compare reads no rows; leave --data, --target and --rows out")
+        path, distances = draw_comparison((model_file, compare), output, features)
+        found = {"plots": [path], "facts": distances.facts, "distances": distances.columns}
+        report(found, f"{distances}\n\nwritten to {path}", json_output=json_output)
+        return
+    if (data is None) != (target is None and rows is None):
+        raise click.UsageError("--data goes together with --target or --rows")
     model = sl.load(model_file)
     with settings_of(memory_budget):
-        paths = draw_model(model, output, features, data, target)
+        paths = draw_model(model, output, features, data, target, rows)
     report(
         {"plots": paths}, "\n".join(f"written to {path}" for path in paths), json_output=json_output
     )

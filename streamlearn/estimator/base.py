@@ -14,12 +14,11 @@ from ..data.source import Source
 from . import fitting, predicting
 from .callbacks import CallbackSupportMixin, with_callbacks
 from .facts import Parts, ShowsFacts, facts_of
-from .inputs import is_dask
-from .metrics import is_loss
 from .report.figures import Figure
 from .report.report import write_report
 from .rows.inputs import is_dask
 from .scores import scoring
+from .scores.metrics import is_loss
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

@@ -182,5 +182,5 @@ def parts_in_words(parts: Parts) -> str:
 
 def _size_in_words(part: Part) -> str:
     """The name and size of a part, with the standard error of the size if it is known."""
-    error = f" ± {part.error:.2g}" if np.isfinite(part.error) else ""
+    error = f" ± {part.error:.2g}" if part.error > 0 else ""
     return f"{part.name} {part.size:.3g}{error}"

@@ -38,8 +38,10 @@ MOST_BARS = 8
 """Terms of a row that have a bar of their own by default."""
 MOST_LETTERS = 32
 """Letters of the name of a bar."""
-_WIDTH, _HEIGHT, _BAR = 4.6, 1.0, 0.26
-"""Inches: of a panel, of what is around its bars, of a bar."""
+_WIDTH, _HEIGHT, _BAR, _LETTER = 3.6, 1.0, 0.26, 0.07
+"""Inches: of a panel without names, of what is around its bars, of a bar, of a letter of a name."""
+_WIDEST = 15.0
+"""Inches that a figure is wide at most."""
 _MARGIN = 0.2
 """Room for numbers on both sides, as a share of the bars' range."""
 
@@ -61,6 +63,8 @@ class RowSum(NamedTuple):
     """Names of the bars: the term and the row's value, or how many other terms are in one."""
     sizes: np.ndarray
     """(m,) what each bar adds to the decision."""
+    number: int
+    """Number of the row in X."""
 
     @property
     def ends(self) -> np.ndarray:
@@ -94,6 +98,7 @@ class WaterfallDisplay:
         estimator: Explains,
         X: object,
         *,
+        rows: Sequence[int] | None = None,
         n_terms: int = MOST_BARS,
         label: object = None,
         ax: Axes | Sequence[Axes] | None = None,
@@ -104,7 +109,10 @@ class WaterfallDisplay:
         ----------
         estimator : fitted AdditiveClassifier or AdditiveRegressor
         X : anything `predict` takes
-            At most 12 rows.
+            At most 12 rows, unless `rows` chooses among them.
+        rows : sequence of int, optional
+            Numbers of the rows to draw, counted from 0, at most 12; they are drawn in the order of
+            X.  Default: all rows of X.
         n_terms : int, default=8
             Terms with a bar of their own; all others share one.
         label : optional
@@ -132,8 +140,8 @@ class WaterfallDisplay:
         if isinstance(n_terms, bool) or not isinstance(n_terms, int | np.integer) or n_terms < 1:
             raise ValueError(f"n_terms={n_terms!r} must be an integer of at least 1")
         chosen = _chosen_class(estimator, label)
-        rows = _few_sums(estimator, X, chosen, int(n_terms))
-        return cls(rows, unit=decision_unit(estimator)).plot(ax=ax)
+        sums = _few_sums(estimator, X, _numbers(rows), chosen, int(n_terms))
+        return cls(sums, unit=decision_unit(estimator)).plot(ax=ax)
 
     def plot(self, *, ax: Axes | Sequence[Axes] | None = None) -> WaterfallDisplay:
         """Draw; `ax` as in `from_estimator`."""
@@ -164,14 +172,34 @@ def _chosen_class(model: Explains, label: object) -> int | None:
     return labels.index(label)
 
 
-def _few_sums(model: Explains, X: object, chosen: int | None, n_terms: int) -> list[RowSum]:
-    """The sums of the rows of X, in one read; more than `MOST_ROWS` are refused."""
+def _numbers(rows: Sequence[int] | None) -> np.ndarray | None:
+    """The numbers of the rows to draw, ascending; None: all."""
+    if rows is None:
+        return None
+    numbers = np.unique(np.asarray(rows))
+    if not len(numbers) or numbers.dtype.kind not in "iu" or numbers[0] < 0:
+        raise ValueError(f"rows={rows!r} must be numbers of rows of X, counted from 0")
+    _check_count(len(numbers))
+    return numbers
+
+
+def _few_sums(
+    model: Explains, X: object, numbers: np.ndarray | None, chosen: int | None, n_terms: int
+) -> list[RowSum]:
+    """The sums of the rows of X of these numbers, or of all, in one read; at most `MOST_ROWS`."""
     dataset = open_features(model, X)
-    _check_count(dataset.n_rows or 0)  # 0: it is known once they are read
+    if numbers is None:
+        _check_count(dataset.n_rows or 0)  # 0: it is known once they are read
     fold: Fold[list[RowSum], list[RowSum]]
-    fold = Fold(list, partial(_add_sums, model, chosen, n_terms), _join)
+    fold = Fold(list, partial(_add_sums, model, numbers, chosen, n_terms), _join)
     width = prod(empty_answer(model, "explanation").shape[1:])
     rows: list[RowSum] = run(model, dataset, fold, name="explain", row_width=width)
+    if numbers is not None and len(rows) < len(numbers):
+        missing = np.setdiff1d(numbers, [row.number for row in rows]).tolist()
+        raise ValueError(
+            f"X has no rows of the numbers {missing}, which are counted from 0; name rows that it "
+            "has"
+        )
     if not rows:
         raise ValueError("X has no rows: there is nothing to draw")
     return rows
@@ -180,14 +208,21 @@ def _few_sums(model: Explains, X: object, chosen: int | None, n_terms: int) -> l
 def _check_count(n_rows: int) -> None:
     if n_rows > MOST_ROWS:
         raise ValueError(
-            f"X has more than {MOST_ROWS} rows, and each takes a panel; give some rows in memory, "
-            "such as X[:4]"
+            f"more than {MOST_ROWS} rows are to be drawn, and each takes a panel; name some of "
+            "them, such as rows=[0, 17]"
         )
 
 
 def _add_sums(
-    model: Explains, chosen: int | None, n_terms: int, rows: list[RowSum], chunk: Chunk
+    model: Explains,
+    numbers: np.ndarray | None,
+    chosen: int | None,
+    n_terms: int,
+    rows: list[RowSum],
+    chunk: Chunk,
 ) -> list[RowSum]:
+    if numbers is not None:
+        chunk = chunk.where(np.isin(chunk.numbers, numbers))
     _check_count(len(rows) + chunk.n_rows)
     return rows + _sums_of(model, chunk, chosen, n_terms) if chunk.n_rows else rows
 
@@ -210,7 +245,7 @@ def _sums_of(model: Explains, chunk: Chunk, chosen: int | None, n_terms: int) ->
     places = np.flatnonzero(kept)
     several = terms.shape[2] > 1
     found = []
-    for i, number in enumerate(chunk.rows):
+    for i, number in enumerate(chunk.numbers.tolist()):
         k = int(decisions[i].argmax()) if chosen is None else chosen
         own = terms[i, places, k]
         order = np.argsort(-np.abs(own), kind="stable")
@@ -222,10 +257,10 @@ def _sums_of(model: Explains, chunk: Chunk, chosen: int | None, n_terms: int) ->
         if len(rest):
             labels.append(f"{len(rest):,} other terms")
             sizes = np.append(sizes, own[rest].sum())
-        title = f"row {int(number)}"
+        title = f"row {number}"
         if several:
             title += f", {output_name(model, k)}"
-        found.append(RowSum(title, float(model.intercept_[k]), labels, sizes))
+        found.append(RowSum(title, float(model.intercept_[k]), labels, sizes, number))
     return found
 
 
@@ -281,13 +316,15 @@ def _draw(row: RowSum, panel: Axes) -> None:
 
 
 def _new_axes(rows: Sequence[RowSum]) -> np.ndarray:
-    """Axes of a new figure, at most three panels a row."""
+    """Axes of a new figure: as many panels in each row of them as can be, three at most."""
     import matplotlib.pyplot as plt
 
-    n_wide = min(3, len(rows))
-    n_high = -(-len(rows) // n_wide)
+    letters = max((len(label) for row in rows for label in row.labels), default=0)
+    wide = _WIDTH + _LETTER * letters
+    n_high = -(-len(rows) // min(3, int(_WIDEST // wide)))
+    n_wide = -(-len(rows) // n_high)
     tall = _HEIGHT + _BAR * max(len(row.labels) for row in rows)
-    figure = plt.figure(figsize=(_WIDTH * n_wide, tall * n_high), layout="constrained")
+    figure = plt.figure(figsize=(wide * n_wide, tall * n_high), layout="constrained")
     grid = figure.add_gridspec(n_high, n_wide)
     axes = [figure.add_subplot(grid[divmod(k, n_wide)]) for k in range(len(rows))]
     return np.array(axes, dtype=object)

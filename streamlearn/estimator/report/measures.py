@@ -26,7 +26,6 @@ from ..predicting import decide, model_bytes
 from ..restored import n_outputs, output_labels
 from ..rows.inputs import open_scored, used_columns
 from ..rows.targets import coded
-from ..targets import coded
 from .figures import Reported
 from .segments import MOST_COLUMNS, MOST_VALUES, Cut, add_losses, cuts_of, empty_sums
 

@@ -23,10 +23,8 @@ import numpy as np
 from ...data.source import Chunk
 from ...numeric.ranking import Ranked, area_under_roc, average_precision, lift
 from ...passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
-from ..data.source import Chunk
 from ..model import Model
-from ..numeric.ranking import Ranked, area_under_roc, average_precision, lift
-from ..passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
+from ..restored import n_outputs, output_labels
 from ..rows.targets import encode
 from .deviances import (
     Deviance,
@@ -37,9 +35,6 @@ from .deviances import (
     share_explained,
     tweedie,
 )
-from .model import Model
-from .restored import n_outputs, output_labels
-from .targets import encode
 
 LARGEST_ERROR = 1e-3
 """Error of a ranking metric, from rows that were not told apart, that is let pass in silence."""

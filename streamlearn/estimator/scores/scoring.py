@@ -12,19 +12,11 @@ from ...data.source import Chunk
 from ...errors import SourceError
 from ...passes.fold import Fold
 from .. import predicting
-from ..data.dataset import Dataset
-from ..data.source import Chunk
-from ..errors import SourceError
 from ..model import Model
-from ..passes.fold import Fold
+from ..restored import n_outputs
 from ..rows.inputs import open_scored, used_columns
 from ..rows.targets import is_finite
-from . import predicting
-from .inputs import open_scored, used_columns
 from .metrics import OF_QUANTILES, Sums, check_metric, find_metric
-from .model import Model
-from .restored import n_outputs
-from .targets import is_finite
 
 States = list[list[Sums]]
 """The sums of each model and metric; None before the first rows."""

@@ -151,6 +151,43 @@ def test_files_axes_and_bad_choices(tmp_path):
         ({"X": X[:0]}, ValueError, "0 sample|no rows"),
         ({"X": X[:2], "ax": axes}, ValueError, "3 axes for 2 rows"),
         ({"X": X[:2], "n_terms": 0}, ValueError, "n_terms=0"),
+        ({"X": X, "rows": range(13)}, ValueError, "more than 12 rows"),
+        ({"X": X, "rows": [3, 500, 501]}, ValueError, r"no rows of the numbers \[500, 501\]"),
+        ({"X": X, "rows": []}, ValueError, r"rows=\[\] must be numbers of rows"),
+        ({"X": X, "rows": [-1]}, ValueError, r"rows=\[-1\] must be numbers"),
+        ({"X": X, "rows": [0.5]}, ValueError, r"rows=\[0.5\] must be numbers"),
     ):
         with pytest.raises(error, match=match):
             sl.WaterfallDisplay.from_estimator(model, **bad)
+
+
+def test_rows_are_chosen_by_their_numbers(tmp_path):
+    X, y = mixed(500)
+    model = sl.AdditiveRegressor(n_bases=8).fit(X, y)
+    X.to_parquet(tmp_path / "all.parquet", row_group_size=90)
+    for data in (X, tmp_path / "all.parquet", dd.from_pandas(X, npartitions=3)):
+        display = sl.WaterfallDisplay.from_estimator(model, data, rows=[401, 17, 5, 17])
+        assert [row.number for row in display.rows] == [5, 17, 401]
+        assert [row.title for row in display.rows] == ["row 5", "row 17", "row 401"]
+        chosen = X.iloc[[5, 17, 401]]
+        check_sums(display, model, chosen, model.predict(chosen))
+
+
+def test_panels_are_as_wide_as_their_names_and_no_row_of_them_is_left_almost_empty():
+    X, y = mixed(500)
+    model = sl.AdditiveRegressor(n_bases=8).fit(X, y)
+    long = X.rename(columns={name: f"{name}, a column of a long name" for name in X})
+    wordy = sl.AdditiveRegressor(n_bases=8).fit(long, y)
+    for n, n_wide, n_wide_of_long in ((1, 1, 1), (3, 3, 2), (4, 2, 2), (5, 3, 2), (7, 3, 2)):
+        for each, rows, expected in ((model, X[:n], n_wide), (wordy, long[:n], n_wide_of_long)):
+            display = sl.WaterfallDisplay.from_estimator(each, rows)
+            display.figure_.canvas.draw()
+            ends = [panel.get_position() for panel in display.axes_]
+            assert len({round(end.x0, 3) for end in ends}) == expected
+            width = display.figure_.get_figwidth()
+            assert width <= 15
+            # the bars have room beside the names
+            assert all(end.width * width > 2.5 for end in ends)
+            edge = display.figure_.bbox
+            titles = [panel.title.get_window_extent() for panel in display.axes_]
+            assert all(edge.x0 <= box.x0 and box.x1 <= edge.x1 for box in titles)
