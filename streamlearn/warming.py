@@ -85,6 +85,8 @@ def _warm_additive() -> None:
     from .additive.basis.kernels import (
         NONE,
         GramSums,
+        class_margins_rows,
+        class_sums_rows,
         coordinates_rows,
         empty_sums,
         gradient_rows,
@@ -123,6 +125,10 @@ def _warm_additive() -> None:
                     sums = empty_sums(*W.shape)
                     gradient_rows(rows.X, model.bases_, LogLoss(), at, 2.0 * y - 1.0, NONE, sums)
                     margins_rows(rows.X, model.bases_, at.W, np.empty((N_ROWS, 1)))
+                if kind is np.asarray:  # what the multinomial loss computes with
+                    two, F = np.repeat(W, 2, axis=0), np.empty((N_ROWS, 2))
+                    class_margins_rows(rows.dense, model.bases_, two, F)
+                    class_sums_rows(rows.dense, model.bases_, F)
                 gram = GramSums(np.zeros((M, M)), np.zeros(M), np.zeros(M))
                 gram_rows(rows.X, model.bases_, np.ones(N_ROWS), NONE, gram)
                 for order in "FC":

@@ -32,10 +32,13 @@ from .basis.kernels import (
     NONE,
     Point,
     Sums,
+    class_margins_rows,
+    class_sums_rows,
     empty_sums,
     gradient_rows,
     make_point,
     margins_rows,
+    side_by_side,
 )
 
 
@@ -133,6 +136,8 @@ def spline_sums(problem: Problem, a: np.ndarray, chunk: Chunk) -> np.ndarray:
     """(dim,) sum a Phi; (K, dim) of `a` (m, K)."""
     forces = a if a.ndim == 2 else a[:, None]
     K = forces.shape[1]
+    if side_by_side(chunk.X, problem.bases, K):
+        return class_sums_rows(chunk.dense, problem.bases, forces)
     sums = empty_sums(K, problem.dim)
     zero = make_point(np.zeros((K, problem.dim)), np.zeros(K))
     gradient_rows(chunk.X, problem.bases, Force(), zero, forces, NONE, sums)
@@ -143,7 +148,10 @@ def decisions(problem: Problem, theta: np.ndarray, chunk: Chunk) -> np.ndarray:
     """(m, K) float64 f of the rows at theta (K, dim + 1)."""
     F = np.empty((chunk.n_rows, len(theta)))
     point = point_at(problem, theta)
-    margins_rows(chunk.X, problem.bases, point.W, F)
+    if side_by_side(chunk.X, problem.bases, len(theta)):
+        class_margins_rows(chunk.dense, problem.bases, point.W, F)
+    else:
+        margins_rows(chunk.X, problem.bases, point.W, F)
     F += point.b
     return F
 
@@ -174,8 +182,10 @@ def add_evaluation(problem: Problem, theta: np.ndarray, sums: Sums, chunk: Chunk
     losses, forces = softmax_losses(F, y)
     sums.value[0] += losses @ s if len(s) else losses.sum()
     if len(sums.gradient):
-        zero = make_point(np.zeros((problem.n_outputs, problem.dim)), np.zeros(problem.n_outputs))
-        gradient_rows(chunk.X, problem.bases, Force(), zero, forces, s, sums)
+        if len(s):
+            forces *= s[:, None]
+        sums.gradient[:] += spline_sums(problem, forces, chunk)
+        sums.slope[:] += forces.sum(axis=0)
     return sums
 
 

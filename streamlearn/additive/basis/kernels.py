@@ -24,7 +24,7 @@ from ...numeric.losses import Force, Loss
 from ...numeric.rows.dense import flat_rows
 from ..dual import kernels_step as kernels_dual_step
 from . import functions as explicit
-from . import kernels_csr, kernels_dense, kernels_gram, kernels_loss
+from . import kernels_classes, kernels_csr, kernels_dense, kernels_gram, kernels_loss
 from .kernels_loss import is_coded, loss_code, own_losses, targets_by_class
 
 Matrix = np.ndarray | Csr
@@ -128,6 +128,24 @@ def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
         kernels_dense.margins(flat_rows(X), as_columns(bases, X.dtype), W, F)
 
 
+def side_by_side(X: Matrix, bases: Bases, n_classes: int) -> bool:
+    """Whether `class_margins_rows` and `class_sums_rows` take these rows."""
+    return n_classes > 1 and not bases.dense and not isinstance(X, Csr)
+
+
+def class_margins_rows(X: np.ndarray, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
+    """`margins_rows` of several classes, in float64."""
+    rows, columns = _dense(X, bases)
+    kernels_classes.class_margins(rows, columns, np.ascontiguousarray(W.T, np.float64), F)
+
+
+def class_sums_rows(X: np.ndarray, bases: Bases, A: np.ndarray) -> np.ndarray:
+    """(K, dim) sum a Phi of the rows' `A` (m, K) float64, of several classes."""
+    (rows, columns), G = _dense(X, bases), np.zeros((bases.dim, A.shape[1]))
+    kernels_classes.class_sums(rows, columns, np.ascontiguousarray(A), G)
+    return np.ascontiguousarray(G.T)
+
+
 def gradient_rows(
     X: Matrix, bases: Bases, loss: Loss, point: Point, y: np.ndarray, weight: np.ndarray, sums: Sums
 ) -> None:
@@ -223,6 +241,12 @@ def embed_rows(
 
 def _csr(X: Csr) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.data, X.indices, X.indptr
+
+
+def _dense(X: np.ndarray, bases: Bases) -> tuple:
+    rows = present(X, bases)
+    assert isinstance(rows, np.ndarray)
+    return flat_rows(rows), as_columns(bases, X.dtype)
 
 
 def _sparse(X: Csr, bases: Bases) -> tuple:

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from streamlearn.additive.basis import kernels as ker
-from streamlearn.additive.basis import kernels_csr, kernels_dense, kernels_gram
+from streamlearn.additive.basis import kernels_classes, kernels_csr, kernels_dense, kernels_gram
 from streamlearn.additive.basis.kernels_loss import loss_code
 from streamlearn.additive.dual import epochs as dual_epochs
 from streamlearn.additive.dual.epochs import DualEpochs, DualState, find_inverse
@@ -107,6 +107,35 @@ def test_gradient_is_the_plain_sum(loss, n_classes):
     point, y, weight = make_case(bases, n_classes)
     expected = plain_sums(phi_of(X, bases), loss, point, y, weight)
     assert_sums(run_gradient(X, bases, loss, point, y, weight), expected, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("degrees", [(1,) * 6, (1, 3, 1, 1, 2, 1)], ids=["linear", "all"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_classes_side_by_side_are_the_plain_products(dtype, degrees, missing):
+    X, bases = data(dtype, degrees)
+    if missing:
+        knots = [[0, 0.5, 1] + degree * [np.inf] for degree in degrees]
+        bases = make_bases([np.asarray(k, np.float32) for k in knots], degrees)
+        X[::5, 0] = X[3, 4] = np.nan
+    Phi, rng = phi_of(X, bases), np.random.default_rng(4)
+    W, A = rng.normal(size=(5, bases.dim)), rng.normal(size=(M, 5))
+    U = ker.coordinates_rows(X, bases)
+    for rows, own in (
+        (X, bases), (np.asfortranarray(X), bases), (U, bases._replace(prepared=True)),
+    ):  # fmt: skip
+        assert ker.side_by_side(rows, own, 5)
+        F = np.full((M, 5), np.nan)
+        ker.class_margins_rows(rows, own, W, F)
+        np.testing.assert_allclose(F, Phi @ W.T, rtol=1e-12, atol=1e-12)
+        G = ker.class_sums_rows(rows, own, A)
+        np.testing.assert_allclose(G, A.T @ Phi, rtol=1e-12, atol=1e-11)
+        arguments = flat_rows(ker.present(rows, own)), as_columns(own, rows.dtype)
+        plain = np.empty_like(F), np.zeros(G.T.shape)
+        kernels_classes.class_margins.py_func(*arguments, np.ascontiguousarray(W.T), plain[0])
+        kernels_classes.class_sums.py_func(*arguments, A, plain[1])
+        np.testing.assert_allclose(plain[0], F, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(plain[1].T, G, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [LogLoss(), SquaredHinge()], ids=name)
