@@ -27,7 +27,7 @@ from .dual.descent import (
     sweep_fold,
 )
 from .newton.curvature import gram_fold, gram_optimum
-from .newton.sampled import SampleObjective, StreamedObjective
+from .newton.sampled import EXACT, SampleObjective, StreamedObjective
 from .objective import Problem, evaluation_fold, loss_fold
 
 PATIENCE = 3
@@ -174,16 +174,20 @@ def fit_newton(
 ) -> Outcome:
     """The sample's optimum, then reads of all rows with directions from the sample.
 
-    `matrix_free`: directions by conjugate gradients, and every step corrects the next (L-BFGS).
+    `matrix_free`: directions by conjugate gradients.  For the sample's own optimum its curvature is
+    exact and nothing corrects them; if the sample is all rows they go no further than `tol`.
+    Between reads every step corrects the next ones (L-BFGS).
     """
-    if share >= 1.0:  # the sample is all rows: to rounding, at no read but the one that proves it
+    if share >= 1.0:  # the sample is all rows: no read but the one that proves its optimum
         problem = problem._replace(single=False)
     rows = SampleObjective(problem, sample, share, matrix_free=matrix_free, n_threads=run.n_threads)
     at = problem.by_problem(
         np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
     )
-    if start is None or share >= 1.0:  # a last fit's optimum is nearer than the sample's
-        at = rows.minimise(at, to_rounding=share >= 1.0)
+    if share >= 1.0:
+        at = rows.minimise(at, tol=tol if matrix_free else EXACT)
+    elif start is None:  # a last fit's optimum is nearer than the sample's
+        at = rows.minimise(at)
     streamed = StreamedObjective(
         run,
         source,
@@ -192,6 +196,7 @@ def fit_newton(
         seed=derive_seed(seed, 1),
         may_grow=may_grow,
         to_scratch=share < 1.0 and caches_in_scratch(source),
+        tol=tol,
     )
     solution = newton(
         streamed,

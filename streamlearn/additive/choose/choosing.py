@@ -40,6 +40,7 @@ from ...solvers.newton import Evaluation, newton, relative_gap
 from .. import costs as needs
 from ..basis.column_bases import mean_splines
 from ..model import AdditiveModel
+from ..newton.sampled import EXACT
 from ..objective import Problem
 from ..pair_costs import with_pairs
 from ..pairs import density_fold, has_pairs, most_screened
@@ -379,7 +380,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             if k and models[k - 1].split == model.split and thetas[-1].shape == shape:
                 at = thetas[-1]
             if start is None or share >= 1.0:
-                at = own.minimise(at, to_rounding=share >= 1.0)
+                at = own.minimise(at, tol=EXACT if share >= 1.0 else None)
             thetas.append(at)
         left = self.max_passes - run.n_passes - (1 if name == "refit" else 3) - has_pairs(self)
         left = max(left, 1)

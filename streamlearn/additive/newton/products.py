@@ -8,46 +8,49 @@ a_ik = C s_i p_ik (f_ik(v) - sum_j p_ij f_ij(v)).
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ...data.source import Chunk
 from ...numeric.bases.roughness import times
 from ...numeric.linalg import conjugate_gradients
-from ..objective import Problem, decisions, softmax_losses, spline_sums
+from ...numeric.links import to_softmax
+from ...numeric.losses import SquaredError
+from ...solvers.newton import Evaluation
+from ..basis.kernels import empty_sums, gradient_rows
+from ..objective import Problem, decisions, point_at, spline_sums
 from .curvature import row_curvatures
+from .parts import Parts
 
-RESIDUAL, MOST_PRODUCTS = 0.01, 100
-"""Share of the first residual, and number of products, at which a direction is good enough; each
-product looks at the sample twice."""
+MOST_PRODUCTS = 100
+"""Products after which a direction is good enough."""
+FIRST_RESIDUAL, LEAST_RESIDUAL, MOST_RESIDUAL = 0.3, 0.1, 0.3
+"""Shares of the gradient left by a direction: by the first one, the least and the most.  Each
+divides the gap by 10 to 100; halves or doubles of them cost up to a third more products."""
+GAMMA = 0.9
+"""Factor of Eisenstat and Walker's second choice."""
+ENOUGH = 0.5
+"""Share of the tolerated gap that a direction aims at, at most."""
+
+Weights = tuple[np.ndarray, np.ndarray | None]
+"""(m,) C s l'' of a part's rows, None; or, multinomial, (m, 1) or (1, 1) C s, and (m, K) p."""
 
 
 class SampledCurvature:
     """The curvature of problem k at `theta` as `rows` estimate it."""
 
-    def __init__(self, problem: Problem, theta: np.ndarray, k: int, rows: Chunk) -> None:
-        self.problem, self.rows = problem._replace(single=False), rows
-        if problem.joint:
-            F = decisions(self.problem, problem.by_output(theta), rows)
-            softmax_losses(F, rows.target)
-            weight = 1.0 if rows.weight is None else rows.weight[:, None]
-            self._p: np.ndarray | None = F
-            self._h = problem.C * weight
-        else:
-            h, _ = row_curvatures(problem, theta, k, rows)
-            self._p, self._h = None, h[:, None]
+    def __init__(self, problem: Problem, theta: np.ndarray, k: int, rows: Parts) -> None:
+        self.problem, self._rows = problem._replace(single=False), rows
+        self._weights = rows.each(partial(_weights, self.problem, theta, k))
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """H v, flat."""
         problem = self.problem
         v = v.reshape(-1, problem.dim + 1)
-        a = decisions(problem, v, self.rows)
-        if self._p is not None:
-            a *= self._p
-            a -= self._p * a.sum(axis=1, keepdims=True)
-        a *= self._h
-        total = a.sum(axis=0)
+        sums, total = self._rows.sum(partial(_forces, problem, v), self._weights)
         g = times(problem.roughness.P, problem.roughness, v[:, :-1])
-        g += spline_sums(problem, a, self.rows) - total[:, None] * problem.reference.c
+        g += sums - total[:, None] * problem.reference.c
         return np.column_stack([g, v[:, -1] / problem.intercept_scaling**2 + total]).ravel()
 
     def precondition(self, g: np.ndarray) -> np.ndarray:
@@ -57,8 +60,59 @@ class SampledCurvature:
         smooth = times(problem.roughness.L, problem.roughness, g[:, :-1])
         return np.column_stack([smooth, problem.intercept_scaling**2 * g[:, -1]]).ravel()
 
-    def solve(self, g: np.ndarray) -> np.ndarray:
-        """H^-1 g, nearly."""
+    def solve(self, g: np.ndarray, residual: float) -> np.ndarray:
+        """H^-1 g, but for a share `residual` of g in the metric of the inverse penalty."""
         return conjugate_gradients(
-            self.times, self.precondition, g, tol=RESIDUAL, most=MOST_PRODUCTS
+            self.times, self.precondition, g, tol=residual, most=MOST_PRODUCTS
         )
+
+
+def _weights(problem: Problem, theta: np.ndarray, k: int, part: Chunk) -> Weights:
+    if not problem.joint:
+        return row_curvatures(problem, theta, k, part)[0], None
+    F = decisions(problem, problem.by_output(theta), part)
+    to_softmax(F)
+    weight = np.ones((1, 1)) if part.weight is None else part.weight[:, None]
+    return problem.C * weight, F
+
+
+def _forces(
+    problem: Problem, v: np.ndarray, part: Chunk, weights: Weights
+) -> tuple[np.ndarray, np.ndarray]:
+    """(K, dim) sum a Phi and (K,) sum a of a part's rows."""
+    h, p = weights
+    if p is None:  # h f are the slopes of half a weighted square, of which one look sums all
+        sums, zero = empty_sums(1, problem.dim), np.zeros(part.n_rows)
+        gradient_rows(
+            part.X, problem.bases, SquaredError(), point_at(problem, v), zero, 0.5 * h, sums
+        )
+        return sums.gradient, sums.slope
+    a = decisions(problem, v, part)
+    a *= p
+    a -= p * a.sum(axis=1, keepdims=True)
+    a *= h
+    return spline_sums(problem, a, part), a.sum(axis=0)
+
+
+class Forcing:
+    """Shares of the gradients up to which directions need to be solved, of one problem each.
+
+    eta_k = GAMMA |g_k|^2 / |g_(k-1)|^2, within limits, and none that would bring the gap below what
+    is wanted (Eisenstat & Walker 1996, choice 2; Kelley 1995, section 6.3).  In the metric of the
+    inverse penalty |g|^2 is twice the gap.
+    """
+
+    def __init__(self, tol: float) -> None:
+        self._tol = tol
+        self._gaps: dict[int, float] = {}
+
+    def residual(self, at: Evaluation, k: int) -> float:
+        """The share for the direction of problem k from `at`."""
+        gap = float(at.value[k] - at.bound[k])
+        if gap <= 0:  # rounding
+            return LEAST_RESIDUAL
+        before = self._gaps.get(k, np.inf)
+        self._gaps[k] = gap
+        eta = FIRST_RESIDUAL if before == np.inf else GAMMA * gap / before
+        wanted = np.sqrt(ENOUGH * self._tol * abs(float(at.value[k])) / gap)
+        return float(np.clip(max(eta, wanted), LEAST_RESIDUAL, MOST_RESIDUAL))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...data.source import Chunk, Csr, Source
 from ...engine.run import Run
 from ...passes.fold import Fold, both
 from ...solvers.newton import Evaluation, newton
-from ..basis.kernels import GramSums, empty_sums
+from ..basis.kernels import GramSums, Sums, empty_sums
 from ..objective import Problem, add_evaluation, evaluation_fold, finish_evaluation, spline_sums
 from .curvature import (
     add_gram,
@@ -22,12 +23,14 @@ from .curvature import (
     mass_fold,
     row_curvatures,
 )
-from .products import SampledCurvature
+from .parts import Parts
+from .products import Forcing, SampledCurvature
 from .reads import CachedReads
 
 DECREMENT = 1e-3
 """A sample's own fit stops when a step promises less than this share: its rows err by as much."""
 EXACT = 1e-15
+"""Relative gap of an optimum to rounding, which Newton's last steps with a matrix cost little."""
 SAMPLE_ITERATIONS = 50
 ROUNDING = {True: 1e-8, False: 1e-13}
 """Relative error of a value summed in float32 and in float64 arithmetic."""
@@ -51,7 +54,7 @@ class SampleObjective:
     `share` is that of the rows, by weight, that the sample holds.  Directions take their curvature
     from every `stride`-th row; if the sample is all rows, until that is too slow.  `matrix_free`
     ones are found by conjugate gradients from products with the sample: no matrix is held.
-    Matrices are summed by `n_threads` threads.
+    Matrices, and what no matrix is held of, are summed by `n_threads` threads.
     """
 
     def __init__(
@@ -70,37 +73,43 @@ class SampleObjective:
         self.rows, self.share = rows, share
         self._known_counts: dict[int, np.ndarray] = {}
         self._room: np.ndarray | None = None
+        self._parts = Parts(self.problem, rows, n_threads) if matrix_free else None
+        self._forcing = Forcing(0.0)
         few = rows.n_rows // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
         self._stride = 1 if isinstance(rows.X, Csr) else min(max(few, 1), GROWTH)
 
-    def minimise(self, theta: np.ndarray, *, to_rounding: bool) -> np.ndarray:
+    def minimise(self, theta: np.ndarray, *, tol: float | None = None) -> np.ndarray:
         """The sample's optimum, from `theta`; all its steps share the memory of one matrix.
 
+        Up to a relative gap `tol`, or as near as the sample tells of all rows if that is not given.
         The system gives new memory page by page, which takes as long as to sum up 300 rows.
         """
         if not self.matrix_free:
             self._room = np.empty((self.problem.dim, self.problem.dim))
-        tol, decrement = (EXACT, 0.0) if to_rounding else (0.0, DECREMENT)
+        self._forcing = Forcing(tol or 0.0)
+        tol, decrement = (0.0, DECREMENT) if tol is None else (tol, 0.0)
         found = newton(
             self,
             theta,
             tol=tol,
             max_reads=SAMPLE_ITERATIONS,
             decrement=decrement,
-            always_corrects=self.matrix_free,
         )
         self._room = None
         return found.at.theta
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
         theta = self.problem.rounded(theta)
-        sums = empty_sums(self.problem.n_outputs, self.problem.dim)
-        return finish_evaluation(
-            self.problem, theta, add_evaluation(self.problem, theta, sums, self.rows)
-        )
+        if self._parts is not None:
+            sums = self._parts.sum(partial(_sums_at, self.problem, theta))
+        else:
+            sums = _sums_at(self.problem, theta, self.rows)
+        return finish_evaluation(self.problem, theta, sums)
 
     def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
-        if self._stride == 1 or self.matrix_free:
+        if self._parts is not None:
+            return self.solve_nearly(at.theta, k, g, self._forcing.residual(at, k))
+        if self._stride == 1:
             return self.solve_at(at.theta, k, g)
         h, _ = row_curvatures(self.problem, at.theta, k, self.rows)
         mass = spline_sums(self.problem, h, self.rows), float(h.sum())
@@ -109,6 +118,11 @@ class SampleObjective:
     def refine(self, at: Evaluation) -> None:
         if self.share == 1.0:
             self._stride = 1
+
+    def solve_nearly(self, theta: np.ndarray, k: int, g: np.ndarray, residual: float) -> np.ndarray:
+        """H^-1 g without a matrix, H estimated at `theta`, but for a share `residual` of g."""
+        assert self._parts is not None
+        return SampledCurvature(self.problem, theta, k, self._parts).solve(g, residual)
 
     def solve_at(
         self, theta: np.ndarray, k: int, g: np.ndarray, mass: Mass | None = None, stride: int = 1
@@ -123,8 +137,6 @@ class SampleObjective:
         self, theta: np.ndarray, k: int, mass: Mass | None = None, stride: int = 1
     ) -> Callable[[np.ndarray], np.ndarray]:
         """g -> H^-1 g, as in `solve_at`."""
-        if self.matrix_free:
-            return SampledCurvature(self.problem, theta, k, self.rows).solve
         problem = self.problem._replace(C=self.problem.C * stride)
         gram = empty_gram(problem.dim, self._room)
         rows = _every(self.rows, stride)
@@ -189,7 +201,10 @@ class StreamedObjective:
         seed: int,
         may_grow: bool,
         to_scratch: bool = False,
+        tol: float = 0.0,
     ) -> None:
+        """`tol`: the relative gap wanted, which directions without a matrix are no nearer than."""
+        self._forcing = Forcing(tol)
         self.rounding = sample.rounding
         self._sample = sample
         self._share, self._seed, self._may_grow = sample.share, seed, may_grow
@@ -227,7 +242,9 @@ class StreamedObjective:
             gram, total = found[k]
             return inverse(self.problem, GramSums(*gram), total)(g)
         mass = (found[0][k], float(found[1][k])) if kind == "mass" else None
-        if self.problem.n_problems > 1 or self._sample.matrix_free:  # one matrix is all there is
+        if self._sample.matrix_free:
+            return self._sample.solve_nearly(at.theta, k, g, self._forcing.residual(at, k))
+        if self.problem.n_problems > 1:  # one matrix is all there is
             return self._sample.solve_at(at.theta, k, g, mass)
         h = self._sample.curvatures(at.theta, k)
         if not (self._kept and self._kept.serves(kind, h)):
@@ -243,6 +260,10 @@ class StreamedObjective:
         elif self._may_grow and (self._extra == "gram" or self._n_slow):
             self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
         self._n_slow += 1
+
+
+def _sums_at(problem: Problem, theta: np.ndarray, rows: Chunk) -> Sums:
+    return add_evaluation(problem, theta, empty_sums(problem.n_outputs, problem.dim), rows)
 
 
 def _every(rows: Chunk, stride: int) -> Chunk:

@@ -84,7 +84,7 @@ def main_effects(
     """(K, dim + 1) the sample's optimum of main effects alone; no read."""
     rows = SampleObjective(problem, sample, share, matrix_free=matrix_free, n_threads=n_threads)
     zero = problem.by_problem(np.zeros((problem.n_outputs, problem.dim + 1)))
-    return problem.by_output(rows.minimise(zero, to_rounding=False))
+    return problem.by_output(rows.minimise(zero))
 
 
 def make_layout(problem: Problem, theta: np.ndarray) -> Layout:
