@@ -106,9 +106,9 @@ class Mergeable(Editable):
         calibration, ``class_weight="balanced"`` and early stopping cannot be joined.
 
         Nothing is proved of the result: its `certificate_` says that it was merged, what the fits
-        cost together, and `history_` is empty.  Means, densities and importances are those of all
-        rows, by weight, as the parts knew them.  A fit to all rows with ``warm_start=True`` begins
-        at it and proves it, or what it lacked.
+        cost together, and `history_` is empty.  Means and densities are those of all rows, by
+        weight, as the parts knew them; importances follow from them to a few percent.  A fit to all
+        rows with ``warm_start=True`` begins at it and proves it, or what it lacked.
 
         Parameters
         ----------
@@ -219,8 +219,17 @@ class Mergeable(Editable):
             for *own, knots in zip(*by_part, self.knots_, strict=True)
         ]
         self._densities = Densities.of(columns)
-        pieces = Pieces.of([pieces_of(column) for column in columns])
-        self._importances = mean_sizes(self.bases_, [pieces], self.coef_, self._shifts)
+        # bars know the size of a curve but roughly where many rows have one value: they are held
+        # against the parts' own curves, whose sizes are known
+        told = sum(a * part._sizes_by_density() for a, part in zip(shares, parts, strict=True))
+        known = sum(a * part._importances for a, part in zip(shares, parts, strict=True))
+        ratio = np.divide(known, told, out=np.ones_like(self._importances), where=told > 0)
+        self._importances = ratio * self._sizes_by_density()
+
+    def _sizes_by_density(self) -> np.ndarray:
+        """(p,) mean size of each term over the density of its column."""
+        pieces = Pieces.of([pieces_of(density) for density in self.densities_])
+        return mean_sizes(self.bases_, [pieces], self.coef_, self._shifts)
 
     def _records(self) -> list[Merged]:
         """The records of the fits that the model is made of."""

@@ -9,6 +9,7 @@ import pytest
 from additive_kit import mixed, table
 
 import streamlearn as sl
+from streamlearn.estimator.predicting import answer
 from streamlearn.numeric.bases.bsplines import evaluate
 from streamlearn.numeric.bases.roughness import make_roughness
 
@@ -169,6 +170,32 @@ def test_counts_with_exposures_and_sparse_rows_are_merged():
         dense = deepcopy(parts[0]).fit(X, y)
         with pytest.raises(ValueError, match="model 1 was fitted to dense rows, model 0 was not"):
             parts[0].merge(dense)
+
+
+def test_importances_are_those_of_all_rows_where_many_have_one_value_too():
+    X, y = table(3000)  # four fifths of the last column are 0
+    y = y + 3 * X[:, 4]
+    model = sl.AdditiveRegressor(C=1, n_bases=6, covariance=True, warm_start=True)
+    parts, whole = parts_of(model, X, y, [0, 1000, 3000])
+    merged = parts[0].merge(parts[1])
+    expected = np.abs(merged.explain(X)).mean(axis=0)
+    np.testing.assert_allclose(whole.term_importances_, expected, rtol=0.02, atol=1e-9)
+    np.testing.assert_allclose(merged.term_importances_[:4], expected[:4], rtol=0.02, atol=1e-9)
+    assert merged.term_importances_[4] == pytest.approx(expected[4], rel=0.08)
+    # its density alone is off by twice that
+    assert merged._sizes_by_density()[4] < 0.88 * expected[4]
+
+
+@pytest.mark.parametrize("criterion", ["reml", "gcv"])
+def test_the_smoothness_of_classes_is_chosen_anew(criterion):
+    X, y = table(6000)
+    model = sl.AdditiveClassifier(smoothness=criterion, n_bases=8, tol=1e-7, warm_start=True)
+    parts, whole = parts_of(model, X, y, [0, 2000, 6000])
+    merged = parts[0].merge(parts[1])
+    gap = merged.decision_function(X) - whole.decision_function(X)
+    deviation = np.sqrt(np.mean((gap / answer(whole, X, "deviation")) ** 2))
+    assert deviation < 0.1  # the error of a second order
+    np.testing.assert_allclose(merged.effective_dof_, whole.effective_dof_, atol=0.01)
 
 
 def test_models_are_merged_in_any_order_and_step_by_step():
