@@ -402,4 +402,6 @@ def level_counts(source: Source, most: int) -> np.ndarray:
     """(p,) levels of each feature column, `most` where not known yet; -1: it holds numbers."""
     known = {name: len(words) for name, words in source.levels.items()}
     counts = dict.fromkeys(source.categorical, most) | known
+    if not counts:
+        return np.full(source.n_features, -1, np.intp)
     return np.array([counts.get(name, -1) for name in source.feature_names], np.intp)

@@ -27,6 +27,7 @@ import numpy as np
 
 from ..checks import check_array, check_offsets
 from ..jit import kernel
+from ..recent import kept_for_recent
 from ..simd.add import TABLE, search_column
 from .basis import Basis
 from .registry import KINDS, LEVELS, OWN, PAIR
@@ -163,10 +164,8 @@ class Bases(NamedTuple):
 
     @property
     def has_missing(self) -> np.ndarray:
-        """(p,) bool: the columns with a level for missing values."""
-        last = np.maximum(self.first_knot[1:] - 1, 0)
-        some = np.diff(self.first_knot) > 1
-        return some & np.isposinf(self.knots[last] if len(self.knots) else np.zeros(len(last)))
+        """(p,) bool, not to be written to: the columns with a level for missing values."""
+        return _find_missing(self)
 
     @property
     def dim(self) -> int:
@@ -177,6 +176,15 @@ class Bases(NamedTuple):
     def n_intervals(self) -> np.ndarray:
         """(p,) M_d; 0 for a constant column."""
         return np.maximum(np.diff(self.first_knot) - 1, 0)
+
+
+@kept_for_recent
+def _find_missing(bases: Bases) -> np.ndarray:
+    """`Bases.has_missing`."""
+    found = np.diff(bases.first_knot) > 1
+    found[found] = np.isposinf(bases.knots[bases.first_knot[1:][found] - 1])
+    found.flags.writeable = False
+    return found
 
 
 class Columns(NamedTuple):
@@ -251,6 +259,7 @@ def join_bases(
     )
 
 
+@kept_for_recent
 def as_columns(bases: Bases, dtype: np.dtype) -> Columns:
     """The map for rows of this dtype.  Breakpoints that collide in float32 make empty intervals."""
     size = np.diff(bases.first_knot)

@@ -74,7 +74,9 @@ def mean_sizes(
 
 def _views(bases: Bases) -> tuple[Columns, np.ndarray, np.ndarray]:
     """Kernels' arguments: map of float64 values, (p,) bool local, (p,) levels of missing values."""
-    columns = as_columns(bases._replace(prepared=False), np.dtype(np.float64))
+    if bases.prepared:
+        bases = bases._replace(prepared=False)
+    columns = as_columns(bases, np.dtype(np.float64))
     return columns, np.array(bases.local, bool), bases.has_missing.astype(np.intp)
 
 

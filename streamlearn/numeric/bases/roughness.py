@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..recent import kept_for_recent
 from .basis import Basis
 from .bsplines import Bases
 from .means import Pieces, mean_functions
@@ -143,12 +144,20 @@ def make_reference(roughness: Roughness, c: np.ndarray) -> Reference:
 
 def times(stack: np.ndarray, roughness: Roughness, V: np.ndarray) -> np.ndarray:
     """Each column's matrix of `stack` (P or L) times its part of each row of V (K, dim)."""
-    out, first = np.zeros_like(V), roughness.first
-    n_bases = np.diff(first)
-    used = np.flatnonzero(n_bases)
-    for begin in sorted(set(roughness.table[used].tolist())):  # columns of one matrix at a time
-        columns = used[roughness.table[used] == begin]
-        n = n_bases[columns[0]]
-        at = first[columns][:, None] + np.arange(n)
+    out = np.zeros_like(V)
+    for begin, n, at in _columns_by_matrix(roughness):
         out[:, at] = V[:, at] @ stack[begin : begin + n * n].reshape(n, n).T
     return out
+
+
+@kept_for_recent
+def _columns_by_matrix(roughness: Roughness) -> list[tuple[int, int, np.ndarray]]:
+    """Beginning of each matrix, its order n, and the (c, n) coefficients of its columns."""
+    n_bases = np.diff(roughness.first)
+    used = np.flatnonzero(n_bases)
+    found = []
+    for begin in sorted(set(roughness.table[used].tolist())):
+        columns = used[roughness.table[used] == begin]
+        n = int(n_bases[columns[0]])
+        found.append((begin, n, roughness.first[columns][:, None] + np.arange(n)))
+    return found
