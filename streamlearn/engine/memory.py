@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from _thread import start_new_thread
 from pathlib import Path
+from time import sleep
 
 import psutil  # type: ignore[import-untyped]
 
@@ -81,22 +81,24 @@ class MemorySampler:
         self._before = 0
         self.bytes_before = 0
         """Resident memory on entering, in bytes."""
-        self._stop = threading.Event()
+        self._left = False
 
     def __enter__(self) -> MemorySampler:
         self._before = peak_resident_bytes()
         self._highest = self.bytes_before = resident_bytes()
-        # nobody waits for the thread, neither when it begins nor when it ends: each wait takes as
-        # long as reading a small table
+        # nobody waits for the thread or wakes it, neither when it begins nor when it ends: each
+        # takes as long as reading a small table
         start_new_thread(self._sample, ())
         return self
 
     def _sample(self) -> None:
-        while not self._stop.wait(_SAMPLE_S):
+        sleep(_SAMPLE_S)
+        while not self._left:
             self._highest = max(self._highest, resident_bytes())
+            sleep(_SAMPLE_S)
 
     def __exit__(self, *raised: object) -> None:
-        self._stop.set()
+        self._left = True
 
     @property
     def peak_bytes(self) -> int:
