@@ -20,19 +20,19 @@ def return_freed_blocks() -> None:
     """
     if "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return
-    mallopt = _in_libc("mallopt")
+    mallopt = in_libc("mallopt")
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, BLOCK_BYTES)
 
 
 def trim_heaps() -> None:
     """Give the free pages of every heap back: what one lane leaves is in the way of the next."""
-    trim = _in_libc("malloc_trim")
+    trim = in_libc("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 @cache
-def _in_libc(name: str) -> Any:
+def in_libc(name: str) -> Any:
     """The C library's function of this name; None if it has none."""
     return getattr(ctypes.CDLL(None), name, None)

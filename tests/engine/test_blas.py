@@ -1,11 +1,14 @@
 """Holding BLAS to one thread, task after task."""
 
+import ctypes
+import shutil
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import threadpoolctl
+from numba import mviewbuf
 
 from streamlearn.engine.blas import one_blas_thread
 
@@ -15,7 +18,12 @@ def n_threads():
     return {library["num_threads"] for library in info if library["user_api"] == "blas"}
 
 
-def test_libraries_are_looked_for_once_and_again_when_there_may_be_more(monkeypatch):
+def copy_of_a_library(folder):
+    """A shared object that no process has loaded yet."""
+    return shutil.copy(mviewbuf.__file__, folder / "loaded_later.so")
+
+
+def test_libraries_are_looked_for_once_and_again_when_there_may_be_more(monkeypatch, tmp_path):
     n_threads()
     with one_blas_thread():
         pass
@@ -32,8 +40,9 @@ def test_libraries_are_looked_for_once_and_again_when_there_may_be_more(monkeypa
         for _ in range(3):
             with one_blas_thread(), one_blas_thread():
                 pass
+            patch.setitem(sys.modules, "a_module_of_python", types.ModuleType("module"))
         assert not looked
-        patch.setitem(sys.modules, "a_library_loaded_later", types.ModuleType("later"))
+        ctypes.CDLL(copy_of_a_library(tmp_path))
         with one_blas_thread():
             assert len(looked) == 1
     with one_blas_thread():
