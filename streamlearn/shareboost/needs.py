@@ -13,6 +13,7 @@ from ..engine.plan import Needs, Plan
 from .correction import MEMORY
 from .curvature import LOOKED_AT, NEWTON_SIZE
 from .selection.candidates import OFFERED, OFFERED_PIECES, Options
+from .selection.kernels import FAR
 from .selection.pieces import PIECES
 from .training import MOST_AT_ONCE
 
@@ -44,6 +45,8 @@ class Size(NamedTuple):
     """Bytes of one number of the data."""
     row_nbytes: float
     """Bytes of a row of the data."""
+    ordered_row_nbytes: float
+    """Bytes of a sparse row's values ordered by columns, at most; 0 of dense rows."""
     slice_rows: int
     n_rows: int
     """Number of physical rows."""
@@ -94,6 +97,7 @@ def needs_of(size: Size) -> list[Needs]:
     block = block_of(size, score_state_bytes(size, budget))
     K, item = size.n_classes, size.itemsize
     start = 16 + K * item
+    ordered = size.ordered_row_nbytes * (block * size.unit_bytes >= FAR)
     n = 1 + size.n_selected * size.width
     blocks = size.n_selected * size.width**2 if size.base else n * n
     # Newton's metric while the coefficients are few, then the blocks of all of them
@@ -109,7 +113,9 @@ def needs_of(size: Size) -> list[Needs]:
         Needs(
             "score",
             state_bytes=(block + (size.base > 0)) * size.unit_bytes + 8 * K,
-            step_bytes_per_row=2 * K * item + 3 * size.row_nbytes * (size.unit_bytes > 8 * K),
+            step_bytes_per_row=2 * K * item
+            + 3 * size.row_nbytes * (size.unit_bytes > 8 * K)
+            + ordered,
             driver_bytes=gradient + path,
             row_state_bytes=start,
             passes=(1, size.n_selected + 1),
@@ -154,6 +160,7 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
         members = int(np.unique(np.asarray(groups), return_counts=True)[1].max())
     at_once = 1 if model.columns_per_pass == "auto" else int(model.columns_per_pass)
     pieces = kind in PIECES
+    row_nbytes = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
     return Size(
         n_columns=n_units if kind in ("columns", "stumps", *PIECES) else d * (d - 1) // 2,
         n_classes=len(getattr(model, "classes_", (0, 0))),
@@ -163,7 +170,8 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
         stored_dtype="uint8" if kind == "pieces" else dataset.dtype.name,
         base=d if pieces else 0,
         itemsize=item,
-        row_nbytes=dataset.decoded_nbytes / max(dataset.n_physical_rows, 1),
+        row_nbytes=row_nbytes,
+        ordered_row_nbytes=2 * row_nbytes * dataset.sparse,  # a value's row beside it
         slice_rows=dataset.slice_rows or dataset.n_physical_rows,
         n_rows=dataset.n_physical_rows,
         unit_bytes=unit_bytes,

@@ -6,6 +6,7 @@ from scipy import sparse
 
 import streamlearn as sl
 from streamlearn.data.source import Chunk
+from streamlearn.shareboost import needs
 from streamlearn.shareboost.selection import kernels
 
 N, P = 500, 60
@@ -99,6 +100,60 @@ def test_sums_brought_near_are_added_to_in_the_order_of_the_rows(n_classes, inde
     for i, j in zip(*X.nonzero(), strict=True):
         plain[j] += R[i] * X[i, j]
     np.testing.assert_array_equal(G, plain)
+
+
+def by_rows(X, R, G):
+    """G after all rows, one after the other: each has a column once."""
+    for i in range(X.shape[0]):
+        a, z = X.indptr[i], X.indptr[i + 1]
+        G[X.indices[a:z]] += R[i] * X.data[a:z, None]
+    return G
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_values_ordered_by_columns_are_added_in_the_order_of_the_rows(compiled, index):
+    """2,000 columns of 30 classes are four blocks."""
+    rng = np.random.default_rng(4)
+    X = sparse.random_array((90, 2_000), density=0.02, format="csr", rng=rng).astype(np.float32)
+    R = rng.standard_normal((90, 30)).astype(np.float32)
+    add = kernels.add_by_columns if compiled else kernels.add_by_columns.py_func
+    G = np.ones((2_000, 30))
+    add(X.data, X.indices.astype(index), X.indptr.astype(np.int64), R, G)
+    np.testing.assert_array_equal(G, by_rows(X, R, np.ones_like(G)))
+
+
+def test_many_values_for_far_sums():
+    """16.8 MB of sums, and two values a column: ordered first, and the bits of a plain loop."""
+    rng = np.random.default_rng(5)
+    n, p, K, stored = 1_500, 70_000, 30, 100
+    columns = rng.integers(0, p // stored, (n, stored)) + np.arange(stored) * (p // stored)
+    indptr = np.arange(0, n * stored + 1, stored)
+    data = rng.random(n * stored, dtype=np.float32)
+    R = rng.standard_normal((n, K)).astype(np.float32)
+    X = sparse.csr_array((data, columns.ravel().astype(np.int32), indptr), (n, p))
+    G = np.zeros((p, K))
+    assert G.nbytes >= kernels.FAR
+    kernels.add_sparse_gradient(data, X.indices, indptr, R, G)
+    np.testing.assert_array_equal(G, by_rows(X, R, np.zeros_like(G)))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("classes", [2, 30])
+def test_room_to_order_values_is_planned_where_sums_are_far(kind, classes):
+    X = np.zeros((50, 70_000), np.float32)
+    X[:, ::700] = 1.0
+    y = np.arange(50) % classes
+    with sl.config_context(memory_budget="4GiB"):
+        data = sl.open_dataset(kind(X))
+        model = sl.ShareBoostClassifier(2)
+        model.classes_ = np.unique(y)
+        size = needs.size_of(model, data, 70_000, 8 * classes, "columns")
+        scoring = needs.needs_of(size)[0].step_bytes_per_row
+    thin = kind is not np.asarray
+    ordered = 2 * data.decoded_nbytes / 50 if thin and classes == 30 else 0
+    assert scoring == pytest.approx(2 * classes * 4 + ordered)
+    assert ordered == 0 or ordered >= 100 * (4 + 4 + 4)
 
 
 def test_wide_rows_are_never_written_out(monkeypatch):
