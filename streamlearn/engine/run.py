@@ -37,8 +37,6 @@ from .watch.progress import Progress
 State = TypeVar("State")
 Result = TypeVar("Result")
 Visit = tuple[VisitOrder, int] | None
-THREAD_BYTES = 4 << 20
-"""Bytes that one more thread between reads takes at most: a block of coordinates, its stack."""
 MADE_BY_WRONG_CONTENT = (
     ArithmeticError,
     AttributeError,
@@ -157,14 +155,8 @@ class Run:
 
     @property
     def n_threads(self) -> int:
-        """Threads of this process that may compute between reads.
-
-        As many as the budget has room for beside the plan: a small table is one lane.
-        """
-        if self._engine.is_cluster:
-            return count_threads("threads")
-        spare = max(self.plan.budget - self.plan.peak_bytes, 0) // THREAD_BYTES
-        return max(self._engine.n_slots, min(count_threads(self._scheduler), 1 + spare))
+        """Threads of this process that may compute between reads."""
+        return count_threads("threads") if self._engine.is_cluster else self._engine.n_slots
 
     @property
     def history(self) -> list[dict[str, object]]:

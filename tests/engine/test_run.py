@@ -1,7 +1,6 @@
 """Reads through `Run`: same bits for any number of threads, order, retries, row state, cache."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from threading import get_ident
 
@@ -13,7 +12,7 @@ from engine_kit import FailingRows, Rows, Shuffled, dense, gram_fold, sgd_fold
 from streamlearn.config import config_context
 from streamlearn.data.mapped import MappedSource
 from streamlearn.engine.plan import Needs, make_plan
-from streamlearn.engine.run import THREAD_BYTES, Run
+from streamlearn.engine.run import Run
 from streamlearn.engine.scratch.blocks import RowForm, ScratchSource
 from streamlearn.engine.scratch.in_memory import InMemoryRows
 from streamlearn.errors import ScratchError, SourceError
@@ -46,18 +45,6 @@ def test_bits_do_not_depend_on_threads(threads):
     one, many = results
     assert one["n"] == many["n"] == 3000
     np.testing.assert_array_equal(one["gram"], many["gram"])
-
-
-def test_between_reads_threads_are_as_many_as_the_budget_has_room_for():
-    source = Rows(100, slice_rows=100)
-    with dask.config.set(num_workers=3):
-        with open_run(source) as run:
-            assert (run.plan.lanes_in_flight, run.n_threads) == (1, 3)
-        plan = replace(run.plan, budget=run.plan.peak_bytes + THREAD_BYTES)
-        with Run(source, plan, name="test", identity={}) as run:
-            assert run.n_threads == 2
-        with config_context(scheduler="synchronous"), open_run(source) as run:
-            assert run.n_threads == 1
 
 
 def test_synchronous_scheduler_runs_in_the_calling_thread():

@@ -30,9 +30,6 @@ from .kernels_loss import is_coded, loss_code, own_losses, targets_by_class
 Matrix = np.ndarray | Csr
 NONE = np.empty(0)
 """No weights, no right-hand side."""
-PRODUCTS = 1 << 18
-"""Products of two values of a row for which a thread is worth starting: it takes a tenth of them,
-about a millisecond."""
 
 
 class Point(NamedTuple):
@@ -194,7 +191,6 @@ def gram_rows(
         explicit.gram(X, bases, h, r, sums)
         return
     rows, columns = flat_rows(X), as_columns(bases, X.dtype)
-    n_threads = min(n_threads, 1 + X.size * X.shape[1] // (2 * PRODUCTS))
     if n_threads == 1:
         kernels_gram.gram(rows, columns, 0, 1, h, r, sums)
         return
