@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.shareboost.choice import choose_copies, choose_look
 from bench.shareboost.fits import Task, boost, error_path, least_n
-from bench.shareboost.selection.pieces import choose_pieces, pieces
+from bench.shareboost.pieces import choose_pieces, pieces
 from bench.shareboost.uci import products, stumps
 
 
