@@ -10,6 +10,7 @@ import numpy as np
 
 from ...data.source import Chunk, Csr, Source
 from ...engine.run import Run
+from ...numeric.malloc import trim_heaps
 from ...passes.fold import Fold, both
 from ...solvers.newton import Evaluation, newton
 from ..basis.kernels import GramSums, Sums, empty_sums
@@ -96,6 +97,8 @@ class SampleObjective:
             decrement=decrement,
         )
         self._room = None
+        if self.matrix_free:
+            trim_heaps()  # what the parts' threads have freed is in the way of the reads
         return found.at.theta
 
     def evaluate(self, theta: np.ndarray) -> Evaluation:
@@ -243,7 +246,9 @@ class StreamedObjective:
             return inverse(self.problem, GramSums(*gram), total)(g)
         mass = (found[0][k], float(found[1][k])) if kind == "mass" else None
         if self._sample.matrix_free:
-            return self._sample.solve_nearly(at.theta, k, g, self._forcing.residual(at, k))
+            step = self._sample.solve_nearly(at.theta, k, g, self._forcing.residual(at, k))
+            trim_heaps()
+            return step
         if self.problem.n_problems > 1:  # one matrix is all there is
             return self._sample.solve_at(at.theta, k, g, mass)
         h = self._sample.curvatures(at.theta, k)
