@@ -120,7 +120,8 @@ def test_pursuit_tables(tmp_path):
     record, printed = bench(tmp_path, "pursuit-tables")
     assert not record["failed"]
     tables = [row["table"].split(",")[0] for row in record["rows"]]
-    assert tables.count("product toy") == 12
+    assert tables.count("product toy") == 24  # the penalty without a scale, and as printed
+    assert tables.count("circle by learners") == 15
     assert tables.count("circle toy") == 7
     assert tables.count("scale") == 4
     for row in record["rows"]:
@@ -133,7 +134,7 @@ def test_shareboost_tables(tmp_path):
     record, _ = bench(tmp_path, "shareboost-tables")
     assert not record["failed"]
     parts = {row["experiment"] for row in record["rows"]}
-    assert parts == {"digits", "sharing", "products", "stumps", "pieces"}
+    assert parts == {"digits", "sharing", "products", "stumps", "pieces", "blocks"}
     last = [row for row in record["rows"] if row["experiment"] == "digits"][-1]
     assert last["test error, %"] < 30
     assert "full reads" in record["notes"][0]

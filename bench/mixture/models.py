@@ -22,6 +22,10 @@ CHOICE_PASSES = 20
 RBF_ROWS = 10_000
 """Most training rows of the RBF SVM, and of the boosted one, here."""
 BOOSTED_ROWS = 5_000
+PAPER = {"gate": "rbf", "expert_loss": "hinge"}
+"""The paper's own gate and loss."""
+PAPER_ROWS = 1_000
+"""Most training rows of a mixture with these."""
 
 
 def settings(name, n):
@@ -55,6 +59,9 @@ def models(name, n, seed, C, *, tiny=False, rivals=True):
 
     yield "ours", sl.SVMMixtureClassifier(C=C, random_state=seed, **settings(name, n))
     yield "linear", linear()
+    if n <= PAPER_ROWS:
+        own = settings(name, n) | PAPER
+        yield "own", sl.SVMMixtureClassifier(C=C, random_state=seed, **own)
     few = seed < (CHOICE_DRAWS if n <= FEW else 1)
     if few and rivals and not (tiny and name == "mnist"):
         yield "additive", sl.AdditiveClassifier(C=1.0, n_bases=8 if name == "covtype" else 4)

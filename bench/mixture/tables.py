@@ -136,6 +136,7 @@ def summarise(session, name, n, at, C, draws):
             "paper, %": paper[at] if at < len(paper) else None,
             "components": f"{np.mean(kept):.1f} ({min(kept)}-{max(kept)})",
             "iterations": float(np.median(values("ours", "iterations"))),
+            "RBF gate and hinge, %": shown("own"),
             "linear, %": shown("linear"),
             "paper linear, %": paper_linear[at] if at < len(paper_linear) else None,
             "RBF, %": shown("RBF"),

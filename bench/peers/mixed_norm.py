@@ -1,11 +1,14 @@
-"""The convex rival (eq. 5): L(W) + lambda |W|_{inf,1} on all products, by proximal gradient."""
+"""The convex rival (eq. 5): L(W) + lambda |W|_{inf,1} on products, by proximal gradient."""
 
 import numpy as np
 
 
-def path_of(X, y, Xt, yt, *, n_lambdas=12, iterations=150):
-    """Columns that are not 0 -> test error, for a run of lambdas with warm starts."""
-    i, j = np.triu_indices(X.shape[1], 1)
+def path_of(X, y, Xt, yt, *, pairs=None, n_lambdas=12, iterations=150):
+    """Columns that are not 0 -> test error, for a run of lambdas with warm starts.
+
+    `pairs` (i, j) of columns that are multiplied: all, if not given.
+    """
+    i, j = np.triu_indices(X.shape[1], 1) if pairs is None else pairs
     make = Products(X, i, j)
     classes, codes = np.unique(y, return_inverse=True)
     K, n = len(classes), len(y)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.shareboost.blocks import blocks
 from bench.shareboost.choice import choose_copies, choose_look
 from bench.shareboost.fits import Task, boost, error_path, least_n
-from bench.shareboost.pieces import choose_pieces, pieces
+from bench.shareboost.pieces import choose_pieces, hard_pieces, pieces
 from bench.shareboost.uci import products, stumps
 
 
@@ -35,11 +36,11 @@ def sharing(task):
         from bench.shareboost.digits import images
 
         X, y = images(task.shared, "train", True)
-        counts, n_templates, goal, most = (2, 4), 20, 0.2, 10
+        counts, n_templates, most = (2, 4), 20, 10
     else:
         table = np.load(task.shared / "char74k" / "english_digits_upper_32.npz")
         X, y = table["images"][table["good"]], table["target"][table["good"]]
-        counts, n_templates, goal, most = (2, 5, 10, 20, 36), min(task.n_templates, 200), 0.2, 100
+        counts, n_templates, most = (2, 5, 10, 20, 36), min(task.n_templates, 200), 100
     rng = np.random.default_rng(0)
     order = rng.permutation(len(y))
     X, y = X[order], y[order]
@@ -52,20 +53,22 @@ def sharing(task):
         a, b = chosen & train, chosen & ~train
         model = boost(min(most, V.shape[1]), **LETTERS).fit(V[a], y[a])
         path = error_path(model, V[b], y[b])
-        ours = least_n(path, goal)
-        row = {
-            "classes": K,
-            "columns for 20 % error": ours,
-            "least error, %": 100 * min(e for _, e in path),
-        }
+        row = {"classes": K, "least error, %": 100 * min(e for _, e in path)}
+        rest, n_all = {}, 0
         if task.rivals:
-            rest, n_all = one_vs_rest(V[a], y[a], V[b], y[b], K, goal, 4 * most // 10)
-            row |= {
-                "one-vs-rest's": rest or f"> {n_all}",
-                "ratio": ours / (rest or n_all) if ours else None,
-            }
+            rest, n_all = one_vs_rest(V[a], y[a], V[b], y[b], K, 4 * most // 10)
+        for goal in GOALS:
+            ours = least_n(path, goal)
+            row[f"columns for {goal:.0%} error"] = ours
+            if task.rivals:
+                row[f"one-vs-rest's for {goal:.0%}"] = rest.get(goal, f"> {n_all}")
+                row[f"ratio for {goal:.0%}"] = ours / rest.get(goal, n_all) if ours else None
         rows.append(row)
     return rows
+
+
+GOALS = (0.2, 0.08)
+"""Test errors whose columns are counted, the paper's."""
 
 
 CHARACTERS = {"spread": 4.5, "damp": 1.0, "either_sign": True}
@@ -73,20 +76,22 @@ CHARACTERS = {"spread": 4.5, "damp": 1.0, "either_sign": True}
 LETTERS = {"ridge": 1e-4, "columns_per_pass": 1}
 
 
-def one_vs_rest(X, y, Xt, yt, K, goal, most):
-    """Distinct columns of K binary models, each with as many of its own, at the goal.
+def one_vs_rest(X, y, Xt, yt, K, most):
+    """Goal -> distinct columns of K binary models, each with as many of its own.
 
-    None if `most` of each do not reach it; and how many distinct ones all of them have.
+    A goal that `most` of each do not reach has none; and how many distinct ones all of them have.
     """
     models = [boost(most, **LETTERS).fit(X, (y == k).astype(int)) for k in range(K)]
-    distinct = 0
+    found, distinct = {}, 0
     for n in range(1, most + 1):
         at = [model.at(n) for model in models]
         scores = np.column_stack([model.decision_function(Xt) for model in at])
         distinct = len({choice for model in at for choice in model.choices_})
-        if np.mean(scores.argmax(axis=1) != yt) <= goal:
-            return distinct, distinct
-    return None, distinct
+        error = np.mean(scores.argmax(axis=1) != yt)
+        found = {goal: distinct for goal in GOALS if error <= goal} | found
+        if len(found) == len(GOALS):
+            break
+    return found, distinct
 
 
 PARTS = {
@@ -94,6 +99,8 @@ PARTS = {
     "products": products,
     "stumps": stumps,
     "pieces": pieces,
+    "hard_pieces": hard_pieces,
+    "blocks": blocks,
     "choose_look": choose_look,
     "choose_copies": choose_copies,
     "choose_pieces": choose_pieces,

@@ -25,8 +25,10 @@ CONSTANT = 7 / 144
 def run(session):
     tiny = session.options.tiny
     tables = {
-        "product": lambda: product(session, 3 if tiny else 50),
+        "product": lambda: product(session, 3 if tiny else 50, "scale-free"),
+        "product as printed": lambda: product(session, 3 if tiny else 50, "paper"),
         "circle": lambda: circle(session, 2 if tiny else 20),
+        "circle by learners": lambda: by_learners(session, 2 if tiny else 20),
         "regression": lambda: regression(session, 300 if tiny else 4000, 3 if tiny else 10),
         "classification": lambda: classification(
             session, 600 if tiny else session.options.rows or 4000, 1 if tiny else 5
@@ -38,11 +40,13 @@ def run(session):
             table()
 
 
-def product(session, draws):
+def product(session, draws, penalty):
     """Tables 4 and 5: medians over draws, at the paper's noise and at a tenth of it.
 
-    Besides the largest error, and the share of draws of at most 1e-3.
+    Besides the largest error, and the share of draws of at most 1e-3.  "paper" is the penalty as
+    it is printed.
     """
+    table = "product toy" if penalty == "scale-free" else "product toy, penalty as printed"
     taus = list(PAPER_4)
     T = np.random.default_rng(10**6).random((6000, 5))
     truth = T[:, 0] * T[:, 1]
@@ -53,7 +57,9 @@ def product(session, draws):
             rng = np.random.default_rng(session.options.seed + seed)
             X = rng.random((300, 5))
             y = X[:, 0] * X[:, 1] + sd * rng.standard_normal(300)
-            model = sl.ProjectionPursuitRegressor(n_terms=2, tau=taus, stop=None).fit(X, y)
+            model = sl.ProjectionPursuitRegressor(
+                n_terms=2, tau=taus, stop=None, penalty=penalty
+            ).fit(X, y)
             for tau in taus:
                 A = model.select(tau).directions_
                 cosines = np.abs(A[:, :2] @ pairs.T).max(axis=0)
@@ -74,7 +80,7 @@ def product(session, draws):
             error, zeros, support, directions, reads = np.array(kept[tau], float).T
             session.add(
                 {
-                    "table": "product toy",
+                    "table": table,
                     "set": f"sd {sd:g}, {draws} draws",
                     "model": f"tau {tau:g}",
                     "error": float(np.median(error)),
@@ -101,25 +107,58 @@ CIRCLE = {
         "tau": np.inf, "stop": None, "n_learners": 20, "shrinkage": 1.0, "smooth": False
     },
 }  # fmt: skip
+LEARNERS = (1, 2, 5, 10, 20)
+"""Numbers of them at which errors are shown."""
 PAPER_RATIO = {"SpJSBoost": 0.104, "JSBoost": 0.351}
+
+
+def in_circle(seed, n, flipped):
+    """Rows of Fig. 1, a share of whose labels is flipped."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 5))
+    y = (X[:, :2] ** 2).sum(axis=1) < 2 / np.pi
+    return X, y ^ (rng.random(n) < flipped)
+
+
+def by_learners(session, draws):
+    """Fig. 2: errors on the training rows and on rows without noise, by the number of learners."""
+    for name in ("SpJSBoost", "only the penalty", "JSBoost"):
+        kept = {n: [] for n in LEARNERS}
+        for seed in range(draws):
+            parameters = CIRCLE[name] | {"stop": None, "n_learners": max(LEARNERS)}
+            model = sl.JensenShannonBoostClassifier(random_state=seed, **parameters)
+            seed += session.options.seed
+            train, test = in_circle(seed, 600, 0.05), in_circle(10**6 + seed, 6000, 0.0)
+            model.fit(*train)
+            for n in LEARNERS:
+                at = model.at(n)
+                kept[n].append(
+                    (1 - at.score(*train), 1 - at.score(*test), at.irrelevant_weight([2, 3, 4]))
+                )
+        for n in LEARNERS:
+            training, clean, ratio = np.median(kept[n], axis=0)
+            session.add(
+                {
+                    "table": "circle by learners",
+                    "set": f"5 % flipped, {draws} draws",
+                    "model": "no stop" if name == "SpJSBoost" else name,
+                    "learners": n,
+                    "training error": training,
+                    "error": clean,
+                    "irrelevant": ratio,
+                }
+            )
 
 
 def circle(session, draws):
     """Fig. 1 and 2: error on rows without noise, and eq. 14."""
-
-    def sample(seed, n, flipped):
-        rng = np.random.default_rng(seed)
-        X = rng.uniform(-1, 1, (n, 5))
-        y = (X[:, :2] ** 2).sum(axis=1) < 2 / np.pi
-        return X, y ^ (rng.random(n) < flipped)
-
     for name, parameters in CIRCLE.items():
         kept = []
         for seed in range(draws):
             model = sl.JensenShannonBoostClassifier(random_state=seed, **parameters)
             seed += session.options.seed
-            model.fit(*sample(seed, 600, 0.05))
-            clean = 1 - model.score(*sample(10**6 + seed, 6000, 0.0))
+            model.fit(*in_circle(seed, 600, 0.05))
+            clean = 1 - model.score(*in_circle(10**6 + seed, 6000, 0.0))
             kept.append((clean, model.irrelevant_weight([2, 3, 4]), len(model.directions_[0])))
         error, ratio, learners = np.median(kept, axis=0)
         session.add(

@@ -1,12 +1,13 @@
-"""The paper's experiments: digits from 16,000 patch columns, sharing, UCI sets, pieces.
+"""The paper's experiments: digits from 16,000 patch columns, sharing, UCI sets, pieces, blocks.
 
 Rows are labelled ``digits``, ``cost`` (only with ``--only cost``: two columns from the same store,
 for the time of a read), ``sparse`` (likewise: the time of a read of sparse rows, ``--rows`` of
-them), ``expanded`` (likewise: 23 GB decoded), ``choice digits``, ``choice copies`` and ``choice
-pieces`` (only with ``--only choice``: how features, ridges, deformed copies
-and the SVM were chosen; ``--rows 60000`` takes all training images), ``sharing``, ``products`` and
-``stumps`` with the set's name (``--only satimage`` takes both), ``pieces``;
-``--templates``, ``--copies`` and ``--columns`` make the digits' stores and models smaller.
+them), ``expanded`` (likewise: 23 GB decoded), ``hard pieces`` (likewise: those of the paper),
+``choice digits``, ``choice copies`` and ``choice pieces`` (only with ``--only choice``: how
+features, ridges, deformed copies and the SVM were chosen; ``--rows 60000`` takes all training
+images), ``sharing``, ``products`` and ``stumps`` with the set's name (``--only satimage`` takes
+both), ``pieces``, ``blocks``; ``--templates``, ``--copies`` and ``--columns`` make the digits'
+stores and models smaller.
 """
 
 import os
@@ -31,6 +32,8 @@ def run(session):
         parts = {only: headline}
     elif only == "sparse":
         parts = {only: sparse.costs}
+    elif only == "hard pieces":
+        parts = {only: small("hard_pieces")}
     elif only.startswith("choice"):
         parts = {
             "choice digits": small("choose_look"),
@@ -44,6 +47,7 @@ def run(session):
             **{f"products, {name}": small("products", name) for name in sets},
             **{f"stumps, {name}": small("stumps", name) for name in sets},
             "pieces": small("pieces"),
+            "blocks": small("blocks"),
         }
     for label, part in parts.items():
         if session.wants(label):
