@@ -1,7 +1,8 @@
 """The second example of the paper's appendix C: columns taken, beside the convex mixed norm.
 
 Each of s blocks of a row holds the class in binary, -1 and 1; a share of the rows lacks a block,
-which is 0.  The columns of one block tell all classes; the paper expects the mixed norm to take all blocks.
+which is 0.  The columns of one block tell all classes; the paper expects the mixed norm to take
+those of all blocks.
 """
 
 import numpy as np
