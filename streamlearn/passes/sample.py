@@ -61,34 +61,38 @@ class SampledRead:
     """Reads like `run_fold` and keeps a sample of the rows in the same read.
 
     A summary in blocks of columns is several reads; the same rows are drawn in each, so their
-    columns put side by side are the sample of the whole.  Of columns that are read again the rows
-    are there already.
+    columns put side by side are the sample of the whole, and numbers, targets and weights are kept
+    once.  Of columns that are read again the rows are there already.
     """
 
     def __init__(self, run_fold: Read, n_rows: int, seed: int) -> None:
         self._run_fold, self._n_rows, self._seed = run_fold, n_rows, seed
-        self._parts: list[Sample] = []
+        self._first: Sample | None = None
+        self._blocks: list[np.ndarray | Csr] = []
+        """The columns of each read."""
         self._names: set[str] = set()
 
     def __call__(self, fold: Fold[FoldState, Result], dataset: Source, *, name: str) -> Result:
-        if self._parts and self._names.issuperset(dataset.feature_names):
+        if self._blocks and self._names.issuperset(dataset.feature_names):
             return self._run_fold(fold, dataset, name=name)
         self._names.update(dataset.feature_names)
         extra = sample_fold(dataset, self._n_rows, self._seed)
         answers = self._run_fold(both(fold, extra), dataset, name=name)
         result: Result = answers[0]
-        self._parts.append(answers[1])
+        drawn: Sample = answers[1]
+        self._first = self._first or drawn._replace(X=np.empty((0, 0)))
+        self._blocks.append(drawn.X)
         return result
 
     def sample(self) -> Sample:
-        """The sample; the parts are given up."""
-        parts, self._parts = self._parts, []
-        if len(parts) == 1:
-            return parts[0]
-        sparse = [part.X for part in parts if isinstance(part.X, Csr)]
-        dense = [part.X for part in parts if not isinstance(part.X, Csr)]
-        X = _beside(sparse) if sparse else np.hstack(dense)
-        return parts[0]._replace(X=X)
+        """The sample of what was read; the blocks are given up."""
+        blocks, self._blocks = self._blocks, []
+        assert self._first is not None
+        if len(blocks) == 1:
+            return self._first._replace(X=blocks[0])
+        sparse = [X for X in blocks if isinstance(X, Csr)]
+        dense = [X for X in blocks if not isinstance(X, Csr)]
+        return self._first._replace(X=_beside(sparse) if sparse else np.hstack(dense))
 
 
 def sample_nbytes(dataset: Source, n_rows: int) -> int:

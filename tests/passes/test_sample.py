@@ -1,10 +1,12 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import streamlearn as sl
 from streamlearn.passes.fold import read_all, run_fold
-from streamlearn.passes.sample import sample_fold
+from streamlearn.passes.sample import SampledRead, sample_fold, sample_nbytes
 
 N = 6000
 X = np.random.default_rng(0).random((N, 4), dtype=np.float32)
@@ -85,3 +87,24 @@ def test_pieces_do_not_grow_with_the_chunks(layout):
     found, expected = fold.finish(merged), draw(data, N // 4)
     np.testing.assert_array_equal(found.rows, expected.rows)
     assert len(found.rows) > N // 5
+
+
+def test_a_sample_of_many_reads_takes_what_is_planned():
+    """Of a read of one column the rows' numbers and targets take more than the column."""
+    data = sl.open_dataset(X, target="x3")
+    wide = sl.open_dataset(np.repeat(X, 40, axis=1), target="x159")
+
+    def run(fold, rows, *, name):
+        return run_fold(fold, read_all(rows))
+
+    read = SampledRead(run, N, 0)
+    tracemalloc.start()
+    for name in wide.feature_names:
+        read(sample_fold(data, 1, 0), wide.with_columns([name]), name="a column")
+    held = tracemalloc.get_traced_memory()[0]
+    sample = read.sample()
+    assert max(held, tracemalloc.get_traced_memory()[1]) < 1.1 * sample_nbytes(wide, N)
+    tracemalloc.stop()
+    np.testing.assert_array_equal(sample.X, np.repeat(X, 40, axis=1)[:, :-1])
+    np.testing.assert_array_equal(sample.y, X[:, 3])
+    np.testing.assert_array_equal(sample.rows, np.arange(N))
