@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from sklearn.base import clone
 
@@ -16,6 +17,7 @@ from ..passes.fold import nbytes_of
 from ..passes.sample import sample_nbytes
 from ..passes.summary.summary import (
     Summary,
+    column_blocks,
     count_reads,
     most_state_bytes,
     state_nbytes,
@@ -28,6 +30,10 @@ from .rows import class_weights, encoding
 from .rows.inputs import open_data
 
 SUMMARY = "summary"
+USUAL_READS = 10.0
+"""Reads of a fit after its summary, for what more lanes at once are worth: few converge in less."""
+LEAST_READ = 1 / 32
+"""Smallest cost of a read of few columns, in reads of all: it opens every file and begins lanes."""
 
 
 def plan(model: Estimator, data: object, *, memory_budget: int | float | str | None = None) -> Plan:
@@ -83,42 +89,58 @@ def plan(model: Estimator, data: object, *, memory_budget: int | float | str | N
 def plan_fit(model: HasCosts, dataset: Source, before: Sequence[Needs] = ()) -> Plan:
     """The plan of a fit: what comes `before`, the summary, then the family's own phases.
 
-    The summary's state is cut into blocks of columns until it does not keep lanes from running.
-    Blocks read only their own columns, so they cost little; lanes would cost every later read.
+    The summary's state is cut into blocks of columns where more lanes at once, for all reads after
+    it, repay the reads that the blocks take.  Slices are those of the fewest blocks that fit at
+    all: they decide bits, and so must not follow the number of threads.
     """
 
     def make(budget: int | None) -> Plan:
         own = all_needs(model, dataset)
         of_own = make_plan(dataset, own, budget=budget)
-        lanes, budget = of_own.lanes_in_flight, of_own.budget
-        moments_only, n_fits = model._moments_only(), model._n_fits(dataset)
-        limit = most_state_bytes(dataset, moments_only)
-        plan: Plan | None = None
-        while plan is None or plan.lanes_in_flight < lanes:
-            least, most = count_reads(dataset, limit, moments_only)
-            summary = Needs(
-                SUMMARY,
-                state_bytes=state_nbytes(dataset, limit, moments_only),
-                step_bytes_per_row=step_nbytes_per_row(dataset),
-                step_bytes=step_nbytes(dataset, limit, moments_only),
-                driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
-                # once more for what is missing, which makes features
-                passes=(least * n_fits, most * (1 + model._encodes) * n_fits),
-            )
-            finer = state_nbytes(dataset, summary.state_bytes // 2, moments_only)
-            last = finer >= summary.state_bytes
+        source, best, cost, halved = dataset, of_own, inf, 0
+        for summary, reads, is_last in _summaries(model, dataset):
             try:
-                plan = make_plan(dataset, [*before, summary, *own], budget=budget)
+                plan = make_plan(source, [*before, summary, *own], budget=of_own.budget)
             except MemoryBudgetError:
-                if last:
+                if is_last:
                     raise
-            if last:
+                continue
+            if cost == inf and plan.slices_halved and plan.slice_rows is not None:
+                source, halved = dataset.with_slice_rows(plan.slice_rows), plan.slices_halved
+            if (own_cost := (reads + USUAL_READS) / plan.lanes_in_flight) < cost:
+                best, cost = replace(plan, slices_halved=halved), own_cost
+            if plan.lanes_in_flight >= of_own.lanes_in_flight:
                 break
-            limit = summary.state_bytes // 2
-        assert plan is not None  # the last block raises
-        return plan
+        return best
 
     return plan_within(make)
+
+
+def _summaries(model: HasCosts, dataset: Source) -> Iterator[tuple[Needs, float, bool]]:
+    """Needs of the summary, with states from the largest to the least, of ever fewer columns each.
+
+    Beside each its reads, in reads of all columns, and whether it is the last one.
+    """
+    moments_only, n_fits = model._moments_only(), model._n_fits(dataset)
+    limit, is_last = most_state_bytes(dataset, moments_only), False
+    while not is_last:
+        least, most = count_reads(dataset, limit, moments_only)
+        summary = Needs(
+            SUMMARY,
+            state_bytes=state_nbytes(dataset, limit, moments_only),
+            step_bytes_per_row=step_nbytes_per_row(dataset),
+            step_bytes=step_nbytes(dataset, limit, moments_only),
+            driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
+            # once more for what is missing, which makes features
+            passes=(least * n_fits, most * (1 + model._encodes) * n_fits),
+        )
+        share = 1.0
+        if least > 1 and dataset.stored_nbytes:
+            block = column_blocks(dataset, limit, moments_only)[0]
+            share = dataset.with_columns(block).stored_nbytes / dataset.stored_nbytes
+        limit = summary.state_bytes // 2
+        is_last = state_nbytes(dataset, limit, moments_only) >= summary.state_bytes
+        yield summary, least * max(share, LEAST_READ), is_last
 
 
 def all_needs(model: HasCosts, dataset: Source, summary: Summary | None = None) -> list[Needs]:
