@@ -13,12 +13,8 @@ import pytest
 
 REFUSALS = (ValueError, RuntimeError, OSError, MemoryError)
 """What refusals are, by their kinds; the test looks at what each says."""
-DRAW_POINTS = (
-    "MixtureDisplay.from_estimator",
-    "PrototypeDisplay.plane",
-    "WaterfallDisplay.from_estimator",
-)
-"""Pictures of one point or panel a row, for which a dataset is refused before it is read."""
+DRAW_POINTS = ("MixtureDisplay.from_estimator", "PrototypeDisplay.plane")
+"""Pictures of one point a row, for which a dataset is refused before it is read."""
 
 
 def main(job, pipe):

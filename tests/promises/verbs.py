@@ -229,7 +229,8 @@ class Cell:
     def _from_estimator(self, data, _out):
         import streamlearn as sl
 
-        getattr(sl, self.owner).from_estimator(self.model, data)
+        some = {"rows": [17, 0]} if self.owner == "WaterfallDisplay" else {}  # a panel each
+        getattr(sl, self.owner).from_estimator(self.model, data, **some)
 
     def _plane(self, data, _out):
         import streamlearn as sl
