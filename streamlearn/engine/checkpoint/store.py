@@ -296,9 +296,14 @@ def check_manifest(manifest: Manifest) -> None:
             if not (type(level) is int and type(index) is int and level >= 0 and index >= 0):
                 raise ValueError("a lane without number")
     kept = [*manifest["rows"].values(), *({} if partial is None else partial["rows"]).values()]
-    dtypes = [np.dtype(rows.get("dtype", "f8")) for rows in manifest["rows"].values()]
-    if not all(is_own(rows["file"]) for rows in kept) or any(dtype.hasobject for dtype in dtypes):
-        raise ValueError("a row state without file or numbers")
+    if not all(is_own(rows["file"]) for rows in kept):
+        raise ValueError("a row state without file")
+    for rows in manifest["rows"].values():
+        dtype, width = rows.get("dtype"), rows.get("width")
+        if not isinstance(dtype, str) or np.dtype(dtype).hasobject:
+            raise ValueError("a row state without a type of numbers")
+        if type(width) is not int or width < 1:
+            raise ValueError("a row state without its numbers a row")
     for file in _files_in(manifest):
         if not is_own(file):
             raise ValueError(f"it names the file {file!r}, which no fit writes")

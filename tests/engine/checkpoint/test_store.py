@@ -21,7 +21,7 @@ from engine_kit import (
 
 from streamlearn.data.files.archive import write_archive
 from streamlearn.engine.checkpoint import lanes_done
-from streamlearn.engine.checkpoint.store import new_manifest
+from streamlearn.engine.checkpoint.store import check_manifest, new_manifest
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.engine.run import MADE_BY_WRONG_CONTENT, Run
 from streamlearn.errors import CheckpointError, MemoryBudgetError
@@ -388,3 +388,19 @@ def test_a_fit_killed_anywhere_resumes_to_the_same_bits(tmp_path, expected, at, 
     assert log.stat().st_size == times
     with open_run(Rows(), tmp_path / "run") as run:
         assert_same(program(run), expected[0])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"dtype": None}, {"width": None}, {"dtype": "O"}, {"width": -1}, {"width": 2.5}],
+    ids=["no dtype", "no width", "objects", "a negative width", "half a number"],
+)
+def test_row_states_of_another_form_are_refused(changed):
+    """A seeded change of a manifest took the type away, and the fit ended with a KeyError."""
+    rows = {"file": "rows-0123456789abcdef.slm", "dtype": "<f4", "width": 1}
+    manifest = new_manifest({})
+    manifest["rows"]["alpha"] = rows
+    check_manifest(manifest)
+    manifest["rows"]["alpha"] = {k: v for k, v in (rows | changed).items() if v is not None}
+    with pytest.raises(ValueError, match="a row state without"):
+        check_manifest(manifest)
