@@ -12,7 +12,7 @@ import pytest
 
 import streamlearn as sl
 from streamlearn.data.files.archive import read_archive, write_archive
-from streamlearn.data.files.record_types import check_types
+from streamlearn.data.files.record_types import check_types, with_floats
 from streamlearn.data.files.records import RECORDS, record_class, record_name
 from streamlearn.errors import ArchiveError
 from streamlearn.numeric.parametric import Parametric
@@ -130,6 +130,10 @@ class Stranger:
     """A value that no record declares."""
 
 
+def _hint(name, field):
+    return typing.get_type_hints(record_class(name))[field]
+
+
 FIELDS = [
     (name, field)
     for name in RECORDS
@@ -149,3 +153,25 @@ def test_a_field_of_another_type_is_refused(tmp_path, name, field):
     if expected not in (dict, collections.abc.Mapping):
         with pytest.raises(ArchiveError, match="holds what streamlearn never writes"):
             read_archive(tmp_path / "a.slm")
+
+
+FLOATS = [(name, field) for name, field in FIELDS if _hint(name, field) is float]
+
+
+@pytest.mark.parametrize("number", [3, True, np.int8(3), np.float32(3)], ids=repr)
+@pytest.mark.parametrize("name, field", FLOATS)
+def test_a_number_stands_as_the_float_that_is_declared(name, field, number):
+    """A kernel would be compiled anew for another type: 70 MiB that no budget has."""
+    value = with_floats(record_class(name), {field: number})[field]
+    assert isinstance(value, float)
+    assert value == number
+
+
+def test_a_record_is_read_with_the_floats_that_it_declares(tmp_path):
+    write_archive(tmp_path / "a.slm", record_of(record_class("pursuit.Term"), low=3))
+    assert type(read_archive(tmp_path / "a.slm").low) is float
+
+
+def test_a_whole_number_beyond_all_floats_is_refused():
+    with pytest.raises(ValueError, match="low is a whole number beyond all floats"):
+        with_floats(record_class("pursuit.Term"), {"low": 10**400})

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...errors import ArchiveError
 from ...numeric.parametric import Parametric, class_name, parametric_of
-from .record_types import check_types
+from .record_types import check_types, with_floats
 from .records import record_class, record_name
 from .regular import refuse_unless_file
 from .remote import CHECK_KEYS, as_os_errors, filesystem, is_url
@@ -321,7 +321,8 @@ def _decode_record(node: Node, arrays: list[np.ndarray], name: str) -> object:
             f"{', '.join(sorted(given)) or '(none)'}, which is not known to this version of "
             f"{_PACKAGE}; read it with the version that wrote it, or train again"
         )
-    record: object = kind(**{key: _decode(item, arrays, name) for key, item in node["of"].items()})
+    values = {key: _decode(item, arrays, name) for key, item in node["of"].items()}
+    record: object = kind(**with_floats(kind, values))
     check_types(record)
     if hasattr(record, "check"):
         record.check()

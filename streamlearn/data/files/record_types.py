@@ -19,6 +19,27 @@ _NUMBERS: dict[object, tuple[type, ...]] = {
 """Types of values that stand for an annotated one: sums without axes are numbers of numpy."""
 
 
+def with_floats(kind: type, values: dict[str, object]) -> dict[str, object]:
+    """A record's values, those of fields declared float as floats of 64 bits.
+
+    A kernel would be compiled anew for a whole number, or for a float32, in such a place.
+    """
+    hints = _hints(kind)
+    return {
+        name: _as_float(name, value) if hints.get(name) is float else value
+        for name, value in values.items()
+    }
+
+
+def _as_float(name: str, value: object) -> object:
+    if isinstance(value, float) or not isinstance(value, int | np.integer | np.floating):
+        return value  # what is no number is refused by its type
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is a whole number beyond all floats") from None
+
+
 def check_types(record: object) -> None:
     """Raise ValueError unless every field is of the type that the record's class declares."""
     kind: type = type(record)
