@@ -45,7 +45,7 @@ def draw_model(
 ) -> list[str]:
     """Write ``terms.png``, of `PICTURES`, ``errors.png``, ``convergence.png``, ``calibration.png``.
 
-    Of rows of `data` that are named also ``rows.png``.  Returns their paths.  Whatever the model
+    Rows of `data` that are named go to ``rows.png``.  Returns all paths.  Whatever the model
     does not have is left out: terms of what is no sum, a history that is empty, probabilities.
     Features and rows that are named must be there; with `rows` and no `target` nothing is
     calibrated.

@@ -31,9 +31,10 @@ from .rows.inputs import open_data
 
 SUMMARY = "summary"
 USUAL_READS = 10.0
-"""Reads of a fit after its summary, for what more lanes at once are worth: few converge in less."""
+"""Reads of a fit after its summary, by which more lanes at once are valued: an estimate, as plans
+are made before the first of them."""
 LEAST_READ = 1 / 32
-"""Smallest cost of a read of few columns, in reads of all: it opens every file and begins lanes."""
+"""Least cost of a read of few columns, in reads of all, as it opens every file: an estimate."""
 
 
 def plan(model: Estimator, data: object, *, memory_budget: int | float | str | None = None) -> Plan:
@@ -102,7 +103,7 @@ def plan_fit(model: HasCosts, dataset: Source, before: Sequence[Needs] = ()) -> 
             try:
                 plan = make_plan(source, [*before, summary, *own], budget=of_own.budget)
             except MemoryBudgetError:
-                if is_last:
+                if is_last and cost == inf:
                     raise
                 continue
             if cost == inf and plan.slices_halved and plan.slice_rows is not None:

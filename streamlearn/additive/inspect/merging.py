@@ -51,10 +51,10 @@ class Mergeable(Editable):
     history_: list[dict[str, object]]
     get_params: Callable[..., dict[str, object]]
     _mean_of_targets: float | None = None
-    """The mean of the targets, of which the penalty of the intercept is less; under the log link
-    its logarithm; 0 of classes.  Older files do not hold it, nor"""
+    """The mean of the targets, which the intercept's penalty leaves out; under the log link its
+    logarithm; 0 of classes.  None: the model comes from an older file."""
     _row_weight: float | None = None
-    """the sum of the rows' weights."""
+    """The sum of the rows' weights.  None: the model comes from an older file."""
 
     def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
         super()._keep(problem, theta, means)

@@ -31,12 +31,12 @@ class Part(NamedTuple):
     """A fit to a part of the rows, at its optimum."""
 
     coef: np.ndarray
-    """(K, dim) of f = intercept + Phi'coef, and"""
+    """(K, dim) coefficients of the functions Phi, in f = intercept + Phi'coef."""
     intercept: np.ndarray
-    """(K,)."""
+    """(K,) constants of f."""
     posterior: Posterior
     target_mean: float
-    """t_p."""
+    """Mean of the part's targets, t_p above."""
 
 
 def merge_parts(
