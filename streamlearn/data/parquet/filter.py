@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import SourceError
+from ..memory.arrow_values import dictionary_indices
 from .files import ParquetFiles
 
 _ROW = "__streamlearn_row__"
+_WRITTEN = 1 << 20
+"""Bytes of words that are written out at once: five hundred rows may share a word of a megabyte."""
 
 
 class RowFilter:
@@ -67,19 +71,20 @@ class RowFilter:
         self, columns: Mapping[str, list[pa.Array]], constants: Mapping[str, object], n_rows: int
     ) -> np.ndarray:
         """(n_rows,) bool: the rows for which the expression is true (null counts as false)."""
-        arrays = {}
-        for name, kind in self.types.items():
-            if name in columns:
-                arrays[name] = pa.chunked_array(columns[name])
-                if arrays[name].type != kind:
-                    arrays[name] = arrays[name].cast(kind)
-            else:
-                arrays[name] = pa.repeat(_scalar(constants[name], kind), n_rows)
-        arrays[_ROW] = pa.array(np.arange(n_rows, dtype=np.int64))
         keep = np.zeros(n_rows, bool)
-        for piece in filter(len, self._select(pa.table(arrays)).column(_ROW).chunks):
-            rows = np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
-            keep[rows] = True
+        stored = {name: pa.chunked_array(columns[name]) for name in self.types if name in columns}
+        for start, stop in _runs(stored.values(), n_rows):
+            arrays = {}
+            for name, kind in self.types.items():
+                if name in stored:
+                    values = stored[name].slice(start, stop - start)
+                    arrays[name] = values if values.type == kind else values.cast(kind)
+                else:
+                    arrays[name] = pa.repeat(_scalar(constants[name], kind), stop - start)
+            arrays[_ROW] = pa.array(np.arange(start, stop, dtype=np.int64))
+            for piece in filter(len, self._select(pa.table(arrays)).column(_ROW).chunks):
+                rows = np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
+                keep[rows] = True
         return keep
 
     def live_units(self, store: ParquetFiles) -> np.ndarray:
@@ -103,6 +108,24 @@ class RowFilter:
                 raise SourceError(f"filters on {store.names[file]}: {error}") from error
             live.update((file, group.id) for group in groups)
         return np.array([store.unit(u) in live for u in range(len(store.boundaries()) - 1)], bool)
+
+
+def _runs(columns: Iterable[pa.ChunkedArray], n_rows: int) -> list[tuple[int, int]]:
+    """Runs of rows whose words, shared in dictionaries, take about `_WRITTEN` bytes written out."""
+    import pyarrow.compute as pc
+
+    nbytes = np.zeros(n_rows, np.int64)
+    for column in columns:
+        at = 0
+        for piece in column.chunks if pa.types.is_dictionary(column.type) else ():
+            places = dictionary_indices(piece)
+            lengths = pc.fill_null(pc.binary_length(piece.dictionary), 0).to_numpy()
+            some = places >= 0
+            nbytes[at : at + len(piece)][some] += lengths[places[some]].astype(np.int64)
+            at += len(piece)
+    blocks = np.cumsum(nbytes) // _WRITTEN
+    cuts = np.flatnonzero(np.diff(blocks)) + 1
+    return list(pairwise([0, *cuts.tolist(), n_rows]))
 
 
 def _empty(types: Mapping[str, pa.DataType]) -> pa.Table:

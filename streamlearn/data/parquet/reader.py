@@ -265,7 +265,7 @@ class ParquetReader:
 
     def _by_words(self, footer: Parsed, name: str) -> bool:
         """Whether a column is read as a dictionary and indices: words that many rows may share."""
-        is_one = name == self._target or name in self._store.levels
+        is_one = name == self._target or name in self._store.levels or name in self._filtering
         return is_one and _has_dictionaries(footer, name)
 
     def _open(self, file: int, group: int, *, streamed: bool) -> tuple[pq.ParquetFile, int]:

@@ -179,6 +179,46 @@ def test_words_that_share_their_beginnings_are_read(tmp_path, monkeypatch, versi
         np.testing.assert_array_equal(np.concatenate(chunks), expected)
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("used", ["filter alone", "feature too", "target too"])
+def test_a_filter_on_long_words_that_rows_share_writes_few_of_them_out(
+    tmp_path, monkeypatch, used, way
+):
+    """Two words for all rows, 48 MiB written out, and a file of a few kilobytes."""
+    path = tmp_path / "t.parquet"
+    monkeypatch.setattr(files, "_HELD", 0)
+    if way == "streamed":
+        monkeypatch.setattr(files.ParquetFiles, "pages", lambda *_: None)
+    # a category has at most 1,024 characters
+    n, length = (100 * N, LONG // 100) if used == "feature too" else (N, LONG)
+    x, y = length * "x", length * "y"
+    words = [None if k % 9 == 0 else (x, y)[k % 2] for k in range(n)]
+    table = pa.table({"x": pa.array(words), "z": np.arange(n) / 1.0})
+    pq.write_table(table, path, compression="zstd", use_dictionary=["x"])
+    assert path.stat().st_size < 12 * n + 3 * length
+    del words, table
+    reset_peak()
+    before = resident_bytes()
+    data = sl.open_dataset(
+        path,
+        features=["x", "z"] if used == "feature too" else ["z"],
+        target="x" if used == "target too" else None,
+        filters=[("x", "!=", x)],
+        chunk_rows=n if way == "whole" else n // 13,
+    )
+    if used == "feature too":
+        data = data.with_levels({"x": [x, y]})
+    # a chunk's arrays are written over by the next one
+    chunks = [(np.array(chunk.X), np.array(chunk.y)) for chunk in data.iter_chunks()]
+    assert peak_resident_bytes() - before < ROOM
+    kept = [k for k in range(n) if k % 9 and k % 2]
+    np.testing.assert_array_equal(np.concatenate([X[:, -1] for X, _ in chunks]), kept)
+    if used == "feature too":
+        assert all((X[:, 0] == 1).all() for X, _ in chunks)
+    if used == "target too":
+        assert {word for _, words in chunks for word in words.tolist()} == {y}
+
+
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("column", [*COLUMNS_OF, "words by prefixes"])
 def test_a_page_of_words_by_prefixes_is_known_by_its_header(tmp_path, column, version):
