@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import streamlearn as sl
 from streamlearn.data.open import dataset_of
+from streamlearn.estimator import predicting
 
 N = 240
 # A name whose module has not been written is left out; an error inside a module is an error.
@@ -120,6 +122,22 @@ def test_read_only_rows(name, fitted):
     np.testing.assert_array_equal(
         answer(fit(clone(fitted[name]), X, y), X), answer(fitted[name], X)
     )
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "uint8", "frame"])
+def test_small_tables_of_numbers_are_decided_without_a_dataset(name, fitted, kind, monkeypatch):
+    """By every family, and bit for bit as a dataset of the same rows."""
+    X, z = rows()
+    X = X.astype("float64" if kind == "frame" else kind)
+    model = fitted[name]
+    if kind == "frame":
+        frame = pd.DataFrame(X, columns=["a", "b", "c"])
+        model, X = fit(clone(model), frame, target_for(model, z)), frame
+    assert predicting.small_rows(model, X) is not None
+    found = answer(model, X)
+    with monkeypatch.context() as patch:
+        patch.setattr(predicting, "small_rows", lambda model, X: None)
+        np.testing.assert_array_equal(found, answer(model, X))
 
 
 @pytest.mark.parametrize("name", MODELS)

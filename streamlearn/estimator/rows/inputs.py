@@ -109,12 +109,15 @@ def small_rows(model: TakesRows, X: object) -> np.ndarray | None:
     else:
         return None
     is_small = 0 < len(values) and 8 * values.shape[0] * values.shape[1] <= SMALL
-    is_coded = getattr(model, "levels_", None) or getattr(model, "encoding_", None) is not None
+    encoding = getattr(model, "encoding_", None)
+    is_coded = getattr(model, "levels_", None) or not (encoding is None or encoding.is_plain)
     if not is_small or is_coded or not names <= {*NUMBERS}:
         return None
     used = getattr(model, "_used_columns", lambda: None)()
     dtype = np.float32 if names <= {*SINGLE} else np.float64
     rows = np.array(values, dtype, order="C")
+    if encoding is not None and np.isnan(rows).any():  # the encoding says what they mean
+        return None
     return rows if used is None else np.ascontiguousarray(rows[:, used])
 
 
