@@ -15,6 +15,7 @@ NAMES = {
     "defaults": "every estimator with nothing set beside linear models and boosted trees",
     "hostile": "verdicts on parquet, zarr and model files that were changed at random",
     "memory": "peak memory of fits from disk against the budget, and against explicit features",
+    "peers": "who answers a user's question how well: ours and rivals, each in its own process",
     "pursuit-tables": "projection pursuit and boosted projections: toys and real sets, errors",
     "regress": "speed and memory of this checkout against those of COMMIT, in pairs of one run",
     "report": "writes the saved results into docs/measured.md",
@@ -99,7 +100,9 @@ def main(argv=None):
     if options.tiny:
         options.repeat = 1
     with Session(options) as session:
-        module = options.name.replace("-tables", ".tables").replace("-", "_")
+        # bench/peers/ holds the jobs of all benches
+        name = "questions" if options.name == "peers" else options.name
+        module = name.replace("-tables", ".tables").replace("-", "_")
         importlib.import_module(f"bench.{module}").run(session)
         return session.finish()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import data, defaults, glass_box, mixed, shapes
+from bench import data, defaults, glass_box, mixed, questions, shapes
 from bench.additive import phog
 from bench.shareboost import sparse
 
@@ -73,6 +73,25 @@ def test_glass_box(tmp_path):
         assert row["why not"] is None, row
         assert 0 < row["held-out loss"] < 0.5  # six classes: 1.8 if nothing is learned
     assert "| held-out loss |" in printed
+
+
+@pytest.mark.slow
+def test_peers(tmp_path):
+    pytest.importorskip("interpret", reason="a rival needs the bench extra")
+    record, printed = bench(tmp_path, "peers")
+    asked = [row for row in record["rows"] if row["question"] in questions.QUESTIONS]
+    assert [row["model"] for row in asked] == [
+        model for _, ours, rivals in questions.QUESTIONS.values() for model in (ours[0], rivals[0])
+    ]
+    for row in asked:
+        assert row["why not"] is None, row
+        assert row["right, or R^2"] > 0.85, row  # guesses: 0.63
+        assert row["a row predicted, µs"] > 0 or row["model"].startswith("group lasso"), row
+    rest = record["rows"][len(asked) :]
+    assert [row["rows"] for row in rest[:2]] == [2_000, 2_000]
+    assert [row["model"] for row in rest[2:]] == list(questions.FAMILIES)
+    assert all(row["over the longer of both"] > 0 for row in rest[2:])
+    assert "| why not |" in printed
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ def run(report, *, model, **options):
     return (run_ours if hasattr(sl, model) else run_rival)(report, model=model, **options)
 
 
-def names_of(path, numbers_alone=False):
+def names_of(path, numbers_alone=False, target="target"):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -29,7 +29,7 @@ def names_of(path, numbers_alone=False):
     return [
         field.name
         for field in pq.ParquetFile(path).schema_arrow
-        if field.name != "target"
+        if field.name != target
         and (not numbers_alone or any(is_kind(field.type) for is_kind in plain))
     ]
 
@@ -92,34 +92,47 @@ def made(model, X, seed):
     """A rival with nothing set but its seed, behind columns that are numbers it can take."""
     from sklearn import ensemble, linear_model, svm
     from sklearn.compose import make_column_transformer
-    from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+    from sklearn.preprocessing import OrdinalEncoder
 
     kind = next(getattr(m, model) for m in (linear_model, svm, ensemble) if hasattr(m, model))
-    words = [name for name in X if X[name].dtype.kind not in "iufb"]
-    numbers = [name for name in X if name not in words]
     if model.startswith("Hist"):
+        words, numbers = words_and_numbers(X)
         levels = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
         columns = make_column_transformer((levels, words), ("passthrough", numbers))
         estimator = kind(random_state=seed, categorical_features=list(range(len(words))) or None)
     else:
-        scaled = make_pipeline(SimpleImputer(), StandardScaler())
-        columns = make_column_transformer(
-            (OneHotEncoder(handle_unknown="ignore"), words), (scaled, numbers)
-        )
-        estimator = kind(random_state=seed)
+        columns, estimator = scaled_columns(X), kind(random_state=seed)
     return make_pipeline(columns, estimator)
+
+
+def words_and_numbers(X):
+    """Names of a frame's columns that are no numbers, and of those that are."""
+    words = [name for name in X if X[name].dtype.kind not in "iufb"]
+    return words, [name for name in X if name not in words]
+
+
+def scaled_columns(X, *more):
+    """Levels of a frame's words, and its numbers: holes filled by means, scaled, then `more`."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    words, numbers = words_and_numbers(X)
+    scaled = make_pipeline(SimpleImputer(), StandardScaler(), *more)
+    return make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), words), (scaled, numbers)
+    )
 
 
 def quality(estimator, X, y):
     """Held-out quality and its standard error; the log-loss where there are probabilities."""
     import numpy as np
-    from sklearn.base import is_regressor
 
     from bench import data
 
-    if is_regressor(estimator):
+    if not hasattr(estimator, "classes_"):
         loss = (y.astype(float) - estimator.predict(X)) ** 2
         spread = np.var(y.astype(float))
         return {
