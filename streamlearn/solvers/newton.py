@@ -128,7 +128,8 @@ def newton(
         n_reads += 1
         slack = objective.rounding * np.abs(at.value)
         moved = trial.value <= at.value + SUFFICIENT * size * slope + slack
-        size = np.where(moved, size, size * shorter(at.value, trial.value, size * slope))
+        if not moved.all():
+            size = np.where(moved, size, size * shorter(at.value, trial.value, size * slope))
         before, at = at, _take(at, trial, moved)
         last, gap = gap, relative_gap(at.value, at.bound)
         level = moved & (gap <= 10 * objective.rounding) & (gap > 0.5 * last)

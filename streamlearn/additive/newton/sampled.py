@@ -24,6 +24,7 @@ from .curvature import (
     mass_fold,
     row_curvatures,
 )
+from .kept import newton_with_kept
 from .parts import Parts
 from .products import Forcing, SampledCurvature
 from .reads import CachedReads
@@ -76,6 +77,8 @@ class SampleObjective:
         self._room: np.ndarray | None = None
         self._parts = Parts(self.problem, rows, n_threads) if matrix_free else None
         self._forcing = Forcing(0.0)
+        # one matrix is all there is; of a part of the rows the optimum is not wanted so near
+        self._keeps_factors = share == 1.0 and problem.n_problems == 1 and not matrix_free
         few = rows.n_rows // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
         self._stride = 1 if isinstance(rows.X, Csr) else min(max(few, 1), GROWTH)
 
@@ -89,13 +92,11 @@ class SampleObjective:
             self._room = np.empty((self.problem.dim, self.problem.dim))
         self._forcing = Forcing(tol or 0.0)
         tol, decrement = (0.0, DECREMENT) if tol is None else (tol, 0.0)
-        found = newton(
-            self,
-            theta,
-            tol=tol,
-            max_reads=SAMPLE_ITERATIONS,
-            decrement=decrement,
-        )
+        most = SAMPLE_ITERATIONS
+        if self._keeps_factors:
+            found = newton_with_kept(self, theta, tol=tol, max_reads=most)
+        else:
+            found = newton(self, theta, tol=tol, max_reads=most, decrement=decrement)
         self._room = None
         if self.matrix_free:
             trim_heaps()  # what the parts' threads have freed is in the way of the reads
@@ -112,11 +113,15 @@ class SampleObjective:
     def solve(self, at: Evaluation, k: int, g: np.ndarray) -> np.ndarray:
         if self._parts is not None:
             return self.solve_nearly(at.theta, k, g, self._forcing.residual(at, k))
+        return self.inverse_of(at, k)(g)
+
+    def inverse_of(self, at: Evaluation, k: int) -> Callable[[np.ndarray], np.ndarray]:
+        """g -> H^-1 g of output k, H from the rows that directions take it from."""
         if self._stride == 1:
-            return self.solve_at(at.theta, k, g)
+            return self.inverse_at(at.theta, k)
         h, _ = row_curvatures(self.problem, at.theta, k, self.rows)
         mass = spline_sums(self.problem, h, self.rows), float(h.sum())
-        return self.solve_at(at.theta, k, g, mass, self._stride)
+        return self.inverse_at(at.theta, k, mass, self._stride)
 
     def refine(self, at: Evaluation) -> None:
         if self.share == 1.0:
@@ -128,18 +133,18 @@ class SampleObjective:
         return SampledCurvature(self.problem, theta, k, self._parts).solve(g, residual)
 
     def solve_at(
-        self, theta: np.ndarray, k: int, g: np.ndarray, mass: Mass | None = None, stride: int = 1
+        self, theta: np.ndarray, k: int, g: np.ndarray, mass: Mass | None = None
     ) -> np.ndarray:
-        """H^-1 g, H estimated at `theta` from every `stride`-th row of the sample.
+        """H^-1 g, H estimated at `theta` from the sample.
 
         `mass` (sum h Phi, sum h) of the rows it stands for corrects it.
         """
-        return self.inverse_at(theta, k, mass, stride)(g)
+        return self.inverse_at(theta, k, mass)(g)
 
     def inverse_at(
         self, theta: np.ndarray, k: int, mass: Mass | None = None, stride: int = 1
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """g -> H^-1 g, as in `solve_at`."""
+        """g -> H^-1 g, as in `solve_at`, from every `stride`-th row of the sample."""
         problem = self.problem._replace(C=self.problem.C * stride)
         gram = empty_gram(problem.dim, self._room)
         rows = _every(self.rows, stride)
