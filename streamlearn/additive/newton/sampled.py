@@ -77,13 +77,13 @@ class SampleObjective:
         self._room: np.ndarray | None = None
         self._parts = Parts(self.problem, rows, n_threads) if matrix_free else None
         self._forcing = Forcing(0.0)
-        # one matrix is all there is; of a part of the rows the optimum is not wanted so near
-        self._keeps_factors = share == 1.0 and problem.n_problems == 1 and not matrix_free
+        # memory is planned for one matrix, which several problems cannot keep
+        self._keeps_factors = problem.n_problems == 1 and not matrix_free
         few = rows.n_rows // max(ROWS_PER_COEFFICIENT * problem.dim, 1)
         self._stride = 1 if isinstance(rows.X, Csr) else min(max(few, 1), GROWTH)
 
     def minimise(self, theta: np.ndarray, *, tol: float | None = None) -> np.ndarray:
-        """The sample's optimum, from `theta`; all its steps share the memory of one matrix.
+        """The sample's optimum, from `theta`; all its steps share one matrix, or its memory.
 
         Up to a relative gap `tol`, or as near as the sample tells of all rows if that is not given.
         The system gives new memory page by page, which takes as long as to sum up 300 rows.
@@ -91,12 +91,13 @@ class SampleObjective:
         if not self.matrix_free:
             self._room = np.empty((self.problem.dim, self.problem.dim))
         self._forcing = Forcing(tol or 0.0)
-        tol, decrement = (0.0, DECREMENT) if tol is None else (tol, 0.0)
         most = SAMPLE_ITERATIONS
-        if self._keeps_factors:
+        if tol is None:
+            found = newton(self, theta, tol=0.0, max_reads=most, decrement=DECREMENT)
+        elif self._keeps_factors:
             found = newton_with_kept(self, theta, tol=tol, max_reads=most)
         else:
-            found = newton(self, theta, tol=tol, max_reads=most, decrement=decrement)
+            found = newton(self, theta, tol=tol, max_reads=most)
         self._room = None
         if self.matrix_free:
             trim_heaps()  # what the parts' threads have freed is in the way of the reads

@@ -8,7 +8,7 @@ from oracles import linear_problem, smooth_optimum
 import streamlearn as sl
 from streamlearn.additive.newton import kept
 from streamlearn.additive.newton.kept import KeptFactors, newton_with_kept
-from streamlearn.additive.newton.sampled import EXACT, SampleObjective
+from streamlearn.additive.newton.sampled import DECREMENT, EXACT, SampleObjective
 from streamlearn.passes.fold import read_all
 from streamlearn.solvers.newton import Evaluation, newton, relative_gap
 
@@ -60,6 +60,12 @@ def test_one_matrix_serves_a_fit_of_log_loss():
     newton(each, zero, tol=EXACT, max_reads=50)
     newton_with_kept(some, zero, tol=EXACT, max_reads=50)
     assert some.n_made == 1 < each.n_made
+
+
+def test_a_first_guess_stops_where_a_step_of_newton_promises_little():
+    sample, zero = case("log_loss", 1.0)
+    guess = newton(sample, zero, tol=0.0, max_reads=50, decrement=DECREMENT).at
+    assert sample.minimise(zero).tobytes() == guess.theta.tobytes()
 
 
 class Kinked:
