@@ -16,7 +16,10 @@ from ..numeric.links import rest_probabilities, softmax_probabilities
 from ..numeric.losses import Loss
 from ..numeric.targets import CLASS
 from ..solvers.calibration import METHODS, Calibration
+from .inspect.terms import AdditiveState
 from .model import AdditiveModel
+from .multi_class import APART, AUTO_CLASSES, JOINT
+from .objective import Problem
 from .smooth.shape import Signs
 from .stochastic.partial_fit import go_on
 from .targets import names_of
@@ -89,9 +92,14 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         descent: near the optimum in a pass or two if C is small, far from a small `tol` in many.
         "auto" takes Newton where it fits, else "dual-cd"; for log_loss of dense rows in memory also
         where "dual-cd" is predicted to be far faster, from shape and parameters alone.
-    multi_class : {"ovr", "multinomial"}, default="ovr"
-        Of more than two classes: one curve a class against the rest, or ``loss="log_loss"`` of
-        their softmax.  Two classes are one curve either way.
+    multi_class : {"auto", "ovr", "multinomial"}, default="auto"
+        Of more than two classes: one curve a class against the rest, each a problem of its own, or
+        ``loss="log_loss"`` of their softmax, one problem of all by ``solver="lbfgs"``.  "auto": the
+        latter, whose probabilities are better, but for what takes one class at a time: another
+        loss or solver, `smoothness` (also where it is chosen with nothing set), `covariance`,
+        `calibration`, `partial_fit`, sparse rows or pairs of more coefficients than Newton solves
+        for, and where half of the budget does not hold what it takes.  `multi_class_` says which it
+        was, the certificate why.  Two classes are one curve either way.
     class_weight : None, "balanced" or dict, default=None
         Factors of the rows' weights, by class; "balanced": inversely as their counts.  Classes that
         a dict does not name count 1.
@@ -150,6 +158,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         ``first`` says which coefficients are whose; `knots_` lists the breakpoints by column.
     pair_tables_ : list of PairTable
         The terms of two columns, with the density of the training rows on each.
+    multi_class_ : {"ovr", "multinomial"}
+        Way in which the classes were fitted; of two classes "ovr".
     calibration_ : Calibration
         With `calibration` only.
     smoothing_, effective_dof_, scale_, line_smoothing_
@@ -177,13 +187,13 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     1.0
     """
 
-    multi_class: str
     class_weight: object
     calibration: str | None
+    multi_class_: str
     _parameter_constraints: dict[str, list[object]] = {
         **AdditiveModel._parameter_constraints,
         "loss": [StrOptions(names_of(TARGETS)), Loss],
-        "multi_class": [StrOptions({"ovr", "multinomial"})],
+        "multi_class": [StrOptions({AUTO_CLASSES, APART, JOINT})],
         "class_weight": CONSTRAINT,
         "calibration": [None, StrOptions(set(METHODS))],
     }
@@ -203,7 +213,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         max_levels: int = 255,
         interactions: int | str | Sequence[Sequence[int | str]] = 0,
         solver: str = "auto",
-        multi_class: str = "ovr",
+        multi_class: str = "auto",
         class_weight: object = None,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
@@ -224,14 +234,23 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
     @property
     def _is_joint(self) -> bool:
-        if self.multi_class == "ovr":
-            return False
-        if not self._loss.multinomial:
-            raise ValueError(
-                f"multi_class='multinomial' needs loss='log_loss', got loss={self.loss!r}; use "
-                "multi_class='ovr'"
-            )
-        return True
+        return self.multi_class_ == JOINT
+
+    def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
+        super()._keep(problem, theta, means)
+        self.multi_class_ = JOINT if problem.joint else APART
+
+    def _state(self) -> dict[str, object]:
+        return super()._state() | {"multi_class": self.multi_class_}
+
+    def _restore(self, tree: AdditiveState) -> None:
+        super()._restore(tree)
+        K = len(self.classes_)
+        asked = JOINT if self._asks_joint and K > 2 else APART
+        way = tree.get("multi_class", asked)  # older files do not say it
+        if way != APART and (way != JOINT or K == 2 or not self._loss.multinomial):
+            raise ValueError(f"the way of {K} classes is {way!r}")
+        self.multi_class_ = way
 
     def partial_fit(
         self,
@@ -281,7 +300,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         if hasattr(self, "calibration_"):
             calibration: Calibration = self.calibration_
             return calibration.probability(decision)
-        if self._is_joint and decision.ndim == 2:
+        if self._is_joint:
             return softmax_probabilities(decision)
         link = self._loss.link
         assert link is not None  # `_check_probability` refuses others

@@ -234,7 +234,7 @@ def choose(loss: Loss, solver: str, size: Size, joint: bool = False, easy: bool 
         return Choice(solver, "")
     large = next((one for one in (DUAL, LBFGS) if one in offered), PEGASOS)
     if NEWTON not in offered:
-        why = "the outputs are one problem" if joint else f"{loss.name} is not smooth"
+        why = "the classes are one multinomial problem" if joint else f"{loss.name} is not smooth"
         return Choice(large, f"{large} as {why}")
     room = room_of_matrices()
     if size.dim > NEWTON_DIM:

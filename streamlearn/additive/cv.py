@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..estimator.scores.choosing import Member
+from ..estimator.scores.choosing import Candidate, Member
 from ..numeric.bases.basis import Basis
 from ..numeric.losses import Loss
 from .choose.choosing import Choosing
@@ -42,6 +42,8 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     than Newton's method solves for, each fit takes the reads of an `AdditiveClassifier` without the
     rows of its split, knots included: cv fits for each candidate, one scoring read for each split,
     and the fit of the best to all rows.
+
+    More than two classes are fitted one against the rest.
 
     Parameters
     ----------
@@ -96,7 +98,6 @@ class_weight, intercept_scaling, tol, max_passes, calibration
         **AdditiveClassifier._later_parameters,
         "class_weight": None,
     }
-    multi_class = "ovr"
 
     def __init__(
         self,
@@ -125,6 +126,9 @@ class_weight, intercept_scaling, tol, max_passes, calibration
         self._store(locals())
 
     _plain: ClassVar[Member] = AdditiveClassifier
+
+    def _member(self, parameters: Candidate) -> Member:
+        return super()._member({**parameters, "multi_class": self.multi_class})
 
     def _default_scoring(self) -> str:
         return "accuracy" if self._loss.link is None else "neg_log_loss"

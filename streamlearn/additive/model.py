@@ -17,6 +17,7 @@ from ..estimator.planning import with_calibration
 from ..estimator.predicting import check_finite
 from ..numeric.bases.pairs import add_pairs
 from ..numeric.bases.roughness import make_reference, make_roughness
+from ..passes.sample import sample_fold
 from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
 from . import costs as needs
@@ -26,7 +27,7 @@ from .inspect.terms import AdditiveState
 from .objective import Problem
 from .pair_costs import size_with
 from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
-from .planned import Planned
+from .planned import LATE, Planned
 from .screening.costs import is_wide, without_pairs
 from .screening.reading import (
     main_effects,
@@ -99,6 +100,10 @@ class AdditiveModel(Planned, StreamEstimator):
         rows, dataset = dataset, adjusted(dataset, adjustment)
         if validation is not None:
             validation = adjusted(validation, adjustment)
+        late = self._late_rows(rows, summary)
+        if late:
+            drawn = sample_fold(dataset, late, self.random_state)
+            sample = run.fold(drawn, dataset, name=LATE).chunk()
         before = self._before(run)
         problem = self._curves(dataset, summary, adjustment, choice.solver, before)
         if self._weighs_curves(dataset, summary):
@@ -119,9 +124,11 @@ class AdditiveModel(Planned, StreamEstimator):
             known = size_with(size, main, problem, self._sample_rows(dataset))
             own = partial(self._phases, dataset, summary, known)
             replan(run, lambda: with_calibration(self, own(), summary), always=True)
+        elif problem.joint and self._is_open(summary):  # the plan was of one class at a time
+            replan(run, partial(self._needs, dataset, summary), always=True)
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
-        most = max(self._most_passes - 1, 1)
+        most = max(self._most_passes - 1 - (late > 0), 1)
         tol, seed = self.tol, self.random_state
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
         self.__dict__.pop("_posterior", None)  # of an earlier fit
@@ -227,7 +234,7 @@ class AdditiveModel(Planned, StreamEstimator):
             and not regression
             and self.tol >= SINGLE_TOL
             and not bases.dense,
-            joint=self._is_joint and n_classes > 2,
+            joint=solver == needs.LBFGS and n_classes > 2 and self._joins(dataset, summary),
             levels=tuple(self._levels),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -15,11 +16,13 @@ from ..numeric.bases.basis import Basis
 from ..numeric.bases.registry import make_basis
 from ..numeric.losses import LOSS_PARAMETERS, Loss, make_loss
 from ..numeric.targets import Target
+from ..passes.sample import sample_nbytes
 from ..passes.summary.summary import Summary
 from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS
 from .basis.resolution import AUTO, CountOfSplines
 from .inspect.merging import Mergeable
+from .multi_class import APART, AUTO_CLASSES, JOINT, OPEN_NOTE, why_apart
 from .pair_costs import beside_sample, bound_note, with_pairs
 from .pairs import has_pairs, most_screened
 from .screening.costs import screening_needs, without_pairs
@@ -30,6 +33,8 @@ from .targets import names_of
 
 WARM = ("newton", "lbfgs")
 """Solvers that can start from coefficients, and take directions from a sample."""
+LATE = "sample"
+"""Name of the read that draws a sample after the summary."""
 GRAM = "gram"
 """The way that needs no start: a warm start gives it the bases of the last fit alone."""
 
@@ -38,6 +43,8 @@ class Planned(Mergeable):
     """A mixin of the estimators: their parameters, and the solver and memory that these lead to."""
 
     loss: str | Loss
+    multi_class: str = APART
+    """The way to several outputs; a parameter of the classifier alone."""
     C: float | None
     basis: str | Basis
     n_bases: CountOfSplines
@@ -138,7 +145,7 @@ class Planned(Mergeable):
         size = needs.size_of(self, dataset, summary)
         if summary is None:
             size = smooth_costs.least_size(size, self.n_bases, dataset)
-        return smooth_costs.criterion_of(self, size, self._is_joint)
+        return smooth_costs.criterion_of(self, size, self._asks_joint)
 
     def _weighs_curves(self, dataset: Source, summary: Summary | None = None) -> bool:
         """Whether the sample says how much each curve is smoothed, beside pairs."""
@@ -148,7 +155,52 @@ class Planned(Mergeable):
         if summary is None:
             least = smooth_costs.least_size(size, self.n_bases, dataset)
             size = size._replace(dim=least.dim + size.pair_dim)
-        return smooth_costs.weighs_curves(self, size, self._is_joint)
+        return smooth_costs.weighs_curves(self, size, self._asks_joint)
+
+    @property
+    def _asks_joint(self) -> bool:
+        """Whether one problem of all classes was asked for; for two it is the one curve."""
+        if self.multi_class != JOINT:
+            return False
+        if not self._loss.multinomial:
+            raise ValueError(
+                f"multi_class='multinomial' needs loss='log_loss', got loss={self.loss!r}; use "
+                "multi_class='ovr'"
+            )
+        return True
+
+    def _why_apart(self, dataset: Source, summary: Summary | None = None) -> str:
+        """Reason for which classes whose way is left open are fitted one against the rest.
+
+        Empty: they are one problem; before the summary, which counts them, that they may be.
+        """
+        size = needs.size_of(self, dataset, summary)
+        criterion, weighs_curves = self.smoothness, False
+        if summary is not None:
+            criterion = self._chosen_by(dataset, summary)
+            weighs_curves = self._weighs_curves(dataset, summary)
+        why = why_apart(self, size, criterion, weighs_curves=weighs_curves)
+        if why or self._sample_rows(dataset):
+            return why
+        # more coefficients than Newton solves for
+        if has_pairs(self) or size.sparse:
+            what = "pairs" if has_pairs(self) else "sparse rows"
+            return f"{what} of so many coefficients are fitted for one class at a time"
+        return "max_passes=2 leaves no read for a sample" if self.max_passes < 3 else ""
+
+    def _may_join(self, dataset: Source) -> bool:
+        """Whether the summary is to say if the classes are one problem."""
+        return self.multi_class == AUTO_CLASSES and not self._why_apart(dataset)
+
+    def _is_open(self, summary: Summary | None) -> bool:
+        """Whether the way to classes that are counted, more than two, is left open."""
+        return self.multi_class == AUTO_CLASSES and summary is not None and len(self.classes_) > 2
+
+    def _joins(self, dataset: Source, summary: Summary | None) -> bool:
+        """Whether the classes are one problem, as far as it is known."""
+        if self._is_open(summary):
+            return not self._why_apart(dataset, summary)
+        return self._asks_joint
 
     def _choice(self, dataset: Source, summary: Summary | None = None) -> needs.Choice:
         """The solver, chosen from metadata: the plan that is shown is the one that is run.
@@ -158,24 +210,28 @@ class Planned(Mergeable):
         """
         check_smoothness(self)
         size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset, summary)
-        why = why_moments(self, criterion)
+        why, joint = why_moments(self, criterion), self._joins(dataset, summary)
         if why:
             least = smooth_costs.least_size(size, self.n_bases, dataset)
-            choice = smooth_costs.choose_moments(why, least, self.solver, self._is_joint)
+            choice = smooth_costs.choose_moments(why, least, self.solver, joint)
         if not goes_by_moments(self, criterion):
             easy = not why and self._is_easy
-            choice = needs.choose(self._loss, self.solver, size, self._is_joint, easy)
+            choice = needs.choose(self._loss, self.solver, size, joint, easy)
         if self.warm_start and choice.solver not in (*WARM, GRAM):
             raise ValueError(
                 f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
                 f"{choice.solver!r}, which does not start from coefficients; leave it out"
                 + ("" if choice.solver != "pegasos" else ", or go on with partial_fit")
             )
+        if self._is_open(summary) and not joint:
+            apart = f"one class against the rest as {self._why_apart(dataset, summary)}"
+            reason = f"{choice.reason}; {apart}" if choice.reason else apart
+            choice = choice._replace(reason=reason)
         return choice
 
     def _one_c(self, size: needs.Size) -> needs.Choice:
         """The solver of a fit with one C, were nothing chosen."""
-        return needs.choose(self._loss, self.solver, size, self._is_joint, self._is_easy)
+        return needs.choose(self._loss, self.solver, size, self._asks_joint, self._is_easy)
 
     @property
     def _is_easy(self) -> bool:
@@ -196,7 +252,10 @@ class Planned(Mergeable):
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         size = needs.size_of(self, dataset, summary)
-        return self._phases(dataset, summary, size, bound_note(self))
+        phases = self._phases(dataset, summary, size, bound_note(self))
+        if summary is None and self._may_join(dataset):
+            phases[-1] = replace(phases[-1], note=OPEN_NOTE)
+        return phases
 
     def _phases(
         self, dataset: Source, summary: Summary | None, size: needs.Size, note: str = ""
@@ -214,8 +273,10 @@ class Planned(Mergeable):
         elif why := why_moments(self, criterion):
             if summary is None:
                 size = smooth_costs.least_size(size, self.n_bases, dataset)
-            smooth_costs.choose_moments(why, size, self.solver, self._is_joint)
+            smooth_costs.choose_moments(why, size, self.solver, self._asks_joint)
             phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
+        if late := self._late_rows(dataset, summary):
+            phases.insert(0, Needs(LATE, 0, driver_bytes=sample_nbytes(dataset, late)))
         if not has_pairs(self):
             return needs.with_temporaries(phases, self, size, summary, pairs=False)
         held = needs.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
@@ -229,6 +290,15 @@ class Planned(Mergeable):
             before += screening_needs(size, has_levels)
         main = without_pairs(size)
         return [*needs.with_temporaries(before, self, main, summary, pairs=False), *phases]
+
+    def _late_rows(self, dataset: Source, summary: Summary | None) -> int:
+        """Rows of a sample that only the number of classes calls for: it has a read of its own.
+
+        Drawn beside the summary it would take memory from fits to two classes too.
+        """
+        if not self._joins(dataset, summary) or self._sample_rows(dataset):
+            return 0
+        return needs.sample_rows(needs.size_of(self, dataset))
 
     def _sample_rows(self, dataset: Source) -> int:
         size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset)

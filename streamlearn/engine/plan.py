@@ -58,7 +58,7 @@ class Needs:
     on_driver: bool = False
     """Whether the phase is work between reads, during which no slice is in memory."""
     note: str = ""
-    """Sentence on what these numbers bound, where only the data will tell; else empty."""
+    """Sentence on what only the data will tell, and how it is counted until then; else empty."""
 
 
 class Term(NamedTuple):
@@ -104,7 +104,7 @@ class Plan:
     chosen_rows: int = 0
     """Rows that a fold may choose to keep in memory, by the data, the parameters and the budget."""
     note: str = ""
-    """Sentence on what is not known yet and counted as the most that it may be."""
+    """Sentence on what is not known yet, and how it is counted until then."""
 
     def after(self, phase: str, before: Plan) -> Plan:
         """The same plan behind the phases that are done: those of `before` up to `phase`."""
@@ -135,7 +135,7 @@ class Plan:
             f"memory           {peak} of a budget of {budget}",
         ]
         if self.note:
-            lines.append(f"upper bound      {self.note}")
+            lines.append(f"not known yet    {self.note}")
         for phase, terms in self.terms:
             lines.append(f"  {phase:<22} {format_bytes(_total(terms)):>10}")
             lines += [

@@ -16,6 +16,8 @@ from .certificate import Certificate
 
 MOST_PARTS = 5
 """Parts that the facts name, at most."""
+WAYS = {"ovr": "each against the rest", "multinomial": "one multinomial problem"}
+"""Ways in which a family fits more than two classes, if it has several, as the facts name them."""
 
 _EXACT = "the best possible, to rounding"
 _STYLE = """<style>
@@ -116,7 +118,10 @@ def facts_of(model: HasFacts) -> list[tuple[str, str]]:
     if classes is not None:
         shown = ", ".join(str(label) for label in classes[:MOST_PARTS])
         more = ", ..." if len(classes) > MOST_PARTS else ""
-        facts.append(("classes", f"{len(classes):,}: {shown}{more}"))
+        way = ""
+        if len(classes) > 2 and hasattr(model, "multi_class_"):
+            way = "; " + WAYS[model.multi_class_]
+        facts.append(("classes", f"{len(classes):,}: {shown}{more}{way}"))
     facts += [("certificate", in_words(certificate)), ("reads", reads_in_words(certificate))]
     memory = memory_in_words(certificate, plan)
     if memory:

@@ -109,7 +109,7 @@ def scoring_table(model: object) -> ScoringTable:
         columns.append(_column(model, names[d], int(d)))
     names_of = {LOGIT: "logit", LOG: "log", IDENTITY: "identity"}
     link = "none" if model._loss.link is None else names_of.get(model._loss.link, "none")
-    if model._is_joint and len(model.intercept_) > 1:
+    if model._is_joint:
         link = "softmax"
     classes = getattr(model, "classes_", None)
     at = getattr(model, "_column_of_mean", -1)

@@ -2,7 +2,8 @@
 
     python tests/stored/make.py FOLDER
 
-Run with the version whose files are wanted; ``tests/stored/format-1`` was written by 9bc0815.
+Run with the version whose files are wanted; ``tests/stored/format-1`` was written by 9bc0815, and
+``additive-multinomial`` in it by 7edffc2, before files said how the classes were fitted.
 Public names only, so that any later version can write the archives of its own format.
 """
 
@@ -45,8 +46,11 @@ def models():
     Xr, yr = table(0)
     Xw, yw = words(ROWS)
     exact = {"random_state": 0}
-    # C as its default was when the checkpoint was written
-    yield "additive-classifier", sl.AdditiveClassifier(C=1.0, n_bases=5), X3, y3
+    # C and multi_class as their defaults were when the checkpoint was written
+    apart = sl.AdditiveClassifier(C=1.0, n_bases=5, multi_class="ovr")
+    yield "additive-classifier", apart, X3, y3
+    joint = sl.AdditiveClassifier(n_bases=5, multi_class="multinomial")
+    yield "additive-multinomial", joint, X3, y3
     yield (
         "additive-hinge",
         sl.AdditiveClassifier(loss="hinge", n_bases=5, calibration="isotonic"),

@@ -61,7 +61,7 @@ class HasCurves(Protocol):
 def decision_unit(model: HasCurves) -> str:
     """The quantity to which a curve adds, with its unit."""
     link, classes = model._loss.link, getattr(model, "classes_", None)
-    if model._is_joint and classes is not None and len(classes) > 2:
+    if model._is_joint:
         return "decision for the class (softmax)"
     if link is LOGIT and classes is not None:
         return f"log-odds of {classes[1]}" if len(classes) == 2 else "log-odds of the class"

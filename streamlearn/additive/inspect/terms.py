@@ -56,6 +56,8 @@ class AdditiveState(TypedDict):
     stream: NotRequired[Stream | None]
     posterior: NotRequired[Posterior | None]
     criterion: NotRequired[str | None]
+    multi_class: NotRequired[str]
+    """Way in which a classifier's classes were fitted."""
     column_of_mean: NotRequired[int]
     """Number of the column that the mean of a regressor goes by; -1: there is none."""
 
@@ -82,7 +84,7 @@ class Terms(Uncertainty):
 
     @property
     def _is_joint(self) -> bool:
-        """Whether the multinomial loss was requested; for two classes it is the one curve."""
+        """Whether the outputs are those of one multinomial problem of more than two classes."""
         return False
 
     @property

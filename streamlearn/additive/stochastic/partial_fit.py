@@ -71,7 +71,7 @@ class Learns(Estimator, needs.HasSize, Parameters, HasClasses, Protocol):
     _order: ClassOrder
 
     @property
-    def _is_joint(self) -> bool: ...
+    def _asks_joint(self) -> bool: ...
     def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment: ...
     def _problem(
         self, dataset: Kind, summary: Summary, adjustment: Adjustment, solver: str
@@ -345,7 +345,7 @@ def check_offered(model: Learns) -> None:
             f"calibration={model.calibration!r} holds rows out, and partial_fit looks at each row "
             "once; use fit, or calibration=None"
         )
-    needs.require_offered(model._loss, "pegasos", model._is_joint)
+    needs.require_offered(model._loss, "pegasos", model._asks_joint)
 
 
 def set_classes(model: HasLabels, classes: npt.ArrayLike | None) -> None:
