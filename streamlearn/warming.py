@@ -134,6 +134,8 @@ def _warm_additive() -> None:
                 for order in "FC":
                     coordinates_rows(rows.X, model.bases_, order)
     row_losses(LogLoss(), 2.0 * y - 1.0, np.zeros(N_ROWS), NONE)  # of a sample's moments
+    for table in (single, double):  # terms of two columns have passes of their own
+        AdditiveClassifier(C=1.0, n_bases=4, interactions=[(0, 1)], max_passes=3).fit(table, y)
     for table in (single, double):  # what a reader of columns does while it decodes them
         columns = [np.ascontiguousarray(column) for column in table.T]
         for column in columns:

@@ -24,8 +24,16 @@ from ...numeric.losses import Force, Loss
 from ...numeric.rows.dense import flat_rows
 from ..dual import kernels_step as kernels_dual_step
 from . import functions as explicit
-from . import kernels_classes, kernels_csr, kernels_dense, kernels_gram, kernels_loss
+from . import (
+    kernels_classes,
+    kernels_csr,
+    kernels_dense,
+    kernels_gram,
+    kernels_loss,
+    kernels_pairs,
+)
 from .kernels_loss import is_coded, loss_code, own_losses, targets_by_class
+from .pair_terms import looks_up_pairs, pair_terms
 
 Matrix = np.ndarray | Csr
 NONE = np.empty(0)
@@ -120,7 +128,10 @@ def coordinates_rows(X: Matrix, bases: Bases, order: str = "F") -> Matrix:
 def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
     """Write Phi W into `F` (m, K) float64 in place."""
     W, X = np.ascontiguousarray(W), present(X, bases)
-    if bases.dense:
+    if looks_up_pairs(X, bases):
+        rows, columns, terms = *_dense(X, bases), pair_terms(bases)
+        kernels_pairs.margins(rows, columns, terms, W.astype(np.float64, copy=False), F)
+    elif bases.dense:
         explicit.margins(X, bases, W, F)
     elif isinstance(X, Csr):
         kernels_csr.margins(*_sparse(X, bases), W, F)
@@ -154,7 +165,11 @@ def gradient_rows(
     if not is_coded(loss):
         _add_own_loss(X, bases, loss, point, y, weight, sums)
         return
-    if bases.dense:
+    if looks_up_pairs(X, bases):
+        rows, columns, terms = *_dense(X, bases), pair_terms(bases)
+        exact = point._replace(W=point.W.astype(np.float64, copy=False))
+        kernels_pairs.gradient(rows, columns, terms, loss_code(loss), exact, y, weight, sums)
+    elif bases.dense:
         explicit.gradient(X, bases, loss, point, y, weight, sums)
     elif isinstance(X, Csr):
         kernels_csr.gradient(*_sparse(X, bases), loss_code(loss), point, y, weight, sums)
@@ -184,22 +199,25 @@ def gram_rows(
     """Add the rows' curvature-weighted outer products to `sums` in place.
 
     `h` (m,) weights, `r` (m,) right-hand side (weighted target) or empty; all in float64.  Dense
-    splines use up to `n_threads` threads; the bits are those of one.
+    splines, and pairs beside them, use up to `n_threads` threads; the bits are those of one.
     """
     X = present(X, bases)
-    if bases.dense or isinstance(X, Csr):
+    looks_up = looks_up_pairs(X, bases)
+    if isinstance(X, Csr) or (bases.dense and not looks_up):
         explicit.gram(X, bases, h, r, sums)
         return
     rows, columns = flat_rows(X), as_columns(bases, X.dtype)
+
+    def add(part: int) -> None:
+        kernels_gram.gram(rows, columns, part, n_threads, h, r, sums)
+        if looks_up:
+            kernels_pairs.gram(rows, columns, pair_terms(bases), part, n_threads, h, r, sums)
+
     if n_threads == 1:
-        kernels_gram.gram(rows, columns, 0, 1, h, r, sums)
+        add(0)
         return
     with ThreadPoolExecutor(n_threads) as pool:
-        for done in [
-            pool.submit(kernels_gram.gram, rows, columns, part, n_threads, h, r, sums)
-            for part in range(n_threads)
-        ]:
-            done.result()
+        list(pool.map(add, range(n_threads)))
 
 
 def loss_sum_rows(
@@ -243,10 +261,10 @@ def _csr(X: Csr) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.data, X.indices, X.indptr
 
 
-def _dense(X: np.ndarray, bases: Bases) -> tuple:
+def _dense(X: Matrix, bases: Bases) -> tuple:
     rows = present(X, bases)
     assert isinstance(rows, np.ndarray)
-    return flat_rows(rows), as_columns(bases, X.dtype)
+    return flat_rows(rows), as_columns(bases, rows.dtype)
 
 
 def _sparse(X: Csr, bases: Bases) -> tuple:
