@@ -100,12 +100,15 @@ def sizes(session):
 
 def row(name, model, report):
     peak = report.get("over_baseline_bytes")
+    seconds, in_reads = report.get("fit_s"), report.get("reads_s")
     return {
         "table": name,
         "model": model,
         "held-out loss": report.get("loss"),
         "AUC": report.get("auc"),
-        "seconds": report.get("fit_s"),
+        "seconds": seconds,
+        "in reads, s": in_reads,
+        "outside reads, s": None if in_reads is None else seconds - in_reads,
         "peak, MiB": None if peak is None else peak / 2**20,
         "reads": report.get("n_passes"),
         "terms": report.get("n_terms"),

@@ -45,14 +45,16 @@ def run_ours(report, *, parameters, budget, train, test, **_options):
     from sklearn.exceptions import ConvergenceWarning
 
     import streamlearn as sl
+    from bench.peers.ours import time_reads
 
     kind = sl.AdditiveRegressor if is_regression(train) else sl.AdditiveClassifier
     estimator, names = kind(**parameters), features_of(train)
-    start = time.perf_counter()
+    reads, start = time_reads(), time.perf_counter()
     with sl.config_context(memory_budget=budget), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         estimator.fit(sl.open_dataset(train, target="target", features=names))
     report["fit_s"] = time.perf_counter() - start
+    report["reads_s"] = sum(read["s"] for read in reads if not read["inside"])
     report["n_passes"] = estimator.n_passes_
     report["n_terms"] = len(estimator.term_names_)
 
