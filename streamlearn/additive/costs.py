@@ -24,6 +24,7 @@ from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
 from .basis.resolution import CURVATURE_NBYTES, count_of_splines
 from .dual.descent import GROUP, empty_certificate
+from .newton.blocks import blocks_nbytes
 from .newton.curvature import empty_grams, empty_mass
 from .newton.parts import parts_nbytes
 from .pairs import (
@@ -335,6 +336,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             held = matrix
         else:  # products with the sample: vectors as long as the problem, and as its rows
             pairs += 8 * 8 * K * (dim + 1) + parts_nbytes(rows, K * (dim + 1))
+            pairs += blocks_nbytes(dim)
             sample += 3 * 8 * K * rows
         grown = 0
         if solver == NEWTON:

@@ -37,20 +37,22 @@ def conjugate_gradients(
     precondition: Callable[[np.ndarray], np.ndarray],
     rhs: np.ndarray,
     *,
+    square: Callable[[np.ndarray], float],
     tol: float,
     most: int,
 ) -> np.ndarray:
     """x with A x near rhs, A positive definite and known by its products.
 
-    Stops after `most` products, or when the residual in the metric of the preconditioner, an
-    approximate inverse of A, is `tol` of what it was (Nocedal & Wright 2006, algorithm 5.3).
+    `precondition` is an approximate inverse of A.  Stops after `most` products, or when the norm of
+    the residual, of which `square` gives the square, is `tol` of what it was (Nocedal & Wright
+    2006, algorithm 5.3).
     """
     x, r = np.zeros_like(rhs), rhs.copy()
     z = precondition(r)
     d, rho = z.copy(), float(r @ z)
-    goal = tol**2 * rho
+    goal = tol**2 * square(r)
     for _ in range(most):
-        if not rho > goal:
+        if not square(r) > goal:
             break
         q = times(d)
         size = rho / float(d @ q)

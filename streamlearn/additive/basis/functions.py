@@ -1,4 +1,4 @@
-"""Passes over explicit functions, a tile of rows at a time: for bases of which rows meet all.
+"""Passes over explicit functions, a tile of rows at a time: for bases that no kernel looks up.
 
 `kernels` hands these what it hands the spline kernels; both mean the same.  A tile holds its
 functions, at most about `TILE_NBYTES`, and products of matrices do the rest.

@@ -220,6 +220,16 @@ def gram_rows(
         list(pool.map(add, range(n_threads)))
 
 
+def diagonal_blocks_rows(
+    X: np.ndarray, bases: Bases, h: np.ndarray, begin: np.ndarray, out: np.ndarray
+) -> None:
+    """Add each column's own block of the rows' Gram to `out` (n,) in place; dense splines alone.
+
+    Column d's is the upper triangle of the (n_d, n_d) matrix from ``begin[d]`` on.
+    """
+    kernels_gram.diagonal_blocks(*_dense(X, bases), h, begin, out)
+
+
 def loss_sum_rows(
     loss: Loss, F: np.ndarray, y: np.ndarray, weight: np.ndarray, out: np.ndarray
 ) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...numeric.bases.bsplines import basis_values
 from ...numeric.bases.splines import POLYNOMIALS
 from ...numeric.jit import kernel, sum_kernel
-from ...numeric.rows.tiles import copy_values, fill, load_column
+from ...numeric.rows.tiles import copy_values, fill, load_column, tile_rows
 from ...numeric.simd.add import add_quad
 from ...numeric.simd.quads import add_outer
 
@@ -190,3 +191,24 @@ def flush_squares(columns, d, e, acc, stride, H):
             above[begin + j + 1] += right - both
             below[begin + j] += left - both
             below[begin + j + 1] += both
+
+
+@kernel
+def diagonal_blocks(rows, columns, h, begin, out):
+    """Add each column's own block of the Gram, its upper triangle, to out[begin[d]:] in place."""
+    tile, phi = tile_rows(rows.n_rows, 1), np.empty(4)
+    x, u = np.empty(tile, rows.flat.dtype), np.empty(tile, np.float32)
+    for start in range(0, rows.n_rows, tile):
+        n = min(tile, rows.n_rows - start)
+        for d in range(rows.n_columns):
+            m, degree = columns.n_intervals[d], columns.degree[d]
+            if m == 0:
+                continue
+            load_column(rows, columns, d, start, n, x, u)
+            width, first = columns.first[d + 1] - columns.first[d], begin[d]
+            for i in range(n):
+                at = first + basis_values(u[i], m, degree, phi) * (width + 1)
+                for a in range(degree + 1):
+                    left = h[start + i] * phi[a]
+                    for b in range(a, degree + 1):
+                        out[np.uintp(at + a * width + b)] += left * phi[b]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TypeVar
 
-from ...data.source import Chunk
+from ...data.source import Chunk, Csr
 from ...passes.sums import add_sums
 from ..objective import Problem
 
@@ -46,6 +46,9 @@ class Parts:
         ends = [rows.n_rows * i // n for i in range(n + 1)]
         self._parts = [rows.part(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
         self._n_threads = min(n_threads, n)
+        self.is_sparse, self.n_rows = isinstance(rows.X, Csr), rows.n_rows
+        self.count = n
+        """Number of parts."""
 
     def each(self, work: Callable[..., T], *more: Iterable) -> list[T]:
         """Results of `work` on each part, and on one of each of `more`, in their order."""

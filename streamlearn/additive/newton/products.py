@@ -4,6 +4,8 @@
 
 f(v) being the rows' decisions at v.  The multinomial loss couples the outputs of a row:
 a_ik = C s_i p_ik (f_ik(v) - sum_j p_ij f_ij(v)).
+
+Each column's own block of H preconditions the products of many coefficients of dense splines.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from ...numeric.losses import SquaredError
 from ...solvers.newton import Evaluation
 from ..basis.kernels import empty_sums, gradient_rows
 from ..objective import Problem, decisions, point_at, spline_sums
+from .blocks import make_blocks
 from .curvature import row_curvatures
 from .parts import Parts
 
@@ -44,6 +47,7 @@ class SampledCurvature:
     def __init__(self, problem: Problem, theta: np.ndarray, k: int, rows: Parts) -> None:
         self.problem, self._rows = problem._replace(single=False), rows
         self._weights = rows.each(partial(_weights, self.problem, theta, k))
+        self._blocks = make_blocks(self.problem, rows, self._weights, _diagonal)
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """H v, flat."""
@@ -54,17 +58,28 @@ class SampledCurvature:
         g += sums - total[:, None] * problem.reference.c
         return np.column_stack([g, v[:, -1] / problem.intercept_scaling**2 + total]).ravel()
 
-    def precondition(self, g: np.ndarray) -> np.ndarray:
+    def in_penalty(self, g: np.ndarray) -> np.ndarray:
         """The inverse penalty times g, flat."""
         problem = self.problem
         g = g.reshape(-1, problem.dim + 1)
         smooth = times(problem.roughness.L, problem.roughness, g[:, :-1])
         return np.column_stack([smooth, problem.intercept_scaling**2 * g[:, -1]]).ravel()
 
+    def precondition(self, g: np.ndarray) -> np.ndarray:
+        """The inverse of the columns' own blocks, or of the penalty, times g, flat."""
+        if self._blocks is None:
+            return self.in_penalty(g)
+        return self._blocks.divide(g.reshape(-1, self.problem.dim + 1)).ravel()
+
     def solve(self, g: np.ndarray, residual: float) -> np.ndarray:
         """H^-1 g, but for a share `residual` of g in the metric of the inverse penalty."""
         return conjugate_gradients(
-            self.times, self.precondition, g, tol=residual, most=MOST_PRODUCTS
+            self.times,
+            self.precondition,
+            g,
+            square=lambda r: float(r @ self.in_penalty(r)),
+            tol=residual,
+            most=MOST_PRODUCTS,
         )
 
 
@@ -75,6 +90,12 @@ def _weights(problem: Problem, theta: np.ndarray, k: int, part: Chunk) -> Weight
     to_softmax(F)
     weight = np.ones((1, 1)) if part.weight is None else part.weight[:, None]
     return problem.C * weight, F
+
+
+def _diagonal(weights: Weights) -> np.ndarray:
+    """(K, m) second derivatives of a part's losses in each output alone."""
+    h, p = weights
+    return h[None] if p is None else np.ascontiguousarray((h * p * (1.0 - p)).T)
 
 
 def _forces(

@@ -7,8 +7,8 @@ from oracles import dense_splines
 from scipy.linalg import block_diag
 from scipy.special import expit, softmax
 
+from streamlearn.additive.newton import blocks, products
 from streamlearn.additive.newton import parts as parts_of_rows
-from streamlearn.additive.newton import products
 from streamlearn.additive.newton.parts import Parts, count_of_parts, parts_nbytes
 from streamlearn.additive.newton.products import Forcing, SampledCurvature
 from streamlearn.additive.newton.sampled import EXACT, SampleObjective
@@ -65,7 +65,7 @@ def test_directions_leave_the_share_of_the_gradient_that_is_asked_for(kind):
     assert np.linalg.norm(error) <= 1e-9 * np.linalg.norm(expected)
 
     def size(r):
-        return np.sqrt(r @ curvature.precondition(r))
+        return np.sqrt(r @ curvature.in_penalty(r))
 
     for residual in (0.3, 0.01):
         assert size(g - H @ curvature.solve(g, residual)) <= residual * size(g) * (1 + 1e-9)
@@ -135,3 +135,63 @@ def test_a_loose_tolerance_costs_fewer_products_and_is_met(kind, monkeypatch):
     if kind != "multinomial":
         by_matrix = exact.evaluate(exact.minimise(zero, tol=EXACT))
         np.testing.assert_allclose(best.value, by_matrix.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_parts", [1, 4])
+def test_blocks_are_those_of_the_matrix(kind, n_parts, monkeypatch):
+    monkeypatch.setattr(parts_of_rows, "PART_ROWS", 32 if n_parts > 1 else 2048)
+    monkeypatch.setattr(blocks, "LEAST_COEFFICIENTS", 0)
+    problem, rows, theta, k, H = case(kind)
+    parts = Parts(problem, rows)
+    assert parts.count == n_parts
+    curvature = SampledCurvature(problem, theta, k, parts)
+    first, own = problem.bases.first, np.zeros_like(H)
+    for output in range(len(H) // (problem.dim + 1)):
+        begin = output * (problem.dim + 1)
+        ends = [*(begin + first), begin + problem.dim + 1]
+        for a, b in zip(ends[:-1], ends[1:], strict=True):
+            own[a:b, a:b] = H[a:b, a:b]
+    g = np.random.default_rng(6).standard_normal(len(H))
+    np.testing.assert_allclose(curvature.precondition(g), np.linalg.solve(own, g), rtol=1e-8)
+
+
+def test_blocks_save_products_and_are_left_out_where_they_are_large(monkeypatch):
+    monkeypatch.setattr(blocks, "LEAST_COEFFICIENTS", 0)
+    problem, rows, theta, k, H = case("one curve")
+    problem = problem._replace(C=1e3 * problem.C)
+    counted, n_products = products.SampledCurvature.times, []
+    monkeypatch.setattr(
+        products.SampledCurvature, "times", lambda self, v: n_products.append(1) or counted(self, v)
+    )
+    g, counts, steps = np.random.default_rng(7).standard_normal(len(H)), [], []
+    for most in (blocks.BLOCKS_NBYTES, 0):
+        monkeypatch.setattr(blocks, "BLOCKS_NBYTES", most)
+        n_products.clear()
+        curvature = SampledCurvature(problem, theta, k, Parts(problem, rows))
+        steps.append(curvature.solve(g, 1e-9))
+        counts.append(len(n_products))
+    np.testing.assert_allclose(steps[0], steps[1], rtol=1e-6)
+    assert 2 * counts[0] <= counts[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_of_some_rows_are_a_preconditioner_too(kind, monkeypatch):
+    monkeypatch.setattr(blocks, "LEAST_COEFFICIENTS", 0)
+    monkeypatch.setattr(blocks, "ROWS", 30)
+    problem, rows, theta, k, H = case(kind)
+    curvature = SampledCurvature(problem, theta, k, Parts(problem, rows))
+    M = np.array([curvature.precondition(e) for e in np.eye(len(H))])
+    np.testing.assert_allclose(M, M.T, atol=1e-10)
+    assert np.linalg.eigvalsh(M)[0] > 0
+    g = np.random.default_rng(8).standard_normal(len(H))
+    np.testing.assert_allclose(curvature.solve(g, 1e-12), np.linalg.solve(H, g), atol=1e-8)
+
+
+def test_few_coefficients_have_no_blocks():
+    problem, rows, theta, k, H = case("one curve")
+    curvature = SampledCurvature(problem, theta, k, Parts(problem, rows))
+    g = np.random.default_rng(9).standard_normal(len(H))
+    np.testing.assert_array_equal(curvature.precondition(g), curvature.in_penalty(g))
+    assert blocks.blocks_nbytes(problem.dim) == 0
+    assert blocks.blocks_nbytes(5000) == blocks.BLOCKS_NBYTES
