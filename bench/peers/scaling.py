@@ -3,6 +3,7 @@
 import time
 import warnings
 from contextlib import ExitStack, nullcontext
+from hashlib import sha256
 
 import numpy as np
 
@@ -42,6 +43,10 @@ def fits(report, *, task, estimator, parameters, processes, budget, **options):
         start = time.perf_counter()
         model.fit(dataset)
         report["fit_s"] = time.perf_counter() - start
+    if estimator == "AdditiveClassifier":
+        report["bits"] = sha256(np.ascontiguousarray(model.coef_)).hexdigest()[:12]
+        report["gap"] = float(model.certificate_.relative_gap)
+        report["partitions"] = model.plan_.partitions
     report["n_passes"] = int(model.n_passes_)
     report["bytes_read"] = int(model.certificate_.bytes_read)
     report["rows_read"] = int(model.certificate_.rows_read)
@@ -49,17 +54,18 @@ def fits(report, *, task, estimator, parameters, processes, budget, **options):
 
 def lanes(report, *, n_lanes, processes, **options):
     """One read of as many lanes, a row each."""
-    from streamlearn.engine.driver import fold_lanes
-    from streamlearn.engine.lanes import Job
+    from streamlearn.engine.driver import Task, fold_lanes
+    from streamlearn.engine.lanes import Job, fold_lane
     from streamlearn.passes.fold import Fold
 
     with workers(processes) if processes else nullcontext() as client:
         engine = open_one(client)
         job = Job("scaling-lanes", Numbers(), Fold(float, add_first, add), slots=slots(client))
-        cut = [(ref,) for ref in Numbers.refs_of(n_lanes)]
-        fold_lanes(engine, job, cut[:8], finished={}, on_done=ignore, may_go_on=ignore)
+        tasks = [Task(fold_lane, ((ref,),), (ref,)) for ref in Numbers.refs_of(n_lanes)]
+        how = {"at_once": 1, "finished": {}, "on_done": ignore, "may_go_on": ignore}
+        fold_lanes(engine, job, tasks[:8], **how)
         start = time.perf_counter()
-        root = fold_lanes(engine, job, cut, finished={}, on_done=ignore, may_go_on=ignore)
+        root = fold_lanes(engine, job, tasks, **how)
         assert engine.result(root).state == n_lanes * (n_lanes - 1) / 2
         report["fit_s"] = time.perf_counter() - start
         engine.close()

@@ -24,6 +24,7 @@ from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
 from .basis.resolution import CURVATURE_NBYTES, count_of_splines
 from .dual.descent import GROUP, empty_certificate
+from .dual.partitions import count_partitions
 from .newton.blocks import blocks_nbytes
 from .newton.curvature import empty_grams, empty_mass
 from .newton.parts import parts_nbytes
@@ -380,6 +381,7 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
     u = size.coordinates_nbytes
     cached = 0 if size.in_memory else u + 16
     changed = 8.0 + width  # number and dual variables of a cached row
+    partitions = count_partitions(u * size.n_rows)
     return [
         Needs("cache", 0, 2.0 * u + 16, 0, 0, scratch_bytes_per_row=cached, passes=(0, 1)),
         Needs(
@@ -392,7 +394,9 @@ def needs_of(solver: str, size: Size, max_passes: int) -> list[Needs]:
             group=GROUP,
             scratch_bytes_per_row=cached,
             passes=(1, max_passes - 2),
-            chosen_bytes_per_row=u + 2 * changed + CACHED_ROW_NBYTES + visited,
+            chosen_bytes_per_row=u + CACHED_ROW_NBYTES + visited,
+            carried_bytes_per_row=(2 if partitions == 1 else 3) * changed,
+            partitions=partitions,
         ),
         Needs(
             "certificate",
@@ -424,7 +428,8 @@ def with_temporaries(
         replace(
             phase,
             step_bytes=phase.step_bytes + tile + (penalties if phase.name == DUAL else 0),
-            model_bytes=phase.model_bytes + PENALTY_MATRICES * penalties,
+            model_bytes=phase.model_bytes
+            + PENALTY_MATRICES * penalties * (2 if phase.partitions > 1 else 1),
             step_bytes_per_row=phase.step_bytes_per_row + copied,
             driver_bytes=phase.driver_bytes + cold + (sample + tile if phase.driver_bytes else 0),
         )

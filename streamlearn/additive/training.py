@@ -227,11 +227,12 @@ def fit_dual(
         problem = problem._replace(bases=problem.bases._replace(prepared=True))
         max_reads -= 1
     source, n_groups = run.planned(source), -(-len(ref_labels) // GROUP)
+    n_parts = min(run.plan.partitions, n_groups)
     order = Order(seed, GROUP, ref_labels)
     n_epochs = EPOCHS if n_groups > 1 else EPOCHS_OF_ALL
     cache = None
     if run.plan.chosen_rows:
-        cache = Cache(run.plan.chosen_rows, row_nbytes, tol, n_groups, source)
+        cache = Cache(-(-run.plan.chosen_rows // n_parts), row_nbytes, tol, source, n_parts)
         n_epochs = 1 if cache.holds_all else n_epochs
     kept = run.restore("dual-cd")
     if kept is None:
@@ -240,8 +241,10 @@ def fit_dual(
     watch.state = kept["watch"]
     while True:
         n = kept["n_sweeps"]
-        fold = sweep_fold(problem, kept["sweep"], Reading(n_epochs, (seed, n), cache))
-        sweep: Sweep = run.sweep(fold, source, order, pass_index=n, name=f"dual-{n + 1}")
+        fold = sweep_fold(problem, kept["sweep"], Reading(n_epochs, (seed, n), cache, n_parts))
+        sweep: Sweep = run.sweep(
+            fold, source, order, pass_index=n, n_partitions=n_parts, name=f"dual-{n + 1}"
+        )
         kept |= {"sweep": sweep, "n_sweeps": n + 1, "n_reads": kept["n_reads"] + 1}
         estimate = float(relative_gap(sweep.primal, sweep.dual).max())
         reason = watch.swept(sweep, estimate)

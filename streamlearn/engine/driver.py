@@ -5,36 +5,46 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, log2
-from typing import TypeAlias
+from typing import Generic, NamedTuple, TypeAlias
 
-from ..data.row_ranges import Refs
+from ..data.row_ranges import Ref
 from ..errors import ClusterError
 from ..passes.fold import Result, State
 from .cluster import Future
 from .executor import Engine
-from .lanes import Job, LaneState, MergeTree, Node, fold_lane, merge_states, place_note
+from .lanes import Job, LaneState, MergeTree, Node, merge_states, place_note
 
 Coming: TypeAlias = "Future[LaneState[State]] | LaneState[State]"
 """The state of a task that was given out, or one that is there."""
-Segment: TypeAlias = "tuple[Callable[..., LaneState[State]], tuple[object, ...]]"
-"""A task between those before and after it, and its arguments less job, state and signal."""
+
+
+class Task(NamedTuple, Generic[State]):
+    """A part of a read that one task does, called with job, `args`, state before and signal."""
+
+    function: Callable[..., LaneState[State]]
+    args: tuple[object, ...]
+    refs: Sequence[Ref]
+    """The refs that it reads."""
 
 
 def fold_lanes(
     engine: Engine,
     job: Job[State, Result],
-    lanes: Sequence[Refs],
+    tasks: Sequence[Task[State]],
     *,
+    at_once: int,
     finished: Mapping[Node, LaneState[State]],
     on_done: Callable[[Mapping[Node, Coming[State]], int, bool], None],
     may_go_on: Callable[[], None],
 ) -> Coming[State]:
-    """Run one task per lane, merge their states by the tree; the future of the root's state.
+    """Run a task for each lane, merge their states by the tree; the future of the root's state.
 
     Lanes start in order, and the next only while the unmerged states are below their bound.
 
     Parameters
     ----------
+    at_once : int
+        Most tasks at once where they run in this process; workers hold themselves to theirs.
     finished : dict
         Merged states kept from an earlier attempt: their lanes do not run again.
     on_done : callable
@@ -43,10 +53,10 @@ def fold_lanes(
     may_go_on : callable
         Called whenever a task ends; raises to give the read up.
     """
-    tree = MergeTree(len(lanes))
-    depth = ceil(log2(max(len(lanes), 2))) + 1
+    tree = MergeTree(len(tasks))
+    depth = ceil(log2(max(len(tasks), 2))) + 1
     done = {lane for node in finished for lane in tree.lanes_below(node)}
-    queue = deque(lane for lane in range(len(lanes)) if lane not in done)
+    queue = deque(lane for lane in range(len(tasks)) if lane not in done)
     nodes: dict[Node, Coming[State]] = {
         tree.lift(node): engine.share(state) for node, state in finished.items()
     }
@@ -67,11 +77,13 @@ def fold_lanes(
         merge_ready()
         while queue or running:
             n_slots = engine.n_slots  # workers come and go
+            if not engine.is_cluster:
+                n_slots = min(n_slots, at_once)
             most = min(n_slots + engine.n_ahead, n_slots + depth - len(nodes))
             while queue and len(running) < most:
                 lane = queue.popleft()
-                args = (shared, lanes[lane], None, engine.stop)
-                running[engine.submit(job.name, fold_lane, *args)] = (0, lane)
+                args = (shared, *tasks[lane].args, None, engine.stop)
+                running[engine.submit(job.name, tasks[lane].function, *args)] = (0, lane)
             ended = engine.wait(list(running))
             failed = [future for future in ended if engine.failed(future)]
             good = [future for future in ended if future not in failed]
@@ -81,8 +93,7 @@ def fold_lanes(
             nodes.update((tree.lift(running.pop(future)), future) for future in good)
             if failed:
                 below = tree.lanes_below(running[failed[0]])
-                refs = lanes[below.start]
-                engine.result(failed[0], place_note(job, refs[0]))
+                engine.result(failed[0], place_note(job, tasks[below.start].refs[0]))
             del ended, good, future  # the states live in `nodes` alone
             on_done(nodes, n_lanes, False)
             may_go_on()
@@ -104,7 +115,7 @@ def fold_lanes(
 def fold_in_sequence(
     engine: Engine,
     job: Job[State, Result],
-    segments: Sequence[Segment[State]],
+    segments: Sequence[Task[State]],
     *,
     first: int,
     state: LaneState[State] | None,
@@ -118,7 +129,7 @@ def fold_in_sequence(
     segment and not all since the read began.
     """
     shared = engine.share(job)
-    for number, (task, args) in enumerate(segments[first:], first + 1):
+    for number, (task, args, _) in enumerate(segments[first:], first + 1):
         may_go_on()
         future = engine.submit(job.name, task, shared, *args, engine.share(state), engine.stop)
         state = None  # the task's own from here on

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -53,6 +53,8 @@ class Groups:
     """The refs of all groups, one group after the other."""
     bounds: np.ndarray
     """(n_groups + 1,) where each begins in `refs`."""
+    ends: bool = True
+    """Whether no group of the read, or of its partition, comes after these."""
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -72,26 +74,38 @@ class Groups:
     def part(self, start: int, stop: int) -> Groups:
         """Groups start to stop - 1 of these."""
         bounds = self.bounds[start : stop + 1]
-        return Groups(self.first + start, self.refs[bounds[0] : bounds[-1]], bounds - bounds[0])
+        refs, ends = self.refs[bounds[0] : bounds[-1]], self.ends and stop == len(self)
+        return Groups(self.first + start, refs, bounds - bounds[0], ends)
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, self.bounds[:-1]) if len(self) else values[:0]
 
 
-def cut_segments(
-    refs: Sequence[Ref], order: VisitOrder, pass_index: int, *, whole: bool = False
-) -> list[Groups]:
-    """The groups of one sweep in segments of about 256 MiB decoded, by data and seed alone.
-
-    `whole`: in one segment.
-    """
+def draw_groups(refs: Sequence[Ref], order: VisitOrder, pass_index: int) -> Groups:
+    """The groups of one sweep, by data and seed alone."""
     drawn = [np.sort(chosen) for chosen in order.groups(refs, pass_index)]  # cheapest to read
     bounds = np.cumsum([0, *map(len, drawn)], dtype=np.int64)
     picked = np.concatenate([np.zeros(0, np.int64), *drawn])
-    groups = Groups(0, Refs.of(refs)[picked], bounds)
+    return Groups(0, Refs.of(refs)[picked], bounds)
+
+
+def cut_segments(groups: Groups, *, whole: bool = False) -> list[Groups]:
+    """The groups in segments of about 256 MiB decoded, each a task after the one before.
+
+    `whole`: in one segment.
+    """
     n_segments = 1 if whole else max(1, -(-int(groups.nbytes.sum()) // LANE_NBYTES))
     n_segments = min(n_segments, len(groups))
     return [groups.part(start, stop) for start, stop in cut_evenly(groups.nbytes, n_segments)]
+
+
+def cut_partitions(groups: Groups, n_partitions: int) -> list[Groups]:
+    """The groups in partitions of about one size, which are tasks apart from one another.
+
+    Drawn anew in every sweep, so each has the mix of labels that the order gives its groups.
+    """
+    cuts = cut_evenly(groups.nbytes, min(n_partitions, len(groups)))
+    return [replace(groups.part(start, stop), ends=True) for start, stop in cuts]
 
 
 def fold_segment(
@@ -102,7 +116,7 @@ def fold_segment(
     before: LaneState[State] | None,
     stop: StopSignal | None = None,
 ) -> LaneState[State]:
-    """Task: fold the groups in order, from the state of the segment before."""
+    """Task: fold the groups in order, from the start or from the state of the segment before."""
     return_freed_blocks()
     trim_heaps()
     with (
@@ -134,6 +148,8 @@ def fold_segment(
                 where = place_note(job, groups[number][0])
                 error.add_note(f"{where} and {len(parts) - 1} more refs")
                 raise
+        if groups.ends and job.fold.close is not None:
+            state = job.fold.close(state)
     return LaneState(state, peak_of_worker(job))
 
 

@@ -45,6 +45,8 @@ class Needs:
     """Row-aligned state, per row."""
     group: int = 0
     """Refs in a group of an order-sensitive read; 0 = mergeable."""
+    partitions: int = 1
+    """Parts in which an order-sensitive read may run at once, by data and parameters alone."""
     scratch_bytes_per_row: float = 0
     passes: tuple[int, int] = (1, 1)
     """Fewest and most reads."""
@@ -54,7 +56,9 @@ class Needs:
     """Rows that stay in memory between its reads, if what else it takes leaves room for all."""
     chosen_bytes_per_row: float = 0
     """Rows of the fold's choice that stay in memory, as many as what else it takes leaves room for;
-    or what the phase holds of each of them."""
+    or what the phase holds of each of them.  Each partition has its equal share of these rows."""
+    carried_bytes_per_row: float = 0
+    """Bytes of each of these rows that travel from read to read, once a process."""
     on_driver: bool = False
     """Whether the phase is work between reads, during which no slice is in memory."""
     note: str = ""
@@ -103,6 +107,10 @@ class Plan:
     """Whether rows stay in memory between reads; it changes neither slices nor results."""
     chosen_rows: int = 0
     """Rows that a fold may choose to keep in memory, by the data, the parameters and the budget."""
+    partitions: int = 1
+    """Parts of an order-sensitive read that may run at once, by data, parameters and budget."""
+    partitions_at_once: int = 1
+    """Number of them that a process runs at once; it changes no bits."""
     note: str = ""
     """Sentence on what is not known yet, and how it is counted until then."""
 
@@ -136,6 +144,12 @@ class Plan:
         ]
         if self.note:
             lines.append(f"not known yet    {self.note}")
+        if self.partitions > 1:
+            lines.insert(
+                2,
+                f"partitions       {self.partitions} of {self.n_rows // self.partitions:,} rows, "
+                f"{self.partitions_at_once} at once; so many by the size of the table",
+            )
         for phase, terms in self.terms:
             lines.append(f"  {phase:<22} {format_bytes(_total(terms)):>10}")
             lines += [
@@ -263,7 +277,7 @@ def _chosen_rows(plan: Plan, needs: Sequence[Needs], budget_set: int | None) -> 
     rooms = [
         int(min(plan.budget - _total(terms), plan.budget if budget_set else CHOSEN_BYTES) / each)
         for need, (_, terms) in zip(needs, plan.terms, strict=True)
-        if (each := need.chosen_bytes_per_row)
+        if (each := need.chosen_bytes_per_row + need.carried_bytes_per_row)
     ]
     return max(min([plan.n_rows, *rooms]), 0) if rooms else 0
 
@@ -337,16 +351,22 @@ def _plan(
     disk = _disk_bytes(needs, n_rows)
     on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0
     overhead, shared = source.overhead_nbytes, source.shared_nbytes
-    terms = tuple(
-        (
-            need.name,
-            (
-                *_terms(need, refs, n_lanes, lanes_in_flight, overhead, on_tmpfs, shared),
-                *_chosen_terms(need, chosen),
-            ),
+
+    def terms_of(need: Needs, at_once: int) -> tuple[Term, ...]:
+        return (
+            *_terms(need, refs, n_lanes, at_once, overhead, on_tmpfs, shared),
+            *_chosen_terms(need, chosen, _count_partitions(need, refs), at_once),
         )
-        for need in needs
-    )
+
+    def at_once(need: Needs) -> int:
+        """Tasks of the phase that run at once; it changes no bits, so partitions may be fewer."""
+        n = min(lanes_in_flight, _count_partitions(need, refs)) if need.group else lanes_in_flight
+        while n > 1 and need.group and _total(terms_of(need, n)) > budget:
+            n -= 1
+        return n
+
+    terms = tuple((need.name, terms_of(need, at_once(need))) for need in needs)
+    parts = max(((_count_partitions(need, refs), at_once(need)) for need in needs), default=(1, 1))
     return Plan(
         n_rows=n_rows,
         n_lanes=n_lanes,
@@ -360,13 +380,24 @@ def _plan(
         passes=(sum(need.passes[0] for need in needs), sum(need.passes[1] for need in needs)),
         slices_halved=halved,
         chosen_rows=chosen,
+        partitions=parts[0],
+        partitions_at_once=parts[1] if parts[0] > 1 else 1,
         note="; ".join(dict.fromkeys(need.note for need in needs if need.note)),
     )
 
 
-def _chosen_terms(need: Needs, n_rows: int) -> tuple[Term, ...]:
-    nbytes = int(n_rows * need.chosen_bytes_per_row)
-    return (Term("chosen rows", 1, nbytes),) if nbytes else ()
+def _count_partitions(need: Needs, refs: Refs) -> int:
+    """Partitions of a phase's reads; each has a group at least."""
+    return max(min(need.partitions, -(-len(refs) // need.group)), 1) if need.group else 1
+
+
+def _chosen_terms(need: Needs, n_rows: int, partitions: int, at_once: int) -> tuple[Term, ...]:
+    at_once = min(at_once, partitions)
+    terms = (
+        Term("chosen rows", at_once, int(-(-n_rows // partitions) * need.chosen_bytes_per_row)),
+        Term("carried rows", 1, int(n_rows * need.carried_bytes_per_row)),
+    )
+    return tuple(term for term in terms if term.each_bytes)
 
 
 def _keeping(plan: Plan, needs: Sequence[Needs]) -> Plan:
@@ -386,7 +417,7 @@ def _terms(
     need: Needs,
     refs: Refs,
     n_lanes: int,
-    lanes_in_flight: int,
+    at_once: int,
     overhead: int,
     on_tmpfs: int,
     shared: int,
@@ -404,20 +435,22 @@ def _terms(
     )
     if need.on_driver:
         return fixed
-    if need.group:  # one task, two group buffers: one being computed, one being read
+    if need.group:  # a task has two group buffers: one being computed, one being read
         group = min(need.group, len(refs))
         group_bytes = group * (slice_bytes + int(need.row_state_bytes * slice_rows))
+        step_bytes = int(group * slice_rows * need.step_bytes_per_row) + need.step_bytes
+        waiting = ceil(log2(need.partitions)) if need.partitions > 1 else 0
         return (
-            Term("state", 2, need.state_bytes),
-            Term("group", 2, group_bytes),
-            Term("slice", 1, slice_bytes + overhead),
-            Term("step", 1, int(group * slice_rows * need.step_bytes_per_row) + need.step_bytes),
+            Term("state", 2 * at_once + waiting, need.state_bytes),
+            Term("group", 2 * at_once, group_bytes),
+            Term("slice", at_once, slice_bytes + overhead),
+            Term("step", at_once, step_bytes),
             *fixed,
         )
     return (
-        Term("state", lanes_in_flight + ceil(log2(max(n_lanes, 1))) + 1, need.state_bytes),
-        Term("slice", lanes_in_flight, slice_bytes + overhead),
-        Term("step", lanes_in_flight, int(slice_rows * per_row) + need.step_bytes),
+        Term("state", at_once + ceil(log2(max(n_lanes, 1))) + 1, need.state_bytes),
+        Term("slice", at_once, slice_bytes + overhead),
+        Term("step", at_once, int(slice_rows * per_row) + need.step_bytes),
         *fixed,
     )
 

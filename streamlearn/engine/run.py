@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -22,9 +22,9 @@ from .checkpoint.lanes_done import CompletedLanes, CompletedSegments
 from .checkpoint.log import Log
 from .checkpoint.stopping import TimeLimit
 from .checkpoint.store import Checkpoint
-from .driver import Segment, fold_in_sequence, fold_lanes
+from .driver import Task, fold_in_sequence, fold_lanes
 from .executor import Engine, count_threads, open_engine
-from .groups import VisitOrder, cut_segments, fold_segment
+from .groups import VisitOrder, cut_partitions, cut_segments, draw_groups, fold_segment
 from .lanes import Job, cut_lanes, fold_lane
 from .memory import MemorySampler
 from .plan import Plan, plan_of_resume
@@ -36,7 +36,17 @@ from .watch.progress import Progress
 
 State = TypeVar("State")
 Result = TypeVar("Result")
-Visit = tuple[VisitOrder, int] | None
+
+
+class Visit(NamedTuple):
+    """Order and cut of a sweep."""
+
+    order: VisitOrder
+    pass_index: int
+    n_partitions: int
+    """Parts that begin at `start` each and are merged; 1: one after the other."""
+
+
 MADE_BY_WRONG_CONTENT = (
     ArithmeticError,
     AttributeError,
@@ -230,12 +240,17 @@ class Run:
         order: VisitOrder | None = None,
         *,
         pass_index: int = 0,
+        n_partitions: int = 1,
         name: str,
     ) -> Result:
-        """One read in the order that `order` draws for this pass, a group of refs at a time."""
+        """One read in the order that `order` draws for this pass, a group of refs at a time.
+
+        In `n_partitions`, at most one a group, which a fold with `merge` brings together.
+        """
         if order is None:
             raise ValueError("sweep needs an order; for a read in row order use fold")
-        result: Result = self._read(fold, source, name, (order, pass_index))
+        visit = Visit(order, pass_index, n_partitions)
+        result: Result = self._read(fold, source, name, visit)
         return result
 
     @property
@@ -320,7 +335,7 @@ class Run:
         return ScratchSource(folder, source, state["blocks"], form), result
 
     def _read(
-        self, fold: Fold[State, Result], source: Source | None, name: str, visit: Visit
+        self, fold: Fold[State, Result], source: Source | None, name: str, visit: Visit | None
     ) -> Result:
         entry = self._log.replay("read", name)
         if entry is not None:
@@ -334,7 +349,13 @@ class Run:
         return result
 
     def _compute(
-        self, fold: Fold[State, Result], source: Source, name: str, visit: Visit, *, keep: bool
+        self,
+        fold: Fold[State, Result],
+        source: Source,
+        name: str,
+        visit: Visit | None,
+        *,
+        keep: bool,
     ) -> tuple[State, tuple[RowFile, ...]]:
         """Run the tasks of one read: the merged state, and the row state they wrote."""
         self._time.check()
@@ -344,38 +365,43 @@ class Run:
         files = self._rows.files(fold.rows, partial)
         for file in files:
             engine.require_shared(os.path.dirname(file.write_path or file.read_path or ""))
+        in_partitions = visit is not None and visit.n_partitions > 1
+        at_once = self.plan.partitions_at_once if in_partitions else self.plan.lanes_in_flight
         job = Job(
             f"{self.name}-{name}",
             source,
             fold,
             files,
-            (self._token, self.plan.lanes_in_flight) if engine.is_cluster else None,
+            (f"{self._token}-{at_once}", at_once) if engine.is_cluster else None,
             durable=checkpoint is not None,
         )
         refs = source.refs()
-        lanes: list[Refs] = []
         if visit is None:
-            lanes = cut_lanes(refs)
-            segments: list[Segment[State]] = [(fold_lane, (lane,)) for lane in lanes]
+            tasks = [Task[State](fold_lane, (lane,), lane) for lane in cut_lanes(refs)]
         else:
-            # rows that a state holds do not travel: a lost worker costs the read, not a segment
-            whole = engine.is_cluster and fold.stored is not None
-            parts = cut_segments(refs, *visit, whole=whole)
-            segments = [(fold_segment, (part, *visit)) for part in parts]
-        if not segments:
+            groups = draw_groups(refs, visit.order, visit.pass_index)
+            if in_partitions:
+                parts = cut_partitions(groups, visit.n_partitions)
+            else:
+                # rows that a state holds do not travel: a lost worker costs the read
+                parts = cut_segments(groups, whole=engine.is_cluster and fold.stored is not None)
+            how = visit.order, visit.pass_index
+            tasks = [Task[State](fold_segment, (part, *how), part.refs) for part in parts]
+        if not tasks:
             return fold.start(), files
-        cut = [len(refs), len(segments)]
+        cut = [len(refs), len(tasks)]
         if partial is not None and partial["cut"] != cut:
             partial = None  # made with other slices: its states would not fit in
         keeper = checkpoint if keep else None
-        with self._progress.read(job.name, len(segments)) as bar:
-            if visit is None and fold.merge is not None:
+        with self._progress.read(job.name, len(tasks)) as bar:
+            if in_partitions or (visit is None and fold.merge is not None):
                 done = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
                 last = engine.result(
                     fold_lanes(
                         engine,
                         job,
-                        lanes,
+                        tasks,
+                        at_once=at_once,
                         finished=done.finished,
                         on_done=done,
                         may_go_on=self._time.check,
@@ -386,7 +412,7 @@ class Run:
                 last = fold_in_sequence(
                     engine,
                     job,
-                    segments,
+                    tasks,
                     first=so_far.n_done,
                     state=so_far.state,
                     on_done=so_far,

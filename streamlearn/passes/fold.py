@@ -52,7 +52,8 @@ class Fold(Generic[State, Result]):
     merge: Callable[[State, State], State] | None = None
     """The state of both parts; None = the order of rows matters.
 
-    It is associative and may update its first argument in place.
+    It is associative and may update its first argument in place.  Of a sweep: the state of both
+    partitions, each of which began at `start`.
     """
     finish: Callable[[State], Result] = identity
     """The answer, from the state of all rows."""
@@ -62,6 +63,11 @@ class Fold(Generic[State, Result]):
     """Part of a state that holds rows that a checkpoint keeps, for `step` to go on from.
 
     None: the state itself, a plain tree.  On a cluster a state that holds rows stays with its task.
+    """
+    close: Callable[[State], State] | None = None
+    """In a sweep, the state when the last row of all, or of its partition, has been visited.
+
+    It holds no rows any more: it is a plain tree, which `merge` takes.
     """
 
 

@@ -3,8 +3,8 @@ from collections import deque
 
 from engine_kit import Rows, gram_fold
 
-from streamlearn.engine.driver import fold_lanes
-from streamlearn.engine.lanes import Job, cut_lanes
+from streamlearn.engine.driver import Task, fold_lanes
+from streamlearn.engine.lanes import Job, cut_lanes, fold_lane
 
 
 class OneAtATime:
@@ -46,7 +46,8 @@ def test_tasks_are_given_out_ahead_of_the_slots():
         root = fold_lanes(
             engine,
             Job("read", source, gram_fold(3)),
-            lanes,
+            [Task(fold_lane, (lane,), lane) for lane in lanes],
+            at_once=n_slots,
             finished={},
             on_done=lambda *args: None,
             may_go_on=lambda: None,

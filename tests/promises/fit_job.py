@@ -60,7 +60,8 @@ def fit(job):
     additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
     kind = getattr(sl, job.get("estimator", additive))
     parameters, checkpoint = job.get("parameters", {}), job.get("checkpoint")
-    with sl.config_context(**job.get("config", {})), samples_of(job.get("sample_rows")):
+    small = samples_of(job.get("sample_rows")), partitions_of(job.get("partition_nbytes"))
+    with sl.config_context(**job.get("config", {})), small[0], small[1]:
         if kind is sl.compress:
             model = kind(first_column(), data, checkpoint=checkpoint, **parameters)
         else:
@@ -85,6 +86,20 @@ def samples_of(n_rows):
         patch.object(mixture_needs, "SAMPLE_ROWS", n_rows),
         patch.multiple(supersparse_model, SAMPLE_ROWS=n_rows, ROWS_PER_ENTRY=0),
     ):
+        yield
+
+
+@contextlib.contextmanager
+def partitions_of(nbytes):
+    """Sweeps over small tables go in partitions too, of so many bytes at least."""
+    if nbytes is None:
+        yield
+        return
+    from unittest.mock import patch
+
+    from streamlearn.additive.dual import partitions
+
+    with patch.object(partitions, "PARTITION_NBYTES", nbytes):
         yield
 
 

@@ -31,6 +31,12 @@ FITS = {
     name: {"estimator": "AdditiveClassifier", "parameters": {"n_bases": 8, **fit}}
     for name, fit in ADDITIVE.items()
 } | {
+    "dual-cd-partitions": {  # four, at once where there are threads
+        "estimator": "AdditiveClassifier",
+        "parameters": {"n_bases": 8, **ADDITIVE["dual-cd"]},
+        "config": {"memory_budget": "64MiB"},
+        "partition_nbytes": 30_000,
+    },
     "regressor": {"estimator": "AdditiveRegressor", "parameters": {"n_bases": 8}},
     "quantiles": {
         "estimator": "AdditiveRegressor",

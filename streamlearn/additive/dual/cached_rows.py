@@ -52,6 +52,12 @@ class MovedRows(NamedTuple):
         alpha[place[here]] = self.alpha[first:last][here]
         return alpha
 
+    def joined(self, other: MovedRows) -> MovedRows:
+        """Union with the variables of other rows, in ascending order."""
+        rows = np.concatenate([self.rows, other.rows])
+        order = np.argsort(rows)
+        return MovedRows(rows[order], np.concatenate([self.alpha, other.alpha])[order])
+
 
 def nothing_moved(width: int) -> MovedRows:
     """No dual variables of `width` a row."""

@@ -12,6 +12,9 @@
 5. When the estimate says so, a read measures the primal value at w and rebuilds the dual one from
    alpha alone, so that the gap is proved whatever rounding did to w.
 
+The groups of a large table go to partitions, drawn anew in each read, that all begin at one w and
+whose changes of w are added up (`partitions`).
+
 The dual variables are row state: 4 bytes a row and output, 8 for log-loss.
 """
 
@@ -34,6 +37,7 @@ from ..objective import Problem, decisions, losses, spline_sums, weights
 from .cached_rows import CachedRows, MovedRows, distance_from_settled, fetch, nothing_moved
 from .epochs import DualEpochs, DualState, OutputEpochs, make_epochs
 from .outputs import add_dual_values, add_losses, forces_of
+from .partitions import local_problem
 
 ALPHA = "alpha"
 GROUP = 4
@@ -73,7 +77,6 @@ class State(Coefficients):
     """(K,) dual values of the rows that were left, without the penalty."""
     loss: np.ndarray
     """(K,) weighted losses of these rows, as they were left."""
-    n_groups: int
     n_rows: int
     """Rows of the groups so far, counted where rows are cached."""
     n_due: float
@@ -103,7 +106,7 @@ class Sweep(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """The limits within which a sweep caches rows."""
+    """The limits within which a sweep, or each partition of it, caches rows."""
 
     n_most: int
     """Rows there is room for, from the plan."""
@@ -111,15 +114,19 @@ class Cache(NamedTuple):
     """Bytes of a row's X on average."""
     tol: float
     """Largest relative gap that is wanted: visits that gain less than a share of it end."""
-    n_groups: int
-    """Groups of the sweep."""
     source: Source
     """Source of the sweep, from which cached rows that were lost with a process are read again."""
+    n_partitions: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the sweep, or about those of a partition."""
+        return -(-int(Refs.of(self.source.refs()).sizes.sum()) // self.n_partitions)
 
     @property
     def holds_all(self) -> bool:
         """Whether the cache has room for every row."""
-        return self.n_most >= Refs.of(self.source.refs()).sizes.sum()
+        return self.n_most >= self.n_rows
 
 
 class Reading(NamedTuple):
@@ -130,6 +137,7 @@ class Reading(NamedTuple):
     key: tuple[int, int]
     """Seed and number of the sweep: with row numbers they draw the orders of the later epochs."""
     cache: Cache | None = None
+    n_partitions: int = 1
 
 
 def alpha_width(problem: Problem) -> int:
@@ -145,13 +153,16 @@ def start_sweep(problem: Problem) -> Sweep:
 
 def sweep_fold(problem: Problem, before: Sweep, reading: Reading) -> Fold[State, Sweep]:
     """Fold, order-sensitive: one visit of every group from where `before` ended."""
+    n = reading.n_partitions
+    local = local_problem(problem, n) if n > 1 else problem
     return Fold(
         partial(_start_sweep, before, reading),
-        partial(_sweep_group, problem, before.moved, reading),
-        None,
-        partial(_finish_sweep, problem),
+        partial(_sweep_group, local, before.moved, reading),
+        partial(_join_partitions, before) if n > 1 else None,
+        partial(_finish_sweep, problem, before, n),
         (RowState(ALPHA, "float32", alpha_width(problem)),),
         None if reading.cache is None else _stored,
+        None if reading.cache is None else partial(_leave_cached, local, reading),
     )
 
 
@@ -162,7 +173,6 @@ def _start_sweep(before: Sweep, reading: Reading) -> State:
         "b": before.b.copy(),
         "dual": np.zeros(K),
         "loss": np.zeros(K),
-        "n_groups": 0,
         "n_rows": 0,
         "n_due": 0.0,
         "cached": cache and CachedRows(cache.n_most, cache.row_nbytes, width),
@@ -184,9 +194,6 @@ def _sweep_group(
         state["cached"] = _fetched(problem, cache, state["cached"])
     if chunk.n_rows:
         _visit_group(problem, moved, reading, state, chunk)
-    state["n_groups"] += 1
-    if cache is not None and state["n_groups"] == cache.n_groups:
-        _leave_cached(problem, reading.key, cache, state)
     return state
 
 
@@ -206,7 +213,7 @@ def _visit_group(
     cached, cache = state["cached"], reading.cache
     if cache is not None:
         far = distance_from_settled(problem, y, s, alpha, F)
-        left = int(Refs.of(cache.source.refs()).sizes.sum()) - state["n_rows"]
+        left = cache.n_rows - state["n_rows"]
         room = cached.room * m // max(left, m)
         chosen = np.argsort(far, kind="stable")[:room]
         # as LIBLINEAR shrinks: settled is who is farther than the worst of these rows is not
@@ -225,15 +232,16 @@ def _visit_group(
             _epochs_of(prepared, cached, state).visit(orders)
 
 
-def _leave_cached(problem: Problem, key: tuple[int, int], cache: Cache, state: State) -> None:
+def _leave_cached(problem: Problem, reading: Reading, state: State) -> State:
     """Visit the cached rows until that no longer pays, count what they add, and let them go."""
-    cached, problem = state["cached"], _prepared(problem)
+    cached, cache, problem = state["cached"], reading.cache, _prepared(problem)
+    assert cache is not None  # else no row is cached
     state["cached"] = None
     if not cached.n:
-        return
+        return state
     dual, gained = _dual_of(problem, cached, state), 0.0
     for visit in range(ALL_VISITS if cache.holds_all else LAST_VISITS):
-        _epochs_of(problem, cached, state).visit([shuffled(cached.n, (*key, visit))])
+        _epochs_of(problem, cached, state).visit([shuffled(cached.n, (*reading.key, visit))])
         last, dual = dual, _dual_of(problem, cached, state)
         gained += dual - last
         enough = ENOUGH * cache.tol * abs(dual + state["dual"].sum())
@@ -246,6 +254,7 @@ def _leave_cached(problem: Problem, key: tuple[int, int], cache: Cache, state: S
     add_dual_values(problem, y, s, cached.alpha, state["dual"])
     add_losses(problem, F, y, s, state["loss"])
     state["moved"] = cached.moved()
+    return state
 
 
 def _dual_of(problem: Problem, cached: CachedRows, state: State) -> float:
@@ -328,10 +337,25 @@ def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:
     return Chunk(X, chunk.y, chunk.weight, chunk.rows)
 
 
-def _finish_sweep(problem: Problem, state: State) -> Sweep:
-    norm = problem.penalty(np.column_stack([state["W"], state["b"]]))
+def _join_partitions(before: Sweep, a: State, b: State) -> State:
+    """Both partitions' changes of w, sums and moved variables; `a` in place."""
+    a["W"] += b["W"] - before.W
+    a["b"] += b["b"] - before.b
+    a["dual"] += b["dual"]
+    a["loss"] += b["loss"]
+    a["n_rows"] += b["n_rows"]
+    a["moved"] = a["moved"].joined(b["moved"])
+    return a
+
+
+def _finish_sweep(problem: Problem, before: Sweep, n_partitions: int, state: State) -> Sweep:
+    W, b = state["W"], state["b"]
+    if n_partitions > 1:
+        W = before.W + (W - before.W) / n_partitions
+        b = before.b + (b - before.b) / n_partitions
+    norm = problem.penalty(np.column_stack([W, b]))
     primal = problem.C * state["loss"] + norm
-    return Sweep(state["W"], state["b"], state["dual"] - norm, primal, state["moved"])
+    return Sweep(W, b, state["dual"] - norm, primal, state["moved"])
 
 
 def shuffled(n_rows: int, key: tuple[int, ...]) -> np.ndarray:

@@ -22,6 +22,10 @@ DUAL = [name for name, kind in LOSSES.items() if kind().has("dual_rule")]
 SLICE = 64
 
 
+def closed(fold, state):
+    return state if fold.close is None else fold.close(state)
+
+
 class Sweeps:
     """Sweeps over a table in slices, each a group, with the dual variables kept between them."""
 
@@ -37,9 +41,7 @@ class Sweeps:
         self.alpha = np.zeros((len(y), alpha_width(self.problem)), np.float32)
         self.sweep, self.n = start_sweep(self.problem), 0
         row_nbytes = 8.0 * X.shape[1]
-        self.cache = n_most and Cache(
-            n_most, row_nbytes, 1e-6, len(self.source.refs()), self.source
-        )
+        self.cache = n_most and Cache(n_most, row_nbytes, 1e-6, self.source)
 
     def chunks(self):
         for chunk in read_all(self.source):
@@ -54,7 +56,11 @@ class Sweeps:
         return sweep_fold(self.problem, self.sweep, reading)
 
     def more(self):
-        self.sweep, self.n = run_fold(self.fold(), self.chunks()), self.n + 1
+        fold = self.fold()
+        state = fold.start()
+        for chunk in self.chunks():
+            state = fold.step(state, chunk)
+        self.sweep, self.n = fold.finish(closed(fold, state)), self.n + 1
         return self.sweep
 
     def certificate(self):
@@ -139,7 +145,7 @@ def test_interrupted_sweep_reads_its_cached_rows_again(form):
             state = fold.stored(state)
             kept = state["cached"]
             assert set(kept) == {"rows", "alpha"}  # no row's values are kept
-    sweep = fold.finish(state)
+    sweep = fold.finish(fold.close(state))
     for a, b in zip(sweep[:4] + sweep.moved, whole.sweep[:4] + whole.sweep.moved, strict=True):
         np.testing.assert_array_equal(a, b)
 

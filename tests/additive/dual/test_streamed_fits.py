@@ -9,6 +9,7 @@ from scipy import sparse
 
 import streamlearn as sl
 from streamlearn.additive import costs
+from streamlearn.additive.dual import partitions
 from streamlearn.engine import plan
 from streamlearn.numeric.losses import LOSSES
 from streamlearn.passes.summary.label_sums import MAX_CLASSES
@@ -17,9 +18,10 @@ DUAL = [name for name, kind in LOSSES.items() if kind().has("dual_rule")]
 TOL = 1e-5
 
 
-@pytest.fixture
-def few_cached(monkeypatch):
+@pytest.fixture(params=[1 << 40, 2_000], ids=["one lane", "4 partitions"])
+def few_cached(request, monkeypatch):
     """Room for some 15 % of 400 rows; rows in memory are streamed as well."""
+    monkeypatch.setattr(partitions, "PARTITION_NBYTES", request.param)
     monkeypatch.setattr(plan, "CHOSEN_BYTES", 10_000)
     monkeypatch.setattr(costs, "holds_rows", lambda size: False)
 
