@@ -22,6 +22,7 @@ from ..solvers.lbfgs import PAIRS
 from .basis.column_bases import HasShape, Shape
 from .basis.functions import tile_nbytes
 from .basis.kernels import empty_sums
+from .basis.pair_terms import pass_nbytes
 from .basis.resolution import CURVATURE_NBYTES, count_of_splines
 from .dual.descent import GROUP, empty_certificate
 from .dual.partitions import count_partitions
@@ -424,14 +425,24 @@ def with_temporaries(
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
     sample = int(copied * min(sample_rows(size), size.n_rows))
     penalties = 8 * size.pair_squares
+    # epochs visit explicit functions; all other passes look up pairs, and `warm` loads what does so
+    looked_up = pass_nbytes(size.n_columns, size.pair_dim, size.n_outputs), 0
+    beside = {
+        phase.name: (tile, cold) if not pairs or phase.name in (DUAL, PEGASOS) else looked_up
+        for phase in phases
+    }
     return [
         replace(
             phase,
-            step_bytes=phase.step_bytes + tile + (penalties if phase.name == DUAL else 0),
+            step_bytes=phase.step_bytes
+            + beside[phase.name][0]
+            + (penalties if phase.name == DUAL else 0),
             model_bytes=phase.model_bytes
             + PENALTY_MATRICES * penalties * (2 if phase.partitions > 1 else 1),
             step_bytes_per_row=phase.step_bytes_per_row + copied,
-            driver_bytes=phase.driver_bytes + cold + (sample + tile if phase.driver_bytes else 0),
+            driver_bytes=phase.driver_bytes
+            + beside[phase.name][1]
+            + (sample + tile if phase.driver_bytes else 0),
         )
         for phase in phases
     ]

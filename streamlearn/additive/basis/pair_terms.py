@@ -8,7 +8,19 @@ from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases, nodes_of
 from ...numeric.bases.registry import LEVELS
 from ...numeric.recent import kept_for_recent
-from .kernels_pairs import PairTerms
+from .kernels_pairs import BLOCK_NBYTES, PairTerms
+
+LEAST_BLOCK = 1024
+"""Rows of a Gram's block, however wide they are."""
+
+
+def pass_nbytes(n_columns: int, n_functions: int, n_outputs: int) -> int:
+    """Bytes that a pass holds beside its sums: a block of a Gram, or tables and moments of cells.
+
+    `n_functions` are those of all pairs.
+    """
+    block = max(BLOCK_NBYTES, LEAST_BLOCK * (16 * n_columns + 68))
+    return block + 2 * 4 * 8 * n_outputs * n_functions
 
 
 def looks_up_pairs(X: np.ndarray | Csr, bases: Bases) -> bool:
