@@ -50,7 +50,7 @@ def test_classifier_is_the_fits_one_by_one(loss, n_classes):
     fold = split_of_rows(np.arange(len(y)), 3, 0)
     for k, params in enumerate(model.cv_results_["params"]):
         for f in range(3):
-            plain = sl.AdditiveClassifier(loss, **params, **options)
+            plain = sl.AdditiveClassifier(loss, multi_class="ovr", **params, **options)
             plain.fit(X, y, np.where(fold == f, 0.0, weight))
             rows = fold == f
             if loss == "log_loss":
@@ -62,7 +62,7 @@ def test_classifier_is_the_fits_one_by_one(loss, n_classes):
             # knots are those of all rows in one case, of the rows outside the fold in the other
             assert scores_of(model)[k, f] == pytest.approx(expected, abs=0.02)
     assert model.cv_results_["mean_test_score"].argmax() == model.best_index_
-    final = sl.AdditiveClassifier(loss, C=model.C_, n_bases=model.n_bases_, **options)
+    final = sl.AdditiveClassifier(loss, multi_class="ovr", **model.best_params_, **options)
     final.fit(X, y, weight)
     np.testing.assert_allclose(model.coef_, final.coef_, atol=1e-5 * abs(final.coef_).max())
     assert model.certificate_.relative_gap <= 1e-9
