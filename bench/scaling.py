@@ -16,6 +16,7 @@ THREADS = 4
 FLOPS = 20e9
 """Of the driver's solve, per second."""
 DECODED = 1e12
+HINGE = {"solver": "dual-cd", "loss": "hinge", "tol": 1e-2, "max_passes": 20}
 FITS = {
     "Newton-Gram": ("AdditiveClassifier", {"solver": "newton"}),
     "dual CD": ("AdditiveClassifier", {"solver": "dual-cd", "loss": "hinge", "max_passes": 3}),
@@ -36,6 +37,7 @@ def run(session):
     session.measure("startup", label="compile", what="warm")  # so that no fit below pays for it
     per_lane = lanes(session)
     costs = processes(session)
+    hinge(session)
     if session.wants("model") and per_lane and costs:
         for name, cost in costs.items():
             for n_workers in (1, 10, 100, 1000):
@@ -104,6 +106,39 @@ def processes(session):
     said(session, seconds, (0, 1), 1.25, "one worker of distributed against one thread")
     said(session, seconds, (1, 2), 0.65, "two single-threaded workers against one")
     return costs
+
+
+def hinge(session):
+    """The same hinge fit on one and on two single-threaded workers: seconds, and the same bits."""
+    rows = session.options.rows or (6_000 if session.options.tiny else 10_000_000)
+    columns = 8 if session.options.tiny else COLUMNS
+    task = data.generated(session.options.data, rows, columns, seed=session.options.seed)
+    reports = {}
+    for n_processes in (1, 2):
+        label = f"hinge, {run_on(n_processes)}"
+        if not session.wants(label):
+            continue
+        report = session.measure(
+            "scaling",
+            label=label,
+            what="fit",
+            task=task.asdict(),
+            estimator="AdditiveClassifier",
+            parameters=HINGE,
+            processes=n_processes,
+            budget="1GiB",
+        )
+        if "error" in report:
+            return
+        reports[n_processes] = report
+        row = {"what": f"hinge, {task.name}", "run on": run_on(n_processes)}
+        row |= {"reads": report["n_passes"], "seconds": report["fit_s"]}
+        row["of one process"] = report["fit_s"] / reports[1]["fit_s"] if 1 in reports else None
+        session.add(row | {name: report[name] for name in ("partitions", "gap", "bits")})
+    if len(reports) == 2:
+        ratio = reports[2]["fit_s"] / reports[1]["fit_s"]
+        bits = "the same" if reports[1]["bits"] == reports[2]["bits"] else "OTHER"
+        session.note(f"hinge, two workers against one: {ratio:.2f} x (at most 0.65), {bits} bits.")
 
 
 def said(session, seconds, pair, limit, text):
