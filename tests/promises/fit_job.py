@@ -99,7 +99,7 @@ def partitions_of(nbytes):
 
     from streamlearn.additive.dual import partitions
 
-    with patch.object(partitions, "PARTITION_NBYTES", nbytes):
+    with patch.multiple(partitions, PARTITION_NBYTES=nbytes, MOST=4):
         yield
 
 

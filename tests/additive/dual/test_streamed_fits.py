@@ -22,6 +22,7 @@ TOL = 1e-5
 def few_cached(request, monkeypatch):
     """Room for some 15 % of 400 rows; rows in memory are streamed as well."""
     monkeypatch.setattr(partitions, "PARTITION_NBYTES", request.param)
+    monkeypatch.setattr(partitions, "MOST", 4)
     monkeypatch.setattr(plan, "CHOSEN_BYTES", 10_000)
     monkeypatch.setattr(costs, "holds_rows", lambda size: False)
 
