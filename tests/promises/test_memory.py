@@ -33,6 +33,22 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("budget", [64, 256])
+def test_partitions_that_run_at_once_share_the_budget(tables, budget, threads):
+    """Four partitions, of which as many run at once as their caches leave room for."""
+    report = run(
+        path=tables[0],
+        measure=True,
+        threads=threads,
+        config={"memory_budget": f"{budget}MiB"},
+        parameters={"solver": "dual-cd", "loss": "hinge", "max_passes": 4},
+        partition_nbytes=40 * MIB,
+    )
+    assert report["over_baseline"] <= report["planned"] <= budget * MIB
+
+
+@pytest.mark.slow
 def test_the_driver_of_a_cluster_never_holds_row_state(tables):
     """Two dual variables a row: 9 MiB of the short table, 27 of the long one.
 
