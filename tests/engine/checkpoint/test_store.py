@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 from engine_kit import (
@@ -96,14 +97,19 @@ def test_a_finished_fit_returns_without_reading(tmp_path, expected):
 
 def test_a_broken_file_keeps_the_lanes_before_it(tmp_path):
     broken = FailingRows(folder=str(tmp_path), at=(608,), times=99, error=ValueError)
-    with pytest.raises(ValueError, match="rows 608"), open_run(broken, tmp_path / "run") as run:
+    # on one thread: another one may still be at an earlier lane when this one breaks
+    with (
+        dask.config.set(num_workers=1),
+        pytest.raises(ValueError, match="rows 608"),
+        open_run(broken, tmp_path / "run") as run,
+    ):
         run.fold(gram_fold(3), name="a")
     whole = FailingRows(folder=str(tmp_path), at=(), times=0)
     with open_run(whole, tmp_path / "run") as run:
         resumed = run.fold(gram_fold(3), name="a")
     with open_run(Rows(), None) as run:
         assert_same(resumed, run.fold(gram_fold(3), name="a"))
-    assert all(Path(tmp_path, f"{start}.log").stat().st_size == 1 for start in range(0, 500, 32))
+    assert all(Path(tmp_path, f"{start}.log").stat().st_size == 1 for start in range(0, 576, 32))
 
 
 def test_a_broken_file_keeps_the_segments_before_it(tmp_path, monkeypatch):
