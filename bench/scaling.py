@@ -29,7 +29,7 @@ REMEDY = {
     "merge": "states merge in a tree already; blocks of columns make them smaller",
     "broadcast": "blocks of columns: each read carries part of the model",
     "driver": "larger lanes (fewer tasks); for the solve, blocks of columns",
-    "one lane": "order-sensitive: one worker at a time; Newton, or blocks with a line search",
+    "partitions": "order-sensitive: no more at once than a table has partitions; Newton",
 }
 
 
@@ -165,12 +165,15 @@ def sizes(name):
 
 def model(session, name, cost, per_lane, n_workers):
     """One read of a terabyte: seconds by cause, bytes moved, and what stops it from scaling."""
+    from streamlearn.additive.dual.partitions import count_partitions
+
     store = 1e9 * session.options.store_gb_s
     network = 1e9 * session.options.network_gb_s
     state, model_bytes, flops = sizes(name)
     n_lanes = min(MAX_LANES, ceil(DECODED / LANE_BYTES))
     sequential = name == "dual CD"
-    slots = 1 if sequential else min(n_workers * THREADS, n_lanes)
+    most = count_partitions(DECODED) if sequential else n_lanes
+    slots = min(n_workers * THREADS, most)
     lane_s = cost["s_per_byte"] * DECODED / n_lanes
     levels = ceil(log2(n_lanes))
     # merges of a level run at once on all workers; half of the states are already where they merge
@@ -179,8 +182,8 @@ def model(session, name, cost, per_lane, n_workers):
         for level in range(1, levels + 1)
     )  # fmt: skip
     seconds = {
-        "one lane" if sequential else "compute": ceil(n_lanes / slots) * lane_s,
-        "store": cost["stored"] * DECODED / ((1 if sequential else n_workers) * store),
+        "partitions" if sequential else "compute": ceil(n_lanes / slots) * lane_s,
+        "store": cost["stored"] * DECODED / (min(n_workers, most) * store),
         "broadcast": ceil(log2(n_workers + 1)) * model_bytes / network,
         "merge": merge,
         "driver": n_lanes * per_lane + state / network + flops / FLOPS,

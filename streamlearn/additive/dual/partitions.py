@@ -15,12 +15,12 @@ What differs from the paper: the rows are dealt to the partitions anew in each r
 A step of a dual variable is L times shorter, so that rows whose variables end far up need more
 visits.  Hinge, 500,000 generated rows of 20 columns, 10 bases, to 1 %, sweeps with 1, 2, 4 and 8
 partitions: 4, 6, 6, 9 at C = 1; one with 1 and with 2 at C = 0.1.  With sigma' below L the dual
-value fell beyond bounds (2 for 8 partitions), or the primal one stayed 15 % high (4 for 8); of six rules by
-which sigma' follows the measured |sum_k dw_k|^2 / sum_k |dw_k|^2, five reached 1 % there and one did
-not, and the best of them swung on 60,000 digits, where a partition has one row a coefficient.
-2,000,000 rows of 50 columns, 7 % of them cached, C = 1, took 9 reads in all with one
-partition, 12 with two (1.2 times the processor's seconds) and 19 with four (2.2 times).  Hence two
-partitions, and only where a read is worth sharing.
+value fell beyond bounds (2 for 8 partitions), or the primal one stayed 15 % high (4 for 8).  Of six
+rules by which sigma' follows the measured |sum_k dw_k|^2 / sum_k |dw_k|^2, five reached 1 % there
+and one did not; on 60,000 digits, where a partition has one row a coefficient, the best one swung.
+2,000,000 rows of 50 columns, 7 % of them cached, C = 1, took 9 reads in all with one partition, 12
+with two (1.2 times the processor's seconds) and 19 with four (2.2 times).  Hence two partitions,
+and only where a read is worth sharing.
 """
 
 from __future__ import annotations
