@@ -211,7 +211,7 @@ def test_scaling(tmp_path):
     assert len(model) == 16
     newton = [row["seconds a read"] for row in model if "Newton" in row["what"]]
     assert newton[2] < newton[1] < newton[0]
-    assert all(row["limit"].startswith("one lane") for row in model if "dual CD" in row["what"])
+    assert all(row["limit"].startswith("partitions") for row in model if "dual CD" in row["what"])
     assert "two single-threaded workers against one" in printed
 
 
