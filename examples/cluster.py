@@ -21,7 +21,7 @@ def main(folder):
 
     threads = sl.AdditiveClassifier().fit(data)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
     ):  # the active client is used without being told
         workers = sl.AdditiveClassifier().fit(data)
