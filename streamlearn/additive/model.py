@@ -20,12 +20,13 @@ from ..numeric.bases.roughness import make_reference, make_roughness
 from ..passes.sample import sample_fold
 from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
-from . import costs as needs
 from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
+from .costs import needs, sizes
+from .costs.pairs import size_with
+from .costs.solver_choice import LBFGS, Choice
 from .dual.in_memory import fit_held
 from .inspect.terms import AdditiveState
 from .objective import Problem
-from .pair_costs import size_with
 from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
 from .planned import LATE, Planned
 from .screening.costs import is_wide, without_pairs
@@ -117,10 +118,10 @@ class AdditiveModel(Planned, StreamEstimator):
             problem = problem._replace(single=False)
         if most_screened(self):
             assert sample is not None  # `_sample_rows` is at least 1
-            share = needs.sample_share(sample, summary.total_weight)
+            share = sizes.sample_share(sample, summary.total_weight)
             problem = self._screened(run, dataset, problem, adjust(adjustment, sample), share)
         if has_pairs(self):
-            size = needs.size_of(self, dataset, summary)
+            size = sizes.size_of(self, dataset, summary)
             known = size_with(size, main, problem, self._sample_rows(dataset))
             own = partial(self._phases, dataset, summary, known)
             replan(run, lambda: with_calibration(self, own(), summary), always=True)
@@ -138,7 +139,7 @@ class AdditiveModel(Planned, StreamEstimator):
                 shapes=shapes, start=warm_point(problem, before)
             )
             if sample is not None:
-                share = needs.sample_share(sample, summary.total_weight)
+                share = sizes.sample_share(sample, summary.total_weight)
                 given = given._replace(sample=adjust(adjustment, sample), share=share)
             outcome, posterior = train_smooth(self, criterion, run, dataset, problem, watch, given)
             if posterior is not None:
@@ -156,15 +157,15 @@ class AdditiveModel(Planned, StreamEstimator):
                 tol=tol,
                 max_reads=most,
                 start=warm_point(problem, before),
-                share=needs.sample_share(sample, summary.total_weight),
+                share=sizes.sample_share(sample, summary.total_weight),
                 seed=seed,
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
                 matrix_free=choice.solver == "lbfgs",
             )
-        elif choice.solver == "dual-cd" and needs.holds_rows(needs.size_of(self, dataset)):
+        elif choice.solver == "dual-cd" and sizes.holds_rows(sizes.size_of(self, dataset)):
             outcome = fit_held(run, dataset, problem, watch, tol=tol, max_reads=most, seed=seed)
         else:
-            labels = needs.labels_of_refs(dataset, run.source, summary)
+            labels = _labels_of_refs(dataset, run.source, summary)
             if choice.solver == "pegasos":
                 outcome = fit_pegasos(
                     run,
@@ -234,7 +235,7 @@ class AdditiveModel(Planned, StreamEstimator):
             and not regression
             and self.tol >= SINGLE_TOL
             and not bases.dense,
-            joint=solver == needs.LBFGS and n_classes > 2 and self._joins(dataset, summary),
+            joint=solver == LBFGS and n_classes > 2 and self._joins(dataset, summary),
             levels=tuple(self._levels),
         )
 
@@ -260,7 +261,7 @@ class AdditiveModel(Planned, StreamEstimator):
         self, run: Run, dataset: Source, problem: Problem, sample: Chunk, share: float
     ) -> Problem:
         """The problem with the pairs that one read finds beside the sample's main effects."""
-        main, size = screening_problem(problem), needs.size_of(self, dataset)
+        main, size = screening_problem(problem), sizes.size_of(self, dataset)
         wide = is_wide(without_pairs(size))
         theta = main_effects(main, sample, share, run.n_threads, matrix_free=wide)
         layout = make_layout(main, theta)
@@ -308,7 +309,7 @@ class AdditiveModel(Planned, StreamEstimator):
             )
         return before
 
-    def _certificate(self, outcome: Outcome, choice: needs.Choice) -> Certificate:
+    def _certificate(self, outcome: Outcome, choice: Choice) -> Certificate:
         gap = relative_gap(outcome.primal, outcome.dual)
         as_array = len(gap) > 1
         return Certificate(
@@ -321,3 +322,15 @@ class AdditiveModel(Planned, StreamEstimator):
             solver=choice.solver,
             reason=f"{outcome.reason}; {choice.reason}" if choice.reason else outcome.reason,
         )
+
+
+def _labels_of_refs(dataset: Source, planned: Source, summary: Summary) -> np.ndarray:
+    """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole.
+
+    Targets of too many values to be counted have one class of no weight: any order is as good.
+    """
+    labels, refs = summary.ref_labels, planned.refs()
+    if labels is None:
+        return np.zeros((len(refs), 1))
+    at = np.searchsorted(dataset.refs().starts, refs.starts, "right") - 1
+    return labels[at]

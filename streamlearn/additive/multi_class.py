@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..config import format_bytes
-from . import costs as needs
+from .costs import needs, sizes, solver_choice
+from .costs.solver_choice import LBFGS
 from .smooth.model import Parameters, why_moments
 
 AUTO_CLASSES, APART, JOINT = "auto", "ovr", "multinomial"
@@ -17,7 +18,7 @@ OPEN_NOTE = (
 
 
 def why_apart(
-    model: Parameters, size: needs.Size, criterion: str | None, *, weighs_curves: bool
+    model: Parameters, size: sizes.Size, criterion: str | None, *, weighs_curves: bool
 ) -> str:
     """Reason for which ``multi_class="auto"`` is one class against the rest; empty: it is not.
 
@@ -28,7 +29,7 @@ def why_apart(
     """
     if not size.loss.multinomial:
         return f"loss={size.loss.name!r} is of one class at a time"
-    if model.solver not in ("auto", needs.LBFGS):
+    if model.solver not in ("auto", LBFGS):
         return f"solver={model.solver!r} takes one class at a time"
     if why := why_moments(model, criterion):
         return f"{why} takes one class at a time"
@@ -36,8 +37,8 @@ def why_apart(
         return "curves beside interactions are smoothed for one class at a time"
     if (calibration := getattr(model, "calibration", None)) is not None:
         return f"calibration={calibration!r} is of one class at a time"
-    (phase,) = needs.needs_of(needs.LBFGS, size, model.max_passes)
-    taken, room = phase.state_bytes + phase.driver_bytes, needs.room_of_matrices()
+    (phase,) = needs.needs_of(LBFGS, size, model.max_passes)
+    taken, room = phase.state_bytes + phase.driver_bytes, solver_choice.room_of_matrices()
     if taken > room:
         return (
             f"one problem of all classes holds {format_bytes(taken)}, over half of the budget, "

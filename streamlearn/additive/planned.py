@@ -18,12 +18,13 @@ from ..numeric.losses import LOSS_PARAMETERS, Loss, make_loss
 from ..numeric.targets import Target
 from ..passes.sample import sample_nbytes
 from ..passes.summary.summary import Summary
-from . import costs as needs
 from .basis.column_bases import BASIS_CONSTRAINTS
 from .basis.resolution import AUTO, CountOfSplines
+from .costs import needs, sizes
+from .costs.pairs import beside_sample, bound_note, with_pairs
+from .costs.solver_choice import DUAL_C, DUAL_ROUNDS, DUAL_TOL, Choice, choose
 from .inspect.merging import Mergeable
 from .multi_class import APART, AUTO_CLASSES, JOINT, OPEN_NOTE, why_apart
-from .pair_costs import beside_sample, bound_note, with_pairs
 from .pairs import has_pairs, most_screened
 from .screening.costs import screening_needs, without_pairs
 from .smooth import costs as smooth_costs
@@ -142,7 +143,7 @@ class Planned(Mergeable):
         """The criterion of the smoothness; before the summary, the one of columns of few values."""
         if not self._is_free:
             return self.smoothness
-        size = needs.size_of(self, dataset, summary)
+        size = sizes.size_of(self, dataset, summary)
         if summary is None:
             size = smooth_costs.least_size(size, self.n_bases, dataset)
         return smooth_costs.criterion_of(self, size, self._asks_joint)
@@ -151,7 +152,7 @@ class Planned(Mergeable):
         """Whether the sample says how much each curve is smoothed, beside pairs."""
         if not (self._is_free and has_pairs(self)):
             return False
-        size = needs.size_of(self, dataset, summary)
+        size = sizes.size_of(self, dataset, summary)
         if summary is None:
             least = smooth_costs.least_size(size, self.n_bases, dataset)
             size = size._replace(dim=least.dim + size.pair_dim)
@@ -174,7 +175,7 @@ class Planned(Mergeable):
 
         Empty: they are one problem; before the summary, which counts them, that they may be.
         """
-        size = needs.size_of(self, dataset, summary)
+        size = sizes.size_of(self, dataset, summary)
         criterion, weighs_curves = self.smoothness, False
         if summary is not None:
             criterion = self._chosen_by(dataset, summary)
@@ -202,21 +203,21 @@ class Planned(Mergeable):
             return not self._why_apart(dataset, summary)
         return self._asks_joint
 
-    def _choice(self, dataset: Source, summary: Summary | None = None) -> needs.Choice:
+    def _choice(self, dataset: Source, summary: Summary | None = None) -> Choice:
         """The solver, chosen from metadata: the plan that is shown is the one that is run.
 
         But for the smoothness that nothing is said of, which one C replaces where the summary finds
         too many coefficients.
         """
         check_smoothness(self)
-        size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset, summary)
+        size, criterion = sizes.size_of(self, dataset), self._chosen_by(dataset, summary)
         why, joint = why_moments(self, criterion), self._joins(dataset, summary)
         if why:
             least = smooth_costs.least_size(size, self.n_bases, dataset)
             choice = smooth_costs.choose_moments(why, least, self.solver, joint)
         if not goes_by_moments(self, criterion):
             easy = not why and self._is_easy
-            choice = needs.choose(self._loss, self.solver, size, joint, easy)
+            choice = choose(self._loss, self.solver, size, joint, easy)
         if self.warm_start and choice.solver not in (*WARM, GRAM):
             raise ValueError(
                 f"warm_start=True goes with solver={' or '.join(map(repr, WARM))}, got "
@@ -229,9 +230,9 @@ class Planned(Mergeable):
             choice = choice._replace(reason=reason)
         return choice
 
-    def _one_c(self, size: needs.Size) -> needs.Choice:
+    def _one_c(self, size: sizes.Size) -> Choice:
         """The solver of a fit with one C, were nothing chosen."""
-        return needs.choose(self._loss, self.solver, size, self._asks_joint, self._is_easy)
+        return choose(self._loss, self.solver, size, self._asks_joint, self._is_easy)
 
     @property
     def _is_easy(self) -> bool:
@@ -240,9 +241,9 @@ class Planned(Mergeable):
             not self.warm_start
             and make_basis(self.basis).local
             and not has_pairs(self)
-            and self._weight <= needs.DUAL_C
-            and self.tol >= needs.DUAL_TOL
-            and self.max_passes >= needs.DUAL_ROUNDS
+            and self._weight <= DUAL_C
+            and self.tol >= DUAL_TOL
+            and self.max_passes >= DUAL_ROUNDS
         )
 
     @property
@@ -251,14 +252,14 @@ class Planned(Mergeable):
         return self.max_passes - has_pairs(self) - (most_screened(self) > 0)
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        size = needs.size_of(self, dataset, summary)
+        size = sizes.size_of(self, dataset, summary)
         phases = self._phases(dataset, summary, size, bound_note(self))
         if summary is None and self._may_join(dataset):
             phases[-1] = replace(phases[-1], note=OPEN_NOTE)
         return phases
 
     def _phases(
-        self, dataset: Source, summary: Summary | None, size: needs.Size, note: str = ""
+        self, dataset: Source, summary: Summary | None, size: sizes.Size, note: str = ""
     ) -> list[Needs]:
         """The phases of a fit of this size; `note`: what is not known of it yet."""
         choice = self._choice(dataset, summary)
@@ -279,7 +280,7 @@ class Planned(Mergeable):
             phases.insert(0, Needs(LATE, 0, driver_bytes=sample_nbytes(dataset, late)))
         if not has_pairs(self):
             return needs.with_temporaries(phases, self, size, summary, pairs=False)
-        held = needs.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
+        held = sizes.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
         phases = with_pairs(phases, self, size, summary, held=held, note=note)
         phases = beside_sample(phases, size, held)
         before = []
@@ -298,13 +299,13 @@ class Planned(Mergeable):
         """
         if not self._joins(dataset, summary) or self._sample_rows(dataset):
             return 0
-        return needs.sample_rows(needs.size_of(self, dataset))
+        return sizes.sample_rows(sizes.size_of(self, dataset))
 
     def _sample_rows(self, dataset: Source) -> int:
-        size, criterion = needs.size_of(self, dataset), self._chosen_by(dataset)
+        size, criterion = sizes.size_of(self, dataset), self._chosen_by(dataset)
         one_read = goes_by_moments(self, criterion) and self._loss.quadratic
         wanted = self._choice(dataset).solver in WARM and not one_read
         if criterion != self.smoothness:  # one C may take its place
             wanted = wanted or self._one_c(size).solver in WARM
         wanted = wanted or most_screened(self) > 0 or self._weighs_curves(dataset)
-        return needs.sample_rows(size) if wanted else 0
+        return sizes.sample_rows(size) if wanted else 0

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import streamlearn as sl
-from streamlearn.additive import costs as needs
+from streamlearn.additive.costs import sizes, solver_choice
 
 BASES = dict(n_bases=6)
 ENDS = [
@@ -26,8 +26,8 @@ def fit(X, y, loss="log_loss", solver="auto", **kw):
 @pytest.fixture
 def small_sample(monkeypatch):
     """Tables of a few thousand rows are many: a sample is a tenth of them."""
-    monkeypatch.setattr(needs, "SAMPLE_ROWS", 400)
-    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 0)
 
 
 @pytest.mark.parametrize(("loss", "solver"), ENDS)
@@ -77,7 +77,7 @@ def test_squared_error_by_newton_is_the_same_optimum(monkeypatch, small_sample):
     X, _ = table(4000)
     y = np.sin(6 * X[:, 0]) + X[:, 2]
     one = sl.AdditiveRegressor(n_bases=6).fit(X, y)
-    monkeypatch.setattr(needs, "GRAM_NBYTES", 0)
+    monkeypatch.setattr(solver_choice, "GRAM_NBYTES", 0)
     many = sl.AdditiveRegressor(n_bases=6, tol=1e-10).fit(X, y)
     assert many.certificate_.solver == "newton"
     assert many.n_passes_ > 2

@@ -19,7 +19,7 @@ from oracles import (
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn.additive.costs import solver_table
+from streamlearn.additive.costs.solver_choice import solver_table
 
 OFFERED = solver_table()
 

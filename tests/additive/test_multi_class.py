@@ -8,8 +8,8 @@ from additive_kit import as_dataset, table
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn.additive import costs
-from streamlearn.additive.costs import solvers_of
+from streamlearn.additive.costs import sizes, solver_choice
+from streamlearn.additive.costs.solver_choice import solvers_of
 from streamlearn.additive.multi_class import OPEN_NOTE
 from streamlearn.additive.smooth import costs as smooth_costs
 from streamlearn.numeric.losses import LOSSES, LogLoss, make_loss
@@ -136,9 +136,9 @@ def test_a_smoothness_that_is_chosen_takes_one_class_at_a_time(monkeypatch):
 
 
 def test_a_table_too_wide_for_newton_draws_its_sample_when_classes_are_counted(monkeypatch):
-    monkeypatch.setattr(costs, "NEWTON_DIM", 10)
-    monkeypatch.setattr(costs, "SAMPLE_ROWS", 100)
-    monkeypatch.setattr(costs, "SAMPLE_NBYTES", 0)
+    monkeypatch.setattr(solver_choice, "NEWTON_DIM", 10)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 0)
     two, many = sl.AdditiveClassifier(**SMALL), sl.AdditiveClassifier(**SMALL)
     assert many._sample_rows(as_dataset(X, Y)) == 0  # two classes have the plan that they had
     assert two.fit(X, Y > 0).certificate_.solver == "dual-cd"
@@ -161,7 +161,8 @@ def test_a_table_too_wide_for_newton_draws_its_sample_when_classes_are_counted(m
 
 
 def test_a_budget_that_does_not_hold_one_problem_takes_the_other(monkeypatch):
-    monkeypatch.setattr(costs, "room_of_matrices", lambda: 40_000)  # of 300 rows in three classes
+    # of 300 rows in three classes
+    monkeypatch.setattr(solver_choice, "room_of_matrices", lambda: 40_000)
     model = sl.AdditiveClassifier(**SMALL).fit(X, Y)
     assert model.multi_class_ == APART
     assert "over half of the budget" in model.certificate_.reason

@@ -56,7 +56,7 @@ def model_and_target(loss="log_loss", **parameters):
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_every_loss_serves_pairs_with_all_its_solvers(loss):
-    from streamlearn.additive.costs import solvers_of
+    from streamlearn.additive.costs.solver_choice import solvers_of
 
     for solver in ("auto", *solvers_of(make_loss(loss))):
         tol = 0.5 if solver == "pegasos" else 1e-3

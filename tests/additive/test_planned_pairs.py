@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import streamlearn as sl
-from streamlearn.additive import costs, model
+from streamlearn.additive import model
+from streamlearn.additive.costs import sizes
 from streamlearn.additive.pairs import AUTO_PAIRS, SCREENED_FUNCTIONS, planned_nodes, planned_sizes
 from streamlearn.numeric.bases.bsplines import nodes_of
 from streamlearn.numeric.bases.pairs import MOST_FUNCTIONS, N_NODES
@@ -75,8 +76,8 @@ def planned(interactions, frame=FRAME):
     """What the plan counts, with the summary and before it."""
     data = sl.open_dataset(frame.assign(target=Z), target="target")
     estimator = sl.AdditiveRegressor(interactions=interactions, n_bases=12, C=1.0)
-    sizes = [costs.size_of(estimator, data, one) for one in (data.summary(), None)]
-    return [(size.pair_dim, size.pair_squares) for size in sizes]
+    found = [sizes.size_of(estimator, data, one) for one in (data.summary(), None)]
+    return [(size.pair_dim, size.pair_squares) for size in found]
 
 
 def kind(name):

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.metrics import mean_pinball_loss
 
 import streamlearn as sl
-from streamlearn.additive import costs as needs
+from streamlearn.additive.costs import sizes
 from streamlearn.estimator.predicting import empty_answer
 
 LEVELS = [0.1, 0.5, 0.8]
@@ -35,7 +35,7 @@ def test_each_is_the_optimum_of_its_quantile(form, monkeypatch):
     elif form == "cosine":
         options["basis"] = "cosine"
     elif form == "parts":
-        monkeypatch.setattr(needs, "holds_rows", lambda size: False)
+        monkeypatch.setattr(sizes, "holds_rows", lambda size: False)
         data = as_dataset(X, y, weight, rows=50)
     given = () if form == "parts" else (y, weight)
     model = several(**options).fit(data, *given)
@@ -175,7 +175,7 @@ def test_pairs_and_early_stopping_go_with_them():
 def test_the_plan_counts_each(monkeypatch):
     X, y = rows(3000)
     data = as_dataset(X, y, rows=300)
-    monkeypatch.setattr(needs, "holds_rows", lambda size: False)
+    monkeypatch.setattr(sizes, "holds_rows", lambda size: False)
     three, one = (sl.plan(several(q, n_bases=8, C=1.0), data) for q in (LEVELS, 0.5))
     assert three.disk_bytes == 3 * one.disk_bytes  # dual variables
     for k in range(2, 4):  # dual-cd, certificate

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import streamlearn as sl
-from streamlearn.additive import costs as needs
+from streamlearn.additive.costs import sizes
 
 
 @pytest.mark.parametrize("smoothness", [{"C": 1.0}, {"smoothness": "reml"}], ids=["C", "reml"])
@@ -14,8 +14,8 @@ from streamlearn.additive import costs as needs
 def test_newton_through_scratch_gives_the_same_bits_in_as_many_reads(
     tmp_path, monkeypatch, loss, smoothness
 ):
-    monkeypatch.setattr(needs, "SAMPLE_ROWS", 1_000)
-    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 1_000)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 1_000)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 1_000)
     rng = np.random.default_rng(0)
     X = rng.random((12_000, 3), dtype=np.float32)
     X[:, 1] = np.floor(5 * X[:, 1])

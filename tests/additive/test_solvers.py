@@ -20,11 +20,12 @@ from oracles import (
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn.additive import costs as needs
+from streamlearn.additive.costs import sizes
+from streamlearn.additive.costs.solver_choice import METHODS, solver_table
 from streamlearn.numeric.losses import LOSSES
 from streamlearn.numeric.targets import NUMBER
 
-OFFERED = needs.solver_table()
+OFFERED = solver_table()
 
 BASES = dict(n_bases=6)
 REGRESSIONS = [
@@ -245,8 +246,8 @@ def test_lbfgs_reaches_the_optimum_that_newton_proves(loss, form):
 
 
 def test_lbfgs_reads_many_rows_few_times(monkeypatch):
-    monkeypatch.setattr(needs, "SAMPLE_ROWS", 400)
-    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 0)
     X, y = table(4000)
     model = sl.AdditiveClassifier(solver="lbfgs", tol=1e-7, **BASES).fit(X, y)
     best = sl.AdditiveClassifier(solver="dual-cd", tol=1e-6, **BASES).fit(X, y)
@@ -259,8 +260,8 @@ def test_lbfgs_reads_many_rows_few_times(monkeypatch):
 )
 def test_multinomial_optimum_is_scikit_learns(small, basis, monkeypatch):
     if small:
-        monkeypatch.setattr(needs, "SAMPLE_ROWS", 300)
-        monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+        monkeypatch.setattr(sizes, "SAMPLE_ROWS", 300)
+        monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 0)
     X, y = table(1500 if small else 300, n_classes=3)
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     embedding = embedding_of(basis).fit(X, sample_weight=weight)
@@ -325,8 +326,8 @@ def test_bad_class_weights_are_named():
 
 @pytest.mark.parametrize("solver", ["newton", "lbfgs"])
 def test_warm_start_begins_where_the_last_fit_ended(solver, monkeypatch):
-    monkeypatch.setattr(needs, "SAMPLE_ROWS", 400)
-    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 0)
     X, y = table(3000)
     model = sl.AdditiveClassifier(solver=solver, tol=1e-6, warm_start=True, **BASES).fit(X, y)
     cold, first = model.certificate_.primal, model.history_[0]["objective"]
@@ -357,8 +358,8 @@ def test_warm_start_of_a_regression_and_of_a_checkpoint(tmp_path):
 
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "dual-cd", "pegasos"])
 def test_early_stopping_for_every_solver(solver, monkeypatch):
-    monkeypatch.setattr(needs, "SAMPLE_ROWS", 300)
-    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 0)
     X, y = table(2000)
     model = sl.AdditiveClassifier(
         solver=solver, C=100.0, tol=1e-12, early_stopping=True, max_passes=40, **BASES
@@ -388,7 +389,7 @@ def test_the_page_of_families_lists_the_solvers_of_each_loss():
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
     listed = {row[1].split("`")[1]: set(row[2].split("`")[1::2]) for row in rows if len(row) == 5}
     single = {name: solvers for name, solvers in OFFERED.items() if " " not in name}
-    of_solver = {s: {n for n, offered in single.items() if s in offered} for s in needs.METHODS}
+    of_solver = {s: {n for n, offered in single.items() if s in offered} for s in METHODS}
     for solver in ("newton", "pegasos"):
         assert listed[solver] == of_solver[solver]
     assert of_solver["lbfgs"] == of_solver["newton"]

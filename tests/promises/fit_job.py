@@ -77,12 +77,12 @@ def samples_of(n_rows):
         return
     from unittest.mock import patch
 
-    from streamlearn.additive import costs as needs
+    from streamlearn.additive.costs import sizes
     from streamlearn.mixture import needs as mixture_needs
     from streamlearn.supersparse import model as supersparse_model
 
     with (
-        patch.object(needs, "sample_rows", lambda size: n_rows),
+        patch.object(sizes, "sample_rows", lambda size: n_rows),
         patch.object(mixture_needs, "SAMPLE_ROWS", n_rows),
         patch.multiple(supersparse_model, SAMPLE_ROWS=n_rows, ROWS_PER_ENTRY=0),
     ):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from promises.jobs import run
 
-from streamlearn.additive.costs import COLD_NBYTES
+from streamlearn.additive.costs.needs import COLD_NBYTES
 from streamlearn.engine.plan import RESERVE_BYTES
 
 CONSTANT = RESERVE_BYTES + COLD_NBYTES

@@ -37,12 +37,13 @@ from ...estimator.scores.choosing import (
 from ...estimator.scores.metrics import check_gain, find_metric
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
-from .. import costs as needs
 from ..basis.column_bases import mean_splines
+from ..costs import needs, sizes
+from ..costs.pairs import with_pairs
+from ..costs.solver_choice import NEWTON_DIM, Choice
 from ..model import AdditiveModel
 from ..newton.sampled import EXACT
 from ..objective import Problem
-from ..pair_costs import with_pairs
 from ..pairs import density_fold, has_pairs, most_screened
 from ..targets import Adjustment, adjust, adjusted
 from ..training import Outcome, plain
@@ -83,10 +84,10 @@ class Choosing(ChoosesBySplits, AdditiveModel):
     def _candidates(self) -> list[Candidate]:
         return candidates(self.Cs, self.n_bases)
 
-    def _layout(self, dataset: Source, summary: Summary | None = None) -> tuple[str, needs.Size]:
+    def _layout(self, dataset: Source, summary: Summary | None = None) -> tuple[str, sizes.Size]:
         """The way, from metadata alone, and the largest candidate's size."""
         largest = self._member(self._candidates()[-1])
-        size = needs.size_of(largest, dataset)
+        size = sizes.size_of(largest, dataset)
         matrix, room, screens = 8 * size.dim**2, cost.room(), most_screened(self) > 0
         fits = self._loss.quadratic and self._n_splits * matrix <= room // 8 and not screens
         if fits and (self.cv == "gcv" or self._follows_from_moments()):
@@ -110,13 +111,13 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         elif (
             not self._loss.has("curvature")
             or screens
-            or size.dim > needs.NEWTON_DIM
+            or size.dim > NEWTON_DIM
             or matrix > room // 2
         ):
             way = SPLITS
         else:
             way = NEWTON
-        return way, needs.size_of(largest, dataset, summary)
+        return way, sizes.size_of(largest, dataset, summary)
 
     @property
     def _n_splits(self) -> int:
@@ -126,7 +127,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         way, size = self._layout(dataset)
         if way == SPLITS:
             return super()._sample_rows(dataset)
-        return needs.sample_rows(size) if way == NEWTON else 0
+        return sizes.sample_rows(size) if way == NEWTON else 0
 
     def _n_fits(self, dataset: Source) -> int:
         way, _ = self._layout(dataset)
@@ -147,15 +148,15 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             )
         if not has_pairs(self):
             return needs.with_temporaries(phases, self, size, summary, pairs=False)
-        held = needs.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
+        held = sizes.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
         return with_pairs(phases, self, size, summary, held=held)
 
-    def _groups(self, size: needs.Size, n_models: int) -> list[range]:
+    def _groups(self, size: sizes.Size, n_models: int) -> list[range]:
         return cost.groups_of_models(size, n_models)
 
     def _counts_in_groups(self, dataset: Source) -> list[list[int]]:
         dims = {
-            candidate["n_bases"]: needs.size_of(self._member(candidate), dataset).dim
+            candidate["n_bases"]: sizes.size_of(self._member(candidate), dataset).dim
             for candidate in self._candidates()
         }
         return cost.groups_of_counts(dims, self._n_splits)
@@ -199,7 +200,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             outcome, problem = self._choose_by_gram(run, rows, problems, tried, scoring)
         else:
             assert sample is not None  # `_sample_rows` is at least 1
-            share = needs.sample_share(sample, summary.total_weight)
+            share = sizes.sample_share(sample, summary.total_weight)
             if share >= 1.0:
                 problems = [problem._replace(single=False) for problem in problems]
             drawn = _Sample(adjust(adjustment, sample), share)
@@ -212,7 +213,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         if has_pairs(self):
             density = run.fold(density_fold(problem), dataset, name="pairs")
         self._keep_fit(problem, outcome.theta, means, summary, density)
-        choice = needs.Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
+        choice = Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)
 

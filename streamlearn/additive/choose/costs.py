@@ -8,8 +8,8 @@ from ...config import get_config
 from ...engine.plan import Needs
 from ...passes.fold import nbytes_of
 from ...solvers.lbfgs import PAIRS
-from .. import costs as needs
 from ..basis.kernels import empty_sums
+from ..costs import sizes
 from .gram import empty_moments
 
 COPIES = 8
@@ -18,10 +18,10 @@ COPIES = 8
 
 def room() -> int:
     """Bytes that choices of layout count on: the budget set, never the memory free by chance."""
-    return get_config().memory_budget or needs.UNSET_BUDGET
+    return get_config().memory_budget or sizes.UNSET_BUDGET
 
 
-def groups_of_models(size: needs.Size, n_models: int) -> list[range]:
+def groups_of_models(size: sizes.Size, n_models: int) -> list[range]:
     """Models whose states, points and pairs are in memory together."""
     each = (COPIES + 2 * PAIRS) * 8 * size.n_outputs * (size.dim + 1)
     most = max(1, int(room() // 4 // each))
@@ -44,7 +44,7 @@ def groups_of_counts(dims: dict[int, int], n_splits: int) -> list[list[int]]:
     return groups
 
 
-def gram_needs(size: needs.Size, n_splits: int, groups: list[list[int]]) -> list[Needs]:
+def gram_needs(size: sizes.Size, n_splits: int, groups: list[list[int]]) -> list[Needs]:
     """The phases for squared error: a read for each group of Grams; solutions are exact."""
     matrix = 8 * size.dim**2
     together = max(map(len, groups)) * n_splits * nbytes_of(empty_moments(size.dim))
@@ -54,7 +54,7 @@ def gram_needs(size: needs.Size, n_splits: int, groups: list[list[int]]) -> list
 
 
 def newton_needs(
-    size: needs.Size,
+    size: sizes.Size,
     n_splits: int,
     n_models: int,
     n_groups: int,
@@ -67,7 +67,7 @@ def newton_needs(
     """
     K, theta = size.n_outputs, 8 * size.n_outputs * (size.dim + 1)
     members = -(-n_models // n_groups)
-    rows = min(needs.sample_rows(size), size.n_rows)
+    rows = min(sizes.sample_rows(size), size.n_rows)
     sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K + 8 * (n_splits + 1)))
     pairs = members * (2 * PAIRS + 4) * theta
     kept = 3 * n_models * theta  # every model's point, and its curves for the scoring

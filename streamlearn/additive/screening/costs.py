@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...engine.plan import Needs
-from .. import costs as needs
+from ..costs import needs, sizes
+from ..costs.solver_choice import LBFGS, NEWTON, NEWTON_DIM, room_of_matrices
 from .reading import MOST_LEVELS, N_BINS, screening_share, tables_nbytes
 from .scores import BLOCK
 
@@ -11,26 +12,26 @@ SYSTEM_NBYTES = 3 * 8 * (2 * MOST_LEVELS) ** 2
 """Bytes that the score of one pair takes while it is made."""
 
 
-def without_pairs(size: needs.Size) -> needs.Size:
+def without_pairs(size: sizes.Size) -> sizes.Size:
     """The size of the main effects alone, beside the sample of all."""
     return size._replace(
         dim=size.dim - size.pair_dim,
         pair_dim=0,
         pair_squares=0,
-        drawn_rows=needs.sample_rows(size),
+        drawn_rows=sizes.sample_rows(size),
     )
 
 
-def is_wide(size: needs.Size) -> bool:
+def is_wide(size: sizes.Size) -> bool:
     """Whether the main effects of the sample are fitted without a matrix."""
-    return size.dim > needs.NEWTON_DIM or 8 * size.dim**2 > needs.room_of_matrices()
+    return size.dim > NEWTON_DIM or 8 * size.dim**2 > room_of_matrices()
 
 
-def screening_needs(size: needs.Size, has_levels: bool) -> list[Needs]:
+def screening_needs(size: sizes.Size, has_levels: bool) -> list[Needs]:
     """The phases of the screening: the sample's main effects, and the tables of all pairs."""
     main = without_pairs(size)
-    (fit,) = needs.needs_of(needs.LBFGS if is_wide(main) else needs.NEWTON, main, 2)
-    held = needs.held_nbytes_of_sample(main)
+    (fit,) = needs.needs_of(LBFGS if is_wide(main) else NEWTON, main, 2)
+    held = sizes.held_nbytes_of_sample(main)
     n_bins = MOST_LEVELS if has_levels else N_BINS + 1
     tables = tables_nbytes(main.n_columns, n_bins, main.n_outputs)
     scoring = held + tables + tables // 2 + BLOCK * SYSTEM_NBYTES

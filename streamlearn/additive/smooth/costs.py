@@ -12,16 +12,8 @@ from ...data.source import Source, level_counts
 from ...engine.plan import Needs
 from ...passes.fold import nbytes_of
 from ..basis.resolution import FEWEST, ROWS_A_SPLINE, CountOfSplines, largest_curvature, least_count
-from ..costs import (
-    NEWTON,
-    Choice,
-    Size,
-    copied_nbytes,
-    held_nbytes_of_sample,
-    require_offered,
-    sample_rows,
-    solvers_of,
-)
+from ..costs.sizes import Size, copied_nbytes, held_nbytes_of_sample, sample_rows
+from ..costs.solver_choice import NEWTON, Choice, require_offered, solvers_of
 from ..pairs import has_pairs
 from .model import Parameters, why_shapes
 from .moments import empty_moments

@@ -43,8 +43,9 @@ from ...passes.shuffling import (
 )
 from ...passes.summary.facts import ColumnFacts
 from ...passes.summary.summary import Summary, collect_summary
-from .. import costs as needs
 from ..basis.column_bases import mean_splines
+from ..costs import needs, sizes
+from ..costs.solver_choice import require_offered
 from ..dual.descent import shuffled
 from ..objective import Problem
 from ..smooth.model import Parameters, why_moments
@@ -61,7 +62,7 @@ class Kind(Protocol):
     def sparse(self) -> bool: ...
 
 
-class Learns(Estimator, needs.HasSize, Parameters, HasClasses, Protocol):
+class Learns(Estimator, sizes.HasSize, Parameters, HasClasses, Protocol):
     """An additive estimator, by what a stream of rows asks of it."""
 
     max_levels: int
@@ -170,7 +171,7 @@ def _phases(model: Learns, dataset: Dataset, stream: Stream | None, room: int) -
 
     `room`: rows that may wait.
     """
-    size = needs.size_of(model, dataset, None if stream is None else stream["summary"])
+    size = sizes.size_of(model, dataset, None if stream is None else stream["summary"])
     size = size._replace(n_outputs=n_outputs(model))  # a stream knows its classes from the start
     learning, *_ = needs.needs_of("pegasos", size, 2)
     waiting = waiting_nbytes(room, size.row_nbytes)
@@ -345,7 +346,7 @@ def check_offered(model: Learns) -> None:
             f"calibration={model.calibration!r} holds rows out, and partial_fit looks at each row "
             "once; use fit, or calibration=None"
         )
-    needs.require_offered(model._loss, "pegasos", model._asks_joint)
+    require_offered(model._loss, "pegasos", model._asks_joint)
 
 
 def set_classes(model: HasLabels, classes: npt.ArrayLike | None) -> None:

@@ -7,7 +7,6 @@ from oracles import gradient_by_differences, least_squares, liblinear, linear_pr
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn.additive import costs as needs
 from streamlearn.additive.basis import (
     functions as explicit,
 )
@@ -17,6 +16,7 @@ from streamlearn.additive.basis import (
 from streamlearn.additive.basis import (
     kernels_functions as kernels_fourier,
 )
+from streamlearn.additive.costs import sizes
 from streamlearn.additive.objective import add_evaluation, finish_evaluation
 from streamlearn.data.source import Csr
 from streamlearn.numeric.bases.bsplines import evaluate
@@ -99,8 +99,8 @@ def test_gradient_is_the_difference_of_values(basis):
 
 @pytest.mark.parametrize("sparse_rows", [False, True])
 def test_newton_from_a_sample_proves_the_optimum_of_all_rows(monkeypatch, sparse_rows):
-    monkeypatch.setattr(needs, "SAMPLE_ROWS", 300)
-    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 0)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 0)
     X, y = rows_of("csr" if sparse_rows else "missing", 3000)
     model = fit(X, y, "log_loss", "newton", basis="cosine", tol=1e-8, C=0.5)
     assert model.certificate_.converged

@@ -3,7 +3,6 @@ import pytest
 from additive_kit import as_dataset
 
 import streamlearn as sl
-from streamlearn.additive import costs
 from streamlearn.additive.basis.resolution import (
     AUTO,
     CURVATURE_NBYTES,
@@ -13,6 +12,7 @@ from streamlearn.additive.basis.resolution import (
     count_of_splines,
     least_count,
 )
+from streamlearn.additive.costs import sizes
 from streamlearn.numeric.bases.registry import BASES
 
 INF = np.inf
@@ -69,8 +69,8 @@ def test_a_fit_takes_what_its_plan_counts(kind):
     auto, same = kind().fit(X, y), kind(n_bases=30).fit(X, y)
     dataset = as_dataset(X, y)
     assert np.diff(auto.bases_.first).tolist() == [30, 25, 30]
-    assert costs.size_of(auto, dataset, dataset.summary()).dim == auto.bases_.dim
-    assert costs.size_of(auto, dataset).dim >= auto.bases_.dim
+    assert sizes.size_of(auto, dataset, dataset.summary()).dim == auto.bases_.dim
+    assert sizes.size_of(auto, dataset).dim >= auto.bases_.dim
     np.testing.assert_array_equal(auto.coef_, same.coef_)
 
 

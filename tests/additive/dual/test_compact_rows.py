@@ -409,7 +409,7 @@ def test_lanes_are_their_plain_bodies(dtype):
 
 
 def test_needs_hold_what_is_held(monkeypatch):
-    from streamlearn.additive import costs as needs
+    from streamlearn.additive.costs import sizes
 
     X, y = table(3000)
     model = sl.AdditiveClassifier("hinge", n_bases=6, tol=1e-2, max_passes=50)
@@ -425,8 +425,8 @@ def test_needs_hold_what_is_held(monkeypatch):
     monkeypatch.setattr(held_codes.HeldCodes, "__init__", watch)
     S = sparse.csr_array(X)
     model.fit(S, y)
-    size = needs.size_of(model, as_dataset(S, y))
-    assert kept[0] <= needs.held_nbytes(size)
+    size = sizes.size_of(model, as_dataset(S, y))
+    assert kept[0] <= sizes.held_nbytes(size)
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compares with compiled code")

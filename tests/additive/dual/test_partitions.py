@@ -8,7 +8,7 @@ from oracles import dense_splines
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn.additive import costs
+from streamlearn.additive.costs import sizes
 from streamlearn.additive.dual import partitions
 from streamlearn.additive.dual.cached_rows import MovedRows
 from streamlearn.additive.dual.descent import (
@@ -165,7 +165,7 @@ def test_moved_variables_of_partitions_are_joined_in_order():
 def partitioned(monkeypatch):
     """Four partitions of 400 rows with room for some 15 % of them, none held in memory."""
     monkeypatch.setattr(plan, "CHOSEN_BYTES", 10_000)
-    monkeypatch.setattr(costs, "holds_rows", lambda size: False)
+    monkeypatch.setattr(sizes, "holds_rows", lambda size: False)
     monkeypatch.setattr(partitions, "PARTITION_NBYTES", 2_000)
     monkeypatch.setattr(partitions, "MOST", L)
 

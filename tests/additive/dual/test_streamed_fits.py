@@ -8,7 +8,7 @@ from oracles import liblinear, linear_problem
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn.additive import costs
+from streamlearn.additive.costs import sizes
 from streamlearn.additive.dual import partitions
 from streamlearn.engine import plan
 from streamlearn.numeric.losses import LOSSES
@@ -24,7 +24,7 @@ def few_cached(request, monkeypatch):
     monkeypatch.setattr(partitions, "PARTITION_NBYTES", request.param)
     monkeypatch.setattr(partitions, "MOST", 4)
     monkeypatch.setattr(plan, "CHOSEN_BYTES", 10_000)
-    monkeypatch.setattr(costs, "holds_rows", lambda size: False)
+    monkeypatch.setattr(sizes, "holds_rows", lambda size: False)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "log_loss"])

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 import streamlearn as sl
-from streamlearn.additive import costs as needs
+from streamlearn.additive.costs import sizes
 from streamlearn.engine import plan as planning
 from streamlearn.engine.plan import Needs, make_plan
 from streamlearn.estimator.fitting import replan
@@ -18,8 +18,8 @@ N = 12_000
 @pytest.fixture
 def few_sampled(monkeypatch):
     """A sample that is not all rows, so that reads follow."""
-    monkeypatch.setattr(needs, "SAMPLE_ROWS", 1_000)
-    monkeypatch.setattr(needs, "SAMPLE_NBYTES", 1_000)
+    monkeypatch.setattr(sizes, "SAMPLE_ROWS", 1_000)
+    monkeypatch.setattr(sizes, "SAMPLE_NBYTES", 1_000)
 
 
 def write(folder, store):

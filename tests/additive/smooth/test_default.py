@@ -6,9 +6,9 @@ from additive_kit import table
 from scipy import sparse
 
 import streamlearn as sl
-from streamlearn.additive import costs
 from streamlearn.additive.basis import resolution
-from streamlearn.additive.costs import solvers_of
+from streamlearn.additive.costs import solver_choice
+from streamlearn.additive.costs.solver_choice import solvers_of
 from streamlearn.additive.smooth import costs as smooth_costs
 from streamlearn.numeric.losses import LOSSES, make_loss
 from streamlearn.numeric.targets import CLASS
@@ -134,7 +134,7 @@ def test_what_the_summary_finds_too_large_has_one_C_and_its_sample(kind, monkeyp
     X, y = table(300)
     words = pd.DataFrame({"a": X[:, 0], "b": [f"level {i % 40}" for i in range(300)]})
     monkeypatch.setattr(resolution, "CURVATURE_NBYTES", 8 * 30**2)  # 7 at least, 46 in fact
-    monkeypatch.setattr(costs, "GRAM_NBYTES", 0)
+    monkeypatch.setattr(solver_choice, "GRAM_NBYTES", 0)
     assert is_like(kind, {"n_bases": 5}, words, y, C=1.0)
 
 

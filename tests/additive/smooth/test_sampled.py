@@ -10,7 +10,7 @@ from additive_kit import as_dataset, make_problem, table
 import streamlearn as sl
 from streamlearn.additive import model as additive_model
 from streamlearn.additive.basis import resolution
-from streamlearn.additive.costs import solvers_of
+from streamlearn.additive.costs.solver_choice import solvers_of
 from streamlearn.additive.smooth import costs as smooth_costs
 from streamlearn.additive.smooth.penalties import make_penalties
 from streamlearn.additive.smooth.sampled import weighed

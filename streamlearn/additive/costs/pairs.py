@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..engine.plan import Needs
-from ..numeric.bases.pairs import MOST_FUNCTIONS
-from ..passes.fold import nbytes_of
-from ..passes.summary.summary import Summary
-from . import costs as needs
-from .basis.functions import tile_nbytes
-from .objective import Problem
-from .pairs import SCREENED_FUNCTIONS, Parameters, empty_density, most_screened
+from ...engine.plan import Needs
+from ...numeric.bases.pairs import MOST_FUNCTIONS
+from ...passes.fold import nbytes_of
+from ...passes.summary.summary import Summary
+from ..basis.functions import tile_nbytes
+from ..objective import Problem
+from ..pairs import SCREENED_FUNCTIONS, Parameters, empty_density, most_screened
+from . import needs, sizes
+from .solver_choice import LBFGS, NEWTON
 
 MADE, COUNTED = "penalties", "pairs"
 """Names of the phases that pairs add: their penalties are made, the rows at their nodes counted."""
 
 
-def size_with(size: needs.Size, main: Problem, problem: Problem, drawn_rows: int) -> needs.Size:
+def size_with(size: sizes.Size, main: Problem, problem: Problem, drawn_rows: int) -> sizes.Size:
     """The size once the pairs are known: the curves and penalties of `main`, and those of all."""
     return size._replace(
         dim=problem.dim,
@@ -43,7 +44,7 @@ def bound_note(model: Parameters) -> str:
 def with_pairs(
     phases: list[Needs],
     model: Parameters,
-    size: needs.Size,
+    size: sizes.Size,
     summary: Summary | None,
     *,
     held: int,
@@ -65,18 +66,18 @@ def with_pairs(
     return [*made, *own, replace(after, driver_bytes=after.driver_bytes + held)]
 
 
-def beside_sample(phases: list[Needs], size: needs.Size, held: int) -> list[Needs]:
+def beside_sample(phases: list[Needs], size: sizes.Size, held: int) -> list[Needs]:
     """The phases of `with_pairs`, with a sample of `held` bytes beside those of any solver.
 
     The solvers that take directions from it count it themselves, and work on it between their
     reads.
     """
     found = []
-    work = needs.work_nbytes_of_sample(size) + tile_nbytes(size.dim, compressed=False)
+    work = sizes.work_nbytes_of_sample(size) + tile_nbytes(size.dim, compressed=False)
     # during a read there is a factor, or the curvature that the read before it summed up
     either = min(8 * size.dim**2, needs.grown_nbytes(size))
     for phase in phases:
-        if phase.name in (needs.NEWTON, needs.LBFGS):
+        if phase.name in (NEWTON, LBFGS):
             between = replace(
                 phase,
                 name=f"between {phase.name}",
@@ -84,7 +85,7 @@ def beside_sample(phases: list[Needs], size: needs.Size, held: int) -> list[Need
                 passes=(0, 0),
                 on_driver=True,
             )
-            gone = work + (either if phase.name == needs.NEWTON else 0)
+            gone = work + (either if phase.name == NEWTON else 0)
             found += [between, replace(phase, driver_bytes=phase.driver_bytes - gone)]
         elif phase.name in (MADE, COUNTED):
             found.append(phase)
