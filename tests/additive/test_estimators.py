@@ -7,6 +7,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import streamlearn as sl
 from streamlearn.additive.costs import sizes, solver_choice
+from streamlearn.additive.costs.solver_choice import solver_table
+from streamlearn.numeric.losses import LOSSES
+from streamlearn.numeric.targets import CLASS
 
 BASES = dict(n_bases=6)
 ENDS = [
@@ -265,6 +268,18 @@ def test_auto_stays_with_newton_where_the_budget_keeps_no_rows_for_dual_cd():
     for budget, solver in (("330MiB", "newton"), ("1GiB", "dual-cd")):  # a matrix takes 155 MiB
         with sl.config_context(memory_budget=budget):
             assert model._choice(data).solver == solver
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_many_pairs_are_left_to_gradients_wherever_the_loss_has_them(loss):
+    # a dual epoch writes all functions of a pair out for each row, a gradient looks four up
+    kind = sl.AdditiveClassifier if LOSSES[loss].target is CLASS else sl.AdditiveRegressor
+    data = as_dataset(np.broadcast_to(np.float32(0), (1_000, 20)), np.zeros(1_000))
+    choice = kind(loss, C=1.0, n_bases=20, interactions=100)._choice(data)
+    if "lbfgs" in solver_table()[loss]:
+        assert choice.solver in ("lbfgs", "gram")
+    else:
+        assert choice.solver == "dual-cd"
 
 
 def test_newton_refuses_the_hinge():

@@ -99,7 +99,9 @@ def choose(
         return Choice("gram", f"{name}: one Gram of all rows is exact")
     if solver != "auto":
         return Choice(solver, "")
-    large = next((one for one in (DUAL, LBFGS) if one in offered), PEGASOS)
+    # a gradient looks up what a row meets of a pair; a dual epoch writes its functions out
+    by_size = (LBFGS, DUAL) if size.pair_dim else (DUAL, LBFGS)
+    large = next((one for one in by_size if one in offered), PEGASOS)
     if NEWTON not in offered:
         why = "the classes are one multinomial problem" if joint else f"{loss.name} is not smooth"
         return Choice(large, f"{large} as {why}")
