@@ -12,7 +12,8 @@ import numpy as np
 
 from streamlearn.data.row_ranges import Ref
 from streamlearn.data.source import Chunk, Csr, Source
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
 from streamlearn.engine.scratch.blocks import RowForm
 from streamlearn.passes.fold import Fold, RowState

@@ -72,7 +72,8 @@ def read_costs(data, n_classes, turns=TURNS):
     nothing computed: by turns, the best of so many each, on the same lanes."""
     import numpy as np
 
-    from streamlearn.engine.plan import Needs, make_plan
+    from streamlearn.engine.plan import Needs
+    from streamlearn.engine.planning import make_plan
     from streamlearn.engine.run import Run
     from streamlearn.passes.fold import Fold
     from streamlearn.shareboost.reads import start_fold

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from ..data.dataset import Dataset
 from ..data.row_ranges import largest_slice
 from ..data.source import Chunk, Csr
-from ..engine.plan import make_plan
+from ..engine.planning import make_plan
 from ..engine.run import Run
 from ..engine.summary import column_needs, state_limit
 from ..errors import SourceError

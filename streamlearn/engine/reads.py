@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from ..data.choice import Chosen
 from ..data.source import Source
 from ..passes.fold import Fold, Reads, Result, State, read_all, run_fold
-from .plan import Needs, make_plan
+from .plan import Needs
+from .planning import make_plan
 from .run import Run
 from .scratch.materialise import lies_here, materialised
 

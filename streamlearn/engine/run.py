@@ -27,7 +27,8 @@ from .executor import Engine, count_threads, open_engine
 from .groups import VisitOrder, cut_partitions, cut_segments, draw_groups, fold_segment
 from .lanes import Job, cut_lanes, fold_lane
 from .memory import MemorySampler
-from .plan import Plan, plan_of_resume
+from .plan import Plan
+from .planning import plan_of_resume
 from .scratch.blocks import RowForm, ScratchSource, cache_fold
 from .scratch.folder import ScratchFolder
 from .scratch.in_memory import InMemoryRows

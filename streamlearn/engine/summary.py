@@ -17,7 +17,8 @@ from ..passes.summary.summary import (
     step_nbytes,
     step_nbytes_per_row,
 )
-from .plan import Needs, make_plan
+from .plan import Needs
+from .planning import make_plan
 from .reads import planned_reads
 
 

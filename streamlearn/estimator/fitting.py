@@ -15,7 +15,8 @@ from ..config import config_context, get_config
 from ..data.dataset import Dataset
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.checkpoint.store import VERSIONS
-from ..engine.plan import Needs, Plan, make_plan, plan_within
+from ..engine.plan import Needs, Plan
+from ..engine.planning import make_plan, plan_within
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..errors import SourceError

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from ..config import config_context
 from ..data.encoding import choose_kinds
 from ..data.source import Source
-from ..engine.plan import Needs, Plan, make_plan, plan_within
+from ..engine.plan import Needs, Plan
+from ..engine.planning import make_plan, plan_within
 from ..errors import MemoryBudgetError
 from ..passes.fold import nbytes_of
 from ..passes.sample import sample_nbytes

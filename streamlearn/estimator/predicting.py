@@ -18,7 +18,8 @@ from ..data.dataset import Dataset
 from ..data.source import Chunk, Csr, Source
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.executor import count_threads, find_client, open_engine
-from ..engine.plan import RESERVE_BYTES, Needs
+from ..engine.plan import Needs
+from ..engine.planning import RESERVE_BYTES
 from ..engine.reads import planned_reads
 from ..engine.scratch.materialise import map_partitions
 from ..errors import MemoryBudgetError, SourceError

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..config import get_config
 from ..data.source import Chunk, Source
-from ..engine.plan import Needs, make_plan
+from ..engine.plan import Needs
+from ..engine.planning import make_plan
 from ..errors import MemoryBudgetError
 from ..numeric.rows.blocks import block_rows
 from ..passes.fold import nbytes_of

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.source import Source
-from ..engine.plan import Needs, Plan, make_plan, plan_within
+from ..engine.plan import Needs, Plan
+from ..engine.planning import make_plan, plan_within
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..estimator import fitting

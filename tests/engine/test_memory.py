@@ -69,7 +69,8 @@ import numpy as np
 from dataclasses import dataclass
 from streamlearn.data.source import Chunk
 from streamlearn.engine.memory import peak_resident_bytes
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
 from streamlearn.passes.fold import Fold, RowState
 from engine_kit import Rows, Shuffled

@@ -7,7 +7,8 @@ import pytest
 from engine_kit import Rows
 
 from streamlearn.config import config_context, get_config
-from streamlearn.engine.plan import RESERVE_BYTES, Needs, make_plan, plan_within
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import RESERVE_BYTES, make_plan, plan_within
 from streamlearn.errors import MemoryBudgetError
 
 MIB = 1 << 20
@@ -155,7 +156,7 @@ def test_a_refusal_crosses_processes():
 
 
 def test_scratch_in_memory_counts_as_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("streamlearn.engine.plan.lies_in_memory", lambda folder: True)
+    monkeypatch.setattr("streamlearn.engine.planning.lies_in_memory", lambda folder: True)
     needs = [Needs("cache", 0, scratch_bytes_per_row=100)]
     plan = make_plan(source(), needs, budget=10**10, threads=1)
     assert plan.peak_bytes == (100 << 20) + 4 * MIB + RESERVE_BYTES

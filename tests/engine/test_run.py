@@ -11,7 +11,8 @@ from engine_kit import FailingRows, Rows, Shuffled, dense, gram_fold, sgd_fold
 
 from streamlearn.config import config_context
 from streamlearn.data.mapped import MappedSource
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
 from streamlearn.engine.scratch.blocks import RowForm, ScratchSource
 from streamlearn.engine.scratch.in_memory import InMemoryRows

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from engine_kit import Rows, RowsReader, gram_fold, open_run
 
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
 
 READ = set()

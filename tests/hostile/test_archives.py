@@ -11,7 +11,8 @@ from hostile.models import STORED
 
 import streamlearn as sl
 from streamlearn.engine.checkpoint.store import Checkpoint
-from streamlearn.engine.plan import Plan, Term, plan_of_resume
+from streamlearn.engine.plan import Plan, Term
+from streamlearn.engine.planning import plan_of_resume
 from streamlearn.engine.watch.status import read_status
 from streamlearn.errors import ArchiveError, CheckpointError
 

@@ -23,7 +23,8 @@ from streamlearn.data.memory.opening import open_arrays
 from streamlearn.data.open import FORMATS, dataset_of
 from streamlearn.data.reader import DatasetReader
 from streamlearn.data.source import Csr
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
 from streamlearn.engine.scratch.materialise import materialised
 from streamlearn.errors import StreamlearnError

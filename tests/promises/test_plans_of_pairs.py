@@ -7,7 +7,7 @@ import pytest
 from promises.jobs import run
 
 from streamlearn.additive.costs.needs import COLD_NBYTES
-from streamlearn.engine.plan import RESERVE_BYTES
+from streamlearn.engine.planning import RESERVE_BYTES
 
 CONSTANT = RESERVE_BYTES + COLD_NBYTES
 """What every process needs, whatever the fit: pages of libraries, kernels, the allocator's slack.

@@ -13,7 +13,8 @@ from promises.orders import LONGEST_S
 from store_kit import BadLine
 
 import streamlearn as sl
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
 from streamlearn.passes.fold import Fold
 

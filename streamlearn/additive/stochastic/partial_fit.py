@@ -14,7 +14,8 @@ from sklearn.base import is_classifier
 from ...data.dataset import Dataset
 from ...data.order import derive_seed
 from ...data.source import Chunk, Source
-from ...engine.plan import Needs, make_plan
+from ...engine.plan import Needs
+from ...engine.planning import make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import materialised
 from ...engine.summary import column_needs, state_limit

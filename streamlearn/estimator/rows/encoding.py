@@ -18,7 +18,8 @@ from ...data.dask.store import DaskStore
 from ...data.dataset import Dataset
 from ...data.encoding import Coding, Encoding, choose_kinds
 from ...data.source import Source
-from ...engine.plan import Needs, make_plan
+from ...engine.plan import Needs
+from ...engine.planning import make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import fold_partitions
 from ...passes import target_means

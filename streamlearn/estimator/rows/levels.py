@@ -10,7 +10,8 @@ from functools import partial
 from ...data.dask.store import DaskStore
 from ...data.dataset import Dataset
 from ...data.memory.stream import StreamStore
-from ...engine.plan import Needs, Plan, make_plan
+from ...engine.plan import Needs, Plan
+from ...engine.planning import make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import fold_partitions, materialised
 from ...errors import MemoryBudgetError

@@ -20,7 +20,7 @@ from streamlearn.additive.dual.descent import (
     sweep_fold,
 )
 from streamlearn.additive.dual.outputs import add_dual_values, forces_of
-from streamlearn.engine import plan
+from streamlearn.engine import planning
 from streamlearn.numeric.bases.roughness import times
 from streamlearn.numeric.losses import LOSSES
 from streamlearn.passes.fold import read_all, run_fold
@@ -164,7 +164,7 @@ def test_moved_variables_of_partitions_are_joined_in_order():
 @pytest.fixture
 def partitioned(monkeypatch):
     """Four partitions of 400 rows with room for some 15 % of them, none held in memory."""
-    monkeypatch.setattr(plan, "CHOSEN_BYTES", 10_000)
+    monkeypatch.setattr(planning, "CHOSEN_BYTES", 10_000)
     monkeypatch.setattr(sizes, "holds_rows", lambda size: False)
     monkeypatch.setattr(partitions, "PARTITION_NBYTES", 2_000)
     monkeypatch.setattr(partitions, "MOST", L)

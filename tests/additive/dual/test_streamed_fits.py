@@ -10,7 +10,7 @@ from scipy import sparse
 import streamlearn as sl
 from streamlearn.additive.costs import sizes
 from streamlearn.additive.dual import partitions
-from streamlearn.engine import plan
+from streamlearn.engine import planning
 from streamlearn.numeric.losses import LOSSES
 from streamlearn.passes.summary.label_sums import MAX_CLASSES
 
@@ -23,7 +23,7 @@ def few_cached(request, monkeypatch):
     """Room for some 15 % of 400 rows; rows in memory are streamed as well."""
     monkeypatch.setattr(partitions, "PARTITION_NBYTES", request.param)
     monkeypatch.setattr(partitions, "MOST", 4)
-    monkeypatch.setattr(plan, "CHOSEN_BYTES", 10_000)
+    monkeypatch.setattr(planning, "CHOSEN_BYTES", 10_000)
     monkeypatch.setattr(sizes, "holds_rows", lambda size: False)
 
 

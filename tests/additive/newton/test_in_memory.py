@@ -8,8 +8,9 @@ import zarr
 
 import streamlearn as sl
 from streamlearn.additive.costs import sizes
-from streamlearn.engine import plan as planning
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine import planning
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.estimator.fitting import replan
 
 N = 12_000

@@ -23,7 +23,8 @@ from engine_kit import (
 from streamlearn.data.files.archive import write_archive
 from streamlearn.engine.checkpoint import lanes_done
 from streamlearn.engine.checkpoint.store import check_manifest, new_manifest
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import MADE_BY_WRONG_CONTENT, Run
 from streamlearn.errors import CheckpointError, MemoryBudgetError
 

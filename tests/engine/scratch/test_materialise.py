@@ -10,7 +10,8 @@ from engine_kit import gram_fold
 from streamlearn.config import config_context
 from streamlearn.data.open import open_dataset
 from streamlearn.data.source import Csr
-from streamlearn.engine.plan import Needs, make_plan
+from streamlearn.engine.plan import Needs
+from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
 from streamlearn.engine.scratch.materialise import materialised
 from streamlearn.errors import MemoryBudgetError, ScratchError
