@@ -99,7 +99,7 @@ def _warm_additive() -> None:
     from .data.open import open_dataset
     from .numeric.bases.bsplines import Coordinates
     from .numeric.losses import LogLoss
-    from .passes.summary.summary import summary_fold
+    from .passes.summary.reading import summary_fold
 
     rng = np.random.default_rng(0)
     X = rng.random((N_ROWS, 3))

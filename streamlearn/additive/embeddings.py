@@ -37,7 +37,7 @@ from ..numeric.bases.bsplines import Bases
 from ..numeric.bases.registry import BASES, make_basis
 from ..numeric.bases.roughness import Reference, make_reference, make_roughness
 from ..numeric.checks import check_array
-from ..passes.summary.summary import collect_summary
+from ..passes.summary.reading import collect_summary
 from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
 from .basis.kernels import embed_rows
 

@@ -9,14 +9,14 @@ from ..data.choice import Choice
 from ..data.source import Source
 from ..errors import MemoryBudgetError
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
-from ..passes.summary.summary import (
-    Summary,
+from ..passes.summary.reading import (
     collect_summary,
     most_state_bytes,
     state_nbytes,
     step_nbytes,
     step_nbytes_per_row,
 )
+from ..passes.summary.summary import Summary
 from .plan import Needs
 from .planning import make_plan
 from .reads import planned_reads

@@ -23,7 +23,8 @@ from ..errors import SourceError
 from ..numeric.parametric import Parametric, class_name
 from ..passes.sample import SampledRead
 from ..passes.summary.labels import Labels
-from ..passes.summary.summary import Summary, collect_summary
+from ..passes.summary.reading import collect_summary
+from ..passes.summary.summary import Summary
 from ..solvers import splits
 from ..solvers.calibration import calibrate, score_fold
 from .callbacks import Tasks

@@ -16,8 +16,7 @@ from ..engine.planning import make_plan, plan_within
 from ..errors import MemoryBudgetError
 from ..passes.fold import nbytes_of
 from ..passes.sample import sample_nbytes
-from ..passes.summary.summary import (
-    Summary,
+from ..passes.summary.reading import (
     column_blocks,
     count_reads,
     most_state_bytes,
@@ -25,6 +24,7 @@ from ..passes.summary.summary import (
     step_nbytes,
     step_nbytes_per_row,
 )
+from ..passes.summary.summary import Summary
 from ..solvers.calibration import empty_histograms
 from .model import Estimator, HasCosts
 from .rows import class_weights, encoding

@@ -22,7 +22,8 @@ from ..estimator.rows.spread import check_spread
 from ..estimator.rows.streams import ClassOrder, warn_if_sorted
 from ..estimator.rows.targets import coded, encode
 from ..passes.shuffling import COPIES, Waiting, nobody_waits, room_wanted, waiting_nbytes
-from ..passes.summary.summary import Summary, collect_summary, state_nbytes, step_nbytes_per_row
+from ..passes.summary.reading import collect_summary, state_nbytes, step_nbytes_per_row
+from ..passes.summary.summary import Summary
 from . import needs
 from .em import online
 from .needs import Options

@@ -27,7 +27,8 @@ from ..estimator.rows.class_weights import class_factors
 from ..estimator.rows.inputs import open_data
 from ..passes.fold import Fold, Result, State, run_fold
 from ..passes.sample import SampledRead
-from ..passes.summary.summary import Summary, collect_summary, column_blocks, state_nbytes
+from ..passes.summary.reading import collect_summary, column_blocks, state_nbytes
+from ..passes.summary.summary import Summary
 from .answers import (
     Answers,
     answered,

@@ -172,14 +172,14 @@ def fold_examples(dataset: Any) -> dict[str, Any]:
     from streamlearn.passes.fold import both
     from streamlearn.passes.sample import sample_fold
     from streamlearn.passes.summary.levels import levels_fold
-    from streamlearn.passes.summary.summary import summary_fold
+    from streamlearn.passes.summary.reading import summary_fold
     from streamlearn.passes.target_means import hashes_fold, target_fold
     from streamlearn.solvers.kmeans import lloyd_fold
 
     coder = Coder("x0", [word_of(value, "x0") for value in np.unique(TABLE.X[::3, 0])])
     folds = {
-        "passes.summary.summary.summary_fold": summary_fold(dataset),
-        "passes.summary.summary.summary_fold:moments": summary_fold(dataset, moments_only=True),
+        "passes.summary.reading.summary_fold": summary_fold(dataset),
+        "passes.summary.reading.summary_fold:moments": summary_fold(dataset, moments_only=True),
         "passes.sample.sample_fold": sample_fold(dataset, 200, 3),
     }
     folds["passes.summary.levels.levels_fold"] = levels_fold("y")
@@ -444,8 +444,8 @@ ROWS_THEMSELVES = ("passes.sample.sample_fold", "passes.fold.both")
 
 GROWS = (
     *ROWS_THEMSELVES,
-    "passes.summary.summary.summary_fold",
-    "passes.summary.summary.summary_fold:moments",
+    "passes.summary.reading.summary_fold",
+    "passes.summary.reading.summary_fold:moments",
     "passes.summary.levels.levels_fold",
     "passes.target_means.hashes_fold",
     "additive.choose.judging.scores_fold",

@@ -145,14 +145,14 @@ def _single(answer):
 
 
 def test_both_gives_what_each_gives(fold):
-    pair = both(fold, folds()["passes.summary.summary.summary_fold"])
+    pair = both(fold, folds()["passes.summary.reading.summary_fold"])
     first, second = finish(pair, state_of(pair, whole()))
     same(first, finish(fold, state_of(fold, whole())), rtol=0)
-    same(second, run_fold(folds()["passes.summary.summary.summary_fold"], [whole()]), rtol=0)
+    same(second, run_fold(folds()["passes.summary.reading.summary_fold"], [whole()]), rtol=0)
 
 
 def test_a_dataset_is_read_through():
     """The example chunks above are those of a real dataset."""
-    summary = run_fold(folds()["passes.summary.summary.summary_fold"], read_all(dataset()))
-    expected = run_fold(folds()["passes.summary.summary.summary_fold"], [whole()])
+    summary = run_fold(folds()["passes.summary.reading.summary_fold"], read_all(dataset()))
+    expected = run_fold(folds()["passes.summary.reading.summary_fold"], [whole()])
     same(summary.columns, expected.columns)

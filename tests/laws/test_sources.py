@@ -14,7 +14,7 @@ from streamlearn.data.mapped import MappedSource, SourceOver
 from streamlearn.data.source import Chunk, Source
 from streamlearn.data.store import Store
 from streamlearn.passes.fold import read_all, run_fold
-from streamlearn.passes.summary.summary import summary_fold
+from streamlearn.passes.summary.reading import summary_fold
 from streamlearn.testing.rows import dense
 from streamlearn.testing.stores import LAWS
 

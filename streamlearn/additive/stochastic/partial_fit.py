@@ -43,7 +43,8 @@ from ...passes.shuffling import (
     waiting_nbytes,
 )
 from ...passes.summary.facts import ColumnFacts
-from ...passes.summary.summary import Summary, collect_summary
+from ...passes.summary.reading import collect_summary
+from ...passes.summary.summary import Summary
 from ..basis.column_bases import mean_splines
 from ..costs import needs, sizes
 from ..costs.solver_choice import require_offered

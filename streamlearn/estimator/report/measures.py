@@ -19,7 +19,8 @@ from ...engine.reads import planned_reads
 from ...engine.summary import column_needs, state_limit
 from ...numeric.links import logit
 from ...passes.fold import Fold, nbytes_of
-from ...passes.summary.summary import Summary, collect_summary
+from ...passes.summary.reading import collect_summary
+from ...passes.summary.summary import Summary
 from ...passes.sums import add_sums
 from .. import fitting
 from ..predicting import decide, model_bytes

@@ -21,7 +21,8 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...passes.fold import read_all, run_fold
 from ...passes.summary.labels import Labels
-from ...passes.summary.summary import Summary, state_nbytes, step_nbytes_per_row, summary_fold
+from ...passes.summary.reading import state_nbytes, step_nbytes_per_row, summary_fold
+from ...passes.summary.summary import Summary
 from .encoding import Checkpoint, in_a_run
 from .targets import encode
 

@@ -26,12 +26,8 @@ from ...passes import target_means
 from ...passes.fold import Fold, Read, Result, State, nbytes_of, read_all, run_fold
 from ...passes.summary.labels import Labels
 from ...passes.summary.levels import MOST_LEVELS, STATE_NBYTES, STEP_NBYTES_PER_ROW, levels_fold
-from ...passes.summary.summary import (
-    Summary,
-    collect_summary,
-    state_nbytes,
-    step_nbytes_per_row,
-)
+from ...passes.summary.reading import collect_summary, state_nbytes, step_nbytes_per_row
+from ...passes.summary.summary import Summary
 from .targets import coded
 
 Learned = TypeVar("Learned")

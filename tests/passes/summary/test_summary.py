@@ -13,7 +13,7 @@ from streamlearn.passes.summary.columns import (
     merge_columns,
     settle_bytes,
 )
-from streamlearn.passes.summary.summary import (
+from streamlearn.passes.summary.reading import (
     collect_summary,
     column_blocks,
     state_nbytes,

@@ -7,8 +7,8 @@ from passes.summary.columns_kit import hard_columns
 import streamlearn as sl
 from streamlearn.engine.summary import summarise
 from streamlearn.passes.fold import run_fold
-from streamlearn.passes.summary import summary as summaries
-from streamlearn.passes.summary.summary import (
+from streamlearn.passes.summary import reading
+from streamlearn.passes.summary.reading import (
     MAX_STATE_BYTES,
     collect_summary,
     column_blocks,
@@ -48,10 +48,10 @@ def assert_same(a, b):
 @pytest.mark.parametrize("kind", ["float64", "float32", "columns", "weighted"])
 def test_kept_rows_give_the_facts_that_counts_give(kind, monkeypatch):
     data = table(kind)
-    assert summaries._keeps_rows(data, False)
+    assert reading._keeps_rows(data, False)
     with np.errstate(over="ignore", invalid="ignore"):
         kept = summarise(data)
-        monkeypatch.setattr(summaries, "_keeps_rows", lambda dataset, moments_only: False)
+        monkeypatch.setattr(reading, "_keeps_rows", lambda dataset, moments_only: False)
         counted = summarise(data)
     assert kept.n_reads == 1
     assert counted.n_reads > 1
@@ -76,15 +76,15 @@ def test_a_state_of_kept_rows_is_bounded_and_takes_few_reads():
     blocks = column_blocks(wide)
     assert len(blocks) == 3  # of counts: 75
     assert state_nbytes(wide) <= MAX_STATE_BYTES
-    counting = summaries._counting(wide, len(blocks[0]), MAX_STATE_BYTES, False)
-    fold = summaries._block_fold(wide, blocks[0], None, counting)
+    counting = reading._counting(wide, len(blocks[0]), MAX_STATE_BYTES, False)
+    fold = reading._block_fold(wide, blocks[0], None, counting)
     part = wide.with_columns(blocks[0])
     state = fold.start()
     for chunk in part.iter_chunks():
         state = fold.step(state, chunk)
     assert 2 * sum(one["X"].nbytes for one in state["columns"]) <= state_nbytes(wide)
     tall = sl.open_dataset(np.broadcast_to(np.float32(0), (40_000, 200)))
-    assert not summaries._keeps_rows(tall, False)  # its rows take more than the counts
+    assert not reading._keeps_rows(tall, False)  # its rows take more than the counts
 
 
 def test_blocks_of_kept_rows_are_joined():

@@ -13,10 +13,10 @@ from streamlearn.data.source import Chunk, Csr
 from streamlearn.engine.summary import summarise
 from streamlearn.passes.fold import run_fold
 from streamlearn.passes.sample import SampledRead
-from streamlearn.passes.summary import summary as summaries
+from streamlearn.passes.summary import reading
 from streamlearn.passes.summary.counts import kernels_runs, stored
 from streamlearn.passes.summary.counts.kernels_runs import bin_run, merge_runs, ordered, unordered
-from streamlearn.passes.summary.summary import collect_summary, count_reads, state_nbytes
+from streamlearn.passes.summary.reading import collect_summary, count_reads, state_nbytes
 
 HARD = np.stack(list(hard_columns(2000).values()), axis=1)
 SPECIAL = np.where(np.arange(2000)[:, None] % 97 == 5, [np.nan, np.inf, -np.inf], 1.5)
@@ -44,7 +44,7 @@ def rows(kind):
 
 def counted(data, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(summaries, "_is_stored", lambda dataset, moments_only: False)
+        patch.setattr(reading, "_is_stored", lambda dataset, moments_only: False)
         return summarise(data)
 
 
@@ -52,12 +52,12 @@ def counted(data, monkeypatch):
 @pytest.mark.parametrize("room", [None, 17_000])
 def test_stored_values_give_the_facts_that_counts_give(kind, room, monkeypatch):
     data = rows(kind)
-    assert summaries._is_stored(data, False)
+    assert reading._is_stored(data, False)
     with np.errstate(over="ignore", invalid="ignore"):
         expected = counted(data, monkeypatch)
         if room:  # small runs, and several reads
             monkeypatch.setattr(stored, "MIN_CAPACITY", 1)
-            monkeypatch.setattr(summaries, "capacity", lambda dataset, limit: room)
+            monkeypatch.setattr(reading, "capacity", lambda dataset, limit: room)
         found = summarise(data)
     assert expected.n_reads > 1
     assert found.n_reads == 1 if room is None else kind == "bytes" or found.n_reads > 1
@@ -68,10 +68,10 @@ def test_stored_values_give_the_facts_that_counts_give(kind, room, monkeypatch):
 
 def test_lanes_merge_wherever_their_columns_end(monkeypatch):
     data = rows("float32")
-    fold = summaries._block_fold(
-        data, tuple(data.feature_names), None, summaries._counting(data, WIDE.shape[1], 0, False)
+    fold = reading._block_fold(
+        data, tuple(data.feature_names), None, reading._counting(data, WIDE.shape[1], 0, False)
     )
-    small = summaries._counting(data, WIDE.shape[1], 0, False)._replace(
+    small = reading._counting(data, WIDE.shape[1], 0, False)._replace(
         add=lambda state, chunk: stored.add_stored(3_000, state, chunk),
         merge=lambda a, b: stored.merge_stored(3_000, a, b),
     )
@@ -96,7 +96,7 @@ def test_lanes_merge_wherever_their_columns_end(monkeypatch):
 
 def test_a_sample_taken_in_several_reads_holds_each_column_once(monkeypatch):
     data = rows("float32")
-    monkeypatch.setattr(summaries, "capacity", lambda dataset, limit: 17_000)
+    monkeypatch.setattr(reading, "capacity", lambda dataset, limit: 17_000)
     read = SampledRead(lambda fold, rows, *, name: run_fold(fold, rows.iter_chunks()), 50, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         found = collect_summary(read, data)

@@ -1,0 +1,367 @@
+"""The reads that make a summary: ways to count columns, sizes of states, blocks of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Generic, NamedTuple, TypedDict, TypeVar
+
+import numpy as np
+
+from ...data.source import Chunk, Source
+from ..fold import Fold
+from .columns import (
+    BYTES_NBYTES,
+    COLUMN_NBYTES,
+    MOMENTS_NBYTES,
+    NO_ROW,
+    TABLE_NBYTES,
+    add_columns,
+    empty_columns,
+    merge_columns,
+    settle_bytes,
+)
+from .columns import State as ColumnState
+from .counts.few_rows import count_rows, keep_rows, kept_nbytes, merge_kept
+from .counts.kernels_pieces import collect_occupied, count_occupied
+from .counts.kernels_table import MANY, sort_tables
+from .counts.stored import (
+    MAX_STORED_BYTES,
+    add_stored,
+    capacity,
+    finish_stored,
+    intake_nbytes,
+    merge_stored,
+    most_reads,
+    start_stored,
+    stored_nbytes,
+)
+from .counts.stored import State as StoredState
+from .facts import ColumnFacts, Distributions, ends_of
+from .label_sums import State as LabelState
+from .label_sums import add_labels, empty_labels, merge_labels
+from .labels import finish_labels
+from .summary import Summary
+
+MAX_STATE_BYTES = 16 << 20
+"""Wider dense tables are summarised in blocks of columns, several reads; a constant, so that no bit
+of the result depends on the memory that happens to be free."""
+
+Counts = TypeVar("Counts")
+
+
+class State(TypedDict):
+    """Facts of the rows so far."""
+
+    n_rows: int
+    n_absent: int
+    total_weight: float
+    columns: object
+    """A state of the `Counting` of the columns."""
+    labels: LabelState | None
+
+
+def summary_fold(dataset: Source, moments_only: bool = False) -> Fold[State, Summary]:
+    """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
+    names = tuple(dataset.feature_names)
+    counting = _counting(dataset, len(names), MAX_STATE_BYTES, moments_only)
+    return _block_fold(dataset, names, dataset.target, counting)
+
+
+Counted = tuple[int, int, ColumnState, Distributions]
+"""First and stop of some columns, their moments and their distributions."""
+
+
+class Counting(NamedTuple, Generic[Counts]):
+    """One way to count columns: a state of no rows, with a chunk's, of both parts, what it says."""
+
+    start: Callable[[], Counts]
+    add: Callable[[Counts, Chunk], Counts]
+    merge: Callable[[Counts, Counts], Counts]
+    finish: Callable[[Counts], Iterator[Counted]]
+
+
+def _counting(dataset: Source, p: int, limit: int, moments_only: bool) -> Counting:
+    """The way that the shape of the dataset decides, of `p` of its columns."""
+    weighted = dataset.is_weighted
+    if _is_stored(dataset, moments_only):
+        room = capacity(dataset, limit)
+        return Counting(
+            partial(start_stored, p, weighted),
+            partial(add_stored, room),
+            partial(merge_stored, room),
+            _stored,
+        )
+    if _keeps_rows(dataset, moments_only):
+        return Counting(list, keep_rows, merge_kept, partial(count_rows, p=p, weighted=weighted))
+    start = partial(empty_columns, p, weighted, moments_only)
+    return Counting(start, add_columns, merge_columns, _tabulated)
+
+
+def _stored(state: StoredState) -> Iterator[Counted]:
+    stop, moments, distributions = finish_stored(state)
+    yield 0, stop, moments, distributions
+
+
+def _tabulated(state: ColumnState) -> Iterator[Counted]:
+    columns = settle_bytes(state)
+    yield 0, len(columns["mean"]), columns, _counted(columns)
+
+
+def _block_fold(
+    dataset: Source, names: tuple[str, ...], target: str | None, counting: Counting
+) -> Fold[State, Summary]:
+    """The fold of some columns, its labels by the refs of the whole dataset."""
+    starts = dataset.refs().starts
+    return Fold(
+        partial(_start, counting, target is not None),
+        partial(_step, counting, starts, target),
+        partial(_merge, counting),
+        partial(_finish, counting, names, len(starts), target, dataset.levels),
+    )
+
+
+def state_nbytes(
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> int:
+    """Bytes of one state of `collect_summary` at most."""
+    if _is_stored(dataset, moments_only):
+        return stored_nbytes(dataset, max_state_bytes)
+    sizes = iter(_column_nbytes(dataset, moments_only))
+    blocks = column_blocks(dataset, max_state_bytes, moments_only)
+    return max(sum(islice(sizes, len(names))) for names in blocks)
+
+
+def step_nbytes_per_row(dataset: Source) -> float:
+    """Temporaries of one step per row: work on the target, sparse rows turned to columns."""
+    sparse = 3 * dataset.decoded_nbytes / max(dataset.n_physical_rows, 1) if dataset.sparse else 0
+    return 64.0 + sparse
+
+
+def step_nbytes(
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> int:
+    """Temporaries of one step, whatever its rows."""
+    if not _is_stored(dataset, moments_only):
+        return 0
+    return intake_nbytes(dataset, max_state_bytes)
+
+
+def most_state_bytes(dataset: Source, moments_only: bool = False) -> int:
+    """The largest state that is worth its memory, for plans to begin with."""
+    return MAX_STORED_BYTES if _is_stored(dataset, moments_only) else MAX_STATE_BYTES
+
+
+def count_reads(
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> tuple[int, int]:
+    """Reads of `collect_summary` at least and at most."""
+    if _is_stored(dataset, moments_only):
+        return 1, most_reads(dataset, max_state_bytes)
+    n_blocks = len(column_blocks(dataset, max_state_bytes, moments_only))
+    return n_blocks, n_blocks
+
+
+def column_blocks(
+    dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
+) -> list[tuple[str, ...]]:
+    """Runs of columns whose states fit; one read each."""
+    names = tuple(dataset.feature_names)
+    blocks: list[tuple[str, ...]] = []
+    block: list[str] = []
+    used = 0
+    for name, size in zip(names, _column_nbytes(dataset, moments_only), strict=True):
+        if block and used + size > max_state_bytes:
+            blocks.append(tuple(block))
+            block, used = [], 0
+        block.append(name)
+        used += size
+    return [*blocks, tuple(block)]
+
+
+def collect_summary(
+    run_fold: Callable[..., Summary],
+    dataset: Source,
+    max_state_bytes: int = MAX_STATE_BYTES,
+    moments_only: bool = False,
+) -> Summary:
+    """The summary of a dataset, in one read or in blocks of columns, several reads.
+
+    `run_fold(fold, dataset, name=...)` is one read, such as ``Run.fold``.  With `moments_only`
+    nothing is said of distributions: 96 bytes a column, not 136 KiB, so nearly always one read.
+    Of wide sparse rows each read counts as many columns as its state has room for.
+    """
+    rest = tuple(dataset.feature_names)
+    adaptive = _is_stored(dataset, moments_only)
+    blocks = [rest] if adaptive else column_blocks(dataset, max_state_bytes, moments_only)
+    parts: list[Summary] = []
+    while rest or not parts:
+        names = rest if adaptive else blocks[len(parts)]
+        whole = len(names) == len(dataset.feature_names)
+        counting = _counting(dataset, len(names), max_state_bytes, moments_only)
+        fold = _block_fold(dataset, names, None if parts else dataset.target, counting)
+        part = run_fold(
+            fold,
+            dataset if whole else dataset.with_columns(names),
+            name="summary" if whole else f"summary-{len(parts) + 1}",
+        )
+        parts.append(part)
+        rest = rest[len(part.columns) :]
+    if len(parts) == 1:
+        return parts[0]
+    columns = ColumnFacts.joined([part.columns for part in parts])
+    return replace(parts[0], columns=columns, n_reads=len(parts))
+
+
+def _column_nbytes(dataset: Source, moments_only: bool) -> list[int]:
+    """Bytes of each column's state."""
+    p = len(dataset.feature_names)
+    if moments_only:
+        return [MOMENTS_NBYTES] * p
+    if _keeps_rows(dataset, moments_only):
+        return [kept_nbytes(dataset)] * p
+    return _counted_nbytes(dataset)
+
+
+def _counted_nbytes(dataset: Source) -> list[int]:
+    """Bytes of each column's counts; bytes and booleans have at most 256 values: no bins."""
+    types, names = dataset.column_types, dataset.feature_names
+    small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
+    return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
+
+
+def _is_stored(dataset: Source, moments_only: bool) -> bool:
+    """Whether sparse rows are so wide that counts would take several reads."""
+    if moments_only or not dataset.sparse:
+        return False
+    return sum(_counted_nbytes(dataset)) > MAX_STATE_BYTES
+
+
+def _keeps_rows(dataset: Source, moments_only: bool) -> bool:
+    """Whether the table is so wide that counts take several reads, and its rows take less."""
+    kept, p = kept_nbytes(dataset), len(dataset.feature_names)
+    if moments_only or dataset.sparse or kept > COLUMN_NBYTES:
+        return False
+    if p * COLUMN_NBYTES <= MAX_STATE_BYTES:
+        return False
+    return sum(_counted_nbytes(dataset)) > max(MAX_STATE_BYTES, p * kept)
+
+
+def _start(counting: Counting, labelled: bool) -> State:
+    return {
+        "n_rows": 0,
+        "n_absent": 0,
+        "total_weight": 0.0,
+        "columns": counting.start(),
+        "labels": empty_labels() if labelled else None,
+    }
+
+
+def _step(
+    counting: Counting, starts: np.ndarray, target: str | None, state: State, chunk: Chunk
+) -> State:
+    m = chunk.n_rows
+    if not m:
+        return state
+    state["n_rows"] += m
+    state["total_weight"] += m if chunk.weight is None else float(chunk.weight.sum())
+    if chunk.weight is not None:
+        state["n_absent"] += m - int(np.count_nonzero(chunk.weight))
+    state["columns"] = counting.add(state["columns"], chunk)
+    labels = state["labels"]
+    if target is not None and labels is not None:
+        state["labels"] = add_labels(labels, chunk, starts, target)
+    return state
+
+
+def _merge(counting: Counting, a: State, b: State) -> State:
+    a["n_rows"] += b["n_rows"]
+    a["total_weight"] += b["total_weight"]
+    a["n_absent"] += b["n_absent"]
+    a["columns"] = counting.merge(a["columns"], b["columns"])
+    if a["labels"] is not None and b["labels"] is not None:
+        a["labels"] = merge_labels(a["labels"], b["labels"])
+    return a
+
+
+def _finish(
+    counting: Counting,
+    names: tuple[str, ...],
+    n_refs: int,
+    target: str | None,
+    levels: Mapping[str, tuple[str, ...]],
+    state: State,
+) -> Summary:
+    labels = state["labels"]
+    facts = [
+        _column_facts(columns, distributions, names[first:stop], levels)
+        for first, stop, columns, distributions in counting.finish(state["columns"])
+    ]
+    return Summary(
+        n_rows=state["n_rows"],
+        total_weight=state["total_weight"],
+        columns=facts[0] if len(facts) == 1 else ColumnFacts.joined(facts),
+        labels=None if target is None or labels is None else finish_labels(labels, target, n_refs),
+        n_absent=state["n_absent"],
+    )
+
+
+def _counted(state: ColumnState) -> Distributions:
+    """The distributions that tables and bins have counted."""
+    few = state["distinct"] < MANY
+    value_ends = ends_of(np.where(few, state["distinct"], 0))
+    values = np.empty(value_ends[-1])
+    value_counts = np.empty(value_ends[-1], state["key_counts"].dtype)
+    if len(values):
+        sort_tables(state["keys"], state["key_counts"], value_ends, values, value_counts)
+    # few columns of a merged state may have bins that they do not need
+    rows = np.where(few, -1, state["bin_of"])
+    n_bins = np.empty(len(rows), np.intp)
+    count_occupied(rows, state["bins"], n_bins)
+    bin_ends = ends_of(n_bins)
+    bins, bin_counts = (
+        np.empty(bin_ends[-1], np.uint16),
+        np.empty(bin_ends[-1], state["bins"].dtype),
+    )
+    collect_occupied(rows, state["bins"], bin_ends, bins, bin_counts)
+    return Distributions(few, values, value_counts, value_ends, bins, bin_counts, bin_ends)
+
+
+def _column_facts(
+    state: ColumnState,
+    distributions: Distributions,
+    names: tuple[str, ...],
+    levels: Mapping[str, tuple[str, ...]],
+) -> ColumnFacts:
+    weight = state["weight"]
+    exact = state["bins"].dtype.kind == "i"
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moments = [state["low"], state["high"], state["mean"], state["scatter"] / weight]
+    low, high, mean, variance = (np.where(weight == 0, np.nan, x) for x in moments)
+    counts = [weight, *(state[name] for name in ("missing", "infinite", "zeros"))]
+    count, missing, infinite, zeros = (x.astype(np.int64) if exact else x.copy() for x in counts)
+    bad, bin_counts = state["bad_row"], distributions.bin_counts
+    return ColumnFacts(
+        names,
+        count,
+        missing,
+        infinite,
+        zeros,
+        low,
+        high,
+        mean,
+        variance,
+        np.where(bad == NO_ROW, -1, bad).astype(np.int64),
+        **distributions._replace(bin_counts=bin_counts.astype(_count_type(bin_counts)))._asdict(),
+        levels={name: levels[name] for name in names if name in levels} if levels else {},
+    )
+
+
+def _count_type(counts: np.ndarray) -> type[np.generic]:
+    """The narrowest type that holds these counts; weights stay as they are."""
+    if counts.dtype.kind == "f":
+        return np.float64
+    most = counts.max(initial=0)
+    return next(kind for kind in (np.uint16, np.uint32, np.int64) if most <= np.iinfo(kind).max)
