@@ -210,7 +210,7 @@ def fresh_process(job: dict[str, object]) -> subprocess.Popen[str]:
 
 
 def answer_of(process: subprocess.Popen[str], doing: str) -> dict[str, float]:
-    """What a job's process answers once it is done; a terminal is told the seconds it takes."""
+    """The answer of a job's process, once it is done; a terminal is told the seconds it takes."""
     began, show = time.perf_counter(), sys.stderr.isatty()
     while True:
         try:

@@ -24,6 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from ...numeric.links import LOG, LOGIT
+from ...numeric.losses import Loss
 from .penalties import LINE_WEIGHT, Penalties, inverse_of
 
 LONGEST = 5.0
@@ -57,6 +59,13 @@ class Quadratic(NamedTuple):
     """Whether the losses are quadratic, so that the model holds everywhere."""
     known: bool
     """Whether the dispersion psi is known to be 1."""
+    least: float
+    """Least weight that is chosen, of a penalty whose mean eigenvalue is 1; 0: any.
+
+    Where all rows of some values are of one class (or all counts 0) the marginal likelihood grows
+    as their decisions leave for infinity, where no curvature is left, and weights would leave for
+    0.  `LINE_WEIGHT` holds neighbours back that differ by a hundred log-odds, which no table tells.
+    """
 
     def at(self, theta: np.ndarray) -> float:
         """The model's losses."""
@@ -78,6 +87,11 @@ class Quadratic(NamedTuple):
         if not self.curvature > 0:
             return 1.0
         return self.squares / self.curvature * self.weight / rows
+
+
+def least_weight(loss: Loss) -> float:
+    """`Quadratic.least` of a loss: those have one whose decisions are log-odds or logarithms."""
+    return LINE_WEIGHT if loss.link in (LOG, LOGIT) else 0.0
 
 
 class Fit(NamedTuple):
@@ -183,12 +197,14 @@ def _begin(
     model: Quadratic, penalties: Penalties, start: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(m,) least, largest and first logarithms of the weights, and which are free."""
-    equal = []
+    equal, least = [], []
     for penalty in penalties.each:
-        curvature = float(np.trace(model.H[penalty.at, penalty.at]))
-        equal.append(curvature / float(np.trace(penalty.S)) if curvature > 0 else 1.0)
+        curvature, trace = float(np.trace(model.H[penalty.at, penalty.at])), np.trace(penalty.S)
+        equal.append(curvature / float(trace) if curvature > 0 else 1.0)
+        least.append(model.least * penalty.size / float(trace))
     middle = np.log(np.array(equal))
-    low, high = middle + RANGE[0], middle + RANGE[1]
+    low = np.maximum(middle + RANGE[0], np.log(np.maximum(least, np.finfo(float).tiny)))
+    high = np.maximum(middle + RANGE[1], low)
     log = middle if start is None else np.log(start)
     free = penalties.free
     log = np.where(free, np.clip(log, low, high), np.log(LINE_WEIGHT))

@@ -30,6 +30,8 @@ STEADY = 2e-3
 """Largest change of a term's degrees of freedom, beside one and them, between two reads at the end:
 about one part in a hundred of its weight."""
 SAMPLE_ITERATIONS = 30
+HELD = 0.25
+"""Share of the decrease along the slope from which on the model is said to hold: 1/2 if exact."""
 FARTHEST = 8.0
 """Four times the change of a weight's logarithm that is tried where any change was too much."""
 SLACK = 1e-13
@@ -63,6 +65,8 @@ class Stand(NamedTuple):
     """Share of the step to the target."""
     reach: float
     """Largest change of a weight's logarithm."""
+    last: np.ndarray
+    """(m,) change of the weights' logarithms with which it came."""
 
 
 class SmoothFit(NamedTuple):
@@ -156,7 +160,7 @@ class _Iteration:
         stands = [
             self._stand(
                 point, start_weights(point.model, self._penalties) if weight is None else weight,
-                np.inf,
+                np.inf, np.zeros(len(self._penalties.each)),
             )
             for point, weight in zip(points, weights, strict=True)
         ]  # fmt: skip
@@ -191,20 +195,25 @@ class _Iteration:
         ends = [stand.point for stand in stands]
         return SmoothFit(outcome, ends, [self._own(stand) for stand in stands])
 
-    def _stand(self, point: Point, weights: np.ndarray, reach: float) -> Stand:
+    def _stand(self, point: Point, weights: np.ndarray, reach: float, last: np.ndarray) -> Stand:
         """The state of an output that has moved to a point, with the next target in reach."""
         chosen = self._choose(point.model, self._penalties, weights)
         gamma = fit_at(point.model, self._penalties, weights).gamma
         change = np.abs(chosen.gamma - gamma)
         is_steady = bool((change <= STEADY * (1.0 + np.abs(gamma))).all())
-        return self._aimed(Stand(point, weights, chosen, chosen, is_steady, 1.0, reach))
+        return self._aimed(Stand(point, weights, chosen, chosen, is_steady, 1.0, reach, last))
 
     def _aimed(self, stand: Stand) -> Stand:
-        """The stand with its target within reach of the weights at hand."""
+        """The stand with its target within reach of the weights at hand.
+
+        A weight that turns round goes half as far: else two choices may lead to each other forever.
+        """
         change = np.log(stand.chosen.weights / stand.weights)
-        if np.abs(change).max(initial=0.0) <= stand.reach:
+        turns = change * stand.last < 0.0
+        if np.abs(change).max(initial=0.0) <= stand.reach and not turns.any():
             return stand
-        weights = stand.weights * np.exp(np.clip(change, -stand.reach, stand.reach))
+        change = np.clip(np.where(turns, 0.5 * change, change), -stand.reach, stand.reach)
+        weights = stand.weights * np.exp(change)
         return stand._replace(target=fit_at(stand.point.model, self._penalties, weights))
 
     def _after(self, stand: Stand, tried: Point) -> Stand:
@@ -214,8 +223,16 @@ class _Iteration:
         before = self._value(model, target.weights)
         after = self._value(tried.model, target.weights)
         slope = float(self._gradient(model, target.weights) @ step)
-        if after <= before + SUFFICIENT * stand.size * slope + SLACK * abs(before):
-            return self._stand(tried, target.weights, 4.0 * stand.reach)
+        # where weights grow much, any point seems better: the losses must be near what was foretold
+        foretold = model.at(tried.model.theta)
+        doubt = abs(foretold - model.value) + target.psi
+        sound = tried.model.value <= foretold + doubt
+        if sound and after <= before + SUFFICIENT * stand.size * slope + SLACK * abs(before):
+            # as far again only where the model held
+            held = after <= before + HELD * stand.size * slope
+            reach = (4.0 if held else 1.0) * stand.reach
+            last = np.log(target.weights / stand.weights)
+            return self._stand(tried, target.weights, reach, last)
         # the model does not hold as far as that: other weights, not too far, and shorter steps
         size = stand.size
         if np.isfinite(stand.reach):

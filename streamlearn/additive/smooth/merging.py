@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..objective import Problem
-from .criteria import CRITERIA, Quadratic, fit_at
+from .criteria import CRITERIA, Quadratic, fit_at, least_weight
 from .fitting import Point
 from .penalties import Penalties, inverse_of
 from .posterior import Posterior, make_posterior
@@ -102,6 +102,7 @@ def _model_of(part: Part, k: int, problem: Problem, penalties: Penalties) -> Qua
         posterior.weight,
         loss.quadratic,
         loss.scale_known,
+        least_weight(loss),
     )
 
 

@@ -14,7 +14,7 @@ from ..basis.kernels import GramSums, gram_rows
 from ..basis.kernels_loss import curvatures, row_losses
 from ..newton.curvature import clear_lower, empty_gram
 from ..objective import Problem, decisions, weights
-from .criteria import Quadratic
+from .criteria import Quadratic, least_weight
 
 
 class RowMoments(NamedTuple):
@@ -103,4 +103,5 @@ def quadratic(problem: Problem, theta: np.ndarray, moments: RowMoments) -> Quadr
         weight,
         problem.loss.quadratic,
         problem.loss.scale_known,
+        least_weight(problem.loss),
     )

@@ -6,10 +6,20 @@ from additive_kit import table
 from scipy.optimize import minimize
 
 import streamlearn as sl
-from streamlearn.additive.smooth.criteria import Quadratic, fit_at, gcv, gcv_score, reml
+from streamlearn.additive.smooth.criteria import (
+    CRITERIA,
+    Quadratic,
+    fit_at,
+    gcv,
+    gcv_score,
+    least_weight,
+    reml,
+)
+from streamlearn.additive.smooth.fitting import Point, Stand, Task, _Iteration
 from streamlearn.additive.smooth.penalties import make_penalties
 from streamlearn.numeric.bases.bsplines import functions_at, make_bases
 from streamlearn.numeric.bases.roughness import make_roughness
+from streamlearn.numeric.losses import LOSSES as EVERY_LOSS
 
 
 def golden(n=300):
@@ -68,7 +78,7 @@ def quadratic_model(known, order=2, n=60, seed=3):
     roughness = make_roughness(bases, order)
     penalties = make_penalties(bases, roughness, order, "integral", 1e-8, select=True)
     model = Quadratic(
-        np.zeros(A.shape[1]), 0.5 * y @ y, -A.T @ y, A.T @ A, y @ y, n, n, not known, known
+        np.zeros(A.shape[1]), 0.5 * y @ y, -A.T @ y, A.T @ A, y @ y, n, n, not known, known, 0.0
     )
     return model, penalties, A, y
 
@@ -242,3 +252,55 @@ def test_what_has_no_say_or_no_curvature_is_refused_by_name(parameters, says):
     model = sl.AdditiveClassifier(**({"smoothness": "reml"} | parameters))
     with pytest.raises(ValueError, match=says):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_weights_of_terms_without_curvature_stay_above_the_least(criterion):
+    # all rows of some values are of one class: their decisions leave for infinity, curvature for 0
+    model, penalties, _, _ = quadratic_model(True)
+    mute = penalties.each[-1].at
+    H, g, theta = model.H.copy(), model.g.copy(), model.theta.copy()
+    H[mute] *= 1e-9
+    H[:, mute] *= 1e-9
+    g[mute], theta[mute] = -1e-9, np.linspace(-1e6, 1e6, mute.stop - mute.start)
+    far = model._replace(H=H, g=g, theta=theta)
+    least = np.array([1e-3 * p.size / np.trace(p.S) for p in penalties.each])
+    weights = CRITERIA[criterion](far._replace(least=1e-3), penalties, None).weights
+    assert (weights >= least * (1 - 1e-9)).all()
+    if criterion == "reml":  # which would let them go on
+        assert weights[2:] == pytest.approx(least[2:])
+        with pytest.raises(ValueError, match="not positive definite to rounding"):
+            reml(far, penalties, None)
+
+
+def test_decisions_that_are_logarithms_have_least_weights():
+    assert {name for name, loss in EVERY_LOSS.items() if least_weight(loss()) > 0} == {
+        *("log_loss", "poisson", "gamma", "tweedie", "negative_binomial"),
+    }
+
+
+def test_a_point_far_worse_than_foretold_is_no_step_whatever_the_weights():
+    # heavier weights make much of the penalty where one stands: any point seems to be an advance
+    model, penalties, _, _ = quadratic_model(True)
+    light, heavy = np.full(4, 1e-3), np.full(4, 1e6)
+    here = Point(model.moved(fit_at(model, penalties, light).theta), 0.0)
+    target = fit_at(here.model, penalties, heavy)
+    stand = Stand(here, light, target, target, False, 1.0, np.inf, np.zeros(4))
+    iteration = _Iteration(Task(None, penalties, reml, np.zeros(1), 1e-4, 5))
+    there = here.model.moved(target.theta)
+    assert iteration._after(stand, Point(there, 0.0)).point.model is there
+    worse = there._replace(value=there.value + 1e3)
+    after = iteration._after(stand, Point(worse, 0.0))
+    assert after.point is here
+    assert after.reach < np.inf
+
+
+def test_a_weight_that_turns_round_goes_half_as_far():
+    model, penalties, _, _ = quadratic_model(True)
+    weights = np.ones(4)
+    chosen = fit_at(model, penalties, np.exp([1.0, -1.0, 1.0, -1.0]))
+    last = np.array([1.0, 1.0, -1.0, 0.0])
+    stand = Stand(Point(model, 0.0), weights, chosen, chosen, False, 1.0, np.inf, last)
+    iteration = _Iteration(Task(None, penalties, reml, np.zeros(1), 1e-4, 5))
+    target = iteration._aimed(stand).target
+    np.testing.assert_allclose(np.log(target.weights), [1.0, -0.5, 0.5, -1.0])
