@@ -57,8 +57,6 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     """Parameters that checkpoints of older versions do not have, and what they stood for."""
     _accepts_levels = False
     """Whether columns of categories are taken, as the numbers of their levels."""
-    _counts_copies = True
-    """Whether weights all twice as large give another model, as twice as many rows would."""
     _encodes = False
     """Whether there is a parameter `encoding`, and chunks are the features that it makes."""
 
@@ -75,6 +73,11 @@ class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
     def _accepts_sparse(self) -> bool:
         """Whether chunks may be `Csr`."""
         return False
+
+    @property
+    def _counts_copies(self) -> bool:
+        """Whether weights all twice as large give another model, as twice as many rows would."""
+        return True
 
     @property
     def _why_dense(self) -> str:

@@ -96,9 +96,10 @@ class Estimator(Model, HasCosts, Protocol):
     random_state: int
     """A parameter of families that ask for a sample."""
     _later_parameters: Mapping[str, object]
-    _counts_copies: bool
     _accepts_levels: bool
 
+    @property
+    def _counts_copies(self) -> bool: ...
     @property
     def get_params(self) -> Callable[..., dict[str, object]]: ...
     def _validate_params(self) -> None: ...

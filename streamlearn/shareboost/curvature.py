@@ -217,16 +217,17 @@ def values_ahead(
     K = U.shape[1]
     value = np.full(len(U), np.inf)
     best_U = U
+    penalties = [penalty.of(variance) for variance in best.variances]
     for _ in range(LOOK_STEPS):
         fold = lookahead_fold(side.layout, theta, state.name, means, U)
         loss, g, H = side.read(fold, [state._replace(writes=False)], "lookahead")
-        new = loss + np.array([penalty.value(u[:, None]) for u in U])
+        new = loss + np.array([p.value(u[:, None]) for p, u in zip(penalties, U, strict=True)])
         better = new < value
         value = np.where(better, new, value)
         best_U = np.where(better[:, None], U, best_U)
-        for j, u in enumerate(U):
-            g[j] += penalty.gradient(u[:, None])[:, 0]
-            H[j] += np.diag(penalty.diagonal(u[:, None])[:, 0])
+        for j, (own, u) in enumerate(zip(penalties, U, strict=True)):
+            g[j] += own.gradient(u[:, None])[:, 0]
+            H[j] += np.diag(own.diagonal(u[:, None])[:, 0])
             scale = max(float(np.trace(H[j])) / K, np.finfo(float).tiny)
             H[j] += scale * (1.0 / K + 1e-9 * np.eye(K))
         U = best_U - np.linalg.solve(H, g[..., None])[..., 0] * better[:, None]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import ClassVar
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..estimator.scores.choosing import Candidate, ChoosesBySplits, Member
 from .estimator import ShareBoostClassifier
@@ -24,7 +24,7 @@ class ShareBoostClassifierCV(ChoosesBySplits, ShareBoostClassifier):
     Parameters
     ----------
     n_selected : int or list of int, default=(1, 2, 4, 8, 16)
-    ridge : float or list of float, default=0.0
+    ridge : float, "auto" or list of them, default="auto"
     cv : int, default=5
         Number of splits.
     scoring : str, optional
@@ -63,7 +63,7 @@ n_passes_
         **ShareBoostClassifier._parameter_constraints,
         **ChoosesBySplits._choosing_constraints,
         "n_selected": ["array-like", Interval(Integral, 1, None, closed="left")],
-        "ridge": ["array-like", Interval(Real, 0, None, closed="left")],
+        "ridge": ["array-like", StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
     }
     _plain: ClassVar[Member] = ShareBoostClassifier
     _choices: ClassVar[dict[str, str]] = {"n_selected": "n_selected", "ridge": "ridge"}
@@ -73,7 +73,7 @@ n_passes_
         self,
         n_selected: int | Sequence[int] = (1, 2, 4, 8, 16),
         *,
-        ridge: float | Sequence[float] = 0.0,
+        ridge: float | str | Sequence[float | str] = "auto",
         cv: int = 5,
         scoring: str | None = None,
         one_standard_error: bool = False,

@@ -14,11 +14,10 @@ from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from ..estimator.rows.class_weights import CONSTRAINT
 from ..estimator.rows.encoding import column_of
-from ..numeric.links import softmax_probabilities
 from ..passes.summary.summary import Summary
 from . import needs
 from .design import TARGET, Layout
-from .objective import Penalty, best_intercept, residual
+from .objective import Penalty, best_intercept, probabilities, residual
 from .path import PathModel, PathPoint, Selector
 from .reads import Reader, start_fold
 from .selection.kernels import score_rows
@@ -29,14 +28,18 @@ from .selection.stumps import MOST_BINS
 from .side import Side, ThinSource
 from .training import Settings, Training
 
+PRIOR = 0.5
+"""Total weight times ``ridge="auto"`` of a column of variance 1: the penalty that
+`sklearn.linear_model.LogisticRegression` with nothing set has of scaled columns."""
+
 
 class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     """Multiclass classifier on few columns, all of them shared by all classes.
 
         minimise  sum_i s_i/S log sum_c exp(1[c != y_i] + z_ic - z_iy)
-                  + ridge |W|^2 + mixed_norm |W|_{inf,1},       z_i = b + W x_i
+                  + sum_r ridge_r |w_r|^2 + mixed_norm |W|_{inf,1},       z_i = b + W x_i
 
-    over W with at most `n_selected` columns that are not 0, greedily.  Each round reads the
+    over W with at most `n_selected` columns w_r that are not 0, greedily.  Each round reads the
     gradient of every column, selects those that promise most, and optimises the coefficients of all
     that are selected so far, which it stores apart from the wide data (Shalev-Shwartz, Wexler &
     Shashua 2011, Algorithm 1).  A fit reads the data once for the summary, and in each round all
@@ -57,9 +60,13 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     groups : array-like of shape (d,), optional
         Group of each column; whole groups are selected, by the sum of their columns' scores.
         By default the features that one column becomes (its levels, say) are selected together.
-    ridge, mixed_norm : float, default=0.0
-        Weights of |W|^2 and of the smoothed |W|_{inf,1} of W less what its classes have in
-        common, to which the loss is blind.
+    ridge : float or "auto", default="auto"
+        Weight of |W|^2, in the units of the columns.  "auto": of each column its variance over
+        twice the total weight S, in any units, as a normal distribution says of what one standard
+        deviation adds to the scores beforehand; separable rows then have coefficients that end.
+    mixed_norm : float, default=0.0
+        Weight of the smoothed |W|_{inf,1} of W less what its classes have in common, to which the
+        loss is blind.
     sharpness : float, default=10.0
         Sharpness of the smoothing: the larger it is, the closer to the norm.
     columns_per_pass : int or "auto", default="auto"
@@ -123,7 +130,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         "candidates": [StrOptions({"columns", "products", "stumps", *PIECES})],
         "rule": [StrOptions({"scale-free", "l1", "lookahead"})],
         "groups": [None, "array-like"],
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "mixed_norm": [Interval(Real, 0, None, closed="left")],
         "sharpness": [Interval(Real, 0, None, closed="neither")],
         "columns_per_pass": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -136,7 +143,10 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         "encoding": [dict, None],
     }
     _encodes = True
-    _counts_copies = False  # the loss is a mean over the weights
+
+    @property
+    def _counts_copies(self) -> bool:
+        return isinstance(self.ridge, str)  # the loss is a mean over the weights
 
     @property
     def _accepts_sparse(self) -> bool:
@@ -156,7 +166,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         candidates: str = "columns",
         rule: str = "scale-free",
         groups: object = None,
-        ridge: float = 0.0,
+        ridge: float | str = "auto",
         mixed_norm: float = 0.0,
         sharpness: float = 10.0,
         columns_per_pass: int | str = "auto",
@@ -256,7 +266,10 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     ) -> Certificate:
         dtype = dataset.dtype.name
         K = len(self.classes_)
-        penalty = Penalty(float(self.ridge), float(self.mixed_norm), float(self.sharpness))
+        ridge, relative = 0.0, PRIOR / max(summary.total_weight, 1.0)
+        if not isinstance(self.ridge, str):
+            ridge, relative = float(self.ridge), 0.0
+        penalty = Penalty(ridge, float(self.mixed_norm), float(self.sharpness), relative)
         counts = summary.target.counts
         shares = counts[counts > 0] / counts.sum()
         intercept, loss = best_intercept(shares)
@@ -331,5 +344,4 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         pass
 
     def _probability(self, decision: np.ndarray) -> np.ndarray:
-        """The softmax of the decisions, without the margin that the loss adds."""
-        return softmax_probabilities(decision)
+        return probabilities(decision)

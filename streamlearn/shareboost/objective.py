@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ..numeric.links import to_softmax
+from ..numeric.links import softmax_probabilities, to_softmax
 from ..solvers.damped_newton import damped_newton
 
 
@@ -33,8 +33,25 @@ def residual(Z: np.ndarray, codes: np.ndarray, share: np.ndarray) -> np.ndarray:
     return rho
 
 
+def probabilities(decision: np.ndarray) -> np.ndarray:
+    """(m, K) probabilities of the classes, from scores (m, K) or (m,) differences of two.
+
+    Scores z minimise the expected loss of a row whose classes have the probabilities
+
+        p_c proportional to q_c (e - (e - 1) q_c),     q = softmax(z),
+
+    where its derivative, sum_y p_y rho_yc - p_c, is 0.  Because of the margin, q is surer than p:
+    of two classes its odds are up to e times too long.
+    """
+    q = softmax_probabilities(decision)
+    p: np.ndarray = q * (np.e - (np.e - 1.0) * q)
+    return p / p.sum(axis=1, keepdims=True)
+
+
 class Penalty(NamedTuple):
-    """ridge |W|^2 + mixed |W|_{inf,1}, the latter smoothed as in section 2.1 of the paper.
+    """ridge |W|^2 + relative sum_r var(x_r) |w_r|^2 + mixed |W|_{inf,1}, w_r a column of W.
+
+    The last is smoothed as in section 2.1 of the paper.  `of` makes the second a part of the first.
 
     The loss is blind to what all classes have in common, so W adds up to 0 over them, and of a
     column w the smooth norm is the least that a common shift makes it, which is
@@ -44,20 +61,29 @@ class Penalty(NamedTuple):
     near (max w - min w) / 2, and 0 at 0.
     """
 
-    ridge: float
+    ridge: float | np.ndarray
+    """Weight of |W|^2, or (width,) weights of its columns."""
     mixed: float
     sharpness: float
+    relative: float = 0.0
 
-    def curvature(self, n_classes: int) -> float:
-        """Bound c of the penalty's curvature: for one column u it rises by at most c |u|_inf^2 / 2.
+    def of(self, variance: np.ndarray) -> Penalty:
+        """The penalty of features with these (width,) variances, with a ridge for each."""
+        if not self.relative:
+            return self
+        return self._replace(ridge=self.ridge + self.relative * variance, relative=0.0)
 
-        The ridge gives 2K ridge, since |u|_2^2 <= K |u|_inf^2, the mixed norm mixed * sharpness, by
-        the variance of a log-sum-exp.  Scores add c to the column's mean x^2.
+    def curvature(self, n_classes: int, variance: np.ndarray) -> np.ndarray:
+        """Bounds c: a step u from 0 in one feature costs at most c |u|_inf^2 / 2 above its slope.
+
+        The loss gives the feature's variance, the ridge 2K ridge, since |u|_2^2 <= K |u|_inf^2, the
+        mixed norm mixed * sharpness, by the variance of a log-sum-exp.
         """
-        return 2.0 * n_classes * self.ridge + self.mixed * self.sharpness
+        ridge = self.ridge + self.relative * variance
+        return variance + 2.0 * n_classes * ridge + self.mixed * self.sharpness
 
     def value(self, W: np.ndarray) -> float:
-        value = self.ridge * float((W**2).sum())
+        value = float((self.ridge * W**2).sum())
         if self.mixed:
             s = self.sharpness
             soft = (logsumexp(s * W, axis=0) + logsumexp(-s * W, axis=0)) / 2 - np.log(len(W))
@@ -73,7 +99,8 @@ class Penalty(NamedTuple):
 
     def hessian(self, W: np.ndarray) -> np.ndarray:
         """(width, K, K) Hessian of each column alone, as columns do not interact."""
-        H = 2.0 * self.ridge * np.eye(len(W)) * np.ones((W.shape[1], 1, 1))
+        ridge = np.full(W.shape[1], self.ridge)
+        H = 2.0 * ridge[:, None, None] * np.eye(len(W))
         for p in self._weights(W) if self.mixed else ():
             p = p.T
             spread = p[:, :, None] * np.eye(len(W)) - p[:, :, None] * p[:, None, :]
@@ -82,7 +109,7 @@ class Penalty(NamedTuple):
 
     def diagonal(self, W: np.ndarray) -> np.ndarray:
         """The diagonal of a matrix that is not below the Hessian."""
-        diagonal = np.full(W.shape, 2.0 * self.ridge)
+        diagonal = np.full(W.shape, 2.0 * np.asarray(self.ridge))
         if self.mixed:
             diagonal += self.mixed * self.sharpness / 2 * sum(self._weights(W))
         return diagonal

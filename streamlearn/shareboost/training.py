@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import Generic, NamedTuple, NotRequired, Protocol, TypedDict, TypeVar
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class Checkpoint(TypedDict, Generic[Progress]):
     points: list[PathPoint]
     choices: list[Choice]
     theta: np.ndarray
+    variance: NotRequired[np.ndarray]
+    """(width,) variances of the features; absent before there was a penalty that needs them."""
     layout: Layout
     search: Progress
     n_rounds: int
@@ -92,6 +94,7 @@ class Training(Generic[Progress]):
         self.points = [start]
         self.choices: list[Choice] = []
         self.theta = start.theta
+        self._variance = np.empty(0)  # of the features of theta
         self.reason = ""
         self.converged = True
         self._n_rounds = 0
@@ -200,6 +203,7 @@ class Training(Generic[Progress]):
                 self.theta = self.theta.copy()
                 self.theta[:, 0] -= mean * part[:, at]
             self.theta = np.concatenate([self.theta, part], axis=1)
+            self._variance = np.concatenate([self._variance, best.variances[i]])
             self.choices.append(best.choices[i])
             self._search.close(best.choices[i])
 
@@ -212,7 +216,7 @@ class Training(Generic[Progress]):
             self._side.fold,
             self._side.layout,
             self.theta,
-            self._penalty,
+            self._penalty.of(self._variance),
             metric,
             goal if last else lambda value: max(goal, PRECISION * (before - value)),
         )
@@ -263,7 +267,7 @@ class Training(Generic[Progress]):
                 without_fold(self._side.layout, self.theta, cuts[:old]), (), "without"
             )
             values = [
-                loss + self._penalty.value(np.delete(self.theta, np.r_[a:b], axis=1)[:, 1:])
+                float(loss) + self._penalty_without(a, b)
                 for loss, (a, b) in zip(losses, cuts[:old], strict=True)
             ]
             worst = int(np.argmin(values))
@@ -273,12 +277,19 @@ class Training(Generic[Progress]):
                 return
             a, b = cuts[worst]
             self.theta = np.delete(self.theta, np.r_[a:b], axis=1)
+            self._variance = np.delete(self._variance, np.r_[a - 1 : b - 1])
             dropped = self.choices.pop(worst)
             at = sum(stored_width(self._kind, choice) for choice in self.choices[:worst])
             for _ in range(stored_width(self._kind, dropped)):
                 self._side.drop(at)
             self._search.reopen(dropped)
             self._renew(self._correct(values[worst] + gain))
+
+    def _penalty_without(self, start: int, stop: int) -> float:
+        """The penalty at theta without its columns [start, stop)."""
+        W = np.delete(self.theta, np.r_[start:stop], axis=1)[:, 1:]
+        penalty = self._penalty.of(np.delete(self._variance, np.r_[start - 1 : stop - 1]))
+        return penalty.value(W)
 
     # The checkpoint.
 
@@ -287,6 +298,7 @@ class Training(Generic[Progress]):
             "points": self.points,
             "choices": self.choices,
             "theta": self.theta,
+            "variance": self._variance,
             "layout": self._side.layout,
             "search": self._search.state(),
             "n_rounds": self._n_rounds,
@@ -301,6 +313,7 @@ class Training(Generic[Progress]):
     def _resume(self, state: Checkpoint[Progress]) -> None:
         self.points, self.choices = state["points"], state["choices"]
         self.theta, self._side.layout = state["theta"], state["layout"]
+        self._variance = state.get("variance", np.zeros(self.theta.shape[1] - 1))
         self._search.restore(state["search"])
         self._n_rounds = state["n_rounds"]
         n_wide, self._side.n_reads = state["n_reads"]

@@ -59,11 +59,12 @@ def test_loss_after_t_columns_is_within_the_bound_of_any_matrix():
 
 
 @pytest.mark.parametrize("pass_", [1, 4])
-def test_all_columns_reach_the_optimum(pass_):
+@pytest.mark.parametrize("ridge", [0.01, "auto"])
+def test_all_columns_reach_the_optimum(pass_, ridge):
     X, y, _ = planted(300, 6, columns=(1, 4))
-    ridge = lambda W: (0.01 * (W**2).sum(), 0.02 * W)  # noqa: E731
-    expected, W, b = optimum(X, y, 4, ridge)
-    model = sl.ShareBoostClassifier(6, ridge=0.01, tol=1e-12, columns_per_pass=pass_).fit(X, y)
+    of = 0.01 if ridge == 0.01 else X.var(axis=0) / (2 * len(X))
+    expected, W, b = optimum(X, y, 4, lambda W: ((of * W**2).sum(), 2 * of * W))
+    model = sl.ShareBoostClassifier(6, ridge=ridge, tol=1e-12, columns_per_pass=pass_).fit(X, y)
     assert model.certificate_.objective == pytest.approx(expected, rel=1e-8)
     np.testing.assert_allclose(model.coef_, W[:, [c for (c,) in model.choices_]], atol=1e-5)
     np.testing.assert_allclose(model.intercept_, b - b.mean(), atol=1e-5)
@@ -76,7 +77,7 @@ def test_mixed_norm_optimum():
 
     penalty = Penalty(0.0, 0.05, 10.0)
     expected, *_ = optimum(X, y, 4, lambda W: (penalty.value(W), penalty.gradient(W)))
-    model = sl.ShareBoostClassifier(5, mixed_norm=0.05, tol=1e-12).fit(X, y)
+    model = sl.ShareBoostClassifier(5, ridge=0.0, mixed_norm=0.05, tol=1e-12).fit(X, y)
     assert model.certificate_.objective == pytest.approx(expected, rel=1e-8)
 
 
@@ -186,7 +187,7 @@ def test_stumps_equal_brute_force_over_all_thresholds(seed, K, monkeypatch):
     y = (np.digitize(x[:, seed % 3], np.quantile(x[:, seed % 3], [0.4, 0.9])) % K).astype(int)
     y = np.where(rng.random(700) < 0.4, rng.integers(0, K, 700), y)
     z, j, inside = brute_stump(x, y, K)
-    model = sl.ShareBoostClassifier(1, candidates="stumps").fit(x, y)
+    model = sl.ShareBoostClassifier(1, candidates="stumps", ridge=0.0).fit(x, y)
     ((column, t),) = model.choices_
     assert column == j
     np.testing.assert_array_equal(x[:, j] <= t, inside)
@@ -243,7 +244,7 @@ def test_pieces_are_the_explicit_groups(monkeypatch, candidates):
 
 def test_lookahead_takes_the_best_single_step():
     X, y, _ = planted(300, 6, columns=(1, 4))
-    model = sl.ShareBoostClassifier(1, rule="lookahead").fit(X, y)
+    model = sl.ShareBoostClassifier(1, rule="lookahead", ridge=0.0).fit(X, y)
     none = lambda W: (0.0, np.zeros_like(W))  # noqa: E731
     values = [optimum(X[:, [j]], y, 4, none)[0] for j in range(6)]
     assert model.support_.tolist() == [int(np.argmin(values))]
@@ -293,7 +294,7 @@ def test_rows_that_are_told_apart_without_doubt_have_a_curvature(candidates, rul
     rate = rng.gamma(0.3, 1, (450, 40))
     rate[np.arange(450)[:, None], 4 * y[:, None] + np.arange(4)] += 2
     X = np.log1p(rng.poisson(rate.astype(np.float32))).astype(np.float32)
-    model = sl.ShareBoostClassifier(20, candidates=candidates, rule=rule).fit(X, y)
+    model = sl.ShareBoostClassifier(20, candidates=candidates, rule=rule, ridge=0.0).fit(X, y)
     assert np.all(np.diff(model.path_["objective"]) <= 0)
     assert model.path_["objective"][-1] < 0.02 * model.path_["objective"][0]
 
@@ -304,4 +305,46 @@ def test_two_classes():
     assert model.coef_.shape == (2, 2)
     d = model.decision_function(X)
     np.testing.assert_array_equal(model.predict(X), (d > 0).astype(int))
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-d)), atol=1e-12)
+    # the decision minimises p log(1 + e^(1 - d)) + (1 - p) log(1 + e^(1 + d))
+    p = model.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(p / (1 + np.exp(d - 1)), (1 - p) / (1 + np.exp(-d - 1)), atol=1e-12)
+
+
+SEPARABLE = {
+    "columns": {},
+    "several a read": {"columns_per_pass": 3},
+    "l1": {"rule": "l1"},
+    "lookahead": {"rule": "lookahead"},
+    "groups": {"groups": [0, 0, 1, 1, 2, 2]},
+    "pruned": {"prune": True},
+    "products": {"candidates": "products"},
+    "stumps": {"candidates": "stumps"},
+    "pieces": {"candidates": "pieces", "n_anchors": 6, "n_radii": 3},
+    "soft-pieces": {"candidates": "soft-pieces", "n_anchors": 6, "n_radii": 3},
+}
+
+
+@pytest.mark.parametrize("kw", SEPARABLE.values(), ids=SEPARABLE)
+def test_separable_rows_end_in_the_same_model_in_any_units(kw):
+    """With nothing set every correction converges, rounds gain what they promise, and columns in
+    other units are the same columns (pieces, whose distances have units, in one other unit)."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 6))
+    y = (X[:, 0] > 0.1).astype(int) + (X[:, 3] > 0)
+    units = np.array([1.0, 30.0, 1e-3, 1e4, 1.0, 50.0])
+    units = 64.0 if kw.get("candidates") in ("pieces", "soft-pieces") else units
+    model = sl.ShareBoostClassifier(4, **kw).fit(X, y)
+    assert model.certificate_.converged
+    path = model.path_
+    if kw.get("rule") != "lookahead" and not kw.get("prune"):
+        gains = -np.diff(path["objective"])
+        assert (gains >= path["promised_gain"][:-1] * (1 - 1e-9)).all()
+    V = model._features(X)
+    of = V.var(axis=0) / (2 * len(X))
+    penalty = (of * model.coef_**2).sum()
+    assert path["objective"][-1] - path["loss"][-1] == pytest.approx(penalty, rel=1e-5)
+    if kw.get("rule") != "l1":  # which is not scale-free
+        other = sl.ShareBoostClassifier(4, **kw).fit(X * units, y)
+        np.testing.assert_allclose(
+            other.predict_proba(X * units), model.predict_proba(X), atol=1e-4
+        )

@@ -151,3 +151,15 @@ def test_display():
     plt.close("all")
     with pytest.raises(ValueError, match="no column"):
         sl.ShareBoostDisplay.from_estimator(model.at(0))
+
+
+def test_a_ridge_of_the_data_counts_copies():
+    """A weight of k is k copies; weights far from one a row are warned of."""
+    X, y, _ = planted(300, 8, columns=(1, 4))
+    w = np.random.default_rng(0).integers(0, 3, 300)
+    weighted = sl.ShareBoostClassifier(3).fit(X, y, w.astype(float))
+    copied = sl.ShareBoostClassifier(3).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    assert weighted.choices_ == copied.choices_
+    np.testing.assert_allclose(weighted.coef_, copied.coef_, rtol=1e-4)
+    with pytest.warns(UserWarning, match="ShareBoostClassifier weighs its penalty"):
+        sl.ShareBoostClassifier(3).fit(X, y, w / 100.0)

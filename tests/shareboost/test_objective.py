@@ -1,10 +1,16 @@
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime
+from scipy.optimize import approx_fprime, minimize
 from shareboost_kit import loss_of, optimum
 
 from streamlearn.shareboost.design import Dense, Pieces
-from streamlearn.shareboost.objective import Penalty, best_intercept, margin_softmax, residual
+from streamlearn.shareboost.objective import (
+    Penalty,
+    best_intercept,
+    margin_softmax,
+    probabilities,
+    residual,
+)
 from streamlearn.shareboost.selection.candidates import spread_pieces
 from streamlearn.shareboost.selection.kernels import score_pieces, sum_pieces
 
@@ -35,7 +41,13 @@ def test_loss_is_an_upper_bound_of_the_error_and_does_not_overflow():
     np.testing.assert_allclose(rho.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("penalty", [Penalty(0.3, 0.0, 10.0), Penalty(0.1, 0.4, 5.0)])
+VARIANCE = np.array([0.5, 2.0, 1.0, 0.1])
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [Penalty(0.3, 0.0, 10.0), Penalty(0.1, 0.4, 5.0), Penalty(0.1, 0.4, 5.0, 0.7).of(VARIANCE)],
+)
 def test_penalty(penalty):
     W = np.random.default_rng(1).standard_normal((3, 4))
     assert penalty.value(np.zeros((3, 4))) == pytest.approx(0.0, abs=1e-15)
@@ -49,7 +61,45 @@ def test_penalty(penalty):
     for u in (
         np.random.default_rng(2).standard_normal((50, 3, 1)) * np.logspace(-3, 1, 50)[:, None, None]
     ):
-        assert penalty.value(u) <= 0.5 * penalty.curvature(3) * np.abs(u).max() ** 2 + 1e-12
+        for j in range(4):
+            one = penalty._replace(ridge=np.broadcast_to(penalty.ridge, 4)[[j]])
+            bound = one.curvature(3, 0.0).item()  # without the loss
+            assert one.value(u) <= 0.5 * bound * np.abs(u).max() ** 2 + 1e-12
+
+
+def test_a_relative_penalty_has_the_features_units():
+    W, units = np.random.default_rng(1).standard_normal((3, 4)), np.array([1e-3, 1.0, 10.0, 1e4])
+    penalty = Penalty(0.0, 0.0, 10.0, 0.7)
+    value = penalty.of(VARIANCE).value(W)
+    assert value == pytest.approx(0.7 * (VARIANCE * (W**2).sum(axis=0)).sum(), rel=1e-14)
+    assert penalty.of(VARIANCE * units**2).value(W / units) == pytest.approx(value, rel=1e-12)
+    of = penalty.curvature(3, VARIANCE)
+    np.testing.assert_allclose(of, penalty.of(VARIANCE).curvature(3, VARIANCE), rtol=1e-14)
+
+
+@pytest.mark.parametrize("K", [2, 3, 6])
+def test_probabilities_are_those_whose_expected_loss_the_scores_minimise(K):
+    """Sure ones too: scipy minimises sum_y p_y log sum_c exp(1[c != y] + z_c - z_y)."""
+    rng = np.random.default_rng(K)
+    for sharpness in (0.1, 1.0, 3.0):
+        p = np.exp(sharpness * rng.standard_normal(K))
+        p /= p.sum()
+
+        def expected(z, p=p):
+            losses, rho = margin_softmax(np.tile(z, (K, 1)), np.arange(K))
+            return p @ losses, p @ rho - p
+
+        z = minimize(expected, np.zeros(K), jac=True, options={"gtol": 1e-10}).x
+        scores = z[None] if K > 2 else z[1:] - z[:1]
+        np.testing.assert_allclose(probabilities(scores), p[None], atol=1e-7)
+
+
+def test_probabilities_of_sure_scores_are_finite_and_in_order():
+    Z = scores(scale=1000.0)
+    p = probabilities(Z)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(p.argmax(axis=1), Z.argmax(axis=1))
+    np.testing.assert_array_equal(probabilities(np.array([-1e308, 0.0, 1e308]))[1], [0.5, 0.5])
 
 
 def test_mixed_norm_is_the_least_over_common_shifts():

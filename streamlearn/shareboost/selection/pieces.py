@@ -22,7 +22,7 @@ from ...solvers.kmeans import distances, lloyd, plus_plus
 from ..reads import Reader
 from .candidates import Choice, Pieces
 from .kernels import add_squares, gather_radii, sum_by_radius
-from .scoring import FLAT, Shortlist, Step
+from .scoring import FLAT, Bound, Shortlist, Step
 
 SAMPLE_ROWS = 20_000
 """Rows of the sample in which the anchors begin."""
@@ -59,6 +59,8 @@ class Scored(NamedTuple):
     choice: tuple[int, int]
     gain: float
     step: Step
+    variance: np.ndarray
+    """(p + 1,) variances of its features."""
 
 
 def make_pieces(
@@ -161,7 +163,7 @@ class PieceSearch:
 
     def __init__(
         self, read: Reader, pieces: Pieces, residual: RowState, total_weight: float, *, block: int,
-        rule: str, bound: float,
+        rule: str, bound: Bound,
     ) -> None:  # fmt: skip
         self._read, self._pieces, self._residual = read, pieces, residual
         self._block, self._rule, self._bound = block, rule, bound
@@ -204,7 +206,7 @@ class PieceSearch:
             gather_radii(G, total, part.limits.astype(np.float64), mean, l1)
             usable = variance > 0
             l1 *= usable
-            spread = np.where(usable, variance, 1.0) + self._bound
+            spread = self._bound(np.where(usable, variance, 1.0))
             score = (l1 if self._rule == "l1" else l1 / np.sqrt(spread)).sum(axis=2)
             for choice in self._closed:
                 if a <= choice[0] < a + len(score):
@@ -218,7 +220,8 @@ class PieceSearch:
                     slope = G[i, r, : len(total), j] - total * mean[i, r, j]
                     u = -l1[i, r, j] / spread[i, r, j] * np.sign(slope)
                     step = (j, u, float(mean[i, r, j]))
-                    rows.append(Scored(-float(score[i, r]), (a + i, r), float(gain[j]), step))
+                    at_piece = (a + i, r), float(gain[j]), step, variance[i, r].astype(np.float64)
+                    rows.append(Scored(-float(score[i, r]), *at_piece))
             rows.sort(key=lambda row: row[:2])
             del rows[n:]
         return Shortlist(
@@ -226,6 +229,7 @@ class PieceSearch:
             np.array([-row.loss for row in rows]),
             np.array([row.gain for row in rows]),
             [row.step for row in rows],
+            [row.variance for row in rows],
             largest,
         )
 

@@ -3,11 +3,11 @@
 Let x_r be a feature minus its mean, because the intercept moves along, and G_r = sum_i R_i x_ir
 with the residuals R of `objective`.  A step along it lowers
 
-    L by at least |G_r|_1^2 / (2 (var x_r + c))            c = `Penalty.curvature`
+    L by at least |G_r|_1^2 / (2 c_r),        c_r = var x_r and what penalties add
 
-This is twice what the paper proves, because the Hessian of a log-sum-exp is a covariance, which is
-at most |v|_inf^2.  So the scale-free rule selects the largest z_r = |G_r|_1 / sqrt(var x_r + c),
-where the paper selects the largest |G_r|_1.
+(`Penalty.curvature`).  This is twice what the paper proves, because the Hessian of a log-sum-exp is
+a covariance, which is at most |v|_inf^2.  So the scale-free rule selects the largest
+z_r = |G_r|_1 / sqrt(c_r), where the paper selects the largest |G_r|_1.
 
 When R changes, every z_r changes by at most delta = sqrt(sum_i share_i |rho_i' - rho_i|_1^2)
 (Cauchy-Schwarz), so columns that cannot have become the best are not read again.
@@ -38,6 +38,8 @@ FLAT = 1e-12
 State = dict[str, np.ndarray]
 Step = tuple[int, np.ndarray, float]
 """Number of a feature within a candidate, step (K,) of its coefficients, and its mean."""
+Bound: TypeAlias = "Callable[[np.ndarray], np.ndarray]"
+"""`Penalty.curvature` of features, from their variances."""
 Gradient: TypeAlias = "tuple[np.ndarray | slice, np.ndarray, np.ndarray]"
 """Numbers of the features that were read, their G (K, n), and the sum of R (K,)."""
 
@@ -51,6 +53,8 @@ class Shortlist(NamedTuple):
     """Least decrease of the objective by each alone."""
     steps: list[Step]
     """Step of each that has that gain."""
+    variances: list[np.ndarray]
+    """(width,) variances of the features of each."""
     largest: float
     """Upper bound of |G_r|_1 of all candidates, for the certificate."""
 
@@ -100,7 +104,7 @@ class ListSearch:
     usable : (n,) bool
         Whether a feature can be selected.
     rule, bound
-        The estimator's rule, and c above.
+        The estimator's rule, and c above as a function of variances.
     group_of : (n,) int, optional
         Group of each feature; the candidates are then the groups, scored by the sum.
     cost : callable, optional
@@ -116,14 +120,14 @@ class ListSearch:
         usable: np.ndarray,
         *,
         rule: str,
-        bound: float,
+        bound: Bound,
         n_classes: int,
         group_of: np.ndarray | None = None,
         cost: Callable[[np.ndarray], float] | None = None,
     ) -> None:
         self._gradient, self._choice_of, self._cost = gradient, choice_of, cost
         self.mean, self.variance, self.usable = mean, variance, usable
-        self._denominator = np.where(usable, variance + bound, 1.0)
+        self._denominator = np.where(usable, bound(variance), 1.0)
         self._norm = np.ones_like(mean) if rule == "l1" else np.sqrt(self._denominator)
         self._group_of = group_of
         n = len(mean)
@@ -166,7 +170,7 @@ class ListSearch:
         order = np.argsort(-total_score, kind="stable")[:n]
         order = order[total_score[order] > 0]
         upper = np.where(self.usable, l1 + self._slack * np.sqrt(self.variance), 0.0)
-        steps, gains = [], []
+        steps, gains, variances = [], [], []
         for number in order:
             inside = self._features(int(number))
             gain = np.where(self.open[inside], l1[inside] ** 2 / (2 * self._denominator[inside]), 0)
@@ -175,10 +179,10 @@ class ListSearch:
             step = -l1[j] / self._denominator[j] * np.sign(self.G[:, j])
             steps.append((at, step, float(self.mean[j])))
             gains.append(gain[at])
+            variances.append(self.variance[inside])
         choices = [self._choice_of(int(number)) for number in order]
-        return Shortlist(
-            choices, total_score[order], np.array(gains), steps, float(upper.max(initial=0.0))
-        )
+        largest = float(upper.max(initial=0.0))
+        return Shortlist(choices, total_score[order], np.array(gains), steps, variances, largest)
 
     def _candidates(self, n: int) -> np.ndarray | None:
         """Features that may be among the n best; None if all are to be read."""

@@ -146,7 +146,7 @@ def make_search(
     """
     K = len(model.classes_)
     state = residual_state(dataset.dtype.name, K)
-    rule, bound = model.rule, penalty.curvature(K)
+    rule, bound = model.rule, partial(penalty.curvature, K)
     if model.candidates == "stumps":
         edges = first_edges(summary, dataset.dtype)
         stumps = StumpSearch(read, edges, state, dataset.dtype, block=block, rule=rule, bound=bound)

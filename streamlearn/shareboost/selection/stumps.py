@@ -23,7 +23,7 @@ from ..design import TARGET
 from ..reads import Reader
 from .candidates import Choice
 from .kernels import count_rows
-from .scoring import Shortlist
+from .scoring import Bound, Shortlist
 
 N_BINS = 64
 """Bins of a column at first, if its values are many."""
@@ -126,7 +126,7 @@ class StumpSearch:
 
     def __init__(
         self, read: Reader, edges: list[np.ndarray], residual: RowState, dtype: np.dtype, *,
-        block: int, rule: str, bound: float,
+        block: int, rule: str, bound: Bound,
     ) -> None:  # fmt: skip
         self._read, self._edges, self._residual, self._dtype = read, edges, residual, dtype
         self._block, self._rule, self._bound = block, rule, bound
@@ -207,7 +207,7 @@ class StumpSearch:
         if self._rule == "l1":
             best = bound
         else:
-            spread = np.minimum(q_left * (1 - q_left), q * (1 - q)) + self._bound
+            spread = self._bound(np.minimum(q_left * (1 - q_left), q * (1 - q)))
             with np.errstate(divide="ignore"):
                 best = np.minimum(
                     bound / np.sqrt(np.maximum(spread, 0.0)),
@@ -220,7 +220,7 @@ class StumpSearch:
         l1 = np.abs(column.G).sum(axis=1)
         if self._rule == "l1":
             return l1
-        return l1 / np.sqrt(np.maximum(column.q * (1 - column.q), 1e-300) + self._bound)
+        return l1 / np.sqrt(self._bound(np.maximum(column.q * (1 - column.q), 1e-300)))
 
     def _shortlist(self, found: dict[int, _Column], n: int) -> Shortlist:
         rows = []
@@ -236,18 +236,21 @@ class StumpSearch:
         for column in found.values():
             l1 = np.abs(column.G).sum(axis=1)
             largest = max(largest, l1.max(initial=0.0), column.bound.max(initial=0.0))
-        steps, gains = [], []
+        steps, gains, variances = [], [], []
         for _, j, e, _ in rows:
             G, q = found[j].G[e], float(found[j].q[e])
-            spread = q * (1 - q) + self._bound
+            variance = np.array([q * (1 - q)])
+            spread = float(self._bound(variance)[0])
             l1 = float(np.abs(G).sum())
             steps.append((0, -l1 / spread * np.sign(G), q))
             gains.append(l1**2 / (2 * spread))
+            variances.append(variance)
         return Shortlist(
             [choice for *_, choice in rows],
             np.array([-row[0] for row in rows]),
             np.array(gains),
             steps,
+            variances,
             float(largest),
         )
 
