@@ -70,8 +70,10 @@ _._outcome
 
 # Keys of states, which are read as strings.
 _.column_of_mean
+_.estimates
 _.forgotten
 _.importances
 _.n_due
+_.n_sweeps
 _.n_waiting
 _.pair_density

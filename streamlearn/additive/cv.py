@@ -30,7 +30,7 @@ Others are judged by the squared error.
 
 
 class AdditiveClassifierCV(Choosing, AdditiveClassifier):
-    """`AdditiveClassifier` with C and n_bases chosen by splits, smooth losses in the same reads.
+    """`AdditiveClassifier` with C and n_bases chosen by splits, in reads that the fits share.
 
     Every candidate is fitted on the rows outside each split, a row's split being a hash of its
     number.  With a smooth loss all of them read the rows together: one summary, some 4 to 8 reads
@@ -38,10 +38,17 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     scores all of them on their splits, and 2 to 4 for the fit of the best to all rows.  Knots come
     from all rows, targets never cross splits.
 
-    With the hinge, with `interactions` that are found by the targets, and with more coefficients
-    than Newton's method solves for, each fit takes the reads of an `AdditiveClassifier` without the
-    rows of its split, knots included: cv fits for each candidate, one scoring read for each split,
-    and the fit of the best to all rows.
+    With the hinge, and with more coefficients than Newton's method solves for, the reads are those
+    of dual coordinate descent: for each n_bases as many as the slowest of its fits takes, as each
+    is done when its own gap is proved (again more, in order of C, if the models do not fit the
+    budget); one that scores all; and those of an `AdditiveClassifier` for the best.  `max_passes`
+    limits each of these.  While the unsettled rows of all fits have room in memory each read is
+    followed by as many visits of them as small gaps want.
+
+    With `interactions` that are found by the targets, and where dual coordinate descent would have
+    any `interactions`, or its rows in memory anyway, each fit takes the reads of an
+    `AdditiveClassifier` without the rows of its split, knots included: cv fits for each candidate,
+    one scoring read for each split, and the fit of the best to all rows.
 
     More than two classes are fitted one against the rest.
 
@@ -143,9 +150,10 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
     large for that, and Newton reads as for the other smooth losses.)
 
     Other losses, and `interactions` that are found by the targets, as in `AdditiveClassifierCV`:
-    Newton's reads for all fits together, or, with "epsilon_insensitive" and "quantile", the reads
-    of an `AdditiveRegressor` for each.  Where Newton's reads are shared, intercepts are held to the
-    mean target of all rows, and the means of counts and amounts are relative to it.
+    the reads of Newton's method or, with "epsilon_insensitive" and "quantile", of dual coordinate
+    descent, for all fits together where there are no pairs and the rows are not in memory.  Where
+    reads are shared, intercepts are held to the mean target of all rows, and the means of counts
+    and amounts are relative to it.
 
     Parameters
     ----------

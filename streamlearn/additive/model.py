@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from ..data.order import derive_seed
+from ..data.order import Order, derive_seed
 from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..estimator.base import StreamEstimator
@@ -24,6 +24,7 @@ from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
 from .costs import needs, sizes
 from .costs.pairs import size_with
 from .costs.solver_choice import LBFGS, Choice
+from .dual.descent import GROUP
 from .dual.in_memory import fit_held
 from .inspect.terms import AdditiveState
 from .objective import Problem
@@ -162,26 +163,20 @@ class AdditiveModel(Planned, StreamEstimator):
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
                 matrix_free=choice.solver == "lbfgs",
             )
-        elif choice.solver == "dual-cd" and sizes.holds_rows(sizes.size_of(self, dataset)):
-            outcome = fit_held(run, dataset, problem, watch, tol=tol, max_reads=most, seed=seed)
+        elif choice.solver == "dual-cd":
+            outcome = self._fit_dual(run, dataset, dataset, problem, summary, watch)
         else:
-            labels = _labels_of_refs(dataset, run.source, summary)
-            if choice.solver == "pegasos":
-                outcome = fit_pegasos(
-                    run,
-                    dataset,
-                    problem,
-                    labels,
-                    watch,
-                    tol=tol,
-                    max_reads=most,
-                    total_weight=float(summary.total_weight),
-                    seed=seed,
-                )
-            else:
-                outcome = fit_dual(
-                    run, dataset, problem, labels, watch, tol=tol, max_reads=most, seed=seed
-                )
+            outcome = fit_pegasos(
+                run,
+                dataset,
+                problem,
+                labels_of_refs(dataset, run.source, summary),
+                watch,
+                tol=tol,
+                max_reads=most,
+                total_weight=float(summary.total_weight),
+                seed=seed,
+            )
         density = None
         if (
             problem.bases.pairs is not None
@@ -293,6 +288,23 @@ class AdditiveModel(Planned, StreamEstimator):
         shares: np.ndarray = counts / counts.sum()
         return shares[1:] if len(shares) == 2 else shares
 
+    def _fit_dual(
+        self,
+        run: Run,
+        dataset: Source,
+        rows: Source,
+        problem: Problem,
+        summary: Summary,
+        watch: Watch,
+        rounds: int = 1,
+    ) -> Outcome:
+        """Dual coordinate descent; `rows`: of `dataset`, perhaps as coordinates already."""
+        tol, most, seed = self.tol, max(self._most_passes - 1, 1), self.random_state
+        if sizes.holds_rows(sizes.size_of(self, dataset)):
+            return fit_held(run, rows, problem, watch, tol=tol, max_reads=most, seed=seed)
+        order = Order(seed, GROUP, labels_of_refs(dataset, run.source, summary))
+        return fit_dual(run, rows, problem, order, watch, tol=tol, max_reads=most, rounds=rounds)
+
     def _before(self, run: Run) -> Before | None:
         """The last fit, where a warm start begins; a checkpoint keeps it."""
         if not self.warm_start:
@@ -324,7 +336,7 @@ class AdditiveModel(Planned, StreamEstimator):
         )
 
 
-def _labels_of_refs(dataset: Source, planned: Source, summary: Summary) -> np.ndarray:
+def labels_of_refs(dataset: Source, planned: Source, summary: Summary) -> np.ndarray:
     """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole.
 
     Targets of too many values to be counted have one class of no weight: any order is as good.

@@ -14,11 +14,10 @@ from ..engine.run import Run
 from ..engine.scratch.folder import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
+from .dual.cached_rows import Cache
 from .dual.descent import (
     EPOCHS,
     EPOCHS_OF_ALL,
-    GROUP,
-    Cache,
     Reading,
     Sweep,
     certificate_fold,
@@ -213,22 +212,24 @@ def fit_dual(
     run: Run,
     source: Source,
     problem: Problem,
-    ref_labels: np.ndarray,
+    order: Order,
     watch: Watch,
     *,
     tol: float,
     max_reads: int,
-    seed: int,
+    rounds: int = 1,
 ) -> Outcome:
-    """Sweeps over super-blocks, and a certificate whenever the estimate promises one."""
+    """Sweeps over super-blocks, and a certificate whenever the estimate promises one.
+
+    `rounds`: as in `Reading`, of a sweep that is not in partitions.
+    """
     row_nbytes = cached_x_nbytes(source)
-    if worth_caching(source):
-        source, _ = run.cache(source, coordinate_form(problem), in_memory=False, name="cache")
-        problem = problem._replace(bases=problem.bases._replace(prepared=True))
-        max_reads -= 1
-    source, n_groups = run.planned(source), -(-len(ref_labels) // GROUP)
+    if not problem.bases.prepared:
+        source, problem = as_coordinates(run, source, problem)
+        max_reads -= problem.bases.prepared
+    source = run.planned(source)
+    n_groups = -(-len(source.refs()) // order.group)
     n_parts = min(run.plan.partitions, n_groups)
-    order = Order(seed, GROUP, ref_labels)
     n_epochs = EPOCHS if n_groups > 1 else EPOCHS_OF_ALL
     cache = None
     if run.plan.chosen_rows:
@@ -241,7 +242,8 @@ def fit_dual(
     watch.state = kept["watch"]
     while True:
         n = kept["n_sweeps"]
-        fold = sweep_fold(problem, kept["sweep"], Reading(n_epochs, (seed, n), cache, n_parts))
+        reading = Reading(n_epochs, (order.seed, n), cache, n_parts, rounds if n_parts == 1 else 1)
+        fold = sweep_fold(problem, kept["sweep"], reading)
         sweep: Sweep = run.sweep(
             fold, source, order, pass_index=n, n_partitions=n_parts, name=f"dual-{n + 1}"
         )
@@ -266,6 +268,14 @@ def fit_dual(
             kept["trust"] = tuple(trust.after(estimate, float(gap.max()), n + 1))
         run.commit("dual-cd", kept)
     return watch.outcome(at, tol, reason or f"max_passes: {max_reads} reads were made")
+
+
+def as_coordinates(run: Run, source: Source, problem: Problem) -> tuple[Source, Problem]:
+    """Rows as coordinates in a scratch copy, and the problem of these, where it is worth a read."""
+    if not worth_caching(source):
+        return source, problem
+    copy, _ = run.cache(source, coordinate_form(problem), in_memory=False, name="cache")
+    return copy, problem._replace(bases=problem.bases._replace(prepared=True))
 
 
 def better(a: Evaluation | None, b: Evaluation) -> Evaluation:

@@ -186,18 +186,25 @@ def conclude(model: Estimator, run: Run, outcome: Certificate) -> None:
     )
 
 
-def replan(run: Run, needs: Callable[[], Sequence[Needs]], *, always: bool = False) -> None:
+def replan(
+    run: Run,
+    needs: Callable[[], Sequence[Needs]],
+    *,
+    always: bool = False,
+    done: str = SUMMARY,
+) -> None:
     """Hold the run to its budget now that the number of classes and coefficients is known.
 
     `needs` are asked again for another budget, which a refusal looks for.  `always`: go by the new
     plan even where it runs the same lanes and slices, because what is known now changes its bytes.
+    `done`: the last phase of the plan so far that lies behind.
     """
     now = run.plan
 
     def make(budget: int | None) -> Plan:
         return make_plan(run.source, needs(), budget=budget, threads=now.lanes_in_flight)
 
-    plan = plan_within(make, now.budget).after(SUMMARY, now)
+    plan = plan_within(make, now.budget).after(done, now)
     if always or (plan.lanes_in_flight, plan.slice_rows, plan.keeps_rows) != (
         now.lanes_in_flight,
         now.slice_rows,

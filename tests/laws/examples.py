@@ -478,6 +478,7 @@ DENSE = (
 NO_FOLD_EXAMPLE = {
     "engine.scratch.blocks.cache_fold": "its state is files; tests/engine has its tests",
     "additive.dual.descent.sweep_fold": "order-sensitive; tests/additive/dual has its tests",
+    "additive.choose.dual.turns_fold": "order-sensitive; tests/additive/choose has its tests",
     "mixture.em.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.em.online.online_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.em.online.stream_fold": "order-sensitive; tests/estimator has its tests",

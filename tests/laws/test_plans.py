@@ -18,6 +18,7 @@ MODELS = {
     "dual": sl.AdditiveClassifier(n_bases=6, solver="dual-cd", calibration="sigmoid"),
     "choice": sl.AdditiveRegressorCV(Cs=[0.1, 1.0], n_bases=6, cv=3),
     "choice by Newton": sl.AdditiveClassifierCV(Cs=[0.1, 1.0], n_bases=6, cv=3),
+    "choice by dual-cd": sl.AdditiveClassifierCV("hinge", Cs=[0.1, 1.0], n_bases=6, cv=3),
     "mixture": sl.SVMMixtureClassifier(2),
     "prototypes": sl.SuperSparseRegressor(2),
     "prototypes by choice": sl.SuperSparseRegressorCV((1, 2), cv=2),

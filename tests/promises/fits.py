@@ -50,6 +50,10 @@ FITS = {
         },
     },
     "classifier-cv": {"estimator": "AdditiveClassifierCV", "parameters": CHOICE},
+    "hinge-cv": {
+        "estimator": "AdditiveClassifierCV",
+        "parameters": {**CHOICE, "loss": "hinge", "tol": 0.05, "max_passes": 12},
+    },
     "reml-3-classes": {
         "estimator": "AdditiveClassifier",
         "parameters": {"n_bases": 8, "smoothness": "reml", "tol": 1e-6},

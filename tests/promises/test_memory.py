@@ -151,6 +151,20 @@ def test_choosing_stays_within_the_budget(tables, estimator):
     assert done["over_baseline"] <= 128 * MIB
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [64, 128])
+def test_choosing_by_dual_cd_stays_within_the_budget(tables, budget):
+    """Two values of C and three folds, whose dual variables and cached rows lie side by side."""
+    done = run(
+        path=tables[0],
+        measure=True,
+        estimator="AdditiveClassifierCV",
+        config={"memory_budget": f"{budget}MiB"},
+        parameters={"loss": "hinge", "Cs": [0.1, 10.0], "n_bases": 8, "cv": 3, "max_passes": 3},
+    )
+    assert done["over_baseline"] <= done["planned"] <= budget * MIB
+
+
 def test_a_budget_that_is_too_small_is_refused_before_the_first_read(tmp_path):
     path = write_rows(tmp_path / "a.parquet", 4_000, 8)
     done = start(path=path, config={"memory_budget": "2MiB"})

@@ -2,169 +2,58 @@
 
     "gram"      squared error: one read sums up a Gram for each split, and every fit is exact
     "newton"    smooth losses: the fits of all candidates on all splits read the rows together
+    "dual-cd"   losses with kinks, and more coefficients than Newton's method solves for: so do they
     "splits"    the others: each candidate is fitted without each split, by its own reads
 
-Losses with kinks (hinge, epsilon-insensitive, quantile) go the last way: dual coordinate descent
-keeps a dual variable for each row of each fit, and caches the rows that one fit still has to visit,
-which are other rows in every other.  So do pairs that are found by the targets, which a split may
-not see, and more coefficients than Newton's method solves for.
+The last way is that of pairs that are found by the targets, which a split may not see; and, where
+Newton's method does not serve, of all pairs, of rows that "dual-cd" would hold in memory, whose
+reads cost nothing, and of losses whose dual variables cannot be minimised one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from numbers import Integral
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.utils._param_validation import Interval
 
-from ...config import format_bytes
+from ...data.order import Order
 from ...data.source import Chunk, Source
-from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.certificate import Certificate
+from ...estimator.fitting import replan
 from ...estimator.model import Model
+from ...estimator.planning import with_calibration
 from ...estimator.scores.choosing import (
     Candidate,
-    ChoosesBySplits,
     Member,
     Results,
     best_index,
     cv_results,
 )
-from ...estimator.scores.metrics import check_gain, find_metric
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
 from ..basis.column_bases import mean_splines
-from ..costs import needs, sizes
-from ..costs.pairs import with_pairs
-from ..costs.solver_choice import NEWTON_DIM, Choice
-from ..model import AdditiveModel
+from ..costs import sizes
+from ..costs.solver_choice import DUAL, Choice
+from ..dual.descent import GROUP, ROUNDS, alpha_width
+from ..model import labels_of_refs
 from ..newton.sampled import EXACT
 from ..objective import Problem
-from ..pairs import density_fold, has_pairs, most_screened
+from ..pairs import density_fold, has_pairs
 from ..targets import Adjustment, adjust, adjusted
-from ..training import Outcome, plain
+from ..training import Outcome, Watch, as_coordinates, cached_x_nbytes, plain
 from . import costs as cost
 from . import gram
+from .dual import VISITED, Turns, fit_together
 from .judging import scores_fold
 from .newton import NO_SPLIT, SplitModel, SplitObjective, Splits, samples_of
-
-GRID = (-3, 4)
-"""An integer `Cs` is so many powers of 10, evenly spaced between these."""
-
-OF_MOMENTS = ("r2", "neg_mean_squared_error")
-"""Metrics that follow from the moments of a split, without a read that scores."""
+from .planned import GRAM, PlannedChoice
 
 
-GRAM, NEWTON, SPLITS = "gram", "newton", "splits"
-"""The ways to the choice."""
-
-
-class Choosing(ChoosesBySplits, AdditiveModel):
+class Choosing(PlannedChoice):
     """A mixin before an additive estimator that chooses, then fits all rows."""
-
-    Cs: int | Sequence[float]
-    cv: int | str  # type: ignore[assignment]  # "gcv" too
-    _default_scoring: Callable[[], str]
-    _choices = {"n_bases": "n_bases", "Cs": "C"}  # a mapping that is not changed
-    _choosing_constraints = {
-        **ChoosesBySplits._choosing_constraints,
-        "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
-        "n_bases": ["array-like", Interval(Integral, 2, 256, closed="both")],
-    }
-    # the plain estimators have these as parameters
-    solver, early_stopping, warm_start = "newton", False, False
-    smoothness, select, covariance, monotone, convex = None, False, False, None, None
-
-    # What it costs.
-
-    def _candidates(self) -> list[Candidate]:
-        return candidates(self.Cs, self.n_bases)
-
-    def _layout(self, dataset: Source, summary: Summary | None = None) -> tuple[str, sizes.Size]:
-        """The way, from metadata alone, and the largest candidate's size."""
-        largest = self._member(self._candidates()[-1])
-        size = sizes.size_of(largest, dataset)
-        matrix, room, screens = 8 * size.dim**2, cost.room(), most_screened(self) > 0
-        fits = self._loss.quadratic and self._n_splits * matrix <= room // 8 and not screens
-        if fits and (self.cv == "gcv" or self._follows_from_moments()):
-            way = GRAM
-        elif self.cv == "gcv" and not self._loss.quadratic:
-            raise ValueError(
-                f"cv='gcv' estimates the mean squared error of loss='squared_error', got "
-                f"loss={self.loss!r}; use an integer cv"
-            )
-        elif self.cv == "gcv" and screens:
-            raise ValueError(
-                f"cv='gcv' knows the degrees of freedom of curves and pairs that are given, got "
-                f"interactions={self.interactions!r}; name the pairs, or use an integer cv"
-            )
-        elif self.cv == "gcv":
-            raise ValueError(
-                f"cv='gcv' needs a Gram of {format_bytes(matrix)} in every lane, and an eighth of "
-                f"{format_bytes(room)} is the most; raise memory_budget, take fewer n_bases or an "
-                "integer cv"
-            )
-        elif (
-            not self._loss.has("curvature")
-            or screens
-            or size.dim > NEWTON_DIM
-            or matrix > room // 2
-        ):
-            way = SPLITS
-        else:
-            way = NEWTON
-        return way, sizes.size_of(largest, dataset, summary)
-
-    @property
-    def _n_splits(self) -> int:
-        return 1 if self.cv == "gcv" else int(self.cv)
-
-    def _sample_rows(self, dataset: Source) -> int:
-        way, size = self._layout(dataset)
-        if way == SPLITS:
-            return super()._sample_rows(dataset)
-        return sizes.sample_rows(size) if way == NEWTON else 0
-
-    def _n_fits(self, dataset: Source) -> int:
-        way, _ = self._layout(dataset)
-        return super()._n_fits(dataset) if way == SPLITS else 1
-
-    def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        way, size = self._layout(dataset, summary)
-        if way == SPLITS:
-            return super()._needs(dataset, summary)
-        n_models = len(self._candidates()) * self._n_splits
-        if way == GRAM:
-            phases = cost.gram_needs(size, self._n_splits, self._counts_in_groups(dataset))
-        else:
-            n_groups = len(self._groups(size, n_models))
-            each = find_metric(self._scoring()).state_bytes(len(getattr(self, "classes_", (0, 0))))
-            phases = cost.newton_needs(
-                size, self._n_splits, n_models, n_groups, self.max_passes, each
-            )
-        if not has_pairs(self):
-            return needs.with_temporaries(phases, self, size, summary, pairs=False)
-        held = sizes.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
-        return with_pairs(phases, self, size, summary, held=held)
-
-    def _groups(self, size: sizes.Size, n_models: int) -> list[range]:
-        return cost.groups_of_models(size, n_models)
-
-    def _counts_in_groups(self, dataset: Source) -> list[list[int]]:
-        dims = {
-            candidate["n_bases"]: sizes.size_of(self._member(candidate), dataset).dim
-            for candidate in self._candidates()
-        }
-        return cost.groups_of_counts(dims, self._n_splits)
-
-    # Fitting.
-
-    def _shares_reads(self, dataset: Source) -> bool:
-        return self._layout(dataset)[0] != SPLITS
 
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]
@@ -194,17 +83,19 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         scoring = self._scoring()
         way, size = self._layout(dataset, summary)
         adjustment = self._adjustment(dataset, summary)
-        problems = self._problems(dataset, summary, tried, adjustment)
+        problems = self._problems(dataset, summary, tried, adjustment, way)
         rows = _Rows(dataset, adjusted(dataset, adjustment), summary)
         if way == GRAM:
             outcome, problem = self._choose_by_gram(run, rows, problems, tried, scoring)
+        elif way == DUAL:
+            outcome, problem = self._choose_by_dual(run, rows, problems, tried, scoring, size)
         else:
             assert sample is not None  # `_sample_rows` is at least 1
             share = sizes.sample_share(sample, summary.total_weight)
             if share >= 1.0:
                 problems = [problem._replace(single=False) for problem in problems]
             drawn = _Sample(adjust(adjustment, sample), share)
-            groups = self._groups(size, len(tried) * self._n_splits)
+            groups = cost.groups_of_models(size, len(tried) * self._n_splits)
             outcome, problem = self._choose_by_newton(
                 run, rows, drawn, problems, tried, scoring, groups
             )
@@ -217,28 +108,13 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)
 
-    def _scoring(self) -> str:
-        scoring = self.scoring or self._default_scoring()
-        check_gain(self, scoring)
-        if self.cv == "gcv" and scoring != "neg_mean_squared_error":
-            raise ValueError(
-                f"cv='gcv' estimates the mean squared error, got scoring={scoring!r}; use "
-                "'neg_mean_squared_error' or an integer cv"
-            )
-        return scoring
-
-    def _follows_from_moments(self) -> bool:
-        """Whether Grams tell the score; with an offset they know the spread of y less it alone."""
-        scoring = self._scoring()
-        whole = getattr(self, "offset", None) is None
-        return scoring in OF_MOMENTS and (whole or scoring != "r2")
-
     def _problems(
         self,
         dataset: Source,
         summary: Summary,
         candidates: list[Candidate],
         adjustment: Adjustment,
+        solver: str,
     ) -> list[Problem]:
         """The candidates' problems; those of one `n_bases` share their bases."""
         problems: list[Problem] = []
@@ -247,7 +123,7 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             n_bases = candidate["n_bases"]
             if n_bases not in made:
                 member = self._member(candidate)
-                made[n_bases] = member._problem(dataset, summary, adjustment, "newton")
+                made[n_bases] = member._problem(dataset, summary, adjustment, solver)
             problems.append(made[n_bases]._replace(C=candidate["C"]))
         return problems
 
@@ -270,7 +146,8 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             for k, (candidate, problem) in enumerate(zip(candidates, problems, strict=True)):
                 if candidate["n_bases"] in moments:
                     of_splits = moments[candidate["n_bases"]]
-                    scores[k], gaps[k] = self._judge_gram(problem, of_splits, scoring)
+                    by_gcv = self.cv == "gcv"
+                    scores[k], gaps[k] = gram.judged(problem, of_splits, scoring, by_gcv=by_gcv)
         self._judge(candidates, scores, gaps)
         problem = problems[self.best_index_]
         if self.n_bases_ not in moments:  # a later group took its place: one more read
@@ -281,30 +158,6 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         gap = float(relative_gap(at.value, at.bound).max())
         goal = max(self.tol, 1e-8)
         return Outcome(at.theta, at.value, at.bound, "squared error: exact", gap <= goal), problem
-
-    def _judge_gram(
-        self, problem: Problem, moments: list[gram.Moments], scoring: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The scores and gaps of one candidate on every split."""
-        scores, gaps = np.full(len(moments), np.nan), np.zeros(len(moments))
-        for split in range(len(moments)):
-            train = gram.without(moments, NO_SPLIT if self.cv == "gcv" else split, problem.dim)
-            held_out = moments[split]
-            h, hy, hyy = held_out.sums
-            if not h > 0 or not train.sums[0] > 0:
-                continue
-            found = gram.optimum(problem, train)
-            gaps[split] = float(relative_gap(found.at.value, found.at.bound).max())
-            if self.cv == "gcv":
-                scores[split] = -gram.gcv(problem, found, train)
-                continue
-            error = gram.squared_error(problem, found, held_out)
-            scatter = 0.5 * (hyy - hy**2 / h)
-            if scoring == "neg_mean_squared_error":
-                scores[split] = -2 * error / h
-            elif scatter > 0:
-                scores[split] = 1 - error / scatter
-        return scores, gaps
 
     def _choose_by_newton(
         self,
@@ -331,11 +184,8 @@ class Choosing(ChoosesBySplits, AdditiveModel):
             for m, value in zip(group, gap, strict=True):
                 k, f = places[m]
                 gaps[k, f] = value
-        judges: list[list[Model]] = [[] for _ in range(splits.cv)]
-        for (k, f), theta in zip(places, thetas, strict=True):
-            judges[f].append(self._judge_of(candidates[k], problems[k], theta, rows.summary))
-        scores = run.fold(scores_fold(judges, splits, scoring), rows.given, name="score")
-        self._judge(candidates, scores, gaps)
+        of_places = dict(zip(places, thetas, strict=True))
+        self._judge_all(run, rows, problems, candidates, scoring, of_places, gaps)
         problem = problems[self.best_index_]
         best = [
             theta for (k, _), theta in zip(places, thetas, strict=True) if k == self.best_index_
@@ -346,6 +196,86 @@ class Choosing(ChoosesBySplits, AdditiveModel):
         at = found.at
         reason = found.reason or f"relative gap {gap[0]:.2g} <= tol {self.tol:.2g}"
         return Outcome(at.theta, at.value, at.bound, reason, gap[0] <= self.tol), problem
+
+    def _choose_by_dual(
+        self,
+        run: Run,
+        rows: _Rows,
+        problems: list[Problem],
+        candidates: list[Candidate],
+        scoring: str,
+        size: sizes.Size,
+    ) -> tuple[Outcome, Problem]:
+        """The reads of the slowest fit of each group, one that scores all, and those of a refit.
+
+        Groups are of one `n_bases`, whose coordinates they read, and ascend in C.
+        """
+        splits = Splits(self._n_splits, self.random_state)
+        labels = labels_of_refs(rows.given, run.source, rows.summary)
+        order = Order(self.random_state, GROUP, labels)
+        found: dict[tuple[int, int], Evaluation] = {}
+        stored: dict[int, tuple[Source, Problem]] = {}
+        of_count: dict[int, list[int]] = {}
+        for k, candidate in enumerate(candidates):
+            of_count.setdefault(candidate["n_bases"], []).append(k)
+        for n_bases, members in of_count.items():
+            stored[n_bases] = as_coordinates(run, rows.adjusted, problems[members[0]])
+            source, ready = stored[n_bases]
+            places = [(k, f) for k in members for f in range(splits.cv)]
+            groups = cost.groups_of_fits(size, len(places))
+            for number, group in enumerate(groups):
+                models = [
+                    SplitModel(ready._replace(C=candidates[k]["C"]), f)
+                    for k, f in (places[m] for m in group)
+                ]
+                width = alpha_width(ready) * max(map(len, groups))
+                proved = fit_together(
+                    run,
+                    run.planned(source),
+                    Turns(models, splits, [VISITED] * len(models), width),
+                    order,
+                    row_nbytes=cached_x_nbytes(rows.adjusted),
+                    tol=self.tol,
+                    max_reads=max(self._most_passes - 1, 1),
+                    name=f"choice-{n_bases}-{number + 1}",
+                )
+                found |= {places[m]: at for m, at in zip(group, proved, strict=True)}
+        gaps = np.empty((len(candidates), splits.cv))
+        for place, at in found.items():
+            gaps[place] = relative_gap(at.value, at.bound).max()
+        thetas = {place: at.theta for place, at in found.items()}
+        self._judge_all(run, rows, problems, candidates, scoring, thetas, gaps)
+        problem = problems[self.best_index_]
+        member = self._member({**candidates[self.best_index_], "solver": DUAL})
+        own = partial(member._needs, rows.given, rows.summary)
+        replan(run, lambda: with_calibration(self, own(), rows.summary), always=True, done="score")
+        source, ready = stored[self.n_bases_]
+        ready = ready._replace(C=problem.C)
+        watch = Watch(run, ready, None, early_stopping=False)
+        outcome = member._fit_dual(run, rows.adjusted, source, ready, rows.summary, watch, ROUNDS)
+        return outcome, problem
+
+    def _judge_all(
+        self,
+        run: Run,
+        rows: _Rows,
+        problems: list[Problem],
+        candidates: list[Candidate],
+        scoring: str,
+        thetas: dict[tuple[int, int], np.ndarray],
+        gaps: np.ndarray,
+    ) -> None:
+        """Score the model of every candidate and split in one read, and choose."""
+        splits = Splits(self._n_splits, self.random_state)
+        judges: list[list[Model]] = [
+            [
+                self._judge_of(candidate, problem, thetas[k, f], rows.summary)
+                for k, (candidate, problem) in enumerate(zip(candidates, problems, strict=True))
+            ]
+            for f in range(splits.cv)
+        ]
+        scores = run.fold(scores_fold(judges, splits, scoring), rows.given, name="score")
+        self._judge(candidates, scores, gaps)
 
     def _judge_of(
         self, candidate: Candidate, problem: Problem, theta: np.ndarray, summary: Summary
@@ -424,17 +354,3 @@ class _Solved(NamedTuple):
     thetas: list[np.ndarray]
     at: Evaluation
     reason: str
-
-
-def candidates(Cs: Any, n_bases: npt.ArrayLike) -> list[Candidate]:
-    """All of them, the simplest first: few splines, then small C."""
-    if np.ndim(Cs) == 0:
-        values = np.logspace(*GRID, int(Cs))
-    else:
-        values = np.unique(np.asarray(Cs, dtype=np.float64))
-        if not len(values) or not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError(f"Cs must be positive finite numbers, got {Cs!r}")
-    counts = np.unique(np.atleast_1d(n_bases))
-    if counts.dtype.kind != "i" or not len(counts) or not ((counts > 1) & (counts < 257)).all():
-        raise ValueError(f"n_bases must be an integer from 2 to 256 or several, got {n_bases!r}")
-    return [{"C": float(C), "n_bases": int(n)} for n in counts for C in values]

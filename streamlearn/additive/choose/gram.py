@@ -17,11 +17,11 @@ from ...data.source import Chunk
 from ...numeric.linalg import factor_spd
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
-from ...solvers.newton import Evaluation
+from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import GramSums, gram_rows
 from ..newton.curvature import assemble, clear_lower, empty_gram, gram_optimum
 from ..objective import Problem, weights
-from .newton import Splits
+from .newton import NO_SPLIT, Splits
 
 
 class Moments(NamedTuple):
@@ -137,6 +137,30 @@ def effective_freedom(problem: Problem, rows: Moments) -> float:
             P = roughness.P[begin : begin + n * n].reshape(n, n)
             trace += float((inverse[a:z, a:z] * P).sum())
     return problem.dim + 1 - trace - of_intercept / problem.intercept_scaling**2
+
+
+def judged(
+    problem: Problem, moments: list[Moments], scoring: str, *, by_gcv: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The scores and gaps of one candidate on every split."""
+    scores, gaps = np.full(len(moments), np.nan), np.zeros(len(moments))
+    for split, held_out in enumerate(moments):
+        train = without(moments, NO_SPLIT if by_gcv else split, problem.dim)
+        h, hy, hyy = held_out.sums
+        if not h > 0 or not train.sums[0] > 0:
+            continue
+        found = optimum(problem, train)
+        gaps[split] = float(relative_gap(found.at.value, found.at.bound).max())
+        if by_gcv:
+            scores[split] = -gcv(problem, found, train)
+            continue
+        error = squared_error(problem, found, held_out)
+        scatter = 0.5 * (hyy - hy**2 / h)
+        if scoring == "neg_mean_squared_error":
+            scores[split] = -2 * error / h
+        elif scatter > 0:
+            scores[split] = 1 - error / scatter
+    return scores, gaps
 
 
 def gcv(problem: Problem, found: Optimum, rows: Moments) -> float:

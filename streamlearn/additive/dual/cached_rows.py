@@ -12,12 +12,12 @@ A checkpoint keeps row numbers and dual variables only: an interrupted read fetc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
 from ...data.row_ranges import Ref, Refs
-from ...data.source import Chunk, Csr
+from ...data.source import Chunk, Csr, Source
 from ..basis.kernels import NONE
 from ..objective import Problem
 
@@ -27,6 +27,18 @@ ALMOST = 1 - 1e-6
 """Share of its bound from which a dual variable, which is rounded to float32, counts as there."""
 SURE = 0.01
 """Curvature u (1 - u) of log-loss, and distance from its optimum, below which u is settled."""
+
+
+class RowsInHand(NamedTuple):
+    """Rows in the form that epochs take, and their dual variables, which epochs change."""
+
+    X: np.ndarray | Csr
+    targets: tuple[np.ndarray, np.ndarray]
+    """Targets and weights; weights are empty if all are 1."""
+    alpha: np.ndarray
+    """(n, width) float32."""
+    norms: np.ndarray | None
+    """(n, 2) what `DualEpochs` found of the rows; None: not yet."""
 
 
 class MovedRows(NamedTuple):
@@ -105,14 +117,24 @@ class CachedRows:
         """Targets and weights as epochs take them."""
         return self._y[: self.n], NONE if self._weight is None else self._weight[: self.n]
 
+    @property
+    def numbers(self) -> np.ndarray:
+        """(n,) int64 row numbers, in the order of the rows."""
+        return self._rows[: self.n]
+
+    @property
+    def in_hand(self) -> RowsInHand:
+        """The rows, views."""
+        return RowsInHand(self.X, self.targets, self.alpha, self.norms)
+
     def moved(self) -> MovedRows:
         """Copies of the dual variables, in ascending order of the row numbers."""
-        order = np.argsort(self._rows[: self.n])
+        order = np.argsort(self.numbers)
         return MovedRows(self._rows[order], self._alpha[order])
 
     def stored(self) -> dict[str, np.ndarray]:
         """The part for a checkpoint: row numbers in the order of the rows, and dual variables."""
-        return {"rows": self._rows[: self.n].copy(), "alpha": self.alpha.copy()}
+        return {"rows": self.numbers.copy(), "alpha": self.alpha.copy()}
 
     def add(
         self,
@@ -158,6 +180,72 @@ class CachedRows:
         self._X.data[first : first + len(rows.data)] = rows.data
         self._X.indices[first : first + len(rows.data)] = rows.indices
         return index
+
+
+class CacheState(TypedDict):
+    """The rows that a sweep in progress caches, and how far it has come."""
+
+    n_rows: int
+    """Rows of the groups so far, counted where rows are cached."""
+    n_due: float
+    """Visits that the cached rows are still to have."""
+    cached: Any
+    """`CachedRows`; in a checkpoint what their `stored` gives; None without, and at the end."""
+    moved: MovedRows
+
+
+CachingState = TypeVar("CachingState", bound=CacheState)
+
+
+class Cache(NamedTuple):
+    """The limits within which a sweep, or each partition of it, caches rows."""
+
+    n_most: int
+    """Rows there is room for, from the plan."""
+    row_nbytes: float
+    """Bytes of a row's X on average."""
+    tol: float
+    """Largest relative gap that is wanted: visits that gain less than a share of it end."""
+    source: Source
+    """Source of the sweep, from which cached rows that were lost with a process are read again."""
+    n_partitions: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the sweep, or about those of a partition."""
+        return -(-int(Refs.of(self.source.refs()).sizes.sum()) // self.n_partitions)
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether the cache has room for every row."""
+        return self.n_most >= self.n_rows
+
+    def choose(self, far: np.ndarray, state: CacheState) -> np.ndarray:
+        """Ascending places of a group's rows to cache, by `distance_from_settled`; counts them."""
+        left, m = self.n_rows - state["n_rows"], len(far)
+        state["n_rows"] += m
+        room = state["cached"].room * m // max(left, m)
+        chosen = np.argsort(far, kind="stable")[:room]
+        # as LIBLINEAR shrinks: settled is who is farther than the worst of these rows is not
+        kept: np.ndarray = np.sort(chosen[far[chosen] <= max(-far.min(), 0.0)])
+        return kept
+
+
+def start_cache(cache: Cache | None, width: int) -> CacheState:
+    """No rows yet, with `width` dual variables each."""
+    return {
+        "n_rows": 0,
+        "n_due": 0.0,
+        "cached": cache and CachedRows(cache.n_most, cache.row_nbytes, width),
+        "moved": nothing_moved(width),
+    }
+
+
+def stored(state: CachingState) -> CachingState:
+    """The state for a checkpoint: of cached rows their numbers and dual variables."""
+    kept, cached = state.copy(), state["cached"]  # None after the last group
+    kept["cached"] = cached and cached.stored()
+    return kept
 
 
 def fetch(

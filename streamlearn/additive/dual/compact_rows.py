@@ -30,7 +30,7 @@ from ..basis.kernels import dual_sum_rows, loss_sum_rows
 from ..objective import Problem, weights
 from ..training import better
 from .cached_rows import nothing_moved
-from .descent import Sweep, _finish_certificate, alpha_width
+from .descent import Sweep, alpha_width, finish_certificate
 from .epochs import DualState
 from .kernels_codes import (
     ClassRows,
@@ -207,7 +207,7 @@ class HeldCodes:
             loss = np.zeros(K)
             loss_sum_rows(problem.loss, f + theta[:, -1], y, s, loss)
             sums = loss, dual, force, total
-            at = better(at, _finish_certificate(problem, theta, sums))
+            at = better(at, finish_certificate(problem, theta, sums))
         assert at is not None
         step = force - total[:, None] * problem.reference.c
         exact = times(problem.roughness.L, problem.roughness, step)

@@ -21,20 +21,31 @@ The dual variables are row state: 4 bytes a row and output, 8 for log-loss.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from ...data.row_ranges import Ref, Refs
-from ...data.source import Chunk, Csr, Source
+from ...data.source import Chunk, Csr
 from ...engine.lanes import RetryingReader
 from ...engine.scratch.blocks import RowForm
 from ...passes.fold import Fold, RowState
 from ...passes.sums import add_sums
-from ...solvers.newton import Evaluation
+from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import coordinates_rows
 from ..objective import Problem, decisions, losses, spline_sums, weights
-from .cached_rows import CachedRows, MovedRows, distance_from_settled, fetch, nothing_moved
+from .cached_rows import (
+    Cache,
+    CachedRows,
+    CacheState,
+    MovedRows,
+    RowsInHand,
+    distance_from_settled,
+    fetch,
+    nothing_moved,
+    start_cache,
+    stored,
+)
 from .epochs import DualEpochs, DualState, OutputEpochs, make_epochs
 from .outputs import add_dual_values, add_losses, forces_of
 from .partitions import local_problem
@@ -51,6 +62,10 @@ LAST_VISITS = 60
 """Largest number of visits of the cached rows after the last group."""
 ALL_VISITS = 100
 """The same where all rows are cached: nothing but the certificate is left to read."""
+ROUNDS = 100
+"""Largest number of times that a choice begins these again, until the estimated gap is small."""
+SURELY = 0.5
+"""Share of the tolerance that is small: the gap is mostly larger than its estimate."""
 PAYS = 0.002
 """Share of what these visits have gained that the next one must gain."""
 ENOUGH = 0.002
@@ -70,20 +85,13 @@ class Coefficients(TypedDict):
     """(K,)."""
 
 
-class State(Coefficients):
+class State(Coefficients, CacheState):
     """A sweep in progress: coefficients, sums over the groups, cached rows."""
 
     dual: np.ndarray
     """(K,) dual values of the rows that were left, without the penalty."""
     loss: np.ndarray
     """(K,) weighted losses of these rows, as they were left."""
-    n_rows: int
-    """Rows of the groups so far, counted where rows are cached."""
-    n_due: float
-    """Visits that the cached rows are still to have."""
-    cached: Any
-    """`CachedRows`; in a checkpoint what their `stored` gives; None without, and at the end."""
-    moved: MovedRows
 
 
 class Sweep(NamedTuple):
@@ -105,39 +113,34 @@ class Sweep(NamedTuple):
         return np.column_stack([self.W, self.b])
 
 
-class Cache(NamedTuple):
-    """The limits within which a sweep, or each partition of it, caches rows."""
-
-    n_most: int
-    """Rows there is room for, from the plan."""
-    row_nbytes: float
-    """Bytes of a row's X on average."""
-    tol: float
-    """Largest relative gap that is wanted: visits that gain less than a share of it end."""
-    source: Source
-    """Source of the sweep, from which cached rows that were lost with a process are read again."""
-    n_partitions: int = 1
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the sweep, or about those of a partition."""
-        return -(-int(Refs.of(self.source.refs()).sizes.sum()) // self.n_partitions)
-
-    @property
-    def holds_all(self) -> bool:
-        """Whether the cache has room for every row."""
-        return self.n_most >= self.n_rows
-
-
 class Reading(NamedTuple):
     """Order and number of a sweep's visits to rows."""
 
     n_epochs: int
     """Visits of each group's rows."""
-    key: tuple[int, int]
-    """Seed and number of the sweep: with row numbers they draw the orders of the later epochs."""
+    key: tuple[int, ...]
+    """Seed and number of the sweep, or more: with row numbers they draw the later orders."""
     cache: Cache | None = None
     n_partitions: int = 1
+    rounds: int = 1
+    """Times that the last visits of cached rows may begin again, where every row is cached."""
+
+    def orders(self, chunk: Chunk) -> list[np.ndarray]:
+        """The orders in which a group's rows are visited."""
+        place, m = (*self.key, int(chunk.rows[0])), chunk.n_rows
+        orders = [shuffled(m, (*place, epoch)) for epoch in range(1, self.n_epochs)]
+        return orders if chunk.order is None else [chunk.order, *orders]
+
+    def due_orders(self, state: CacheState, chunk: Chunk) -> list[np.ndarray]:
+        """The orders in which the cached rows are visited after this group; counts them."""
+        cached = state["cached"]
+        if cached is None or not cached.n:
+            return []
+        state["n_due"] += SHARE_OF_VISITS * chunk.n_rows * self.n_epochs
+        n = int(state["n_due"] // cached.n)
+        state["n_due"] -= n * cached.n
+        place = *self.key, int(chunk.rows[0])
+        return [shuffled(cached.n, (*place, self.n_epochs + visit)) for visit in range(n)]
 
 
 def alpha_width(problem: Problem) -> int:
@@ -161,37 +164,26 @@ def sweep_fold(problem: Problem, before: Sweep, reading: Reading) -> Fold[State,
         partial(_join_partitions, before) if n > 1 else None,
         partial(_finish_sweep, problem, before, n),
         (RowState(ALPHA, "float32", alpha_width(problem)),),
-        None if reading.cache is None else _stored,
+        None if reading.cache is None else stored,
         None if reading.cache is None else partial(_leave_cached, local, reading),
     )
 
 
 def _start_sweep(before: Sweep, reading: Reading) -> State:
-    K, cache, width = len(before.b), reading.cache, before.moved.alpha.shape[1]
+    K = len(before.b)
     return {
         "W": before.W.copy(),
         "b": before.b.copy(),
         "dual": np.zeros(K),
         "loss": np.zeros(K),
-        "n_rows": 0,
-        "n_due": 0.0,
-        "cached": cache and CachedRows(cache.n_most, cache.row_nbytes, width),
-        "moved": nothing_moved(width),
+        **start_cache(reading.cache, before.moved.alpha.shape[1]),
     }
-
-
-def _stored(state: State) -> State:
-    """The state for a checkpoint: of cached rows their numbers and dual variables."""
-    cached = state["cached"]  # None after the last group
-    return {**state, "cached": cached and cached.stored()}
 
 
 def _sweep_group(
     problem: Problem, moved: MovedRows, reading: Reading, state: State, chunk: Chunk
 ) -> State:
-    cache = reading.cache
-    if cache is not None and isinstance(state["cached"], dict):
-        state["cached"] = _fetched(problem, cache, state["cached"])
+    fetch_cached(problem, reading.cache, state)
     if chunk.n_rows:
         _visit_group(problem, moved, reading, state, chunk)
     return state
@@ -200,104 +192,125 @@ def _sweep_group(
 def _visit_group(
     problem: Problem, moved: MovedRows, reading: Reading, state: State, chunk: Chunk
 ) -> None:
-    chunk, prepared = _by_rows(problem, chunk)
+    chunk, prepared = by_rows(problem, chunk)
     y, s, alpha = problem.targets(chunk), weights(chunk), moved.over(chunk, chunk.state[ALPHA])
-    place, m = (*reading.key, int(chunk.rows[0])), chunk.n_rows
-    orders = [shuffled(m, (*place, epoch)) for epoch in range(1, reading.n_epochs)]
-    epochs = _epochs(prepared, chunk.X, (y, s), alpha, state)
-    if chunk.order is not None:
-        orders = [chunk.order, *orders]
-    epochs.visit(orders)
-    F = _left(prepared, epochs, chunk, state)
-    rest = np.ones(m, bool)
+    epochs = epochs_of(prepared, RowsInHand(chunk.X, (y, s), alpha, None), state)
+    epochs.visit(reading.orders(chunk))
+    F = left_decisions(prepared, epochs, chunk, state)
+    rest = np.ones(chunk.n_rows, bool)
     cached, cache = state["cached"], reading.cache
     if cache is not None:
         far = distance_from_settled(problem, y, s, alpha, F)
-        left = cache.n_rows - state["n_rows"]
-        room = cached.room * m // max(left, m)
-        chosen = np.argsort(far, kind="stable")[:room]
-        # as LIBLINEAR shrinks: settled is who is farther than the worst of these rows is not
-        chosen = np.sort(chosen[far[chosen] <= max(-far.min(), 0.0)])
+        chosen = cache.choose(far, state)
         rest[cached.add(chunk, chosen, (y, s), alpha, epochs.norms)] = False
-        state["n_rows"] += m
     kept = s[rest] if len(s) else s
     add_dual_values(problem, y[rest], kept, alpha[rest], state["dual"])
     add_losses(problem, F[rest], y[rest], kept, state["loss"])
-    if cached is not None and cached.n:
-        state["n_due"] += SHARE_OF_VISITS * m * reading.n_epochs
-        n = int(state["n_due"] // cached.n)
-        state["n_due"] -= n * cached.n
-        if n:
-            orders = [shuffled(cached.n, (*place, reading.n_epochs + visit)) for visit in range(n)]
-            _epochs_of(prepared, cached, state).visit(orders)
+    if orders := reading.due_orders(state, chunk):
+        epochs_of(prepared, cached.in_hand, state).visit(orders)
 
 
 def _leave_cached(problem: Problem, reading: Reading, state: State) -> State:
     """Visit the cached rows until that no longer pays, count what they add, and let them go."""
-    cached, cache, problem = state["cached"], reading.cache, _prepared(problem)
-    assert cache is not None  # else no row is cached
-    state["cached"] = None
-    if not cached.n:
-        return state
-    dual, gained = _dual_of(problem, cached, state), 0.0
-    for visit in range(ALL_VISITS if cache.holds_all else LAST_VISITS):
-        _epochs_of(problem, cached, state).visit([shuffled(cached.n, (*reading.key, visit))])
-        last, dual = dual, _dual_of(problem, cached, state)
-        gained += dual - last
-        enough = ENOUGH * cache.tol * abs(dual + state["dual"].sum())
-        if dual - last < max(enough, 0.0 if cache.holds_all else PAYS * gained):
-            break
-    y, s = cached.targets
-    F = _left(
-        problem, _epochs_of(problem, cached, state), Chunk(cached.X, rows=range(cached.n)), state
-    )
-    add_dual_values(problem, y, s, cached.alpha, state["dual"])
-    add_losses(problem, F, y, s, state["loss"])
-    state["moved"] = cached.moved()
+    cached, state["cached"] = state["cached"], None
+    if cached.n:
+        leave_rows(problem, cached.in_hand, state, (state["dual"], state["loss"]), reading)
+        state["moved"] = cached.moved()
     return state
 
 
-def _dual_of(problem: Problem, cached: CachedRows, state: State) -> float:
+def leave_rows(
+    problem: Problem,
+    rows: RowsInHand,
+    model: Coefficients,
+    sums: tuple[np.ndarray, np.ndarray],
+    reading: Reading,
+) -> None:
+    """Visit cached rows until that no longer pays; `model`, their variables, and `sums` in place.
+
+    `sums`: dual values and losses (K,) of the other rows, to which those of these are added.  Where
+    every row is cached another read does nothing but such visits, and these may begin again
+    (`Reading.rounds`) until the estimated gap is small.
+    """
+    cache, problem = reading.cache, prepared_problem(problem)
+    assert cache is not None  # else no row is cached
+    of_dual, of_loss = sums
+    others = of_dual.copy(), of_loss.copy()
+    for turn in range(reading.rounds if cache.holds_all else 1):
+        of_dual[:], of_loss[:] = others
+        again = reading._replace(key=(*reading.key, turn)) if turn else reading
+        _visit_until_it_no_longer_pays(problem, rows, model, of_dual, again)
+        epochs = epochs_of(problem, rows, model)
+        F = left_decisions(problem, epochs, Chunk(rows.X, rows=range(len(rows.alpha))), model)
+        add_dual_values(problem, *rows.targets, rows.alpha, of_dual)
+        add_losses(problem, F, *rows.targets, of_loss)
+        at = estimated(problem, model, sums)
+        if abs(relative_gap(at.value, at.bound)).max() <= SURELY * cache.tol:
+            break
+
+
+def _visit_until_it_no_longer_pays(
+    problem: Problem, rows: RowsInHand, model: Coefficients, others: np.ndarray, reading: Reading
+) -> None:
+    """`others`: dual values (K,) of the other rows."""
+    cache = reading.cache
+    assert cache is not None
+    dual, gained = _dual_of(problem, rows, model), 0.0
+    for visit in range(ALL_VISITS if cache.holds_all else LAST_VISITS):
+        order = shuffled(len(rows.alpha), (*reading.key, visit))
+        epochs_of(problem, rows, model).visit([order])
+        last, dual = dual, _dual_of(problem, rows, model)
+        gained += dual - last
+        enough = ENOUGH * cache.tol * abs(dual + others.sum())
+        if dual - last < max(enough, 0.0 if cache.holds_all else PAYS * gained):
+            break
+
+
+def estimated(
+    problem: Problem, model: Coefficients, sums: tuple[np.ndarray, np.ndarray]
+) -> Evaluation:
+    """The model's point and values by the dual values and losses (K,) of rows as they were left."""
+    theta, (dual, loss) = np.column_stack([model["W"], model["b"]]), sums
+    norm, nothing = problem.penalty(theta), np.empty((len(theta), 0))
+    return Evaluation(theta, problem.C * loss + norm, nothing, dual - norm)
+
+
+def _dual_of(problem: Problem, rows: RowsInHand, model: Coefficients) -> float:
     """The cached rows' part of the dual value, of all outputs, less what w takes off."""
     dual = np.zeros(problem.n_outputs)
-    add_dual_values(problem, *cached.targets, cached.alpha, dual)
-    norm = problem.penalty(np.column_stack([state["W"], state["b"]]))
+    add_dual_values(problem, *rows.targets, rows.alpha, dual)
+    norm = problem.penalty(np.column_stack([model["W"], model["b"]]))
     return float(dual.sum() - norm.sum())
 
 
-def _epochs(
-    prepared: Problem,
-    X: np.ndarray | Csr,
-    targets: tuple[np.ndarray, np.ndarray],
-    alpha: np.ndarray,
-    state: Coefficients,
-    norms: np.ndarray | None = None,
+def epochs_of(
+    prepared: Problem, rows: RowsInHand, model: Coefficients
 ) -> DualEpochs | OutputEpochs:
-    return make_epochs(prepared, X, targets, DualState(alpha, state["W"], state["b"]), norms)
+    state = DualState(rows.alpha, model["W"], model["b"])
+    return make_epochs(prepared, rows.X, rows.targets, state, rows.norms)
 
 
-def _epochs_of(prepared: Problem, cached: CachedRows, state: State) -> DualEpochs | OutputEpochs:
-    return _epochs(prepared, cached.X, cached.targets, cached.alpha, state, cached.norms)
-
-
-def _left(
-    prepared: Problem, epochs: DualEpochs | OutputEpochs, chunk: Chunk, state: State
+def left_decisions(
+    prepared: Problem, epochs: DualEpochs | OutputEpochs, chunk: Chunk, model: Coefficients
 ) -> np.ndarray:
     """(m, K) decisions of the rows as the epochs left them."""
     F = epochs.decisions()
     if F is not None:
         return F
-    return decisions(prepared, np.column_stack([state["W"], state["b"]]), chunk)
+    return decisions(prepared, np.column_stack([model["W"], model["b"]]), chunk)
 
 
-def _fetched(problem: Problem, cache: Cache, stored: dict[str, np.ndarray]) -> CachedRows:
-    """The cached rows of an interrupted sweep, read again."""
+def fetch_cached(problem: Problem, cache: Cache | None, state: CacheState) -> None:
+    """Read the cached rows of an interrupted sweep again, in place."""
+    stored = state["cached"]
+    if cache is None or not isinstance(stored, dict):
+        return
     cached = CachedRows(cache.n_most, cache.row_nbytes, stored["alpha"].shape[1])
-    prepared, refs = _prepared(problem), Refs.of(cache.source.refs())
+    prepared, refs = prepared_problem(problem), Refs.of(cache.source.refs())
     with RetryingReader(cache.source) as reader:
 
         def rows_of(ref: Ref) -> Chunk:
-            return _by_rows(problem, reader.read(ref))[0]
+            return by_rows(problem, reader.read(ref))[0]
 
         fetch(cached, stored, rows_of, refs, lambda rows: (problem.targets(rows), weights(rows)))
     if cached.n:
@@ -305,17 +318,17 @@ def _fetched(problem: Problem, cache: Cache, stored: dict[str, np.ndarray]) -> C
             "W": np.zeros((problem.n_outputs, problem.dim)),
             "b": np.zeros(problem.n_outputs),
         }
-        norms = _epochs(prepared, cached.X, cached.targets, cached.alpha, empty).norms
+        norms = epochs_of(prepared, cached.in_hand._replace(norms=None), empty).norms
         if norms is not None:
             cached.norms[:] = norms
-    return cached
+    state["cached"] = cached
 
 
-def _prepared(problem: Problem) -> Problem:
+def prepared_problem(problem: Problem) -> Problem:
     return problem._replace(bases=problem.bases._replace(prepared=True))
 
 
-def _by_rows(problem: Problem, chunk: Chunk) -> tuple[Chunk, Problem]:
+def by_rows(problem: Problem, chunk: Chunk) -> tuple[Chunk, Problem]:
     """The chunk's rows as row-major coordinates: every epoch takes them like that."""
     bases = problem.bases
     if not bases.prepared:
@@ -378,9 +391,9 @@ def certificate_fold(
     """
     return Fold(
         partial(empty_certificate, problem.n_outputs, problem.dim),
-        partial(_add_certificate, problem, theta, moved),
+        partial(add_certificate, problem, theta, moved),
         add_sums,
-        partial(_finish_certificate, problem, theta),
+        partial(finish_certificate, problem, theta),
         (RowState(ALPHA, "float32", alpha_width(problem), writes=False),),
     )
 
@@ -390,7 +403,7 @@ def empty_certificate(n_outputs: int, dim: int) -> tuple[np.ndarray, ...]:
     return np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((n_outputs, dim)), np.zeros(n_outputs)
 
 
-def _add_certificate(
+def add_certificate(
     problem: Problem,
     theta: np.ndarray,
     moved: MovedRows,
@@ -409,7 +422,7 @@ def _add_certificate(
     return state
 
 
-def _finish_certificate(
+def finish_certificate(
     problem: Problem, theta: np.ndarray, state: tuple[np.ndarray, ...]
 ) -> Evaluation:
     loss, dual, force, total = state

@@ -22,11 +22,11 @@ from .cached_rows import nothing_moved
 from .compact_rows import HeldCodes
 from .descent import (
     ALPHA,
-    _add_certificate,
-    _finish_certificate,
+    add_certificate,
     alpha_width,
     coordinate_form,
     empty_certificate,
+    finish_certificate,
     shuffled,
 )
 from .epochs import DualState, make_epochs
@@ -130,8 +130,8 @@ class HeldRows:
         problem, rows = self._problem, self._rows
         [theta] = points
         state = empty_certificate(problem.n_outputs, problem.dim)
-        state = _add_certificate(problem, theta, nothing_moved(alpha_width(problem)), state, rows)
-        return _finish_certificate(problem, theta, state)
+        state = add_certificate(problem, theta, nothing_moved(alpha_width(problem)), state, rows)
+        return finish_certificate(problem, theta, state)
 
 
 def joined(chunks: list[Chunk]) -> Chunk:

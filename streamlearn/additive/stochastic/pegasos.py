@@ -31,7 +31,7 @@ from ...numeric.bases.roughness import times
 from ...passes.fold import Fold
 from ...solvers.newton import relative_gap
 from ..basis.kernels import empty_sums
-from ..dual.descent import GROUP, _by_rows
+from ..dual.descent import GROUP, by_rows
 from ..objective import Problem, add_slopes, evaluation_fold
 from ..training import Outcome, Watch
 
@@ -101,7 +101,7 @@ def step_batches(
     problem: Problem, state: Averaged, chunk: Chunk, n_batch: int, total_weight: float
 ) -> Averaged:
     """The state after the chunk's rows, in the chunk's order, `n_batch` at a time; in place."""
-    chunk, problem = _by_rows(problem, chunk)
+    chunk, problem = by_rows(problem, chunk)
     order = np.arange(chunk.n_rows) if chunk.order is None else chunk.order
     for first in range(0, len(order), n_batch):
         rows = chunk.take(order[first : first + n_batch])

@@ -94,11 +94,10 @@ def cross_validate(
 
     The split that holds a row out is a hash of its number and the seed: there is no copy and no
     index.  Each candidate is trained for each split with its own reads, within the memory budget;
-    all candidates of a split are scored in one shared read.  With a smooth loss
-    `AdditiveClassifierCV` and `AdditiveRegressorCV` train all candidates for all splits in the same
-    reads; with ``random_state=seed`` their splits are the same as these.  One of them that is
-    itself scored here is scored on other splits than those in which it chooses, each of which has
-    its rows.
+    all candidates of a split are scored in one shared read.  `AdditiveClassifierCV` and
+    `AdditiveRegressorCV` train all candidates for all splits in shared reads where they can; with
+    ``random_state=seed`` their splits are the same as these.  One of them that is itself scored
+    here is scored on other splits than those in which it chooses, each of which has its rows.
 
     Parameters
     ----------

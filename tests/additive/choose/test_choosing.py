@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamlearn as sl
+from streamlearn.additive.choose import costs
 from streamlearn.errors import SourceError
 from streamlearn.solvers.splits import split_of_rows
 
@@ -162,13 +163,16 @@ def test_one_standard_error_takes_the_simplest_that_is_as_good():
     assert simple.best_index_ == within[0] < best.best_index_
 
 
-def test_groups_that_fit_the_budget_give_the_same_bits():
+def test_groups_that_fit_the_budget_give_the_same_bits(monkeypatch):
     X, y = table(3000)
     options = {"Cs": [0.01, 0.1, 1.0], "n_bases": [4, 9], "cv": 3}
     whole = sl.AdditiveClassifierCV(**options).fit(X, y)
     parts = sl.AdditiveClassifierCV(**options)
-    parts._groups = lambda size, n: [range(k, k + 3) for k in range(0, n, 3)]
-    parts.fit(X, y)
+    with monkeypatch.context() as small:
+        small.setattr(
+            costs, "groups_of_models", lambda size, n: [range(k, k + 3) for k in range(0, n, 3)]
+        )
+        parts.fit(X, y)
     np.testing.assert_array_equal(parts.coef_, whole.coef_)
     np.testing.assert_array_equal(scores_of(parts), scores_of(whole))
     assert parts.n_passes_ > whole.n_passes_

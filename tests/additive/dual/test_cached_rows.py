@@ -5,9 +5,13 @@ import pytest
 from additive_kit import as_dataset, make_problem, table
 from scipy import sparse
 
-from streamlearn.additive.dual.cached_rows import MovedRows, distance_from_settled, nothing_moved
-from streamlearn.additive.dual.descent import (
+from streamlearn.additive.dual.cached_rows import (
     Cache,
+    MovedRows,
+    distance_from_settled,
+    nothing_moved,
+)
+from streamlearn.additive.dual.descent import (
     Reading,
     alpha_width,
     certificate_fold,

@@ -10,9 +10,8 @@ from scipy import sparse
 import streamlearn as sl
 from streamlearn.additive.costs import sizes
 from streamlearn.additive.dual import partitions
-from streamlearn.additive.dual.cached_rows import MovedRows
+from streamlearn.additive.dual.cached_rows import Cache, MovedRows
 from streamlearn.additive.dual.descent import (
-    Cache,
     Reading,
     alpha_width,
     certificate_fold,
