@@ -184,9 +184,8 @@ class Planned(Mergeable):
         if why or self._sample_rows(dataset):
             return why
         # more coefficients than Newton solves for
-        if has_pairs(self) or size.sparse:
-            what = "pairs" if has_pairs(self) else "sparse rows"
-            return f"{what} of so many coefficients are fitted for one class at a time"
+        if size.sparse:
+            return "sparse rows of so many coefficients are fitted for one class at a time"
         return "max_passes=2 leaves no read for a sample" if self.max_passes < 3 else ""
 
     def _may_join(self, dataset: Source) -> bool:

@@ -149,10 +149,10 @@ def test_a_table_too_wide_for_newton_draws_its_sample_when_classes_are_counted(m
     assert many.n_passes_ == asked.n_passes_ + 1
     assert "sample" in dict(many.plan_.terms)
     pairs = sl.AdditiveClassifier(**SMALL, interactions=[(0, 1)]).fit(X, Y)
+    assert (pairs.multi_class_, pairs.certificate_.solver) == (JOINT, "lbfgs")
     rows = sl.AdditiveClassifier(**SMALL).fit(sparse.csr_matrix(X), Y)
     few = sl.AdditiveClassifier(**SMALL | {"max_passes": 2}).fit(X, Y)
     for model, what in (
-        (pairs, "pairs of so many coefficients"),
         (rows, "sparse rows of so many coefficients"),
         (few, "max_passes=2 leaves no read"),
     ):
