@@ -56,7 +56,8 @@ def _run(
     job = {"small": small_path, "budget": budget, "model": model_path}
     write_data(small_path, 3 * BLOCK_ROWS)  # more than a sample holds, in lanes that merge
     # Where kernels must be compiled that takes longest: it goes on while the table is written, in
-    # two processes, of which one need not know parquet and the other reads while it leads.
+    # two processes.  One fits arrays, the other reads parquet, and each loads what the other has
+    # compiled before.
     with ExitStack() as stack:
         loading = [
             stack.enter_context(fresh_process({**job, "job": kind, "data": small_path}))

@@ -28,8 +28,6 @@ GRID = (-3, 4)
 
 OF_MOMENTS = ("r2", "neg_mean_squared_error")
 """Metrics that follow from the moments of a split, without a read that scores."""
-
-
 GRAM, SPLITS = "gram", "splits"
 """Ways to the choice, beside Newton's method and dual-cd."""
 

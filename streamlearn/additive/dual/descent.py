@@ -65,7 +65,7 @@ ALL_VISITS = 100
 ROUNDS = 100
 """Largest number of times that a choice begins these again, until the estimated gap is small."""
 SURELY = 0.5
-"""Share of the tolerance that is small: the gap is mostly larger than its estimate."""
+"""Share of the tolerance at which an estimated gap ends them: the gap itself is mostly larger."""
 PAYS = 0.002
 """Share of what these visits have gained that the next one must gain."""
 ENOUGH = 0.002

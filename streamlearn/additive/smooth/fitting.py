@@ -31,7 +31,7 @@ STEADY = 2e-3
 about one part in a hundred of its weight."""
 SAMPLE_ITERATIONS = 30
 HELD = 0.25
-"""Share of the decrease along the slope from which on the model is said to hold: 1/2 if exact."""
+"""Decrease over that of the slope alone from which on the model is said to hold; 1/2 if exact."""
 FARTHEST = 8.0
 """Four times the change of a weight's logarithm that is tried where any change was too much."""
 SLACK = 1e-13
