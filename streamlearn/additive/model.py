@@ -296,14 +296,13 @@ class AdditiveModel(Planned, StreamEstimator):
         problem: Problem,
         summary: Summary,
         watch: Watch,
-        rounds: int = 1,
     ) -> Outcome:
         """Dual coordinate descent; `rows`: of `dataset`, perhaps as coordinates already."""
         tol, most, seed = self.tol, max(self._most_passes - 1, 1), self.random_state
         if sizes.holds_rows(sizes.size_of(self, dataset)):
             return fit_held(run, rows, problem, watch, tol=tol, max_reads=most, seed=seed)
         order = Order(seed, GROUP, labels_of_refs(dataset, run.source, summary))
-        return fit_dual(run, rows, problem, order, watch, tol=tol, max_reads=most, rounds=rounds)
+        return fit_dual(run, rows, problem, order, watch, tol=tol, max_reads=most)
 
     def _before(self, run: Run) -> Before | None:
         """The last fit, where a warm start begins; a checkpoint keeps it."""

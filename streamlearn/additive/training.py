@@ -217,12 +217,8 @@ def fit_dual(
     *,
     tol: float,
     max_reads: int,
-    rounds: int = 1,
 ) -> Outcome:
-    """Sweeps over super-blocks, and a certificate whenever the estimate promises one.
-
-    `rounds`: as in `Reading`, of a sweep that is not in partitions.
-    """
+    """Sweeps over super-blocks, and a certificate whenever the estimate promises one."""
     row_nbytes = cached_x_nbytes(source)
     if not problem.bases.prepared:
         source, problem = as_coordinates(run, source, problem)
@@ -242,7 +238,7 @@ def fit_dual(
     watch.state = kept["watch"]
     while True:
         n = kept["n_sweeps"]
-        reading = Reading(n_epochs, (order.seed, n), cache, n_parts, rounds if n_parts == 1 else 1)
+        reading = Reading(n_epochs, (order.seed, n), cache, n_parts)
         fold = sweep_fold(problem, kept["sweep"], reading)
         sweep: Sweep = run.sweep(
             fold, source, order, pass_index=n, n_partitions=n_parts, name=f"dual-{n + 1}"

@@ -37,7 +37,7 @@ from ...solvers.newton import Evaluation, newton, relative_gap
 from ..basis.column_bases import mean_splines
 from ..costs import sizes
 from ..costs.solver_choice import DUAL, Choice
-from ..dual.descent import GROUP, ROUNDS, alpha_width
+from ..dual.descent import GROUP, alpha_width
 from ..model import labels_of_refs
 from ..newton.sampled import EXACT
 from ..objective import Problem
@@ -252,7 +252,7 @@ class Choosing(PlannedChoice):
         source, ready = stored[self.n_bases_]
         ready = ready._replace(C=problem.C)
         watch = Watch(run, ready, None, early_stopping=False)
-        outcome = member._fit_dual(run, rows.adjusted, source, ready, rows.summary, watch, ROUNDS)
+        outcome = member._fit_dual(run, rows.adjusted, source, ready, rows.summary, watch)
         return outcome, problem
 
     def _judge_all(

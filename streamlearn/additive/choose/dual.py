@@ -36,7 +36,7 @@ from ..dual.cached_rows import (
     start_cache,
     stored,
 )
-from ..dual.descent import ROUNDS, Coefficients, Reading, alpha_width, empty_certificate
+from ..dual.descent import Coefficients, Reading, alpha_width, empty_certificate
 from ..dual.outputs import add_dual_values, add_losses
 from ..objective import Problem, weights
 from ..training import Trust, better
@@ -271,7 +271,7 @@ def fit_together(
             kept["turns"] = [MEASURED if turn == VISITED else turn for turn in kept["turns"]]
         now = turns._replace(turns=list(kept["turns"]))
         used = cache if now.of(VISITED) else None
-        reading = Reading(n_epochs, (order.seed, n), used, rounds=ROUNDS)
+        reading = Reading(n_epochs, (order.seed, n), used)
         fold = turns_fold(now, kept["thetas"], kept["moved"], reading)
         found, kept["moved"], weight = run.sweep(
             fold, source, order, pass_index=n, name=f"{name}-{n + 1}"

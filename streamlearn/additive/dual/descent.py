@@ -63,7 +63,7 @@ LAST_VISITS = 60
 ALL_VISITS = 100
 """The same where all rows are cached: nothing but the certificate is left to read."""
 ROUNDS = 100
-"""Largest number of times that a choice begins these again, until the estimated gap is small."""
+"""Largest number of times that these begin again, until the estimated gap is small."""
 SURELY = 0.5
 """Share of the tolerance at which an estimated gap ends them: the gap itself is mostly larger."""
 PAYS = 0.002
@@ -122,8 +122,12 @@ class Reading(NamedTuple):
     """Seed and number of the sweep, or more: with row numbers they draw the later orders."""
     cache: Cache | None = None
     n_partitions: int = 1
-    rounds: int = 1
-    """Times that the last visits of cached rows may begin again, where every row is cached."""
+
+    @property
+    def rounds(self) -> int:
+        """Times that the last visits of cached rows may begin, which know the gap of all rows."""
+        holds_all = self.cache is not None and self.cache.holds_all
+        return ROUNDS if holds_all and self.n_partitions == 1 else 1
 
     def orders(self, chunk: Chunk) -> list[np.ndarray]:
         """The orders in which a group's rows are visited."""
@@ -236,7 +240,7 @@ def leave_rows(
     assert cache is not None  # else no row is cached
     of_dual, of_loss = sums
     others = of_dual.copy(), of_loss.copy()
-    for turn in range(reading.rounds if cache.holds_all else 1):
+    for turn in range(reading.rounds):
         of_dual[:], of_loss[:] = others
         again = reading._replace(key=(*reading.key, turn)) if turn else reading
         _visit_until_it_no_longer_pays(problem, rows, model, of_dual, again)

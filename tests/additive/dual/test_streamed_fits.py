@@ -6,10 +6,11 @@ import pytest
 from additive_kit import as_dataset, table
 from oracles import liblinear, linear_problem
 from scipy import sparse
+from sklearn.base import clone
 
 import streamlearn as sl
 from streamlearn.additive.costs import sizes
-from streamlearn.additive.dual import partitions
+from streamlearn.additive.dual import descent, partitions
 from streamlearn.engine import planning
 from streamlearn.numeric.losses import LOSSES
 from streamlearn.passes.summary.label_sums import MAX_CLASSES
@@ -91,3 +92,18 @@ def test_targets_of_more_values_than_are_counted_are_fitted_from_disk(solver, tm
     assert (found.solver == solver) or solver == "auto"
     assert found.converged
     assert least.dual * (1 - 1e-7) <= found.primal <= least.primal * (1 + tol)
+
+
+def test_where_all_rows_are_cached_reads_do_not_wait_for_small_gains(tmp_path, monkeypatch):
+    X, y = table(400)
+    X = X.astype(np.float32)
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(y=y)
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=20)
+    data = sl.open_dataset(tmp_path / "t.parquet", target="y")
+    model = sl.AdditiveClassifier("hinge", C=30.0, n_bases=6, tol=1e-2, max_passes=60)
+    many = model.fit(data)
+    assert many.certificate_.converged
+    monkeypatch.setattr(descent, "ROUNDS", 1)
+    assert 2 * many.n_passes_ <= clone(model).fit(data).n_passes_
+    problem = linear_problem(sl.SplineEmbedding(n_bases=6).fit(X), X, 2 * y - 1, "hinge", C=30.0)
+    assert many.certificate_.primal <= liblinear(problem)[1] * (1 + 1e-2)
