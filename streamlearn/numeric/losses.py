@@ -5,19 +5,12 @@ and has the methods ``value`` and ``slope``.  What else it has decides which sol
 
     curvature(y, f)     a smooth loss: "newton", "lbfgs"
     slope_bound()       slopes that are nowhere larger: "pegasos" and `partial_fit`
-    dual_rule()         a dual that is minimised one variable at a time: "dual-cd"
+    dual_rule()         a dual that is minimised one variable at a time (`DualRule`): "dual-cd"
 
 Annotated names in the class body are its parameters, as in a NamedTuple.  The same methods serve
 Python and compiled kernels, which are specialised by the loss's type: so they are plain arithmetic
 on floats (functions of `elementary`, max, min, abs, conditional expressions), free of loops.
 A class target y is +1 or -1, and its losses are functions of the margin y f.
-
-The dual of  C sum_i s_i l(y_i, f_i) + 1/2 |w|^2  in the forces v_i (at the optimum v = -slope) is
-
-    D(v) = C sum_i s_i dual_value(y_i, v_i) - 1/2 |C sum_i s_i v_i Psi_i|^2,
-
-dual_value(y, v) = min_f [l(y, f) + v f].  With v = y alpha / C these are the usual sums: hinge
-alpha, squared hinge alpha - alpha^2/(4C), logistic -C [u log u + (1-u) log(1-u)].
 
 Losses with a log link are half-deviances, so that a row of exposure e is the row of target y / e
 with its weight times e^a, a = `Loss.homogeneity`, and the loss `Loss.rescaled` by e: the same loss
@@ -26,41 +19,15 @@ for Poisson, Tweedie and gamma losses, which therefore take an exposure in each 
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from numba.extending import overload, register_jitable
 
+from .dual_rule import DualRule
 from .elementary import decay, exponential, log1p_unit, log_of, twice_artanh
 from .links import IDENTITY, LOG, LOGIT, Link
 from .parametric import Parametric
 from .targets import AMOUNT, CLASS, COUNT, NUMBER, TOTAL, Target
-
-
-class DualRule(NamedTuple):
-    """A loss as its dual variables see it: dual value and interval of a row's force.
-
-    The dual value is  t u - epsilon |u| - quadratic/2 u^2:  for classes of u = y v, t = 1 and
-    0 <= u <= bound; for numbers of u = v, t = y and |u - centre| <= bound, which holds 0.  Or,
-    `logistic`, the entropy -u log u - (1 - u) log(1 - u) of u = y v in [0, 1].
-    """
-
-    logistic: bool = False
-    both_signs: bool = False
-    """Whether targets are numbers: the dual variable is the row's force, of either sign."""
-    epsilon: float = 0.0
-    quadratic: float = 0.0
-    """Coefficient of -u^2/2; 0 for a loss that is piecewise linear."""
-    bound: float = math.inf
-    """Largest |u - centre|; infinite for a loss whose slope is not bounded."""
-    centre: float = 0.0
-    """Middle of the interval of u, for numbers: other than 0 where the slopes of either sign differ
-    in their bounds."""
-
-    @property
-    def n_variables(self) -> int:
-        """Numbers kept per row and output: u and 1 - u if logistic, for their precision."""
-        return 2 if self.logistic else 1
 
 
 class Loss(Parametric):
@@ -444,15 +411,3 @@ def _slope(loss, y, f):  # type: ignore[no-untyped-def]
 def _curvature(loss, y, f):  # type: ignore[no-untyped-def]
     method = register_jitable(loss.instance_class.curvature)
     return lambda loss, y, f: method(loss, y, f)
-
-
-@register_jitable
-def dual_value(rule: DualRule, y: float, v: float) -> float:
-    """min_f [l(y, f) + v f] of the loss with this `DualRule`, for a force v in its interval."""
-    if rule.logistic:
-        u = y * v
-        rest = 1.0 - u
-        total = -u * math.log(u) if u > 0 else 0.0
-        return total - (rest * math.log(rest) if rest > 0 else 0.0)
-    target, u = (y, v) if rule.both_signs else (1.0, y * v)
-    return target * u - rule.epsilon * abs(u) - 0.5 * rule.quadratic * u * u

@@ -13,8 +13,9 @@ import numba
 import numpy as np
 
 from ..numeric import losses
+from ..numeric.dual_rule import DualRule, dual_value
 from ..numeric.links import LOG
-from ..numeric.losses import DualRule, Loss
+from ..numeric.losses import Loss
 from ..numeric.targets import AMOUNT, CLASS, COUNT, TOTAL
 
 TARGETS = {
@@ -107,14 +108,14 @@ def check_dual_value(loss: Loss) -> None:
     rule = loss.dual_rule()
     for y in targets_of(loss):
         for v in _forces(rule, y):
-            found = losses.dual_value(rule, y, v)
+            found = dual_value(rule, y, v)
             least = _least(lambda f, y=y, v=v: loss.value(y, f) + v * f)  # type: ignore[misc]
             assert abs(found - least) <= 1e-7 * max(1.0, abs(least)), (
                 f"the dual value of {loss!r} at y={y}, v={v} is {found}, the conjugate is {least}"
             )
         for f in DECISIONS:
             v = -loss.slope(y, f)
-            left, right = loss.value(y, f) + v * f, losses.dual_value(rule, y, v)
+            left, right = loss.value(y, f) + v * f, dual_value(rule, y, v)
             assert math.isclose(left, right, rel_tol=1e-12, abs_tol=1e-12), (
                 f"the force {v} of {loss!r} at y={y}, f={f} is not the dual point of that slope"
             )
@@ -143,7 +144,7 @@ def check_dual_step(loss: Loss) -> None:
                     u = v if rule.both_signs else y * v
                     if abs(u - rule.centre) > rule.bound or (u < 0 and not rule.both_signs):
                         return -math.inf
-                    return C * losses.dual_value(rule, y, v) - f * d - 0.5 * norm * d * d
+                    return C * dual_value(rule, y, v) - f * d - 0.5 * norm * d * d
 
                 best = -_least(lambda d: -dual(d), centre=gain, reach=2.0)
                 assert dual(gain) >= best - 1e-6 * max(1.0, abs(best)), (

@@ -12,7 +12,8 @@ from streamlearn.additive.newton.curvature import (
     inverse,
 )
 from streamlearn.additive.objective import evaluation_fold, loss_fold
-from streamlearn.numeric.losses import LOSSES, dual_value, make_loss
+from streamlearn.numeric.dual_rule import dual_value
+from streamlearn.numeric.losses import LOSSES, make_loss
 from streamlearn.numeric.targets import AMOUNT
 from streamlearn.passes.fold import read_all, run_fold
 

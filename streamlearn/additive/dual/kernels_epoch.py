@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...numeric.dual_rule import DualRule
 from ...numeric.jit import kernel
-from ...numeric.losses import DualRule
 from ...numeric.rows.protocol import add, borrow, dot, norm2, visit
 from .kernels_step import class_target, dual_step, stays_at_zero
 

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
+from ...numeric.dual_rule import dual_value
 from ...numeric.jit import inlined, kernel
-from ...numeric.losses import dual_value
 
 
 @kernel

@@ -16,7 +16,7 @@ from streamlearn.additive.stochastic.pegasos import (
     step_batches,
 )
 from streamlearn.numeric.bases.roughness import times
-from streamlearn.numeric.losses import dual_value
+from streamlearn.numeric.dual_rule import dual_value
 from streamlearn.passes.fold import read_all
 
 BASES = dict(n_bases=6)
