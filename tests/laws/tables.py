@@ -129,7 +129,7 @@ def integers(classifies):
 
 
 def wide(classifies):
-    X, y = plain(classifies, n=120, p=40)
+    X, y = plain(classifies, n=240, p=200)
     return divided(X, y, 80)
 
 

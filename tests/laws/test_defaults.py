@@ -68,7 +68,7 @@ WARNED = {
     "gross cell": "column '3' varies up to 1e.30 although half of the variance is in one row",
 }
 """Table -> the one warning that a fit to it may give."""
-SLOW = re.compile("(digits|adult|wine) .*|.* (Projection|JensenShannon).*CV")
+SLOW = re.compile("(digits|adult|wide|wine) .*|.* (Projection|JensenShannon).*CV")
 """Table and estimator of fits that take more than half a second."""
 
 
