@@ -192,7 +192,7 @@ def rounded(x: np.ndarray) -> np.ndarray:
 
 def rounded_number(x: float) -> float:
     """`rounded` of one number."""
-    return float(rounded(np.float64(x)))
+    return float(rounded(np.asarray(x)))
 
 
 def check_rows(m: int, n_rows: int, whole: bool) -> None:

@@ -60,7 +60,7 @@ REFUSALS = {
         }.items()
     },
     (".*Regressor(CV)?", "target of 1e.*"): "(split 1 .*)?the target 'y' goes from .*; divide it",
-    (".*Embedding", "adult"): "the columns '.* hold strings, .*; use",
+    (".*Embedding", "adult"): "the columns '.* hold strings, .*; or leave them out",
 }
 """(pattern of names, pattern of tables) -> how the error goes.  Every other cell is a fit."""
 WARNED = {
