@@ -77,6 +77,34 @@ def _load(families: tuple[str, ...]) -> None:
         pass  # finds the libraries anew, now that all are loaded: the first fit need not
 
 
+def load_newton() -> None:
+    """Compile or load what Newton's method reads dense rows with, without a fit.
+
+    Half of what the first fit of an additive model compiles: a second process may do it meanwhile.
+    """
+    import numpy as np
+
+    from .additive.basis.kernels import (
+        NONE,
+        GramSums,
+        empty_sums,
+        gradient_rows,
+        gram_rows,
+        make_point,
+    )
+    from .numeric.bases.bsplines import make_bases
+    from .numeric.losses import LogLoss
+
+    X = np.random.default_rng(0).random((FEW, 2), dtype=np.float32)
+    bases = make_bases([np.linspace(0, 1, 4)] * 2, [1, 1])
+    M, y = bases.dim, np.ones(FEW)
+    gram = GramSums(np.zeros((M, M)), np.zeros(M), np.zeros(M))
+    gram_rows(X, bases, y, NONE, gram)
+    for dtype in (np.float32, np.float64):
+        at = make_point(np.zeros((1, M), dtype), np.zeros(1))
+        gradient_rows(X, bases, LogLoss(), at, y, NONE, empty_sums(1, M))
+
+
 def _warm_additive() -> None:
     """Fit and use every solver, dtype and layout of the additive family."""
     import numpy as np

@@ -38,7 +38,13 @@ from ..numeric.bases.registry import BASES, make_basis
 from ..numeric.bases.roughness import Reference, make_reference, make_roughness
 from ..numeric.checks import check_array
 from ..passes.summary.reading import collect_summary
-from .basis.column_bases import BASIS_CONSTRAINTS, Shape, fit_bases, reference_vector
+from .basis.column_bases import (
+    BASIS_CONSTRAINTS,
+    Shape,
+    fit_bases,
+    reference_vector,
+    takes_missing,
+)
 from .basis.kernels import embed_rows
 
 if TYPE_CHECKING:
@@ -74,7 +80,7 @@ class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
 
     @property
     def _has_level(self) -> np.ndarray:
-        return self.bases_.has_missing
+        return takes_missing(self.bases_)
 
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn the knots and the reference from one read.

@@ -331,7 +331,7 @@ class AdditiveModel(Planned, StreamEstimator):
             criterion=outcome.criterion,
             tolerance=float(self.tol),
             solver=choice.solver,
-            reason=f"{outcome.reason}; {choice.reason}" if choice.reason else outcome.reason,
+            reason="; ".join(filter(None, (outcome.reason, choice.reason))),
         )
 
 

@@ -37,7 +37,7 @@ from .rows import encoding
 from .rows.class_weights import weigh_classes
 from .rows.inputs import open_scored, open_training
 from .rows.levels import settle_training
-from .rows.spread import check_spread, warn_of_target
+from .rows.spread import check_spread, check_target, warn_of_target
 from .rows.targets import coded
 from .rows.weights import warn_of_weights
 
@@ -141,6 +141,7 @@ def train(
             "choose a numeric column, or a classifier"
         )
     else:
+        check_target(summary.target)
         warn_of_target(summary.target, summary.n_rows - summary.n_absent)
     classes = getattr(model, "classes_", None)
     replan(run, partial(all_needs, model, dataset, summary))

@@ -93,9 +93,7 @@ def scale_for(
     width = np.sqrt(squares) if encoding is None else encoding.widths(squares)
     flat = (width <= 1e-12 * np.maximum(-columns.min, columns.max)) | (width < 1e-30)
     scale: np.ndarray = 1.0 / np.where(flat, 1.0, width)
-    rounded = scale.astype(np.float32).astype(np.float64)
-    # float32 has no number for one over a width of 1e150: it would be 0
-    return np.where(rounded > 0, rounded, scale)
+    return rounded(scale)
 
 
 def share_one_scale(columns: ColumnFacts) -> bool:
@@ -171,8 +169,9 @@ def similarity_for(model: Options, columns: ColumnFacts, scale: np.ndarray | Non
         if scale is None or name not in OF_DIFFERENCES:  # X.var(), of all cells of the table
             variance += (means**2).mean() - means.mean() ** 2
         gamma = rounded_number(1.0 / (len(columns) * variance)) if variance > 0 else gamma
-    centre = means.astype(np.float32).astype(np.float64)
-    return make_similarity(name, gamma=gamma, degree=model.degree, coef0=model.coef0, centre=centre)
+    return make_similarity(
+        name, gamma=gamma, degree=model.degree, coef0=model.coef0, centre=rounded(means)
+    )
 
 
 def ridge_for(model: Options, weight: float) -> float:
@@ -182,9 +181,18 @@ def ridge_for(model: Options, weight: float) -> float:
     return max(rounded_number(PAPERS_RIDGE / weight), LEAST_RIDGE)
 
 
+def rounded(x: np.ndarray) -> np.ndarray:
+    """x to the 24 bits of float32, which, unlike the last ones of float64, no chunks decide.
+
+    The range stays that of float64: targets and columns may be in units of 1e60.
+    """
+    fraction, exponent = np.frexp(x)
+    return np.ldexp(fraction.astype(np.float32).astype(np.float64), exponent)
+
+
 def rounded_number(x: float) -> float:
-    """x in float32, whose bits, unlike the last ones of float64, do not depend on the chunks."""
-    return float(np.float32(x))
+    """`rounded` of one number."""
+    return float(rounded(np.asarray(x)))
 
 
 def check_rows(m: int, n_rows: int, whole: bool) -> None:

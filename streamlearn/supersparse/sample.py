@@ -30,8 +30,9 @@ class SampleObjective:
         """(n, m) similarities of the rows to the prototypes of the last `equations`."""
         self._stores = problem.similarity.function is not None and problem.neighbours is None
         self._known: list[tuple[np.ndarray, np.ndarray]] = []
-        mean = u @ Y / u.sum()
-        self.spread = float((u @ (Y - mean) ** 2).sum() / u.sum())
+        total = u.sum() or 1.0  # a split may have no rows
+        mean = u @ Y / total
+        self.spread = float((u @ (Y - mean) ** 2).sum() / total)
         """Sum of the targets' variances, which is Omega without prototypes."""
 
     @classmethod

@@ -116,6 +116,15 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
     return join_bases(knots, size, degree, kind, shape.n_bases, own)
 
 
+def takes_missing(bases: Bases) -> np.ndarray:
+    """(p,) bool: the columns in which a missing value has a meaning.
+
+    Their level says it; a column without functions, constant or missing in all rows, adds nothing
+    whatever it holds.
+    """
+    return bases.has_missing | (bases.kind == LEVELS) | (np.diff(bases.first) == 0)
+
+
 def _points_of_many(facts: ColumnFacts, many: np.ndarray, shape: Shape) -> np.ndarray:
     """(p, m) ascending points of the columns of `many` values, were they numbers of any precision.
 

@@ -72,7 +72,9 @@ class Choosing(PlannedChoice):
     ) -> Certificate:
         if summary.n_rows < 2:
             raise ValueError(
-                f"n_samples={summary.n_rows}: a split needs rows to judge on and others to train on"
+                f"cv={self.cv} splits have rows to judge on and others to train on, but the data "
+                f"have n_samples={summary.n_rows}; fit more rows, or the estimator that does not "
+                "choose"
             )
         tried = self._candidates()
         if self.one_standard_error and self.cv == "gcv":

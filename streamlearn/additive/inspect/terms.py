@@ -23,6 +23,7 @@ from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_records
 from ...numeric.losses import Loss
 from ...passes.summary.summary import Summary
+from ..basis.column_bases import takes_missing
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
@@ -90,8 +91,7 @@ class Terms(Uncertainty):
     @property
     def _has_level(self) -> np.ndarray:
         """(p,) bool: the columns in which a missing value has a meaning."""
-        bases = self.bases_.main
-        return bases.has_missing | (bases.kind == LEVELS)
+        return takes_missing(self.bases_.main)
 
     def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
         """Set the fitted attributes: terms less their training means, which go to the intercept."""

@@ -27,6 +27,7 @@ from ...estimator.restored import n_outputs
 from ...estimator.rows.class_weights import HasClasses, refuse_balanced, weigh_stream
 from ...estimator.rows.encoding import HasColumns
 from ...estimator.rows.inputs import open_training
+from ...estimator.rows.spread import check_target, check_targets_of
 from ...estimator.rows.streams import ClassOrder, warn_if_beyond, warn_if_sorted
 from ...estimator.rows.targets import coded
 from ...numeric.bases.bsplines import Bases
@@ -129,7 +130,9 @@ def go_on(
             vars(checked).pop("_stream", None)  # tasks do not need it
             if waiting is None or not ends:
                 waiting = _with_room(waiting, room, dataset)
-            learner = Learner(checked, problem, stream["total"], model.random_state)
+            learner = Learner(
+                checked, problem, stream["total"], model.random_state, str(dataset.target)
+            )
             fold: Fold[Steps, Steps] = Fold(
                 partial(_start, stream, _order_of(model), waiting), partial(_step, learner), None
             )
@@ -244,6 +247,8 @@ class Learner(NamedTuple):
     total: float
     """Weight of the whole stream."""
     seed: int
+    target: str
+    """Name of the target."""
 
 
 def _start(stream: Stream, order: ClassOrder, waiting: Waiting) -> Steps:
@@ -255,6 +260,8 @@ def _step(learner: Learner, state: Steps, chunk: Chunk) -> Steps:
     if not chunk.n_rows:
         return state
     check_finite(learner.model, chunk)
+    if not len(state["order"].counts):  # of numbers
+        check_targets_of(chunk.target, learner.target)
     if not state["waiting"].n_most:
         seed = derive_seed(learner.seed, state["n_chunks"])
         chunk.order = shuffled(chunk.n_rows, (seed,))
@@ -369,6 +376,8 @@ def begin(
     """The stream before the first step; knots and centres come from the first rows."""
     summary = collect_summary(run.fold, dataset, state_limit(dataset))
     check_summary(dataset, summary, missing=model._accepts_missing)
+    if not is_classifier(model):
+        check_target(summary.target)
     adjustment = model._adjustment(dataset, summary)
     return {
         "state": start_averaged(model._problem(dataset, summary, adjustment, "pegasos")),

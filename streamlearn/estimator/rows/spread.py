@@ -41,6 +41,36 @@ TARGET_SAID = "the target .* of the variance in one row"
 """Pattern of the warning of a target."""
 
 
+def check_target(target: Labels) -> None:
+    """Refuse a numeric target whose squares are no numbers of float64, or all 0.
+
+    Raises
+    ------
+    SourceError
+        The variance of a target that is not constant is 0, or not finite, in float64.
+    """
+    square = target.variance
+    if target.min < target.max and not np.finfo(np.float64).tiny <= square < np.inf:
+        raise SourceError(
+            f"the target {target.name!r} goes from {target.min:.3g} to {target.max:.3g}, so that "
+            f"its variance is {square:.3g} in float64; divide it by "
+            f"{max(abs(target.min), abs(target.max)):.0e} with Dataset.map, or clip values that "
+            "are wrong"
+        )
+
+
+def check_targets_of(y: np.ndarray, name: str) -> None:
+    """Refuse targets of a stream whose squares are no numbers of float64."""
+    with np.errstate(over="ignore"):
+        if np.isfinite(y @ y):
+            return
+    far = np.abs(y).max()
+    raise SourceError(
+        f"the target {name!r} has values up to {far:.3g}, whose squares are infinite in float64; "
+        f"divide it by {far:.0e}, in all calls of partial_fit, or clip values that are wrong"
+    )
+
+
 def warn_of_target(target: Labels, n_rows: int, stacklevel: int = 6) -> None:
     """Say that one row holds much of the variance of a numeric target.
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from numbers import Integral
@@ -30,7 +31,7 @@ from ...data.source import Source
 from ...engine.checkpoint import several
 from ...engine.plan import Needs
 from ...engine.scratch.materialise import materialised
-from ...errors import CheckpointError, MemoryBudgetError
+from ...errors import CheckpointError, MemoryBudgetError, SourceError
 from ...numeric.checks import check_integer
 from ...passes.summary.summary import Summary
 from ...solvers.splits import split_shares
@@ -269,18 +270,19 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             for split in range(self.cv):
                 train, apart = without_split(rows, edges, split, seed)
                 models: dict[int, Member] = {}
-                for number, group in enumerate(groups):
-                    members = [candidates[k] for k in group]
-                    own = several.of_split(place, split, number)
-                    with warnings.catch_warnings():  # the last fit says it, once
-                        for said in (SAID, TARGET_SAID):
-                            warnings.filterwarnings("ignore", said, UserWarning)
-                        fitted = self._fit_without(self._joint(members), train, apart, own)
-                    fits.append(fitted)
-                    models |= zip(group, self._models_of(fitted, members), strict=True)
-                ordered = [models[k] for k in range(len(candidates))]
-                own = None if place is None else several.scores_of_split(place, split)
-                scores[:, split], n_reads = self._scores_of_split(ordered, rows, apart, own)
+                with self._named(split):
+                    for number, group in enumerate(groups):
+                        members = [candidates[k] for k in group]
+                        own = several.of_split(place, split, number)
+                        with warnings.catch_warnings():  # the last fit says it, once
+                            for said in (SAID, TARGET_SAID):
+                                warnings.filterwarnings("ignore", said, UserWarning)
+                            fitted = self._fit_without(self._joint(members), train, apart, own)
+                        fits.append(fitted)
+                        models |= zip(group, self._models_of(fitted, members), strict=True)
+                    ordered = [models[k] for k in range(len(candidates))]
+                    own = None if place is None else several.scores_of_split(place, split)
+                    scores[:, split], n_reads = self._scores_of_split(ordered, rows, apart, own)
                 n_scored += n_reads
             self.cv_results_ = self._results_of(candidates, scores, fits)
             self._set_choice(
@@ -295,6 +297,19 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             self.history_.append(record)
             tasks.record(record)
         tasks.end()
+
+    @contextmanager
+    def _named(self, split: int) -> Iterator[None]:
+        """Say of errors that they come of a split: it may lack what all rows have."""
+        try:
+            yield
+        except ValueError as error:
+            if type(error) not in (ValueError, SourceError):
+                raise  # those of other kinds say where they come from
+            raise type(error)(
+                f"split {split + 1} of cv={self.cv}: {error}; where all rows together have what "
+                f"is asked for, lower cv, or fit {self._plain.__name__}, which does not choose"
+            ) from error
 
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]

@@ -68,6 +68,11 @@ def empty_labels() -> State:
     }
 
 
+def unchecked() -> np.errstate:
+    """No warning of squares of targets of 1e200: who needs their variance looks at it."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def add_labels(state: State, chunk: Chunk, starts: np.ndarray, name: str) -> State:
     """The state with the chunk's labels; `starts` are the first rows of the refs."""
     y = chunk.y
@@ -111,7 +116,8 @@ def merge_labels(a: State, b: State) -> State:
         where = np.searchsorted(refs, s["refs"])
         if not many:
             counts[np.ix_(where, np.searchsorted(classes, s["classes"]))] += s["counts"]
-        both = merge_moments(*(x[where] for x in sums), *(s[name] for name in MOMENTS))
+        with unchecked():
+            both = merge_moments(*(x[where] for x in sums), *(s[name] for name in MOMENTS))
         for x, value in zip(sums, both, strict=True):
             x[where] = value
     dtype = a["dtype"] if a["kind"] == "string" else np.result_type(a["dtype"], b["dtype"]).str
@@ -232,7 +238,9 @@ def _number_facts(
         lost, endless, kept = 0.0, 0.0, weight
     total = kept.sum()
     # Not by BLAS, whose threads would change the bits of a summary outside of a fit.
-    mean = np.einsum("i,i", values, kept) / total if len(values) else 0.0
+    with unchecked():
+        mean = np.einsum("i,i", values, kept) / total if len(values) else 0.0
+        scatter = np.einsum("i,i", (values - mean) ** 2, kept)
     many = state["many"]
     classes, counts = np.empty(0), np.zeros((1, 0))
     if not many:
@@ -248,7 +256,7 @@ def _number_facts(
         "counts": counts[:, :0] if many else counts,
         "weight": np.array([total]),
         "mean": np.array([mean]),
-        "scatter": np.array([np.einsum("i,i", (values - mean) ** 2, kept)]),
+        "scatter": np.array([scatter]),
         "low": float(values.min(initial=np.inf)),
         "high": float(values.max(initial=-np.inf)),
         "missing": float(lost),

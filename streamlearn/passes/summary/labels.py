@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import SourceError
 from .counts.kernels_moments import merge_moments
-from .label_sums import MAX_CLASSES, MOMENTS, NO_ROW, State
+from .label_sums import MAX_CLASSES, MOMENTS, NO_ROW, State, unchecked
 
 BIAS_RATIO = 5.0
 
@@ -107,8 +107,9 @@ def finish_labels(state: State, name: str, n_refs: int) -> Labels:
         )
     sums = np.stack([state[key] for key in MOMENTS])
     total, mean, scatter = (np.zeros(()) for _ in MOMENTS)
-    for part in sums.T:
-        total, mean, scatter = merge_moments(total, mean, scatter, *part)
+    with unchecked():
+        for part in sums.T:
+            total, mean, scatter = merge_moments(total, mean, scatter, *part)
     number = state["kind"] == "number" and total > 0
     classes = None if state["many"] else state["classes"]
     if number and classes is not None:
