@@ -252,8 +252,16 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
             criterion="penalised divergence of the last round",
             tolerance=float(self.tol),
             solver="informative feature first",
-            reason=", ".join(f"{len(model.learners)} learners" for model in chosen),
+            reason=self._reason(chosen),
         )
+
+    def _reason(self, models: list[Boosted]) -> str:
+        """The learners of each class; what it means that there are none."""
+        reason = ", ".join(f"{len(model.learners)} learners" for model in models)
+        if any(model.learners for model in models):
+            return reason
+        why = "no direction passed the test; more rows, or stop=None" if self.stop else "no gain"
+        return f"{reason}: the model is the share of each class ({why})"
 
     def _bins(self, summary: Summary) -> int:
         rows = max(float(summary.total_weight), 1.0)

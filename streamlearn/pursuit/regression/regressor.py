@@ -226,13 +226,16 @@ class ProjectionPursuitRegressor(PursuitModel[Grown], StreamRegressor):
         best = int(np.argmin(np.nan_to_num(self._losses, nan=np.inf)))
         self._choose(taus[best])
         chosen = path[best]
+        reason = "no step promises a lower cost" if chosen.converged else "most moves were made"
+        if not chosen.terms:
+            reason += ": the model is the mean of the target"
         return Certificate(
             converged=chosen.converged,
             objective=chosen.gcv,
             criterion="GCV cost per row",
             tolerance=float(self.tol),
             solver="informative feature first",
-            reason="no step promises a lower cost" if chosen.converged else "most moves were made",
+            reason=reason,
         )
 
     def _make_smoother(self) -> PSpline | SuperSmoother:
