@@ -102,7 +102,9 @@ class HeldRows:
         self._model = DualState(alpha, np.zeros((K, problem.dim)), np.zeros(K))
         rows.state = {ALPHA: alpha}
         targets = problem.targets(rows), weights(rows)
-        self._epochs = make_epochs(self._problem, rows.X, targets, self._model)
+        self._epochs = make_epochs(
+            self._problem, rows.X, targets, self._model, n_threads=run.n_threads
+        )
 
     def visit(self, orders: Iterable[np.ndarray], goal: float) -> int:
         """Visit the rows in these orders; how many."""
