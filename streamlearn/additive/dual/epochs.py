@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +14,13 @@ from ...numeric.losses import Loss
 from ..basis import functions as explicit
 from ..basis.kernels import DualProblem, Matrix
 from ..objective import Problem
-from .kernels_blocks import ROWS, Block, Centring, Looked, WideRows, pass_block, step_block
 from .kernels_epoch import UNSEEN, Descent, decisions, visit_rows
 from .kernels_splines import PIECE, Active, DenseRows, SplineRows, measure_rows
 from .kernels_tables import POINTS, RAMPS, TABLES, Inverse, pad_rows, restore_rows
+from .wide_rows import WIDE_NBYTES, WideEpochs, has_products
 
 SAME = 1e-9
-WIDE_NBYTES = 1 << 20
-"""Coefficients of a class from which epochs go a block of rows at a time: the second caches'."""
-PART_COLUMNS, MOST_PARTS = 4096, 8
-"""Least columns of a part of them, which has a thread of its own, and most parts."""
 NO_INDEX, NO_POINTER = np.empty(0, np.int32), np.empty(0, np.int64)
-NO_PRODUCTS = np.empty((0, 0))
 
 
 class DualState(NamedTuple):
@@ -101,7 +93,7 @@ class DualEpochs:
             explicit.dual_epochs(*common, orders, state)
             return
         if self._wide is not None:
-            self._wide.visit(orders, self._descent, self._targets, state)
+            self._wide.visit(orders, self._descent, self._targets, state.alpha, state.b)
         for order in orders if self._wide is None else ():
             args = self._rows, self._descent, *self._targets, order
             visit_rows(*args, state.alpha, state.b, UNSEEN)
@@ -123,123 +115,14 @@ class DualEpochs:
         decisions(self._splines, np.arange(len(F)), 0, self._state.b, F)
         return F
 
+    def margins(self, W: np.ndarray) -> np.ndarray | None:
+        """(m, K) Phi W' of any coefficients (K, dim); None where passes are as quick."""
+        return None if self._wide is None else self._wide.margins(W)
 
-class WideEpochs:
-    """Visits of dense rows by blocks, columns shared out to threads in parts; same bits for any."""
-
-    def __init__(self, X: np.ndarray, splines: SplineRows, n_threads: int) -> None:
-        used, padded, self._splines = splines.used, splines.padded, splines
-        n, K = len(used), len(padded.shift)
-        length = np.diff(padded.at)[used]
-        self._rows = WideRows(
-            X, used, padded.at[used].astype(np.uint32), length, splines.last[used].astype(np.float32),
-            splines.inverse.scale[used], splines.inverse.kind, padded.w, padded.room,
-        )  # fmt: skip
-        n_parts = max(min(n // PART_COLUMNS, MOST_PARTS), 1)
-        ends = [n * i // n_parts for i in range(n_parts + 1)]
-        self._parts = list(zip(ends[:-1], ends[1:], strict=True))
-        self._n_threads = min(n_threads, n_parts)
-        self._z, self._products = np.zeros((n_parts, K, ROWS)), np.zeros((n_parts, ROWS, ROWS))
-
-    def visit(
-        self,
-        orders: Iterable[np.ndarray],
-        descent: Descent,
-        targets: tuple[np.ndarray, np.ndarray],
-        state: DualState,
-    ) -> None:
-        """`DualEpochs.visit`; the coefficients are padded, and centred at the end alone."""
-        rows, K = self._splines, len(state.b)
-        centring = Centring(rows.norms, rows.total, rows.padded.shift, rows.padded.steps)
-        done = empty_block(K)
-        with self._threads() as each:
-            for order in orders:
-                for start in range(0, len(order), ROWS):
-                    now = order[start : start + ROWS]
-                    block = Block(now, np.zeros((K, len(now))))
-                    looked = self._look(each, self._rows, done, block)
-                    step_block(centring, descent, *targets, block, looked, state.alpha, state.b)
-                    done = block
-            self._look(each, self._rows, done, empty_block(K))
-
-    def measure(self) -> None:
-        """Write every row's |Psi|^2 and t'Phi, the intercept left out."""
-        rows, inverse = self._splines, self._splines.inverse
-        of_t = self._rows._replace(
-            first=inverse.first[rows.used].astype(np.uint32), w=inverse.t, room=0
-        )
-        for block, looked in self._look_at_all(of_t, products=True):
-            n = len(block.order)
-            along, square = looked.z[0, :n], looked.products.diagonal()[:n]
-            rows.norms[block.order, 0] = rows.total + square - 2.0 * along
-            rows.norms[block.order, 1] = along
-
-    def decisions(self, b: np.ndarray) -> np.ndarray:
-        """(m, K) f of the rows as the last visit left them."""
-        rows, padded = self._splines, self._splines.padded
-        F = np.empty((len(rows.norms), len(b)))
-        for block, looked in self._look_at_all(self._rows, products=False):
-            n, away = len(block.order), rows.norms[block.order, 1] - rows.total
-            F[block.order] = looked.z[:, :n].T - padded.shift - np.outer(away, padded.steps) + b
-        return F
-
-    def _threads(self) -> Any:
-        """A context that gives what calls a function for each part."""
-        if self._n_threads == 1:
-            return nullcontext(map)
-        return _PoolMap(self._n_threads)
-
-    def _look_at_all(self, rows: WideRows, *, products: bool) -> Iterable[tuple[Block, Looked]]:
-        """Blocks of neighbouring rows with what a look finds of them."""
-        n_rows, K = len(rows.u), self._z.shape[1]
-        with self._threads() as each:
-            for start in range(0, n_rows, ROWS):
-                order = np.arange(start, min(start + ROWS, n_rows))
-                block = Block(order, np.zeros((K, len(order))))
-                yield block, self._look(each, rows, empty_block(K), block, products=products)
-
-    def _look(
-        self,
-        each: Callable[..., Iterable],
-        rows: WideRows,
-        done: Block,
-        block: Block,
-        *,
-        products: bool = True,
-    ) -> Looked:
-        """Add the steps of `done`, then look at `block`: sums over the parts, in their order."""
-        parts = range(len(self._parts))
-        list(each(partial(self._look_at_part, rows, done, block, products), parts))
-        return Looked(self._z.sum(axis=0), self._products.sum(axis=0))
-
-    def _look_at_part(
-        self, rows: WideRows, done: Block, block: Block, products: bool, part: int
-    ) -> None:
-        looked = Looked(self._z[part], self._products[part] if products else NO_PRODUCTS)
-        pass_block(rows, *self._parts[part], done, block, looked)
-
-
-class _PoolMap:
-    """A context that gives the `map` of a pool of threads."""
-
-    def __init__(self, n_threads: int) -> None:
-        self._pool = ThreadPoolExecutor(n_threads)
-
-    def __enter__(self) -> Callable[..., Iterable]:
-        return self._pool.__enter__().map
-
-    def __exit__(self, *raised: Any) -> None:
-        self._pool.__exit__(*raised)
-
-
-def has_products(rows: SplineRows) -> bool:
-    """Whether blocks of rows can be visited: dense ones of degree 1, of a simple kind of L."""
-    return rows.linear and rows.inverse.kind != TABLES and len(rows.indptr) == 0
-
-
-def empty_block(n_classes: int) -> Block:
-    """The block of no rows."""
-    return Block(np.empty(0, np.intp), np.zeros((n_classes, 0)))
+    def sums(self, A: np.ndarray) -> np.ndarray:
+        """(K, dim) sum a Phi of the rows' `A` (m, K), where `margins` has an answer."""
+        assert self._wide is not None
+        return self._wide.sums(A)
 
 
 class OutputEpochs:
@@ -276,6 +159,16 @@ class OutputEpochs:
         each = [epochs.decisions() for _, _, epochs in self._outputs]
         found = [F for F in each if F is not None]
         return np.hstack(found) if found else None
+
+    def margins(self, W: np.ndarray) -> np.ndarray | None:
+        """(m, K) `DualEpochs.margins` of the outputs."""
+        each = [epochs.margins(W[at]) for at, _, epochs in self._outputs]
+        found = [F for F in each if F is not None]
+        return np.hstack(found) if found else None
+
+    def sums(self, A: np.ndarray) -> np.ndarray:
+        """(K, dim) `DualEpochs.sums` of the outputs."""
+        return np.vstack([epochs.sums(A[:, at]) for at, _, epochs in self._outputs])
 
 
 def make_epochs(

@@ -122,8 +122,10 @@ def pass_block(rows, begin, end, done, block, looked):
 
 @kernel
 def step_block(centring, descent, y, weight, block, looked, alpha, b):
-    """Minimise the block's dual variables one after the other; `centring`'s sums, `block.step`,
-    `looked.z`, `alpha` and `b` in place."""
+    """Minimise the block's dual variables one after the other, in place.
+
+    Written to are `centring`'s sums, `block.step`, `looked.z`, `alpha` and `b`.
+    """
     norms, shift, steps = centring.norms, centring.shift, centring.steps
     for t in range(len(block.order)):
         row = np.uintp(block.order[t])

@@ -83,9 +83,7 @@ class Counting(NamedTuple, Generic[Counts]):
     finish: Callable[[Counts], Iterator[Counted]]
 
 
-def _counting(
-    dataset: Source, limit: int, moments_only: bool
-) -> Callable[[int], Counting]:
+def _counting(dataset: Source, limit: int, moments_only: bool) -> Callable[[int], Counting]:
     """The way that the shape of the dataset decides, of any number of its columns."""
     weighted = dataset.is_weighted
     if _is_stored(dataset, moments_only):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from streamlearn.additive.basis.kernels import NONE, DualProblem, coordinates_rows
-from streamlearn.additive.dual.epochs import PART_COLUMNS, DualEpochs, DualState
+from streamlearn.additive.dual.epochs import DualEpochs, DualState
+from streamlearn.additive.dual.wide_rows import PART_COLUMNS
 from streamlearn.numeric.bases.bsplines import evaluate, make_bases
 from streamlearn.numeric.bases.roughness import make_reference, make_roughness
 from streamlearn.numeric.losses import Hinge, LogLoss, SquaredError, SquaredHinge
@@ -45,6 +46,17 @@ def visited(given, loss, n_classes, weight, orders, **options):
     return *state, epochs.norms, epochs.decisions()
 
 
+def explicit(given):
+    """(m, dim) the rows' functions."""
+    U, bases, *_ = given
+    Phi, at = np.zeros((M, bases.dim)), bases.first
+    for d in np.flatnonzero(bases.n_intervals > 0):
+        j = np.minimum(U[:, d].astype(int), bases.n_intervals[d] - 1)
+        Phi[np.arange(M), at[d] + j] = 1 - (U[:, d] - j)
+        Phi[np.arange(M), at[d] + j + 1] = U[:, d] - j
+    return Phi
+
+
 @pytest.mark.parametrize("loss", [Hinge(), LogLoss(), SquaredHinge(), SquaredError()], ids=repr)
 @pytest.mark.parametrize("penalty_order", [0, 1])
 @pytest.mark.parametrize("n_classes", [1, 3])
@@ -80,3 +92,14 @@ def test_penalties_without_simple_products_are_visited_a_row_at_a_time():
     blocks = visited(given, Hinge(), 1, NONE, orders, wide_nbytes=0)
     for a, b in zip(single, blocks, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_margins_and_sums_are_products_with_the_explicit_functions(n_classes):
+    U, bases, problem, y, rng = given = table(200, 1, n_classes, constant=True)
+    alpha, W = np.zeros((M, n_classes), np.float32), rng.normal(size=(n_classes, bases.dim))
+    state = DualState(alpha, np.zeros_like(W), np.zeros(n_classes))
+    epochs = DualEpochs(U, bases, Hinge(), problem, y, NONE, state, wide_nbytes=0)
+    Phi, A = explicit(given), rng.normal(size=(M, n_classes))
+    np.testing.assert_allclose(epochs.margins(W), Phi @ W.T, atol=1e-11)
+    np.testing.assert_allclose(epochs.sums(A), A.T @ Phi, atol=1e-11)
