@@ -65,7 +65,7 @@ class Block(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a look at a part of the columns finds of a block's rows, written in place."""
+    """Sums over a part of the columns that a look at a block's rows finds, written in place."""
 
     z: np.ndarray
     """(K, ROWS) Phi'w."""
@@ -74,7 +74,7 @@ class Looked(NamedTuple):
 
 
 class Centring(NamedTuple):
-    """What Psi = Phi - c takes off Phi'w and off the products: see `Padded` and `SplineRows`."""
+    """Numbers that Psi = Phi - c takes off Phi'w and the products: see `Padded`, `SplineRows`."""
 
     norms: np.ndarray
     """(m, 2) |Psi|^2 and t'Phi of every row."""
