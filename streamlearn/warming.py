@@ -6,6 +6,10 @@ import gc
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 N_ROWS = 400
 """More than the 256 values that a column is counted in a table of."""
@@ -182,6 +186,28 @@ def _warm_additive() -> None:
             "hinge", solver="dual-cd", n_bases=4, penalty_order=penalty_order
         )
         model.set_params(max_passes=3, tol=tol).fit(table, target)
+    _visit_blocks(single, 2.0 * y - 1.0, n_bases=4)
+
+
+def _visit_blocks(X: np.ndarray, y: np.ndarray, n_bases: int) -> None:
+    """Visit rows as epochs do whose coefficients outgrow the caches."""
+    import numpy as np
+
+    from .additive.basis.kernels import NONE, DualProblem, coordinates_rows
+    from .additive.dual.epochs import DualEpochs, DualState
+    from .numeric.bases.bsplines import make_bases
+    from .numeric.bases.roughness import make_reference, make_roughness
+    from .numeric.losses import Hinge
+
+    p = X.shape[1]
+    bases = make_bases([np.linspace(0, 1, n_bases)] * p, [1] * p)
+    roughness = make_roughness(bases, 1)
+    c = np.zeros(bases.dim)
+    problem = DualProblem(roughness, make_reference(roughness, c), 1.0, 1.0)
+    state = DualState(np.zeros((len(X), 1), np.float32), np.zeros((1, bases.dim)), np.zeros(1))
+    U, bases = coordinates_rows(X, bases, "C"), bases._replace(prepared=True)
+    epochs = DualEpochs(U, bases, Hinge(), problem, y, NONE, state, wide_nbytes=0)
+    epochs.visit([np.arange(len(X))])
 
 
 def _warm_pursuit() -> None:

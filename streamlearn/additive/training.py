@@ -14,14 +14,13 @@ from ..engine.run import Run
 from ..engine.scratch.folder import scratch_allowed
 from ..passes.fold import both
 from ..solvers.newton import Evaluation, newton, relative_gap
-from .dual.cached_rows import Cache
+from .dual.cached_rows import Cache, coordinate_form
 from .dual.descent import (
     EPOCHS,
     EPOCHS_OF_ALL,
     Reading,
     Sweep,
     certificate_fold,
-    coordinate_form,
     start_sweep,
     sweep_fold,
 )

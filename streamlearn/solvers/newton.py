@@ -147,6 +147,8 @@ def newton(
 
 def _take(at: Evaluation, trial: Evaluation, moved: np.ndarray) -> Evaluation:
     """The trial where it was accepted; everywhere the better bound."""
+    if moved.all():
+        return trial._replace(bound=np.maximum(at.bound, trial.bound))
     return Evaluation(
         np.where(moved[:, None], trial.theta, at.theta),
         np.where(moved, trial.value, at.value),

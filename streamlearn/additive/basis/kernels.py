@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...data.source import Csr
-from ...numeric.bases.bsplines import Bases, as_columns
+from ...numeric.bases.bsplines import Bases, Columns, as_columns
 from ...numeric.bases.roughness import Reference, Roughness
 from ...numeric.losses import Force, Loss
 from ...numeric.rows.dense import flat_rows
@@ -106,22 +106,27 @@ def present(X: Matrix, bases: Bases) -> Matrix:
     return X._replace(data=filled) if isinstance(X, Csr) else filled
 
 
-def coordinates_rows(X: Matrix, bases: Bases, order: str = "F") -> Matrix:
+def coordinates_rows(
+    X: Matrix, bases: Bases, order: str = "F", columns: Columns | None = None
+) -> Matrix:
     """The coordinates u as float32; see `Bases.prepared`.
 
     `order`: "F" (columns) for passes, "C" (rows) for dual epochs; Csr keeps its pattern.
+    `columns`: the bases' map for rows of this dtype, where the caller keeps it.
     """
     X = present(X, bases)
+    if columns is None:
+        columns = as_columns(bases, X.data.dtype if isinstance(X, Csr) else X.dtype)
     if isinstance(X, Csr):
         data = np.empty(len(X.data), np.float32)
-        kernels_csr.coordinates(X.data, X.indices, as_columns(bases, X.data.dtype), data)
+        kernels_csr.coordinates(X.data, X.indices, columns, data)
         return X._replace(data=data)
     if order == "C":
         U = np.empty(X.shape, np.float32)
-        kernels_dense.coordinates_by_row(flat_rows(X), as_columns(bases, X.dtype), U)
+        kernels_dense.coordinates_by_row(flat_rows(X), columns, U)
         return U
     U = np.empty(X.shape[::-1], np.float32)
-    kernels_dense.coordinates(flat_rows(X), as_columns(bases, X.dtype), U)
+    kernels_dense.coordinates(flat_rows(X), columns, U)
     return U.T
 
 

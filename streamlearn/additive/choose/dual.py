@@ -37,8 +37,7 @@ from ..dual.cached_rows import (
     stored,
 )
 from ..dual.descent import Coefficients, Reading, alpha_width, empty_certificate
-from ..dual.outputs import add_dual_values, add_losses
-from ..objective import Problem, weights
+from ..objective import Problem, add_dual_values, add_losses, weights
 from ..training import Trust, better
 from .newton import SplitModel, Splits
 

@@ -18,7 +18,9 @@ import numpy as np
 
 from ...data.row_ranges import Ref, Refs
 from ...data.source import Chunk, Csr, Source
-from ..basis.kernels import NONE
+from ...engine.scratch.blocks import RowForm
+from ...numeric.bases.bsplines import Bases, Columns, as_columns
+from ..basis.kernels import NONE, coordinates_rows
 from ..objective import Problem
 
 VALUE_NBYTES = 8
@@ -305,3 +307,30 @@ def distance_from_settled(
         far = np.where(s == 0, np.inf, far)
     nearest: np.ndarray = far.min(axis=1)
     return nearest
+
+
+def coordinate_form(problem: Problem) -> RowForm:
+    """Rows as every epoch takes them, cached."""
+    convert, n_columns = _ToCoordinates(problem.bases), problem.bases.n_columns
+    return RowForm(convert, n_columns, "float32", "rows")
+
+
+class _ToCoordinates:
+    """The map of chunks to coordinates; that of the columns is made once, however wide they are."""
+
+    def __init__(self, bases: Bases) -> None:
+        self._bases = bases
+        self._columns: dict[np.dtype, Columns] = {}
+
+    def __reduce__(self) -> tuple:
+        return _ToCoordinates, (self._bases,)
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        X = chunk.X
+        dtype = X.data.dtype if isinstance(X, Csr) else X.dtype
+        if dtype not in self._columns:
+            self._columns[dtype] = as_columns(self._bases, dtype)
+        X = coordinates_rows(X, self._bases, "C", self._columns[dtype])
+        if isinstance(X, Csr):
+            X = X._replace(indices=X.indices.astype(np.int32), indptr=X.indptr.astype(np.int64))
+        return Chunk(X, chunk.y, chunk.weight, chunk.rows)

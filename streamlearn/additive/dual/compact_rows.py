@@ -27,7 +27,7 @@ from ...numeric.simd.gather import zeros_in_lines
 from ...passes.summary.counts.kernels_bytes import BYTES
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import dual_sum_rows, loss_sum_rows
-from ..objective import Problem, weights
+from ..objective import Problem, forces_of, weights
 from ..training import better
 from .cached_rows import nothing_moved
 from .descent import Sweep, alpha_width, finish_certificate
@@ -43,7 +43,6 @@ from .kernels_codes import (
     move_mean,
 )
 from .kernels_epoch import Descent, decisions, visit_rows
-from .outputs import forces_of
 from .places import Room, class_groups, find_known, make_places
 
 LOOKS = 16

@@ -26,14 +26,22 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from ...data.row_ranges import Ref, Refs
-from ...data.source import Chunk, Csr
+from ...data.source import Chunk
 from ...engine.lanes import RetryingReader
-from ...engine.scratch.blocks import RowForm
 from ...passes.fold import Fold, RowState
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation, relative_gap
 from ..basis.kernels import coordinates_rows
-from ..objective import Problem, decisions, losses, spline_sums, weights
+from ..objective import (
+    Problem,
+    add_dual_values,
+    add_losses,
+    decisions,
+    forces_of,
+    losses,
+    spline_sums,
+    weights,
+)
 from .cached_rows import (
     Cache,
     CachedRows,
@@ -47,7 +55,6 @@ from .cached_rows import (
     stored,
 )
 from .epochs import DualEpochs, DualState, OutputEpochs, make_epochs
-from .outputs import add_dual_values, add_losses, forces_of
 from .partitions import local_problem
 
 ALPHA = "alpha"
@@ -342,18 +349,6 @@ def by_rows(problem: Problem, chunk: Chunk) -> tuple[Chunk, Problem]:
     return chunk, problem._replace(bases=bases)
 
 
-def coordinate_form(problem: Problem) -> RowForm:
-    """Rows as every epoch takes them, cached."""
-    return RowForm(partial(_coordinates, problem), problem.bases.n_columns, "float32", "rows")
-
-
-def _coordinates(problem: Problem, chunk: Chunk) -> Chunk:
-    X = coordinates_rows(chunk.X, problem.bases, "C")
-    if isinstance(X, Csr):
-        X = X._replace(indices=X.indices.astype(np.int32), indptr=X.indptr.astype(np.int64))
-    return Chunk(X, chunk.y, chunk.weight, chunk.rows)
-
-
 def _join_partitions(before: Sweep, a: State, b: State) -> State:
     """Both partitions' changes of w, sums and moved variables; `a` in place."""
     a["W"] += b["W"] - before.W
@@ -413,15 +408,22 @@ def add_certificate(
     moved: MovedRows,
     state: tuple[np.ndarray, ...],
     chunk: Chunk,
+    epochs: DualEpochs | OutputEpochs | None = None,
 ) -> tuple[np.ndarray, ...]:
+    """The state with the chunk's losses and forces; `epochs` over its rows may be quicker."""
     if not chunk.n_rows:
         return state
     loss, dual, force, total = state
     y, s, alpha = problem.targets(chunk), weights(chunk), moved.over(chunk, chunk.state[ALPHA])
-    loss += losses(problem, theta, chunk)
+    forces, w = forces_of(problem, y, alpha), theta[:, :-1]
+    F = None if epochs is None else epochs.margins(w)
+    if epochs is None or F is None:
+        loss += losses(problem, theta, chunk)
+        force += spline_sums(problem, forces, chunk)
+    else:
+        add_losses(problem, F + (theta[:, -1] - w @ problem.reference.c), y, s, loss)
+        force += epochs.sums(forces)
     add_dual_values(problem, y, s, alpha, dual)
-    forces = forces_of(problem, y, alpha)
-    force += spline_sums(problem, forces, chunk)
     total += forces.sum(axis=0)
     return state
 

@@ -17,6 +17,7 @@ from ..objective import Problem
 from .kernels_epoch import UNSEEN, Descent, decisions, visit_rows
 from .kernels_splines import PIECE, Active, DenseRows, SplineRows, measure_rows
 from .kernels_tables import POINTS, RAMPS, TABLES, Inverse, pad_rows, restore_rows
+from .wide_rows import WIDE_NBYTES, WideEpochs, has_products
 
 SAME = 1e-9
 NO_INDEX, NO_POINTER = np.empty(0, np.int32), np.empty(0, np.int64)
@@ -51,17 +52,35 @@ class DualEpochs:
         weight: np.ndarray,
         state: DualState,
         norms: np.ndarray | None = None,
+        n_threads: int = 1,
+        wide_nbytes: int = WIDE_NBYTES,
     ) -> None:
-        """`norms`: what `norms` was when the same rows were visited before."""
+        """`norms`: what `norms` was when the same rows were visited before.
+
+        `wide_nbytes`: bytes of one class's coefficients from which visits go by blocks.
+        """
         self._X, self._bases, self._problem = X, bases, problem
         self._targets, self._state = (y, weight), state
         bias = problem.intercept_scaling**2
         self._descent = Descent(loss.dual_rule(), problem.C, bias, 0, len(state.b))
+        self._wide: WideEpochs | None = None
         if not bases.dense:
-            self._splines = spline_rows(X, bases, problem, state.W, norms)
-            self._rows: SplineRows | DenseRows = self._splines
-            if self._splines.linear and not isinstance(X, Csr) and len(state.b) == 1:
-                self._rows = dense_rows(self._splines)
+            self._splines = splines = spline_rows(X, bases, problem, state.W, norms)
+            self._rows: SplineRows | DenseRows = splines
+            if has_products(splines) and 8 * splines.padded.room >= wide_nbytes:
+                assert isinstance(X, np.ndarray)  # as dense rows are
+                self._wide = WideEpochs(X, splines, n_threads)
+            if norms is None:
+                self._measure_rows()
+            if splines.linear and not isinstance(X, Csr) and len(state.b) == 1:
+                self._rows = dense_rows(splines)
+
+    def _measure_rows(self) -> None:
+        """Find every row's |Psi|^2 and t'Phi."""
+        if self._wide is None:
+            measure_rows(self._splines, np.arange(len(self._splines.norms)))
+        else:
+            self._wide.measure()
 
     def visit(self, orders: Iterable[np.ndarray]) -> None:
         """Visit the rows in each order in turn, every class's dual variable exactly minimised.
@@ -73,7 +92,9 @@ class DualEpochs:
             common = self._X, self._bases, self._descent, self._problem, *self._targets
             explicit.dual_epochs(*common, orders, state)
             return
-        for order in orders:
+        if self._wide is not None:
+            self._wide.visit(orders, self._descent, self._targets, state.alpha, state.b)
+        for order in orders if self._wide is None else ():
             args = self._rows, self._descent, *self._targets, order
             visit_rows(*args, state.alpha, state.b, UNSEEN)
         rows = self._splines
@@ -88,9 +109,20 @@ class DualEpochs:
         """(m, K) f of the rows as the last visit left them; None where passes are as quick."""
         if self._bases.dense:
             return None
+        if self._wide is not None:
+            return self._wide.decisions(self._state.b)
         F = np.empty((len(self._targets[0]), len(self._state.b)))
         decisions(self._splines, np.arange(len(F)), 0, self._state.b, F)
         return F
+
+    def margins(self, W: np.ndarray) -> np.ndarray | None:
+        """(m, K) Phi W' of any coefficients (K, dim); None where passes are as quick."""
+        return None if self._wide is None else self._wide.margins(W)
+
+    def sums(self, A: np.ndarray) -> np.ndarray:
+        """(K, dim) sum a Phi of the rows' `A` (m, K), where `margins` has an answer."""
+        assert self._wide is not None
+        return self._wide.sums(A)
 
 
 class OutputEpochs:
@@ -103,13 +135,15 @@ class OutputEpochs:
         targets: tuple[np.ndarray, np.ndarray],
         state: DualState,
         norms: np.ndarray | None,
+        n_threads: int = 1,
     ) -> None:
         self._state, self._outputs = state, []
         dual, self.norms = _dual_problem(problem), norms
         for at, loss in problem.outputs():
             # the rows' state has all outputs side by side, epochs take one array
             own = DualState(np.ascontiguousarray(state.alpha[:, at]), state.W[at], state.b[at])
-            epochs = DualEpochs(X, problem.bases, loss, dual, *targets, own, self.norms)
+            given = *targets, own, self.norms, n_threads
+            epochs = DualEpochs(X, problem.bases, loss, dual, *given)
             self._outputs.append((at, own, epochs))
             self.norms = epochs.norms
 
@@ -126,6 +160,16 @@ class OutputEpochs:
         found = [F for F in each if F is not None]
         return np.hstack(found) if found else None
 
+    def margins(self, W: np.ndarray) -> np.ndarray | None:
+        """(m, K) `DualEpochs.margins` of the outputs."""
+        each = [epochs.margins(W[at]) for at, _, epochs in self._outputs]
+        found = [F for F in each if F is not None]
+        return np.hstack(found) if found else None
+
+    def sums(self, A: np.ndarray) -> np.ndarray:
+        """(K, dim) `DualEpochs.sums` of the outputs."""
+        return np.vstack([epochs.sums(A[:, at]) for at, _, epochs in self._outputs])
+
 
 def make_epochs(
     problem: Problem,
@@ -133,12 +177,13 @@ def make_epochs(
     targets: tuple[np.ndarray, np.ndarray],
     state: DualState,
     norms: np.ndarray | None = None,
+    n_threads: int = 1,
 ) -> DualEpochs | OutputEpochs:
     """Epochs over rows in hand, as `DualEpochs` takes them; the problem's bases are prepared."""
     if problem.levels:
-        return OutputEpochs(X, problem, targets, state, norms)
+        return OutputEpochs(X, problem, targets, state, norms, n_threads)
     dual = _dual_problem(problem)
-    return DualEpochs(X, problem.bases, problem.loss, dual, *targets, state, norms)
+    return DualEpochs(X, problem.bases, problem.loss, dual, *targets, state, norms, n_threads)
 
 
 def _dual_problem(problem: Problem) -> DualProblem:
@@ -148,7 +193,7 @@ def _dual_problem(problem: Problem) -> DualProblem:
 def spline_rows(
     X: Any, bases: Bases, problem: DualProblem, W: np.ndarray, norms: np.ndarray | None = None
 ) -> SplineRows:
-    """Rows of coordinates with the coefficients `W` and every row's |Psi|^2, unless it is known."""
+    """Rows of coordinates with the coefficients `W`; `norms` of the rows, if these are known."""
     sparse, columns = isinstance(X, Csr), as_columns(bases, np.dtype(np.float32))
     used = np.flatnonzero(columns.n_intervals)
     n_rows, most = X.shape[0], len(used)
@@ -167,8 +212,6 @@ def spline_rows(
         inverse, padded, np.empty((n_rows, 2)) if norms is None else norms,
         float(inverse.s.sum()), active,
     )  # fmt: skip
-    if norms is None:
-        measure_rows(rows, np.arange(n_rows))
     return rows
 
 

@@ -16,21 +16,19 @@ from ...data.source import Chunk, Csr, Source
 from ...engine.run import Run
 from ...engine.scratch.in_memory import InMemoryRows
 from ...solvers.newton import Evaluation, relative_gap
-from ..objective import Problem, losses, weights
+from ..objective import Problem, add_dual_values, add_losses, losses, weights
 from ..training import Outcome, Trust, Watch, better
-from .cached_rows import nothing_moved
+from .cached_rows import coordinate_form, nothing_moved
 from .compact_rows import HeldCodes
 from .descent import (
     ALPHA,
     add_certificate,
     alpha_width,
-    coordinate_form,
     empty_certificate,
     finish_certificate,
     shuffled,
 )
 from .epochs import DualState, make_epochs
-from .outputs import add_dual_values, add_losses
 from .places import find_codes
 
 ROUNDS = (4, 2, 2, 2, 2, 3, 3, 4)
@@ -102,7 +100,9 @@ class HeldRows:
         self._model = DualState(alpha, np.zeros((K, problem.dim)), np.zeros(K))
         rows.state = {ALPHA: alpha}
         targets = problem.targets(rows), weights(rows)
-        self._epochs = make_epochs(self._problem, rows.X, targets, self._model)
+        self._epochs = make_epochs(
+            self._problem, rows.X, targets, self._model, n_threads=run.n_threads
+        )
 
     def visit(self, orders: Iterable[np.ndarray], goal: float) -> int:
         """Visit the rows in these orders; how many."""
@@ -130,7 +130,8 @@ class HeldRows:
         problem, rows = self._problem, self._rows
         [theta] = points
         state = empty_certificate(problem.n_outputs, problem.dim)
-        state = add_certificate(problem, theta, nothing_moved(alpha_width(problem)), state, rows)
+        moved = nothing_moved(alpha_width(problem))
+        state = add_certificate(problem, theta, moved, state, rows, self._epochs)
         return finish_certificate(problem, theta, state)
 
 

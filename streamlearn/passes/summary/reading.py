@@ -66,7 +66,7 @@ class State(TypedDict):
 def summary_fold(dataset: Source, moments_only: bool = False) -> Fold[State, Summary]:
     """Fold: the `Summary` of a dataset.  State at most `state_nbytes`."""
     names = tuple(dataset.feature_names)
-    counting = _counting(dataset, len(names), MAX_STATE_BYTES, moments_only)
+    counting = _counting(dataset, MAX_STATE_BYTES, moments_only)(len(names))
     return _block_fold(dataset, names, dataset.target, counting)
 
 
@@ -83,21 +83,18 @@ class Counting(NamedTuple, Generic[Counts]):
     finish: Callable[[Counts], Iterator[Counted]]
 
 
-def _counting(dataset: Source, p: int, limit: int, moments_only: bool) -> Counting:
-    """The way that the shape of the dataset decides, of `p` of its columns."""
+def _counting(dataset: Source, limit: int, moments_only: bool) -> Callable[[int], Counting]:
+    """The way that the shape of the dataset decides, of any number of its columns."""
     weighted = dataset.is_weighted
     if _is_stored(dataset, moments_only):
         room = capacity(dataset, limit)
-        return Counting(
-            partial(start_stored, p, weighted),
-            partial(add_stored, room),
-            partial(merge_stored, room),
-            _stored,
-        )
+        add, merge = partial(add_stored, room), partial(merge_stored, room)
+        return lambda p: Counting(partial(start_stored, p, weighted), add, merge, _stored)
     if _keeps_rows(dataset, moments_only):
-        return Counting(list, keep_rows, merge_kept, partial(count_rows, p=p, weighted=weighted))
-    start = partial(empty_columns, p, weighted, moments_only)
-    return Counting(start, add_columns, merge_columns, _tabulated)
+        finish = partial(count_rows, weighted=weighted)
+        return lambda p: Counting(list, keep_rows, merge_kept, partial(finish, p=p))
+    start = partial(empty_columns, weighted=weighted, moments_only=moments_only)
+    return lambda p: Counting(partial(start, p), add_columns, merge_columns, _tabulated)
 
 
 def _stored(state: StoredState) -> Iterator[Counted]:
@@ -196,12 +193,13 @@ def collect_summary(
     rest = tuple(dataset.feature_names)
     adaptive = _is_stored(dataset, moments_only)
     blocks = [rest] if adaptive else column_blocks(dataset, max_state_bytes, moments_only)
+    counting_of = _counting(dataset, max_state_bytes, moments_only)  # one look at all columns
     parts: list[Summary] = []
     while rest or not parts:
         names = rest if adaptive else blocks[len(parts)]
         whole = len(names) == len(dataset.feature_names)
-        counting = _counting(dataset, len(names), max_state_bytes, moments_only)
-        fold = _block_fold(dataset, names, None if parts else dataset.target, counting)
+        target = None if parts else dataset.target
+        fold = _block_fold(dataset, names, target, counting_of(len(names)))
         part = run_fold(
             fold,
             dataset if whole else dataset.with_columns(names),

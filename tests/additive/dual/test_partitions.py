@@ -18,7 +18,7 @@ from streamlearn.additive.dual.descent import (
     start_sweep,
     sweep_fold,
 )
-from streamlearn.additive.dual.outputs import add_dual_values, forces_of
+from streamlearn.additive.objective import add_dual_values, forces_of
 from streamlearn.engine import planning
 from streamlearn.numeric.bases.roughness import times
 from streamlearn.numeric.losses import LOSSES

@@ -76,7 +76,7 @@ def test_a_state_of_kept_rows_is_bounded_and_takes_few_reads():
     blocks = column_blocks(wide)
     assert len(blocks) == 3  # of counts: 75
     assert state_nbytes(wide) <= MAX_STATE_BYTES
-    counting = reading._counting(wide, len(blocks[0]), MAX_STATE_BYTES, False)
+    counting = reading._counting(wide, MAX_STATE_BYTES, False)(len(blocks[0]))
     fold = reading._block_fold(wide, blocks[0], None, counting)
     part = wide.with_columns(blocks[0])
     state = fold.start()

@@ -69,9 +69,9 @@ def test_stored_values_give_the_facts_that_counts_give(kind, room, monkeypatch):
 def test_lanes_merge_wherever_their_columns_end(monkeypatch):
     data = rows("float32")
     fold = reading._block_fold(
-        data, tuple(data.feature_names), None, reading._counting(data, WIDE.shape[1], 0, False)
+        data, tuple(data.feature_names), None, reading._counting(data, 0, False)(WIDE.shape[1])
     )
-    small = reading._counting(data, WIDE.shape[1], 0, False)._replace(
+    small = reading._counting(data, 0, False)(WIDE.shape[1])._replace(
         add=lambda state, chunk: stored.add_stored(3_000, state, chunk),
         merge=lambda a, b: stored.merge_stored(3_000, a, b),
     )
