@@ -22,7 +22,7 @@ from .path import PathModel, PathPoint, Selector
 from .reads import Reader, start_fold
 from .selection.kernels import score_rows
 from .selection.pieces import PIECES, SAMPLE_ROWS, sums_of
-from .selection.scoring import group_kind
+from .selection.scoring import group_kind, stride_of
 from .selection.search import make_search
 from .selection.stumps import MOST_BINS
 from .side import Side, ThinSource
@@ -239,7 +239,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     def _size(self, dataset: Source, summary: Summary | None = None) -> needs.Size:
         K, d = len(getattr(self, "classes_", (0, 0))), dataset.n_features
-        n_units, unit = d, 8 * K
+        n_units, unit = d, 8 * stride_of(K)
         if self.candidates == "products":
             unit = 8 * max(K, 2) * d
         elif self.candidates == "stumps":
