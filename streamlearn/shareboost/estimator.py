@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -14,6 +16,7 @@ from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from ..estimator.rows.class_weights import CONSTRAINT
 from ..estimator.rows.encoding import column_of
+from ..estimator.scores.paths import Candidate
 from ..passes.summary.summary import Summary
 from . import needs
 from .design import TARGET, Layout
@@ -193,6 +196,16 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         self.random_state = random_state
         self.class_weight = class_weight
         self.encoding = encoding
+
+    # Models of fewer columns are points on the way to those of more, not corrected as far as the
+    # last of a fit: a choice takes them, but `cross_validate`, which promises the fits, does not.
+    @classmethod
+    def _joint(cls, candidates: Sequence[Candidate]) -> Candidate:
+        most = max(candidate["n_selected"] for candidate in candidates)
+        return {**candidates[0], "n_selected": most}
+
+    def _models_of(self, candidates: Sequence[Candidate]) -> list[Self]:
+        return [self.at(candidate["n_selected"]) for candidate in candidates]
 
     # What it costs.
 
