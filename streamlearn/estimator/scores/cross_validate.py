@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -21,7 +20,7 @@ from ..planning import plan
 from ..rows.inputs import features_of, open_training
 from ..rows.levels import as_trained
 from .metrics import check_gain
-from .paths import Candidate, fits_of
+from .paths import Candidate, FitsPaths, fits_of
 from .scoring import evaluate_models
 
 
@@ -163,23 +162,25 @@ def cross_validate(
         fits = _within_budget(model, fits_of(model, candidates), candidates, rows)
         for split in range(cv):
             train, apart = without_split(rows, edges, split, seed)
-            fitted: list[Any] = [None] * len(candidates)
+            fitted: dict[int, Model] = {}
             for numbers in fits:
                 members = [candidates[k] for k in numbers]
                 of_all = clone(model).set_params(**_joint(model, members)).fit(train)
                 n_passes += of_all.n_passes_
                 models = of_all._models_of(members) if len(members) > 1 else [of_all]
-                for k, one in zip(numbers, models, strict=True):
-                    fitted[k] = one
-            scores[:, split], n_reads = scores_of_split(fitted, apart, scoring)
+                fitted |= zip(numbers, models, strict=True)
+            ordered = [fitted[k] for k in range(len(candidates))]
+            scores[:, split], n_reads = scores_of_split(ordered, apart, scoring)
             n_score_passes += n_reads
     n_passes += n_score_passes
     seconds = time.perf_counter() - started
     return CrossValidation(candidates, scores, scoring, n_passes, n_score_passes, seconds)
 
 
-def _joint(model: Any, members: Sequence[Candidate]) -> Candidate:
-    return model._joint(members) if len(members) > 1 else members[0]
+def _joint(model: object, members: Sequence[Candidate]) -> Candidate:
+    if len(members) > 1 and isinstance(model, FitsPaths):
+        return model._joint(members)
+    return members[0]
 
 
 def _within_budget(
