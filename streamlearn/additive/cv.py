@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..estimator.scores.choosing import Candidate, Member
+from ..estimator.scores.choosing import Member
+from ..estimator.scores.paths import Candidate
 from ..numeric.bases.basis import Basis
 from ..numeric.losses import Loss
 from .choose.choosing import Choosing

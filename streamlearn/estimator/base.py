@@ -19,12 +19,13 @@ from .report.report import write_report
 from .rows.inputs import is_dask
 from .scores import scoring
 from .scores.metrics import is_loss
+from .scores.paths import FitsPaths
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 
-class StreamEstimator(CallbackSupportMixin, ShowsFacts, BaseEstimator):
+class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator):
     """An estimator trained by passes over data that need not fit in memory.
 
     A family is a subclass with constructor parameters, `_parameter_constraints` and five methods::

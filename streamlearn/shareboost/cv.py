@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..estimator.scores.choosing import Candidate, ChoosesBySplits, Member
+from ..estimator.scores.choosing import ChoosesBySplits, Member
 from .estimator import ShareBoostClassifier
 
 
@@ -92,10 +92,3 @@ n_passes_
         encoding: dict[str, str] | None = None,
     ) -> None:
         self._store(locals())
-
-    def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
-        most = max(candidate["n_selected"] for candidate in candidates)
-        return {**candidates[0], "n_selected": most}
-
-    def _models_of(self, fitted: Member, candidates: Sequence[Candidate]) -> list[Member]:
-        return [fitted.at(candidate["n_selected"]) for candidate in candidates]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -14,6 +16,7 @@ from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
 from ..estimator.rows.class_weights import CONSTRAINT
 from ..estimator.rows.encoding import column_of
+from ..estimator.scores.paths import Candidate
 from ..passes.summary.summary import Summary
 from . import needs
 from .design import TARGET, Layout
@@ -22,7 +25,7 @@ from .path import PathModel, PathPoint, Selector
 from .reads import Reader, start_fold
 from .selection.kernels import score_rows
 from .selection.pieces import PIECES, SAMPLE_ROWS, sums_of
-from .selection.scoring import group_kind
+from .selection.scoring import group_kind, stride_of
 from .selection.search import make_search
 from .selection.stumps import MOST_BINS
 from .side import Side, ThinSource
@@ -194,6 +197,16 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         self.class_weight = class_weight
         self.encoding = encoding
 
+    # Models of fewer columns are points on the way to those of more, not corrected as far as the
+    # last of a fit: a choice takes them, but `cross_validate`, which promises the fits, does not.
+    @classmethod
+    def _joint(cls, candidates: Sequence[Candidate]) -> Candidate:
+        most = max(candidate["n_selected"] for candidate in candidates)
+        return {**candidates[0], "n_selected": most}
+
+    def _models_of(self, candidates: Sequence[Candidate]) -> list[Self]:
+        return [self.at(candidate["n_selected"]) for candidate in candidates]
+
     # What it costs.
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
@@ -239,7 +252,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     def _size(self, dataset: Source, summary: Summary | None = None) -> needs.Size:
         K, d = len(getattr(self, "classes_", (0, 0))), dataset.n_features
-        n_units, unit = d, 8 * K
+        n_units, unit = d, 8 * stride_of(K)
         if self.candidates == "products":
             unit = 8 * max(K, 2) * d
         elif self.candidates == "stumps":

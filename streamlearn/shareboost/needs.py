@@ -13,8 +13,8 @@ from ..engine.plan import Needs, Plan
 from .correction import MEMORY
 from .curvature import LOOKED_AT, NEWTON_SIZE
 from .selection.candidates import OFFERED, OFFERED_PIECES, Options
-from .selection.kernels import FAR
 from .selection.pieces import PIECES
+from .selection.scoring import stride_of
 from .training import MOST_AT_ONCE
 
 SCORE_SHARE = 16
@@ -45,8 +45,6 @@ class Size(NamedTuple):
     """Bytes of one number of the data."""
     row_nbytes: float
     """Bytes of a row of the data."""
-    ordered_row_nbytes: float
-    """Bytes of a sparse row's values ordered by columns, at most; 0 of dense rows."""
     slice_rows: int
     n_rows: int
     """Number of physical rows."""
@@ -97,7 +95,6 @@ def needs_of(size: Size) -> list[Needs]:
     block = block_of(size, score_state_bytes(size, budget))
     K, item = size.n_classes, size.itemsize
     start = 16 + K * item
-    ordered = size.ordered_row_nbytes * (block * size.unit_bytes >= FAR)
     n = 1 + size.n_selected * size.width
     blocks = size.n_selected * size.width**2 if size.base else n * n
     # Newton's metric while the coefficients are few, then the blocks of all of them
@@ -114,8 +111,7 @@ def needs_of(size: Size) -> list[Needs]:
             "score",
             state_bytes=(block + (size.base > 0)) * size.unit_bytes + 8 * K,
             step_bytes_per_row=2 * K * item
-            + 3 * size.row_nbytes * (size.unit_bytes > 8 * K)
-            + ordered,
+            + 3 * size.row_nbytes * (size.unit_bytes > 8 * stride_of(K)),
             driver_bytes=gradient + path,
             row_state_bytes=start,
             passes=(1, size.n_selected + 1),
@@ -171,7 +167,6 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
         base=d if pieces else 0,
         itemsize=item,
         row_nbytes=row_nbytes,
-        ordered_row_nbytes=2 * row_nbytes * dataset.sparse,  # a value's row beside it
         slice_rows=dataset.slice_rows or dataset.n_physical_rows,
         n_rows=dataset.n_physical_rows,
         unit_bytes=unit_bytes,

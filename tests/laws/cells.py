@@ -253,7 +253,11 @@ def cluster(subject, tools):
 
 
 def cross_validate(subject, tools):
-    """Scores of rows held out are those of a fit to the others, made by hand, bit for bit."""
+    """Scores of rows held out are those of a fit to the others, made by hand, bit for bit.
+
+    One fit gives boosting's models of any number of learners, and pursuit's of two tau; every other
+    family fits each candidate by itself, and all of them each split.
+    """
     data = tools.dataset(subject)
     model = subject.make()
     found = sl.cross_validate(subject.kind if subject.compresses else model, data, 2)

@@ -6,8 +6,8 @@ from scipy import sparse
 
 import streamlearn as sl
 from streamlearn.data.source import Chunk
-from streamlearn.shareboost import needs
-from streamlearn.shareboost.selection import kernels
+from streamlearn.shareboost.selection import kernels_sparse as kernels
+from streamlearn.shareboost.selection.scoring import stride_of
 
 N, P = 500, 60
 
@@ -75,7 +75,7 @@ def test_kernels_are_the_products_of_matrices(compiled, dtype):
     arrays = thin.data, thin.indices, thin.indptr.astype(np.int64)
     gradient, products = kernels.add_sparse_gradient, kernels.add_sparse_products
     if not compiled:
-        gradient, products = gradient.py_func, products.py_func
+        gradient, products = (getattr(f, "py_func", f) for f in (gradient, products))
     G = np.ones((9, 3))
     gradient(*arrays, R, G)
     np.testing.assert_allclose(G.T - 1, R.astype(float).T @ X, atol=1e-6)
@@ -86,7 +86,7 @@ def test_kernels_are_the_products_of_matrices(compiled, dtype):
         np.testing.assert_allclose(G[k], (wide[:, 2:6] * R[:, [k]]).T @ wide, atol=1e-5)
 
 
-@pytest.mark.parametrize("n_classes", [2, 9, 30])
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 8, 15, 30])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_sums_brought_near_are_added_to_in_the_order_of_the_rows(n_classes, index):
     """Bit for bit a loop over the stored values, so that none depends on what was brought near."""
@@ -102,58 +102,22 @@ def test_sums_brought_near_are_added_to_in_the_order_of_the_rows(n_classes, inde
     np.testing.assert_array_equal(G, plain)
 
 
-def by_rows(X, R, G):
-    """G after all rows, one after the other: each has a column once."""
-    for i in range(X.shape[0]):
-        a, z = X.indptr[i], X.indptr[i + 1]
-        G[X.indices[a:z]] += R[i] * X.data[a:z, None]
-    return G
-
-
 @pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_values_ordered_by_columns_are_added_in_the_order_of_the_rows(compiled, index):
-    """2,000 columns of 30 classes are four blocks."""
+@pytest.mark.parametrize("n_classes", range(1, 18))
+def test_any_number_of_classes_is_added_bit_for_bit(n_classes, compiled):
+    """Vectors of eight and the rest of them, with values of the residuals' dtype and of another."""
     rng = np.random.default_rng(4)
-    X = sparse.random_array((90, 2_000), density=0.02, format="csr", rng=rng).astype(np.float32)
-    R = rng.standard_normal((90, 30)).astype(np.float32)
-    add = kernels.add_by_columns if compiled else kernels.add_by_columns.py_func
-    G = np.ones((2_000, 30))
-    add(X.data, X.indices.astype(index), X.indptr.astype(np.int64), R, G)
-    np.testing.assert_array_equal(G, by_rows(X, R, np.ones_like(G)))
-
-
-def test_many_values_for_far_sums():
-    """16.8 MB of sums, and two values a column: ordered first, and the bits of a plain loop."""
-    rng = np.random.default_rng(5)
-    n, p, K, stored = 1_500, 70_000, 30, 100
-    columns = rng.integers(0, p // stored, (n, stored)) + np.arange(stored) * (p // stored)
-    indptr = np.arange(0, n * stored + 1, stored)
-    data = rng.random(n * stored, dtype=np.float32)
-    R = rng.standard_normal((n, K)).astype(np.float32)
-    X = sparse.csr_array((data, columns.ravel().astype(np.int32), indptr), (n, p))
-    G = np.zeros((p, K))
-    assert G.nbytes >= kernels.FAR
-    kernels.add_sparse_gradient(data, X.indices, indptr, R, G)
-    np.testing.assert_array_equal(G, by_rows(X, R, np.zeros_like(G)))
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("classes", [2, 30])
-def test_room_to_order_values_is_planned_where_sums_are_far(kind, classes):
-    X = np.zeros((50, 70_000), np.float32)
-    X[:, ::700] = 1.0
-    y = np.arange(50) % classes
-    with sl.config_context(memory_budget="4GiB"):
-        data = sl.open_dataset(kind(X))
-        model = sl.ShareBoostClassifier(2)
-        model.classes_ = np.unique(y)
-        size = needs.size_of(model, data, 70_000, 8 * classes, "columns")
-        scoring = needs.needs_of(size)[0].step_bytes_per_row
-    thin = kind is not np.asarray
-    ordered = 2 * data.decoded_nbytes / 50 if thin and classes == 30 else 0
-    assert scoring == pytest.approx(2 * classes * 4 + ordered)
-    assert ordered == 0 or ordered >= 100 * (4 + 4 + 4)
+    X = sparse.random_array((12, 9), density=0.4, format="csr", rng=rng)
+    R = rng.standard_normal((12, n_classes))
+    for kinds in (("f4", "f4"), ("f8", "f8"), ("f4", "f8")):
+        thin, of_rows = X.astype(kinds[0]), R.astype(kinds[1])
+        G, plain = np.ones((2, 9, stride_of(n_classes)))
+        add = kernels.add_sparse_gradient
+        add = add if compiled else getattr(add, "py_func", add)
+        add(thin.data, thin.indices, thin.indptr.astype(np.int64), of_rows, G)
+        for i, j in zip(*thin.nonzero(), strict=True):
+            plain[j, :n_classes] += of_rows[i] * thin[i, j].astype(kinds[1])
+        np.testing.assert_array_equal(G, plain)
 
 
 def test_wide_rows_are_never_written_out(monkeypatch):

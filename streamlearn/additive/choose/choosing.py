@@ -26,12 +26,12 @@ from ...estimator.fitting import replan
 from ...estimator.model import Model
 from ...estimator.planning import with_calibration
 from ...estimator.scores.choosing import (
-    Candidate,
     Member,
     Results,
     best_index,
     cv_results,
 )
+from ...estimator.scores.paths import Candidate
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
 from ..basis.column_bases import mean_splines

@@ -13,8 +13,9 @@ from sklearn.utils._param_validation import Interval
 from ...config import format_bytes
 from ...data.source import Source
 from ...engine.plan import Needs
-from ...estimator.scores.choosing import Candidate, ChoosesBySplits
+from ...estimator.scores.choosing import ChoosesBySplits
 from ...estimator.scores.metrics import check_gain, find_metric
+from ...estimator.scores.paths import Candidate
 from ...passes.summary.summary import Summary
 from ..costs import needs, sizes
 from ..costs.pairs import with_pairs

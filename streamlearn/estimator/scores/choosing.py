@@ -45,9 +45,8 @@ from ..rows.streams import WithoutStream
 from ..rows.weights import SAID
 from .cross_validate import scores_of_split, without_split
 from .metrics import check_gain, find_metric
+from .paths import Candidate
 
-Candidate = dict[str, Any]
-"""Parameters of the estimator that does not choose, by name."""
 Member = Any
 """An estimator that does not choose."""
 Results = dict[str, Any]
@@ -71,7 +70,8 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
     _choices: ClassVar[Mapping[str, str]]
     """Parameter of several values -> the parameter of `_plain`; the simplest models come first."""
     _in_one_fit: ClassVar[tuple[str, ...]] = ()
-    """Parameters of `_plain` of whose values one fit gives all models."""
+    """Parameters of `_plain` of whose values one fit gives all models, if not bit for bit."""
+    _same_in_one_fit: ClassVar[Mapping[str, float]] = {}  # a fit that has chosen has one model
     _choosing_constraints: ClassVar[dict[str, list[object]]] = {
         "cv": [Interval(Integral, 2, None, closed="left")],
         "scoring": [str, None],
@@ -129,14 +129,6 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             apart = {name: v for name, v in candidate.items() if name not in self._in_one_fit}
             groups.setdefault(repr(apart), []).append(k)
         return list(groups.values())
-
-    def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
-        """The parameters of the fit that gives the models of all of them."""
-        return candidates[0]
-
-    def _models_of(self, fitted: Member, candidates: Sequence[Candidate]) -> list[Member]:
-        """Their models, from that fit."""
-        return [fitted] * len(candidates)
 
     def _fit_without(
         self, parameters: Candidate, train: Dataset, apart: Dataset, checkpoint: str | None
@@ -279,7 +271,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                                 warnings.filterwarnings("ignore", said, UserWarning)
                             fitted = self._fit_without(self._joint(members), train, apart, own)
                         fits.append(fitted)
-                        models |= zip(group, self._models_of(fitted, members), strict=True)
+                        models |= zip(group, fitted._models_of(members), strict=True)
                     ordered = [models[k] for k in range(len(candidates))]
                     own = None if place is None else several.scores_of_split(place, split)
                     scores[:, split], n_reads = self._scores_of_split(ordered, rows, apart, own)

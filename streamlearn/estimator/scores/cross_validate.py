@@ -13,11 +13,14 @@ from sklearn.model_selection import ParameterGrid
 from ...data.dataset import Dataset
 from ...data.order import HashShare
 from ...engine.scratch.materialise import materialised
+from ...errors import MemoryBudgetError
 from ...solvers.splits import split_shares
 from ..model import Model
+from ..planning import plan
 from ..rows.inputs import features_of, open_training
 from ..rows.levels import as_trained
 from .metrics import check_gain
+from .paths import Candidate, FitsPaths, fits_of
 from .scoring import evaluate_models
 
 
@@ -33,7 +36,7 @@ class AllBut(HashShare):
 class CrossValidation:
     """Scores of every candidate on every split."""
 
-    parameters: list[dict[str, object]]
+    parameters: list[Candidate]
     """One set of parameters per candidate."""
     scores: np.ndarray
     """(candidates, splits); greater is better."""
@@ -93,11 +96,22 @@ def cross_validate(
     """Score a model, or each of a grid of its parameters, on rows it was not trained on.
 
     The split that holds a row out is a hash of its number and the seed: there is no copy and no
-    index.  Each candidate is trained for each split with its own reads, within the memory budget;
-    all candidates of a split are scored in one shared read.  `AdditiveClassifierCV` and
-    `AdditiveRegressorCV` train all candidates for all splits in shared reads where they can; with
-    ``random_state=seed`` their splits are the same as these.  One of them that is itself scored
-    here is scored on other splits than those in which it chooses, each of which has its rows.
+    index.  All candidates of a split are scored in one shared read, and each is the model of a fit
+    of its own to the rows outside the split, bit for bit, within the memory budget:
+
+    - `JensenShannonBoostClassifier` has it from one fit for all values of ``n_learners``;
+    - `ProjectionPursuitRegressor` from one fit for two values of ``tau``, if the budget has room;
+    - `ShareBoostClassifier` fits each, as its models of fewer columns are corrected less far on the
+      way to those of more; so does `SVMMixtureClassifier`, whose EM of one candidate gives no other
+      model, and so do `SuperSparseRegressor` and `SuperSparseClassifier`;
+    - `AdditiveClassifier` and `AdditiveRegressor` fit each, and each split, by its own reads: their
+      knots, levels and means of targets are learned from the rows outside the split alone.
+
+    The estimators whose names end in CV share more where they choose, and with
+    ``random_state=seed`` their splits are the same as these: `AdditiveClassifierCV` and
+    `AdditiveRegressorCV` train all candidates for all splits in shared reads, with the knots of
+    all rows.  One of them that is itself scored here is scored on other splits than those in which
+    it chooses, each of which has its rows.
 
     Parameters
     ----------
@@ -145,15 +159,45 @@ def cross_validate(
     scores, n_passes = np.empty((len(candidates), cv)), 0
     n_score_passes = 0
     with materialised(opened) as rows:
+        fits = _within_budget(model, fits_of(model, candidates), candidates, rows)
         for split in range(cv):
             train, apart = without_split(rows, edges, split, seed)
-            fitted = [clone(model).set_params(**parameters).fit(train) for parameters in candidates]
-            scores[:, split], n_reads = scores_of_split(fitted, apart, scoring)
+            fitted: dict[int, Model] = {}
+            for numbers in fits:
+                members = [candidates[k] for k in numbers]
+                of_all = clone(model).set_params(**_joint(model, members)).fit(train)
+                n_passes += of_all.n_passes_
+                models = of_all._models_of(members) if len(members) > 1 else [of_all]
+                fitted |= zip(numbers, models, strict=True)
+            ordered = [fitted[k] for k in range(len(candidates))]
+            scores[:, split], n_reads = scores_of_split(ordered, apart, scoring)
             n_score_passes += n_reads
-            n_passes += sum(m.n_passes_ for m in fitted)
     n_passes += n_score_passes
     seconds = time.perf_counter() - started
     return CrossValidation(candidates, scores, scoring, n_passes, n_score_passes, seconds)
+
+
+def _joint(model: object, members: Sequence[Candidate]) -> Candidate:
+    if len(members) > 1 and isinstance(model, FitsPaths):
+        return model._joint(members)
+    return members[0]
+
+
+def _within_budget(
+    model: object, fits: list[list[int]], candidates: Sequence[Candidate], rows: Dataset
+) -> list[list[int]]:
+    """The fits, but those that have no room together one by one."""
+    found: list[list[int]] = []
+    for numbers in fits:
+        together = [numbers]
+        if len(numbers) > 1:
+            joint = _joint(model, [candidates[k] for k in numbers])
+            try:
+                plan(clone(model).set_params(**joint), rows)
+            except MemoryBudgetError:
+                together = [[k] for k in numbers]
+        found += together
+    return found
 
 
 def without_split(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,6 +19,7 @@ from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
 from ...estimator.rows.class_weights import CONSTRAINT
 from ...estimator.rows.encoding import n_features
+from ...estimator.scores.paths import Candidate
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...numeric.links import rest_probabilities, sigmoid
@@ -154,6 +156,8 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
         self.random_state = random_state
         self.class_weight = class_weight
         self.encoding = encoding
+
+    _same_in_one_fit: ClassVar[Mapping[str, float]] = {"n_learners": math.inf}
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         M, B = dataset.n_features, self.n_bins or LEAST_BINS
@@ -304,6 +308,22 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
         other._path = [[model.first(n) for model in models] for models in self._path]
         other._choose(self.tau_)
         return other
+
+    @classmethod
+    def _joint(cls, candidates: Sequence[Candidate]) -> Candidate:
+        most = max(candidate["n_learners"] for candidate in candidates)
+        if "tau" not in candidates[0]:
+            return {**candidates[0], "n_learners": most}
+        taus = list(dict.fromkeys(float(candidate["tau"]) for candidate in candidates))
+        tau = taus if len(taus) > 1 else taus[0]
+        return {**candidates[0], "n_learners": most, "tau": tau}
+
+    def _models_of(self, candidates: Sequence[Candidate]) -> list[Self]:
+        found = []
+        for candidate in candidates:
+            model = copy.copy(self).select(float(candidate.get("tau", self.tau_)))
+            found.append(model.at(candidate["n_learners"]))
+        return found
 
     @property
     def _alphas(self) -> list[np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import ClassVar
@@ -10,7 +9,8 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval
 
 from ...data.dataset import Dataset
-from ...estimator.scores.choosing import Candidate, ChoosesBySplits, Member
+from ...estimator.scores.choosing import ChoosesBySplits, Member
+from ...estimator.scores.paths import Candidate
 from .classifier import JensenShannonBoostClassifier
 
 
@@ -90,11 +90,6 @@ class JensenShannonBoostClassifierCV(ChoosesBySplits, JensenShannonBoostClassifi
     ) -> None:
         self._store(locals())
 
-    def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
-        most = max(candidate["n_learners"] for candidate in candidates)
-        taus = list(dict.fromkeys(float(candidate["tau"]) for candidate in candidates))
-        return {"n_learners": most, "tau": taus if len(taus) > 1 else taus[0]}
-
     def _fit_without(
         self, parameters: Candidate, train: Dataset, apart: Dataset, checkpoint: str | None
     ) -> Member:
@@ -103,10 +98,3 @@ class JensenShannonBoostClassifierCV(ChoosesBySplits, JensenShannonBoostClassifi
             return member.fit(train, checkpoint=checkpoint)
         # a path asks for rows to choose by; here all of its models are scored
         return member.fit(train, validation=apart, checkpoint=checkpoint)
-
-    def _models_of(self, fitted: Member, candidates: Sequence[Candidate]) -> list[Member]:
-        found = []
-        for candidate in candidates:
-            model = copy.copy(fitted).select(float(candidate["tau"]))
-            found.append(model.at(candidate["n_learners"]))
-        return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ...estimator.scores.choosing import Candidate, ChoosesBySplits, Member
+from ...estimator.scores.choosing import ChoosesBySplits, Member
 from .regressor import ProjectionPursuitRegressor
 
 
@@ -91,10 +90,3 @@ class ProjectionPursuitRegressorCV(ChoosesBySplits, ProjectionPursuitRegressor):
         encoding: dict[str, str] | None = None,
     ) -> None:
         self._store(locals())
-
-    def _joint(self, candidates: Sequence[Candidate]) -> Candidate:
-        taus = list(dict.fromkeys(float(candidate["tau"]) for candidate in candidates))
-        return {**candidates[0], "tau": taus if len(taus) > 1 else taus[0]}
-
-    def _models_of(self, fitted: Member, candidates: Sequence[Candidate]) -> list[Member]:
-        return [copy.copy(fitted).select(float(candidate["tau"])) for candidate in candidates]

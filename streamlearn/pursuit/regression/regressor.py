@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from numbers import Integral
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -14,6 +16,7 @@ from ...engine.run import Run
 from ...estimator.base import StreamRegressor
 from ...estimator.certificate import Certificate
 from ...estimator.rows.encoding import n_features
+from ...estimator.scores.paths import Candidate
 from ...numeric.checks import check_number, check_records
 from ...numeric.huge_pages import resident
 from ...passes.summary.summary import Summary
@@ -22,7 +25,7 @@ from ..columns import block_nbytes, make_columns
 from ..kernels import ScaledColumns
 from ..model import GRID_POINTS, Piece, PursuitModel, check_tau, drive, unit_length
 from ..search import N_TRIALS
-from ..tables import table_room, table_share
+from ..tables import ALL_COLUMNS, MOST_TABLES, table_room, table_share
 from .growing import Grown, LossRequest, Settings, grow
 from .reads import RidgeAnswer, RidgeRequest, Term, ridge_fold
 from .smoothers import PSpline
@@ -152,6 +155,17 @@ class ProjectionPursuitRegressor(PursuitModel[Grown], StreamRegressor):
         self.tol = tol
         self.random_state = random_state
         self.encoding = encoding
+
+    # so many have the tables of one, whatever the number of columns
+    _same_in_one_fit: ClassVar[Mapping[str, float]] = {"tau": MOST_TABLES // ALL_COLUMNS}
+
+    @classmethod
+    def _joint(cls, candidates: Sequence[Candidate]) -> Candidate:
+        taus = list(dict.fromkeys(float(candidate["tau"]) for candidate in candidates))
+        return {**candidates[0], "tau": taus if len(taus) > 1 else taus[0]}
+
+    def _models_of(self, candidates: Sequence[Candidate]) -> list[Self]:
+        return [copy.copy(self).select(float(candidate["tau"])) for candidate in candidates]
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         M, T, smoother = dataset.n_features, len(check_tau(self.tau)), self._make_smoother()

@@ -5,18 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...numeric.jit import kernel, sum_kernel
-from ...numeric.simd.prefetch import LINE, prefetch
-
-AHEAD = 16
-"""Stored values between the one added and the one whose sums are brought near."""
-NUMBERS = LINE // 8
-"""float64 sums of a cache line."""
-FAR = 16 << 20
-"""Bytes of sums from which on a chunk's values are ordered by columns first."""
-NEAR = 1 << 18
-"""Bytes of sums, rounded down to a power of two columns, to which values are added at a time."""
-AHEAD_NEAR = 8
-"""`AHEAD` of values in that order."""
 
 
 @sum_kernel
@@ -28,72 +16,6 @@ def score_rows(V, W, b, out):
             for j in range(V.shape[1]):
                 total += V[i, j] * W[k, j]
             out[i, k] = b[k] + total
-
-
-@kernel
-def add_sparse_gradient(data, indices, indptr, R, G):
-    """Add X' R to G (n, K) in place, X the sparse rows: an absent value adds nothing.
-
-    The sums of many columns are far away in memory, in no order, but known long before: with those
-    of 30 classes for 100,000 columns a value takes 32 ns in place of 73.  Where a chunk has some
-    values for each column, they are ordered first, and one takes 17: the bits are the same.
-    """
-    K, last, sums = R.shape[1], len(indices) - 1, G.reshape(-1)
-    if sums.nbytes >= FAR and len(indices) >= 2 * len(G):
-        add_by_columns(data, indices, indptr, R, G)
-        return
-    for i in range(len(indptr) - 1):
-        for a in range(indptr[i], indptr[i + 1]):
-            x, j = float(data[a]), indices[a]
-            coming = np.intp(indices[min(a + AHEAD, last)]) * K
-            for k in range(0, K, NUMBERS):
-                prefetch(sums, coming + k)
-            for k in range(K):
-                G[j, k] += R[i, k] * x
-
-
-@kernel
-def add_by_columns(data, indices, indptr, R, G):
-    """`add_sparse_gradient` of the values in the order of blocks of columns, in each of the rows.
-
-    A block's sums stay in the cache, and those of one column are added to in the order of the rows.
-    """
-    K, last, sums, shift = R.shape[1], len(indices) - 1, G.reshape(-1), 0
-    while (16 * K) << shift <= NEAR:
-        shift += 1
-    begins = np.zeros((len(G) >> shift) + 2, np.int64)
-    rows, columns = np.empty(len(indices), np.int32), np.empty(len(indices), np.int32)
-    values = np.empty(len(indices), data.dtype)
-    for a in range(len(indices)):
-        begins[(indices[a] >> shift) + 1] += 1
-    for block in range(1, len(begins)):
-        begins[block] += begins[block - 1]
-    for i in range(len(indptr) - 1):
-        for a in range(indptr[i], indptr[i + 1]):
-            block = indices[a] >> shift
-            to = begins[block]
-            rows[to], columns[to], values[to] = i, indices[a], data[a]
-            begins[block] = to + 1
-    for a in range(len(indices)):
-        i, j, x = rows[a], columns[a], float(values[a])
-        coming = np.intp(columns[min(a + AHEAD_NEAR, last)]) * K
-        for k in range(0, K, NUMBERS):
-            prefetch(sums, coming + k)
-        for k in range(K):
-            G[j, k] += R[i, k] * x
-
-
-@kernel
-def add_sparse_products(data, indices, indptr, R, first, stop, G):
-    """Add X[:, first:stop]' diag(R_k) X to G (K, stop - first, p) in place, X the sparse rows."""
-    for i in range(len(indptr) - 1):
-        for a in range(indptr[i], indptr[i + 1]):
-            j = indices[a] - first
-            if 0 <= j < stop - first:
-                for b in range(indptr[i], indptr[i + 1]):
-                    x = float(data[a]) * data[b]
-                    for k in range(R.shape[1]):
-                        G[k, j, indices[b]] += R[i, k] * x
 
 
 @kernel

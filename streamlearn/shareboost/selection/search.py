@@ -19,7 +19,7 @@ from ..objective import Penalty
 from ..reads import Reader
 from ..training import Search
 from .candidates import Choice, Kind, Options, Products, Stumps
-from .kernels import add_sparse_products
+from .kernels_sparse import add_sparse_products
 from .pieces import PIECES, PieceSearch, make_pieces
 from .scoring import (
     FLAT,
