@@ -137,6 +137,25 @@ def read_targets(rows):
     return np.concatenate([chunk.y.copy() for chunk in rows.iter_chunks()])
 
 
+def test_levels_of_education_in_adult(shared_data):
+    """Real classes in their order, strings and missing values among the columns."""
+    classes, wanted = range(1, 17), ["age", "occupation", "hours_per_week"]
+    train, test = (
+        sl.open_dataset(
+            shared_data(f"adult/{part}.parquet"), target="education_num", features=wanted
+        )
+        for part in ("train", "test")
+    )
+    train = train.take(0.3)
+    counts = train.select(["age"]).summary().labels.counts
+    y = np.concatenate([c.y.copy() for c in test.select(["age"]).iter_chunks()]).astype(int) - 1
+    model = sl.AdditiveClassifier(C=1).fit(train.ordinal_steps(classes))
+    chances = sl.ordinal_probabilities(model, test, classes)
+    np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-14)
+    by_frequency = -np.log(counts[y] / counts.sum()).mean()  # 2.03
+    assert -np.log(chances[np.arange(len(y)), y]).mean() < by_frequency - 0.15
+
+
 def test_new_rows_of_any_kind_give_the_same_curves(tmp_path):
     import pandas as pd
 
@@ -170,9 +189,8 @@ def test_a_checkpoint_of_other_cuts_is_refused(tmp_path):
     )
     again = model.fit(data.at_risk("time", [1, 2]), checkpoint=tmp_path / "run")
     np.testing.assert_array_equal(again.predict(data.at_risk("time", [1, 2])), first)
-    with pytest.raises(
-        CheckpointError, match=r"belongs to another fit: data.steps.cuts\[1\]: 2.0 then, 3.0"
-    ):
+    other = r"belongs to another fit: data.steps.cuts\[1\]: 2.0 then, 3.0"
+    with pytest.raises(CheckpointError, match=other):
         model.fit(data.at_risk("time", [1, 3]), checkpoint=tmp_path / "run")
 
 

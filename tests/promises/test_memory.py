@@ -95,6 +95,23 @@ def test_every_other_family_stays_within_its_budget(tables, estimator, parameter
     assert over[1] <= over[0] + 32 * MIB
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [64, 256])
+@pytest.mark.parametrize("workers", [None, 2])
+def test_rows_at_risk_stay_within_the_budget(tables, budget, workers):
+    """About 6.6 M rows of 51 columns, 1.3 GiB that are never written, from 229 MiB."""
+    report = run(
+        path=tables[0],
+        measure=True,
+        workers=workers,
+        estimator="AdditiveRegressor",
+        at_risk={"duration": "x0", "cuts": [k / 10 for k in range(1, 11)]},
+        config={"memory_budget": f"{budget}MiB"},
+        parameters={"loss": "poisson", "exposure": "exposure", "n_bases": 5, "max_passes": 4},
+    )
+    assert report["over_baseline"] <= report["planned"] <= budget * MIB
+
+
 @pytest.fixture(scope="module")
 def table_of_levels(tmp_path_factory):
     """120 MiB decoded: 20 columns, one of words and one with missing values."""
