@@ -44,6 +44,18 @@ def survival_curves(
     array of shape (n, len(cuts))
         n len(cuts) numbers must fit in the memory budget: give the rows in parts (`Dataset.split`),
         or write the hazards with ``model.predict_to(data.at_risk(...), path)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveRegressor, open_dataset, survival_curves
+    >>> old = np.arange(200) % 2
+    >>> table = {"old": old, "time": 1.0 + np.arange(200) % 3, "died": old}
+    >>> rows = open_dataset(table, target="died").at_risk("time", cuts=[2, 4])
+    >>> model = AdditiveRegressor("poisson", exposure="exposure", C=1).fit(rows)
+    >>> survival_curves(model, {"old": np.array([0, 1])}, [2, 4]).round(2)
+    array([[0.97, 0.9 ],
+           [0.45, 0.07]])
     """
     check_is_fitted(model)
     exposure = getattr(model, "exposure", None)
@@ -85,6 +97,16 @@ def ordinal_probabilities(
     -------
     array of shape (n, len(classes))
         Columns in the order of `classes`; each row adds up to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveClassifier, open_dataset, ordinal_probabilities
+    >>> table = {"x": np.arange(300) % 2, "size": np.array(["S", "M", "L"] * 100)}
+    >>> rows = open_dataset(table, target="size").ordinal_steps(["S", "M", "L"])
+    >>> model = AdditiveClassifier(C=1).fit(rows)
+    >>> ordinal_probabilities(model, {"x": np.array([0])}, ["S", "M", "L"]).round(2)
+    array([[0.34, 0.33, 0.33]])
     """
     check_is_fitted(model)
     if len(getattr(model, "classes_", ())) != 2:

@@ -96,20 +96,19 @@ def test_every_other_family_stays_within_its_budget(tables, estimator, parameter
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [64, 256])
 @pytest.mark.parametrize("workers", [None, 2])
-def test_rows_at_risk_stay_within_the_budget(tables, budget, workers):
-    """About 6.6 M rows of 51 columns, 1.3 GiB that are never written, from 229 MiB."""
+def test_rows_at_risk_stay_within_the_budget(tmp_path, workers):
+    """About 3.3 M rows of 13 columns, 164 MiB that are never written, from 27 MiB."""
     report = run(
-        path=tables[0],
+        path=write_rows(tmp_path / "rows.parquet", 600_000, 12, row_group=32_768),
         measure=True,
         workers=workers,
         estimator="AdditiveRegressor",
         at_risk={"duration": "x0", "cuts": [k / 10 for k in range(1, 11)]},
-        config={"memory_budget": f"{budget}MiB"},
-        parameters={"loss": "poisson", "exposure": "exposure", "n_bases": 5, "max_passes": 4},
+        config={"memory_budget": "64MiB"},
+        parameters={"loss": "poisson", "exposure": "exposure", "n_bases": 5, "tol": 0.5},
     )
-    assert report["over_baseline"] <= report["planned"] <= budget * MIB
+    assert report["over_baseline"] <= report["planned"] <= 64 * MIB
 
 
 @pytest.fixture(scope="module")
