@@ -11,6 +11,10 @@ _.ShareBoostClassifierCV
 _.SuperSparseClassifierCV
 _.WaterfallDisplay
 _.additive_kernel
+_.at_risk
+_.ordinal_steps
+_.ordinal_probabilities
+_.survival_curves
 _.agreement
 _.compare
 _.distances_

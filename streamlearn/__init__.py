@@ -44,6 +44,8 @@ _HOME = {
     "save": "estimator.persistence",
     "load": "estimator.persistence",
     "cross_validate": "estimator.scores.cross_validate",
+    "survival_curves": "estimator.at_risk",
+    "ordinal_probabilities": "estimator.at_risk",
     "config_context": "config",
     "get_config": "config",
     "warm": "warming",

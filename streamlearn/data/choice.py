@@ -12,6 +12,7 @@ import numpy as np
 
 from .column_types import CATEGORIES, SINGLE
 from .encoding import Encoding
+from .levels import LevelCoder
 from .order import HashShare, kept_rows
 from .roles import check_columns
 from .row_ranges import Ref, largest_slice
@@ -63,6 +64,14 @@ class Choice(Source):
     @abstractmethod
     def with_levels(self, levels: Mapping[str, Sequence[str]]) -> Self:
         """The string columns named read as codes of these levels; other words are NaN."""
+
+    @abstractmethod
+    def with_coders(self, coders: Mapping[str, LevelCoder]) -> Self:
+        """The string columns named read as the codes that these give."""
+
+    @abstractmethod
+    def select(self, columns: Sequence[str]) -> Self:
+        """Keep these feature columns, in this order; the others are not read."""
 
     # What it is.
 
@@ -119,9 +128,13 @@ class Choice(Source):
     def n_physical_rows(self) -> int:
         return self.store.n_rows
 
+    @property
+    def siblings(self) -> int:
+        return self.store.siblings
+
     @cached_property
     def _hashed_rows(self) -> int:
-        return kept_rows(self.shares, self.store.n_rows)
+        return self.siblings * kept_rows(self.shares, self.store.n_rows // self.siblings)
 
     @property
     def n_rows(self) -> int | None:  # type: ignore[override]  # a plain attribute elsewhere

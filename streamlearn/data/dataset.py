@@ -18,6 +18,8 @@ from .levels import Coder, LevelCoder
 from .mapped import SourceOver
 from .order import HashShare, derive_seed, exact_share
 from .reader import DatasetReader
+from .risk.steps import Classes, Intervals
+from .risk.store import rows_at_risk, with_duration
 from .roles import refuse_duplicates, some
 from .row_ranges import Refs, cut_runs
 from .source import Chunk, Convert
@@ -241,7 +243,7 @@ class Dataset(Choice):
             return self.where_hash(0.0, float(rows), key)
         if rows < 1:
             raise ValueError(f"take({rows}); take at least one row")
-        if self.store.filtered:
+        if self.store.filtered or self.siblings > 1:
             raise SourceError(
                 f"take({rows}) of a filtered dataset: which rows the filter leaves is known only "
                 "after reading them; take a share (a float) instead"
@@ -261,6 +263,77 @@ class Dataset(Choice):
         names = self.feature_names if feature_names is None else tuple(feature_names)
         refuse_duplicates(names)
         return self._with(maps=(*self.maps, f), mapped_names=names)
+
+    def at_risk(
+        self,
+        duration: str,
+        cuts: Sequence[float],
+        *,
+        event: str | None = None,
+        interval: str = "interval",
+        exposure: str = "exposure",
+    ) -> Dataset:
+        """The rows, once for each interval of time that they enter: survival as Poisson's counts.
+
+        A row at risk keeps the features and the weight; its target is 1 where the event happened
+        in that interval, else 0.  ``AdditiveRegressor("poisson", exposure="exposure")`` of such
+        rows is a model of hazards that are constant within intervals; with a cut at every time of
+        an event its other curves are those of Cox's model, ties as Breslow has them.  The name is
+        that of the set over which Cox sums; the other tools' ``survSplit`` and ``as_ped`` say what
+        is done to a table, which here nobody sees.
+
+        Choose parts (`split`, `take`, folds) before or after: all rows of a subject go together.
+
+        Parameters
+        ----------
+        duration : str
+            The column of times until the event, or until the row was lost; at least 0.  It is no
+            feature of the result.
+        cuts : sequence of float
+            Ends of the intervals, ascending from above 0.  What comes after the last is not seen.
+        event : str, optional
+            The column that says whether the event happened (1) or the row was lost (0); default:
+            the target.
+        interval, exposure : str
+            Names of the new features: the interval's number, from 0, and the time spent in it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from streamlearn import open_dataset
+        >>> table = {"age": np.array([50.0, 60.0]), "time": np.array([3.0, 1.5]), "died": [0, 1]}
+        >>> rows = open_dataset(table, target="died").at_risk("time", cuts=[1, 2, 4])
+        >>> [chunk] = rows.iter_chunks()
+        >>> rows.feature_names, chunk.y
+        (('age', 'interval', 'exposure'), array([0, 0, 0, 0, 1], dtype=uint8))
+        >>> chunk.X.tolist()[2:]
+        [[50.0, 2.0, 1.0], [60.0, 0.0, 1.0], [60.0, 1.0, 0.5]]
+        """
+        data = with_duration(self, duration, self.target if event is None else event)
+        kind = self.column_types.get(duration, self.dtype.name)
+        return rows_at_risk(data, Intervals(cuts, interval, exposure, duration, kind))
+
+    def ordinal_steps(self, classes: Sequence[object], *, step: str = "step") -> Dataset:
+        """The rows, once for each step that they come to on the way to their class.
+
+        Row i of the k-th of the classes comes to the steps 0 .. k: its target is 1 in step k,
+        where it stops, and 0 in those before; rows of the last class pass all of them.  A
+        classifier of such rows with the log-loss, such as ``AdditiveClassifier()``, is the
+        sequential (continuation-ratio) model of ordered classes, with one curve of each feature
+        for all steps; `ordinal_probabilities` puts its answers together.
+
+        Parameters
+        ----------
+        classes : sequence
+            All values of the target, in their order.
+        step : str
+            Name of the new feature, the step's number from 0.
+        """
+        if self.target is None:
+            raise SourceError(
+                "ordinal_steps needs the classes: open the dataset with target=, the column of them"
+            )
+        return rows_at_risk(self, Classes(classes, step, self.target))
 
     # Writing.
 

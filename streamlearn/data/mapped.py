@@ -85,6 +85,10 @@ class SourceOver(Source):
         return self.source.n_physical_rows
 
     @property
+    def siblings(self) -> int:
+        return self.source.siblings
+
+    @property
     def decoded_nbytes(self) -> int:
         return self.source.decoded_nbytes
 

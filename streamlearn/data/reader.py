@@ -9,7 +9,7 @@ from .choice import Choice
 from .encoding import Encoding
 from .roles import some
 from .row_ranges import Ref
-from .source import Chunk, Csr
+from .source import Chunk, Csr, subjects_of
 
 
 class DatasetReader:
@@ -49,16 +49,17 @@ class DatasetReader:
                 f"{data.place(ref)} has {chunk.X.shape[1]} columns, expected {len(self._columns)}"
             )
         if data.shares:
-            keep = data.shares[0].keeps(chunk.rows)
+            subjects = subjects_of(chunk, data.siblings)
+            keep = data.shares[0].keeps(subjects)
             for share in data.shares[1:]:
-                keep &= share.keeps(chunk.rows)
+                keep &= share.keeps(subjects)
             # Rows of an array in memory are the user's own, rows read are the reader's.
             chunk = chunk.where(keep, in_place=not data.in_memory)
         if self._columns and data.maps:
             for f in data.maps:
                 mapped: object
                 if isinstance(f, Encoding):
-                    mapped = f.encode(chunk.X, chunk.rows)
+                    mapped = f.encode(chunk.X, subjects_of(chunk, data.siblings))
                 else:
                     mapped = f(chunk.X)
                 chunk.X = mapped if isinstance(mapped, Csr) else np.asarray(mapped)

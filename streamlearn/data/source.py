@@ -346,6 +346,11 @@ class Source(ABC):
         return refs[-1].stop if refs else 0
 
     @property
+    def siblings(self) -> int:
+        """Neighbouring row numbers of one subject, which choices of rows keep together."""
+        return 1
+
+    @property
     def decoded_nbytes(self) -> int:
         """Bytes of all features once they are decoded."""
         return int(Refs.of(self.refs()).nbytes.sum())
@@ -396,6 +401,11 @@ class Source(ABC):
     def through(self, convert: Convert) -> Source:
         """The same rows, each feature put through `convert` while it is decoded; X is float32."""
         raise SourceError(f"a {type(self).__name__} has no columns to convert")
+
+
+def subjects_of(chunk: Chunk, siblings: int) -> range | np.ndarray:
+    """(m,) the numbers by whose hashes the rows are chosen: those of their subjects."""
+    return chunk.rows if siblings == 1 else chunk.numbers // siblings
 
 
 def level_counts(source: Source, most: int) -> np.ndarray:

@@ -60,6 +60,9 @@ class Store(ABC):
     """True if all features are sparse and stored as uint8, which `open` then takes as `dtype`."""
     filtered: bool = False
     """True if readers leave rows out: how many stay is known only after a pass."""
+    siblings: int = 1
+    """Neighbouring row numbers, from a multiple of it on, that are of one subject: rows chosen by
+    hashes are chosen with all of them."""
     shared_nbytes: int = 0
     """Bytes of metadata (file footers) that a process holds once for all its readers."""
     n_missing_chunks: int = 0

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..data.encoding import N_PARTS, codes_of, parts_of
 from ..data.levels import LevelCoder, hash_words, word_of
-from ..data.source import Chunk
+from ..data.source import Chunk, subjects_of
 from .fold import Fold
 from .sums import add_sums
 
@@ -96,18 +96,18 @@ def _hashes(state: Counts) -> np.ndarray:
 
 def target_fold(
     coders: Sequence[LevelCoder], of_words: Sequence[bool], n_levels: Sequence[int],
-    n_classes: int, seed: int,
+    n_classes: int, seed: int, siblings: int = 1,
 ) -> Fold[list[Sums], list[Sums]]:  # fmt: skip
     """Fold: for each column the target's sums in each part and level.
 
     Chunks carry the columns, those of words (`of_words`) as their codes, and y as float64: numbers,
-    or codes of `n_classes` classes (0: numbers).  O = 1 for numbers and two classes.  State
-    8 N_PARTS L (O + 1) bytes a column.
+    or codes of `n_classes` classes (0: numbers).  O = 1 for numbers and two classes.  Rows of one
+    subject (`Source.siblings`) are of one part.  State 8 N_PARTS L (O + 1) bytes a column.
     """
     n_outputs = n_classes if n_classes > 2 else 1
     return Fold(
         partial(_start_sums, tuple(n_levels), n_outputs),
-        partial(_add_targets, tuple(coders), tuple(of_words), n_classes, seed),
+        partial(_add_targets, tuple(coders), tuple(of_words), n_classes, seed, siblings),
         add_sums,
     )
 
@@ -142,6 +142,7 @@ def _add_targets(
     of_words: tuple[bool, ...],
     n_classes: int,
     seed: int,
+    siblings: int,
     states: list[Sums],
     chunk: Chunk,
 ) -> list[Sums]:
@@ -149,7 +150,8 @@ def _add_targets(
         return states
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     X = chunk.dense  # a sparse table has no such columns
-    part, Y = parts_of(chunk.rows, seed), outputs_of(chunk.y, n_classes)
+    part = parts_of(subjects_of(chunk, siblings), seed)
+    Y = outputs_of(chunk.y, n_classes)
     for j, (state, coder, is_code) in enumerate(zip(states, coders, of_words, strict=True)):
         values = X[:, j] if is_code else codes_of(X[:, j], coder)
         there = ~np.isnan(values) & (weight > 0)

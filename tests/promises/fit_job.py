@@ -57,6 +57,8 @@ def fit(job):
     import streamlearn as sl
 
     data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
+    if "at_risk" in job:
+        data = data.at_risk(**job["at_risk"])
     additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
     kind = getattr(sl, job.get("estimator", additive))
     parameters, checkpoint = job.get("parameters", {}), job.get("checkpoint")

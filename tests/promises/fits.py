@@ -38,6 +38,11 @@ FITS = {
         "partition_nbytes": 30_000,
     },
     "regressor": {"estimator": "AdditiveRegressor", "parameters": {"n_bases": 8}},
+    "at-risk": {
+        "estimator": "AdditiveRegressor",
+        "parameters": {"n_bases": 8, "loss": "poisson", "exposure": "exposure"},
+        "at_risk": {"duration": "x0", "cuts": [0.1, 0.3, 0.6, 0.9]},
+    },
     "quantiles": {
         "estimator": "AdditiveRegressor",
         "parameters": {

@@ -95,6 +95,22 @@ def test_every_other_family_stays_within_its_budget(tables, estimator, parameter
     assert over[1] <= over[0] + 32 * MIB
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [None, 2])
+def test_rows_at_risk_stay_within_the_budget(tmp_path, workers):
+    """About 3.3 M rows of 13 columns, 164 MiB that are never written, from 27 MiB."""
+    report = run(
+        path=write_rows(tmp_path / "rows.parquet", 600_000, 12, row_group=32_768),
+        measure=True,
+        workers=workers,
+        estimator="AdditiveRegressor",
+        at_risk={"duration": "x0", "cuts": [k / 10 for k in range(1, 11)]},
+        config={"memory_budget": "64MiB"},
+        parameters={"loss": "poisson", "exposure": "exposure", "n_bases": 5, "tol": 0.5},
+    )
+    assert report["over_baseline"] <= report["planned"] <= 64 * MIB
+
+
 @pytest.fixture(scope="module")
 def table_of_levels(tmp_path_factory):
     """120 MiB decoded: 20 columns, one of words and one with missing values."""

@@ -55,6 +55,7 @@ LAZY = (
     *("as_bytes", "column", "iter_chunks", "map", "reader", "refs", "select", "split", "take"),
     *("through", "where_hash", "with_columns", "with_levels", "with_slice_rows", "place"),
     *("drain_nbytes", "fingerprint", "versions", "with_coders", "with_encoding", "reweighed"),
+    *("at_risk", "ordinal_steps"),
 )
 """Methods of `Dataset` that give a dataset, or a reader, and read nothing themselves."""
 
@@ -220,6 +221,27 @@ class Cell:
         import streamlearn as sl
 
         sl.cross_validate(self._new("AdditiveClassifier"), data, cv=2)
+
+    def _survival_curves(self, data, _out):
+        import streamlearn as sl
+
+        rows = sl.open_dataset(self._small_table(), target="y").at_risk("time", [1, 2, 4])
+        model = sl.AdditiveRegressor("poisson", exposure="exposure").fit(rows)
+        sl.survival_curves(model, data, [1, 2, 4])
+
+    def _ordinal_probabilities(self, data, _out):
+        import streamlearn as sl
+
+        rows = sl.open_dataset(self._small_table(), target="y", features=["x0", "x1"])
+        model = sl.AdditiveClassifier().fit(rows.ordinal_steps([0, 1]))
+        sl.ordinal_probabilities(model, data, [0, 1])
+
+    @staticmethod
+    def _small_table():
+        import numpy as np
+
+        x0, x1, time = np.random.default_rng(0).random((3, 300), dtype=np.float32)
+        return {"x0": x0, "x1": x1, "time": 5 * time, "y": (x0 > 0.3).astype(np.int8)}
 
     def _plot(self, data, out):
         from streamlearn.plotting import draw_model

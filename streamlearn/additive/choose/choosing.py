@@ -129,6 +129,10 @@ class Choosing(PlannedChoice):
             problems.append(made[n_bases]._replace(C=candidate["C"]))
         return problems
 
+    def _splits_of(self, rows: Source) -> Splits:
+        """The splits of these rows, in all of which subjects stay whole."""
+        return Splits(self._n_splits, self.random_state, rows.siblings)
+
     def _choose_by_gram(
         self,
         run: Run,
@@ -138,7 +142,7 @@ class Choosing(PlannedChoice):
         scoring: str,
     ) -> tuple[Outcome, Problem]:
         """Squared error: one read for each group of `n_bases`."""
-        splits = Splits(self._n_splits, self.random_state)
+        splits = self._splits_of(rows.given)
         of_count = {c["n_bases"]: p for c, p in zip(candidates, problems, strict=True)}
         scores, gaps = np.empty((2, len(candidates), splits.cv))
         for number, counts in enumerate(self._counts_in_groups(rows.given)):
@@ -172,7 +176,7 @@ class Choosing(PlannedChoice):
         groups: list[range],
     ) -> tuple[Outcome, Problem]:
         """A few reads for each group of models, one that scores all, a few that refit the best."""
-        splits = Splits(self._n_splits, self.random_state)
+        splits = self._splits_of(rows.given)
         # Neighbours in C one after the other: each starts where the one before ended.
         places = [(k, f) for f in range(splits.cv) for k in range(len(candidates))]
         models = [SplitModel(problems[k], f) for k, f in places]
@@ -212,7 +216,7 @@ class Choosing(PlannedChoice):
 
         Groups are of one `n_bases`, whose coordinates they read, and ascend in C.
         """
-        splits = Splits(self._n_splits, self.random_state)
+        splits = self._splits_of(rows.given)
         labels = labels_of_refs(rows.given, run.source, rows.summary)
         order = Order(self.random_state, GROUP, labels)
         found: dict[tuple[int, int], Evaluation] = {}
@@ -268,7 +272,7 @@ class Choosing(PlannedChoice):
         gaps: np.ndarray,
     ) -> None:
         """Score the model of every candidate and split in one read, and choose."""
-        splits = Splits(self._n_splits, self.random_state)
+        splits = self._splits_of(rows.given)
         judges: list[list[Model]] = [
             [
                 self._judge_of(candidate, problem, thetas[k, f], rows.summary)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data.source import Chunk, Source
+from ...data.source import Chunk, Source, subjects_of
 from ...engine.run import Run
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
@@ -38,10 +38,12 @@ class Splits(NamedTuple):
 
     cv: int
     seed: int
+    siblings: int = 1
+    """Neighbouring row numbers that are of one split (`Source.siblings`)."""
 
     def of(self, chunk: Chunk) -> np.ndarray:
         """(m,) the split of each row; all in split 0 if there is one."""
-        return split_of_rows(chunk.rows, self.cv, self.seed)
+        return split_of_rows(subjects_of(chunk, self.siblings), self.cv, self.seed)
 
     def weights(self, chunk: Chunk) -> dict[int, np.ndarray | None]:
         """For each split the weights of the rows outside it; the chunk's own under `NO_SPLIT`."""

@@ -23,6 +23,7 @@ from ...data.dask.store import DaskStore
 from ...data.levels import LevelCoder
 from ...data.mapped import SourceOver
 from ...data.memory.stream import StreamStore, write_stream
+from ...data.risk.store import RowsAtRisk
 from ...data.source import Source
 from ...data.store import Store
 from ...errors import MemoryBudgetError, SourceError
@@ -58,6 +59,10 @@ def materialised(dataset: Chosen) -> Iterator[Chosen]:
     """
     store: Store = dataset.store
     scheduler = get_config().scheduler
+    if isinstance(store, RowsAtRisk):  # made anew of the rows below, wherever those are
+        with materialised(store.data) as data:
+            yield dataset if data is store.data else replace(dataset, store=store.over(data))
+        return
     if isinstance(store, DaskStore):
         write = partial(_write_collection, store)
     elif isinstance(store, StreamStore):

@@ -225,7 +225,9 @@ def learn_targets(
             if len(classes) > 2:
                 names = [f"=mean of {label}" for label in classes]
         n_classes = 0 if classes is None else len(classes)
-        fold = target_means.target_fold(coders, of_words, n_levels, n_classes, encoding.seed)
+        fold = target_means.target_fold(
+            coders, of_words, n_levels, n_classes, encoding.seed, columns.siblings
+        )
         state = nbytes_of(fold.start())  # the driver makes as many tables of it
         row = target_means.targets_nbytes_per_row(n_classes)
         needs = Needs("targets", state, row, driver_bytes=2 * state)

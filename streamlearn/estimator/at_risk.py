@@ -1,0 +1,146 @@
+"""Answers put together from those for rows at risk: survival curves, chances of ordered classes.
+
+A model of steps says how likely each step is the last for a row that comes to it.  What it says of
+a row is asked for all steps at once, as rows at risk that nothing ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.risk.steps import Classes, Intervals, Steps
+from ..data.risk.store import rows_at_risk
+from .model import Model
+from .predicting import answer
+from .rows.inputs import open_data
+
+
+def survival_curves(
+    model: Model, X: object, cuts: Sequence[float], *, interval: str = "interval"
+) -> np.ndarray:
+    """Predict for each row the chance that it is without an event at the end of each interval.
+
+    S(t_j | x) = exp(-sum_(k <= j) h_k(x) (t_k - t_(k-1))), with the hazards h that a Poisson model
+    of `Dataset.at_risk` learned.  Between two cuts the logarithm of S is a straight line.
+
+    Parameters
+    ----------
+    model : AdditiveRegressor
+        Fitted with ``loss="poisson"`` and `exposure` to rows of `Dataset.at_risk`.
+    X : Dataset, path, frame or dict of arrays
+        One row for each curve, with the model's features but the interval and the exposure; other
+        columns are not read.
+    cuts : sequence of float
+        Those of the fit.  The model knows the numbers of its intervals and not their ends.
+    interval : str
+        Name of the column of intervals, as in `Dataset.at_risk`.
+
+    Returns
+    -------
+    array of shape (n, len(cuts))
+        n len(cuts) numbers must fit in the memory budget: give the rows in parts (`Dataset.split`),
+        or write the hazards with ``model.predict_to(data.at_risk(...), path)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveRegressor, open_dataset, survival_curves
+    >>> old = np.arange(200) % 2
+    >>> table = {"old": old, "time": 1.0 + np.arange(200) % 3, "died": old}
+    >>> rows = open_dataset(table, target="died").at_risk("time", cuts=[2, 4])
+    >>> model = AdditiveRegressor("poisson", exposure="exposure", C=1).fit(rows)
+    >>> survival_curves(model, {"old": np.array([0, 1])}, [2, 4]).round(2)
+    array([[0.97, 0.9 ],
+           [0.45, 0.07]])
+    """
+    check_is_fitted(model)
+    exposure = getattr(model, "exposure", None)
+    if exposure is None:
+        raise ValueError(
+            f"{type(model).__name__} was fitted without exposures, so that its predictions are no "
+            "hazards; fit AdditiveRegressor('poisson', exposure='exposure') to data.at_risk(...)"
+        )
+    names = _names_of(model)
+    exposure = exposure if isinstance(exposure, str) else names[exposure]
+    steps = Intervals(cuts, interval, exposure)
+    survival = _answers(model, X, steps, names, "prediction").reshape(-1, steps.n_steps)
+    for j in range(1, steps.n_steps):  # in place: the answer may fill the budget
+        survival[:, j] += survival[:, j - 1]
+    np.negative(survival, out=survival)
+    return np.exp(survival, out=survival)
+
+
+def ordinal_probabilities(
+    model: Model, X: object, classes: Sequence[object], *, step: str = "step"
+) -> np.ndarray:
+    """Predict for each row the chance of each of the ordered classes.
+
+    P(y = k | x) = q_k prod_(j < k) (1 - q_j), with the chances q_k to stop at step k that a
+    classifier of `Dataset.ordinal_steps` learned; the last class is what is left.
+
+    Parameters
+    ----------
+    model : classifier with probabilities
+        Fitted to rows of `Dataset.ordinal_steps`.
+    X : Dataset, path, frame or dict of arrays
+        One row for each answer, with the model's features but the step.
+    classes : sequence
+        Those of the fit, in their order.
+    step : str
+        Name of the column of steps, as in `Dataset.ordinal_steps`.
+
+    Returns
+    -------
+    array of shape (n, len(classes))
+        Columns in the order of `classes`; each row adds up to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamlearn import AdditiveClassifier, open_dataset, ordinal_probabilities
+    >>> table = {"x": np.arange(300) % 2, "size": np.array(["S", "M", "L"] * 100)}
+    >>> rows = open_dataset(table, target="size").ordinal_steps(["S", "M", "L"])
+    >>> model = AdditiveClassifier(C=1).fit(rows)
+    >>> ordinal_probabilities(model, {"x": np.array([0])}, ["S", "M", "L"]).round(2)
+    array([[0.34, 0.33, 0.33]])
+    """
+    check_is_fitted(model)
+    if len(getattr(model, "classes_", ())) != 2:
+        raise ValueError(
+            f"{type(model).__name__} has no probabilities of two classes, to stop at a step and to "
+            "go on; fit a classifier to data.ordinal_steps(classes)"
+        )
+    steps = Classes(classes, step)
+    stops = _answers(model, X, steps, _names_of(model), "probability")[:, 1]
+    stops = stops.reshape(-1, steps.n_steps)
+    chances = np.empty((len(stops), steps.n_steps + 1))
+    comes = np.ones(len(stops))
+    for k in range(steps.n_steps):
+        chances[:, k] = comes * stops[:, k]
+        comes *= 1.0 - stops[:, k]
+    chances[:, -1] = comes
+    return chances
+
+
+def _names_of(model: Model) -> list[str]:
+    names = getattr(model, "feature_names_in_", None)
+    return [] if names is None else [str(name) for name in names]
+
+
+def _answers(model: Model, X: object, steps: Steps, names: list[str], what: str) -> np.ndarray:
+    """The model's answers for all steps of each row, one row after the other."""
+    missing = [name for name in steps.names if name not in names]
+    if missing:
+        raise ValueError(
+            f"{type(model).__name__} was not fitted to rows at risk: it has no column "
+            f"{', '.join(map(repr, missing))}, but {', '.join(map(repr, names[:10])) or 'no names'}"
+        )
+    data = open_data(X)
+    wanted = [name for name in names if name not in steps.names] or data.feature_names[:1]
+    rows = rows_at_risk(replace(data.select(wanted), target=None, weight=None), steps)
+    found: np.ndarray = answer(model, rows, what)
+    return found
