@@ -157,19 +157,21 @@ class Nodes(NamedTuple):
     """(p,) intp equal for columns whose pairs share their penalties; below 0: it is not known."""
 
 
-def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> Nodes:
-    """The nodes of the columns, from metadata alone or with the summary."""
+def planned_nodes(
+    model: Parameters, dataset: Source, facts: ColumnFacts | None, most: int = N_NODES
+) -> Nodes:
+    """The nodes of the columns, `most` of a column of numbers, from metadata or the summary."""
     if facts is None:
         n_levels = level_counts(dataset, model.max_levels)
-        n = np.where(n_levels >= 0, n_levels + 1, N_NODES + 1)
+        n = np.where(n_levels >= 0, n_levels + 1, most + 1)
         return Nodes(n, -n)
     is_levels, values = facts.n_levels >= 0, np.diff(facts.present()[1])
-    n = np.where(facts.few, np.minimum(values, N_NODES), N_NODES)
+    n = np.where(facts.few, np.minimum(values, most), most)
     n = np.where(is_levels, facts.n_levels, n)
     has_level = (n > 0) & ((facts.missing > 0) | (is_levels & (n > 1)))
     n = np.where(n + has_level > 1, n + has_level, 0).astype(np.intp)
     # quantiles of many values may coincide, so their number is not known
-    is_known = is_levels | (facts.few & (values <= N_NODES))
+    is_known = is_levels | (facts.few & (values <= most))
     return Nodes(n, np.where(is_known, 4 * n + 2 * is_levels + has_level, -n))
 
 
@@ -197,6 +199,26 @@ def planned_sizes(model: HasInteractions, pairs: np.ndarray, nodes: Nodes) -> tu
     most = most_screened(model)
     functions += _sum_of_largest(size[order], n_pairs[order], most)
     return functions, squares + _sum_of_largest(size[order] ** 2, n_matrices[order], most)
+
+
+def weighed_sizes(
+    model: HasInteractions, pairs: np.ndarray, nodes: np.ndarray, functions: int, room: int
+) -> tuple[int, int]:
+    """`planned_sizes` of pairs that are weighed: a penalty each, and `room` for more nodes.
+
+    `nodes` (p,): the most of each column; `functions`: those of the fewest.
+    """
+    sizes = np.minimum(nodes[pairs[:, 0]] * nodes[pairs[:, 1]], MOST_FUNCTIONS).tolist()
+    most = np.sort(nodes)[::-1][: 2 * most_screened(model)]
+    i, j = np.triu_indices(len(most), 1)
+    screened = np.sort(np.minimum(most[i] * most[j], MOST_FUNCTIONS))[::-1]
+    sizes += screened[: most_screened(model)].tolist()
+    in_all = max(functions, min(sum(sizes), room))
+    # the squares are most where few pairs have all
+    squares, left = 0, in_all
+    for n in sorted(sizes, reverse=True):
+        squares, left = squares + min(n, left) ** 2, left - min(n, left)
+    return in_all, squares
 
 
 def _sum_of_largest(values: np.ndarray, counts: np.ndarray, most: int) -> int:
