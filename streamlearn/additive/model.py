@@ -264,8 +264,10 @@ class AdditiveModel(Planned, StreamEstimator):
         main = curves.problem
         gains = finer_gains(screening_problem(main), curves.theta, pairs, curves.sample)
         room = smooth_costs.room_of_pairs(size)
-        problem = self._with_pairs(main, pairs, counts_of_nodes(main.bases, pairs, gains, room))
-        if problem.dim - main.dim > smooth_costs.largest_pairs(size.n_outputs):
+        problem = self._with_pairs(
+            main, pairs, counts_of_nodes(main.bases, pairs, gains, room.finer)
+        )
+        if problem.dim - main.dim > room.weighed:
             return problem
         return weigh_pairs(curves, problem, n_threads)
 

@@ -201,24 +201,53 @@ def planned_sizes(model: HasInteractions, pairs: np.ndarray, nodes: Nodes) -> tu
     return functions, squares + _sum_of_largest(size[order] ** 2, n_matrices[order], most)
 
 
-def weighed_sizes(
-    model: HasInteractions, pairs: np.ndarray, nodes: np.ndarray, functions: int, room: int
-) -> tuple[int, int]:
-    """`planned_sizes` of pairs that are weighed: a penalty each, and `room` for more nodes.
+class Room(NamedTuple):
+    """The functions that pairs may have in all where each has a weight of its own."""
 
-    `nodes` (p,): the most of each column; `functions`: those of the fewest.
+    finer: int
+    """Functions up to which pairs get more nodes."""
+    weighed: int
+    """Functions up to which pairs are weighed."""
+
+
+def weighed_sizes(
+    model: HasInteractions,
+    pairs: np.ndarray,
+    nodes: tuple[np.ndarray, np.ndarray],
+    alike: tuple[int, int],
+    room: Room,
+) -> tuple[int, int]:
+    """`planned_sizes` of pairs that may be weighed: with more nodes, and a penalty each.
+
+    `nodes` (p,), (p,): the fewest and the most of each column; `alike`: the sizes of pairs of the
+    fewest, which share their penalties where they are not weighed.
     """
-    sizes = np.minimum(nodes[pairs[:, 0]] * nodes[pairs[:, 1]], MOST_FUNCTIONS).tolist()
-    most = np.sort(nodes)[::-1][: 2 * most_screened(model)]
-    i, j = np.triu_indices(len(most), 1)
-    screened = np.sort(np.minimum(most[i] * most[j], MOST_FUNCTIONS))[::-1]
-    sizes += screened[: most_screened(model)].tolist()
-    in_all = max(functions, min(sum(sizes), room))
-    # the squares are most where few pairs have all
-    squares, left = 0, in_all
-    for n in sorted(sizes, reverse=True):
-        squares, left = squares + min(n, left) ** 2, left - min(n, left)
-    return in_all, squares
+    functions, squares = alike
+    most = SCREENED_FUNCTIONS, MOST_FUNCTIONS
+    coarse, fine = (_sizes(model, pairs, *both) for both in zip(nodes, most, strict=True))
+    in_all = min(sum(fine), room.finer)
+    squares = max(squares, _most_squares(coarse, room.weighed), _most_squares(fine, in_all))
+    return max(functions, in_all), squares
+
+
+def _sizes(model: HasInteractions, pairs: np.ndarray, nodes: np.ndarray, most: int) -> list[int]:
+    """Most functions of each pair that was given, and of the largest that may be chosen."""
+    given = nodes[pairs[:, 0]] * nodes[pairs[:, 1]]
+    n = most_screened(model)
+    largest = np.sort(nodes)[::-1][: n + 1]  # n pairs of the largest products are among these
+    i, j = np.triu_indices(len(largest), 1)
+    chosen = np.sort(largest[i] * largest[j])[::-1][:n]
+    sizes = np.minimum(given, MOST_FUNCTIONS).tolist() + np.minimum(chosen, most).tolist()
+    return [int(size) for size in sizes]
+
+
+def _most_squares(sizes: list[int], functions: int) -> int:
+    """The largest sum of squares of so many functions in all: few pairs have them."""
+    squares, left = 0, functions
+    for size in sorted(sizes, reverse=True):
+        n = min(size, left)
+        squares, left = squares + n * n, left - n
+    return squares
 
 
 def _sum_of_largest(values: np.ndarray, counts: np.ndarray, most: int) -> int:

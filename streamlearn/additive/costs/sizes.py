@@ -20,6 +20,7 @@ from ..basis.column_bases import HasShape, Shape
 from ..basis.resolution import count_of_splines
 from ..pairs import (
     Parameters,
+    Room,
     check_interactions,
     has_pairs,
     most_screened,
@@ -81,10 +82,12 @@ class HasSize(HasShape, Parameters, Protocol):
     def _levels(self) -> Sequence[float]: ...
 
 
-def size_of(model: HasSize, dataset: Source, summary: Summary | None = None, room: int = 0) -> Size:
+def size_of(
+    model: HasSize, dataset: Source, summary: Summary | None = None, room: Room | None = None
+) -> Size:
     """The size of a fit, from metadata alone or with the summary.
 
-    `room`: functions that pairs may have, if they are weighed.
+    `room`: that of pairs, where they are weighed.
     """
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
@@ -107,9 +110,10 @@ def size_of(model: HasSize, dataset: Source, summary: Summary | None = None, roo
     if has_pairs(model):
         nodes = planned_nodes(model, dataset, facts)
         pair_dim, pair_squares = planned_sizes(model, pairs, nodes)
-        if room:
-            finer = planned_nodes(model, dataset, facts, MOST_NODES).n
-            pair_dim, pair_squares = weighed_sizes(model, pairs, finer, pair_dim, room)
+        if room is not None:
+            both = nodes.n, planned_nodes(model, dataset, facts, MOST_NODES).n
+            alike = pair_dim, pair_squares
+            pair_dim, pair_squares = weighed_sizes(model, pairs, both, alike, room)
     return Size(
         dim + pair_dim,
         len(classes) if classes is not None and len(classes) > 2 else max(len(model._levels), 1),

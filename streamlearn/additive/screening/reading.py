@@ -24,7 +24,7 @@ from ..newton.sampled import SampleObjective
 from ..objective import Problem, decisions
 from ..pairs import SCREENED_FUNCTIONS
 from .kernels_bins import add_tables, code_rows
-from .scores import Scores, best_pairs, score_pairs
+from .scores import LEVEL, Scores, best_pairs, p_values, score_pairs
 
 N_BINS, MOST_LEVELS = 8, 16
 """Bins of a column of numbers, beside that of missing values, and of categories."""
@@ -233,16 +233,16 @@ def finer_gains(
     """(m,) how much more the sample promises each of the `pairs` (m, 2) if its tables are finer.
 
     At `theta` (K, dim + 1), the main effects: the excess of tables of `MOST_NODES` bins a column
-    over that of `N_BINS`.
+    over that of `N_BINS`; 0 where noise could give as much.
     """
-    excess = []
+    found = []
     for most in (MOST_NODES, N_BINS):
         layout = layout_of(problem, theta, pairs, most)
         state = empty_state(problem.n_outputs, int(layout.at[-1]))
-        excess.append(
-            _scores(layout, _add_rows(problem, theta, layout, 1.0, 0, state, sample)).excess
-        )
-    gains: np.ndarray = excess[0] - excess[1]
+        found.append(_scores(layout, _add_rows(problem, theta, layout, 1.0, 0, state, sample)))
+    fine, coarse = found
+    p = p_values(fine.statistic - coarse.statistic, fine.freedom - coarse.freedom)
+    gains: np.ndarray = np.where(p * len(pairs) < LEVEL, fine.excess - coarse.excess, 0.0)
     return gains
 
 

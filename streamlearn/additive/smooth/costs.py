@@ -19,9 +19,10 @@ from ..basis.resolution import (
     largest_curvature,
     least_count,
 )
+from ..costs.needs import PENALTY_MATRICES
 from ..costs.sizes import Size, copied_nbytes, held_nbytes_of_sample, sample_rows
 from ..costs.solver_choice import NEWTON, Choice, require_offered, solvers_of
-from ..pairs import has_pairs
+from ..pairs import Room, has_pairs
 from .model import Parameters, why_shapes
 from .moments import empty_moments
 
@@ -91,12 +92,14 @@ def pair_weights_needs(size: Size) -> Needs:
     matrix, own, across = 8 * (curves + n) ** 2, 8 * n**2, 8 * curves * n
     rows = min(sample_rows(size), size.n_rows)
     summing = int(rows * (96 + 24 * K)) + K * matrix
-    # the first output's model is made beside the sums, or is taken apart; or all are there, and the
+    # the first output's model is taken apart beside the sums of all; or all are there, and the
     # equations of one are solved
-    solving = max((K + 3) * matrix, K * matrix + 3 * across + 4 * own, K * (own + across) + 3 * own)
-    held = held_nbytes_of_sample(size)
-    return Needs("smoothness of pairs", 0, driver_bytes=held + max(summing, solving),
-                 passes=(0, 0), on_driver=True)  # fmt: skip
+    apart = (K + 1) * matrix + 3 * across + 4 * own
+    solving = max(apart, K * (own + across) + 3 * own)
+    # penalties are scaled: those of each pair, then all in one
+    scaling = 2 * PENALTY_MATRICES * 8 * size.pair_squares
+    driver = held_nbytes_of_sample(size) + max(summing, solving, scaling)
+    return Needs("smoothness of pairs", 0, driver_bytes=driver, passes=(0, 0), on_driver=True)
 
 
 def largest_pairs(n_outputs: int) -> int:
@@ -106,9 +109,10 @@ def largest_pairs(n_outputs: int) -> int:
     return isqrt(room // (8 * n_outputs))
 
 
-def room_of_pairs(size: Size) -> int:
-    """Functions that pairs which are weighed may have in all, where `N_NODES` give them fewer."""
-    return min(size.n_rows // ROWS_A_FUNCTION, largest_pairs(size.n_outputs))
+def room_of_pairs(size: Size) -> Room:
+    """The functions that pairs may have in all where their smoothness is chosen."""
+    most = largest_pairs(size.n_outputs)
+    return Room(min(size.n_rows // ROWS_A_FUNCTION, most), most)
 
 
 def largest_dim() -> int:

@@ -72,8 +72,15 @@ def weigh_pairs(curves: Curves, problem: Problem, n_threads: int) -> Problem:
 
     State 16 K dim^2 bytes at most, and some matrices of the pairs.
     """
+    weights = _weights(curves, problem._replace(single=False, C=1.0), n_threads)
+    roughness = scale_pairs(problem.bases, problem.roughness, weights)
+    reference = make_reference(roughness, problem.reference.c)
+    return problem._replace(roughness=roughness, reference=reference)
+
+
+def _weights(curves: Curves, own: Problem, n_threads: int) -> np.ndarray:
+    """(m,) the weights of the pairs' penalties."""
     main, theta, sample, null = curves
-    own = problem._replace(single=False, C=1.0)
     n, blocks = own.dim - main.dim, _blocks(own)
     at = np.column_stack([theta[:, :-1], np.zeros((len(theta), n)), theta[:, -1]])
     log: np.ndarray | None = None
@@ -85,9 +92,8 @@ def weigh_pairs(curves: Curves, problem: Problem, n_threads: int) -> Problem:
         log, W = _updated(models, blocks, log)
         at = np.array([_with_curves(model, w) for model, w in zip(models, W, strict=True)])
     assert log is not None  # there is a round
-    roughness = scale_pairs(own.bases, own.roughness, np.clip(np.exp(log), LEAST, MOST))
-    reference = make_reference(roughness, own.reference.c)
-    return problem._replace(roughness=roughness, reference=reference)
+    weights: np.ndarray = np.clip(np.exp(log), LEAST, MOST)
+    return weights
 
 
 def _blocks(problem: Problem) -> list[Block]:
