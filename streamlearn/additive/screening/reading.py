@@ -109,7 +109,7 @@ def make_layout(problem: Problem, theta: np.ndarray) -> Layout:
 
 
 def layout_of(problem: Problem, theta: np.ndarray, pairs: np.ndarray, most: int) -> Layout:
-    """At most so many bins of the columns of `pairs` (m, 2), and these pairs' tables alone."""
+    """The layout of `pairs` (m, 2) alone, with at most so many bins a column of numbers."""
     bases, c = problem.bases, problem.reference.c
     columns, places = np.unique(pairs, return_inverse=True)
     binned = [_bins(bases, int(d), theta, c, most) for d in columns]

@@ -29,7 +29,7 @@ from .moments import moments_fold, quadratic
 from .sampled import LEAST, MOST, Curves
 
 MOST_UPDATES = 60
-SETTLED = 0.05
+STEADY = 0.05
 """Largest change of a pair's degrees of freedom, beside one and them, at which updates end."""
 Block = tuple[slice, np.ndarray]
 ROUNDS = 2
@@ -152,7 +152,7 @@ def _updated(
             ]
         )
         gamma = each.sum(axis=0)
-        if (np.abs(gamma - before) <= SETTLED * (1.0 + gamma)).all():
+        if (np.abs(gamma - before) <= STEADY * (1.0 + gamma)).all():
             break
         psi = np.array(
             [

@@ -67,7 +67,7 @@ def test_the_weight_of_one_pair_is_a_fixed_point_of_fellner_schall_with_all_term
     loss, monkeypatch
 ):
     """Beside other terms whose weights are fixed, by the inverse of all equations."""
-    monkeypatch.setattr(pair_weights, "SETTLED", 1e-9)
+    monkeypatch.setattr(pair_weights, "STEADY", 1e-9)
     monkeypatch.setattr(pair_weights, "MOST_UPDATES", 1000)
     monkeypatch.setattr(pair_weights, "ROUNDS", 1)
     X, y = table()
