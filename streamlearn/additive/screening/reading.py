@@ -28,6 +28,9 @@ from .scores import LEVEL, Scores, best_pairs, p_values, score_pairs
 
 N_BINS, MOST_LEVELS = 8, 16
 """Bins of a column of numbers, beside that of missing values, and of categories."""
+BEYOND_BINS = 0.1
+"""Share of what a table of bins has that lines may have beside it: of a product 1/32 with 8 bins a
+column."""
 TABLES_NBYTES = 16 << 20
 """Largest tables of a lane; of more columns, those of the largest main effects are screened."""
 LEAST_ROWS, MOST_ROWS = 50_000, 1_000_000
@@ -233,7 +236,8 @@ def finer_gains(
     """(m,) how much more the sample promises each of the `pairs` (m, 2) if its tables are finer.
 
     At `theta` (K, dim + 1), the main effects: the excess of tables of `MOST_NODES` bins a column
-    over that of `N_BINS`; 0 where noise could give as much.
+    over that of `N_BINS` and of what lines between as many nodes follow beyond it; 0 where noise
+    could give as much.
     """
     found = []
     for most in (MOST_NODES, N_BINS):
@@ -241,8 +245,10 @@ def finer_gains(
         state = empty_state(problem.n_outputs, int(layout.at[-1]))
         found.append(_scores(layout, _add_rows(problem, theta, layout, 1.0, 0, state, sample)))
     fine, coarse = found
-    p = p_values(fine.statistic - coarse.statistic, fine.freedom - coarse.freedom)
-    gains: np.ndarray = np.where(p * len(pairs) < LEVEL, fine.excess - coarse.excess, 0.0)
+    followed = 1.0 + BEYOND_BINS
+    p = p_values(fine.statistic - followed * coarse.statistic, fine.freedom - coarse.freedom)
+    gain = fine.excess - followed * coarse.excess
+    gains: np.ndarray = np.where(p * len(pairs) < LEVEL, gain, 0.0)
     return gains
 
 
