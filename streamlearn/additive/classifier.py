@@ -76,9 +76,11 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         Pairs of columns, by number or name, that get a term of both, fitted jointly with the
         curves: bilinear between 8 x 8 quantiles (Eilers & Marx 2003), of categories all levels, of
         missing values a level of their own; at most 1,024 functions a pair.  Their means along
-        each column then move into its curve, which changes no decision.  Dense rows, splines of
-        degree 1, `C` for all terms (no `smoothness`, `select`, `covariance`, `monotone` or
-        `convex`), no `warm_start` or `partial_fit`, and one read more.
+        each column then move into its curve, which changes no decision.  Where neither `C` nor
+        `smoothness` is given, a sample chooses how much each curve and each pair of a smooth loss
+        is smoothed, and pairs that gain by it have up to 32 x 32 quantiles.  Dense rows, splines of
+        degree 1, no `smoothness`, `select`, `covariance`, `monotone` or `convex`, no `warm_start`
+        or `partial_fit`, and one read more.
         An integer takes at most so many pairs, "auto" at most 10: those whose tables of slopes and
         curvatures in bins promise most beyond effects of single columns (Lou et al. 2013), none
         that noise may give at a level of 1 %, of pairs of at most 256 functions, from one more read

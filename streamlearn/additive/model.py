@@ -21,6 +21,7 @@ from ..passes.sample import sample_fold
 from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
 from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
+from .basis.resolution import counts_of_nodes
 from .costs import needs, sizes
 from .costs.pairs import size_with
 from .costs.solver_choice import LBFGS, Choice
@@ -32,16 +33,19 @@ from .pairs import check_interactions, check_sizes, density_fold, has_pairs, mos
 from .planned import LATE, Planned
 from .screening.costs import is_wide, without_pairs
 from .screening.reading import (
+    finer_gains,
     main_effects,
     make_layout,
     screening_fold,
     screening_problem,
     screening_share,
 )
+from .smooth import costs as smooth_costs
 from .smooth.criteria import CRITERIA
 from .smooth.model import Given, goes_by_moments, null_decisions, posterior_at, train_smooth
+from .smooth.pair_weights import weigh_pairs
 from .smooth.posterior import check_posterior
-from .smooth.sampled import weigh_curves
+from .smooth.sampled import Curves, weigh_curves
 from .smooth.shape import check_shapes
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
@@ -107,22 +111,32 @@ class AdditiveModel(Planned, StreamEstimator):
             drawn = sample_fold(dataset, late, self.random_state)
             sample = run.fold(drawn, dataset, name=LATE).chunk()
         before = self._before(run)
-        problem = self._curves(dataset, summary, adjustment, choice.solver, before)
-        if self._weighs_curves(dataset, summary):
+        weighs = self._weighs_curves(dataset, summary)
+        problem = self._curves(
+            dataset, summary, adjustment, choice.solver, before, sample if weighs else None
+        )
+        curves = None
+        if weighs:
             assert sample is not None  # `_sample_rows` is at least 1
             coded = adjust(adjustment, sample)
             null = null_decisions(self._loss, self._shares(summary))
-            problem = weigh_curves(self, problem, coded, null, run.n_threads)
+            curves = weigh_curves(self, problem, coded, null, run.n_threads)
+            problem = curves.problem
             choice = choice._replace(reason=f"{choice.reason}; curves smoothed as 'reml' does")
-        main, problem = problem, self._with_given_pairs(problem, dataset, summary, adjustment)
         if by_moments:
             problem = problem._replace(single=False)
+        main, pairs = problem, self._given_pairs(problem, dataset, summary, adjustment)
         if most_screened(self):
             assert sample is not None  # `_sample_rows` is at least 1
             share = sizes.sample_share(sample, summary.total_weight)
-            problem = self._screened(run, dataset, problem, adjust(adjustment, sample), share)
-        if has_pairs(self):
+            pairs = self._screened(run, dataset, problem, adjust(adjustment, sample), share)
+        if len(pairs) and curves is not None:
             size = sizes.size_of(self, dataset, summary)
+            problem = self._with_weighed_pairs(curves, pairs, size, run.n_threads)
+        else:
+            problem = self._with_pairs(problem, pairs)
+        if has_pairs(self):
+            size = self._size(dataset, summary)
             known = size_with(size, main, problem, self._sample_rows(dataset))
             own = partial(self._phases, dataset, summary, known)
             replan(run, lambda: with_calibration(self, own(), summary), always=True)
@@ -194,7 +208,7 @@ class AdditiveModel(Planned, StreamEstimator):
     ) -> Problem:
         """The problem to be minimised, with the pairs that are given."""
         problem = self._curves(dataset, summary, adjustment, solver)
-        return self._with_given_pairs(problem, dataset, summary, adjustment)
+        return self._with_pairs(problem, self._given_pairs(problem, dataset, summary, adjustment))
 
     def _curves(
         self,
@@ -203,14 +217,15 @@ class AdditiveModel(Planned, StreamEstimator):
         adjustment: Adjustment,
         solver: str,
         before: Before | None = None,
+        sample: Chunk | None = None,
     ) -> Problem:
-        """The problem of main effects alone."""
+        """The problem of main effects alone; `sample`: rows at whose quantiles breakpoints are."""
         regression = not hasattr(self, "classes_")
         summary = without_column(summary, adjustment.column)
         if before is not None:
             bases = warm_bases(before, summary)
         else:
-            bases = fit_bases(summary, Shape.of(self, summary), dataset.dtype)
+            bases = fit_bases(summary, Shape.of(self, summary), dataset.dtype, sample)
         c = reference_vector(summary, bases, dataset.sparse)
         roughness = make_roughness(
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None
@@ -234,29 +249,45 @@ class AdditiveModel(Planned, StreamEstimator):
             levels=tuple(self._levels),
         )
 
-    def _with_given_pairs(
+    def _given_pairs(
         self, problem: Problem, dataset: Source, summary: Summary, adjustment: Adjustment
-    ) -> Problem:
-        """The problem with terms of the pairs that `interactions` names."""
+    ) -> np.ndarray:
+        """(m, 2) the pairs of columns that `interactions` names."""
         pairs = check_interactions(self, dataset)
         check_sizes(problem.bases, pairs, summary.columns.names, adjustment.column)
-        return self._with_pairs(problem, pairs)
+        return pairs
 
-    def _with_pairs(self, problem: Problem, pairs: np.ndarray) -> Problem:
-        """The problem with terms of these pairs of columns (m, 2) too."""
+    def _with_weighed_pairs(
+        self, curves: Curves, pairs: np.ndarray, size: sizes.Size, n_threads: int
+    ) -> Problem:
+        """The problem with terms of these pairs (m, 2) too, as fine and as smooth as they carry."""
+        main = curves.problem
+        gains = finer_gains(screening_problem(main), curves.theta, pairs, curves.sample)
+        room = smooth_costs.room_of_pairs(size)
+        problem = self._with_pairs(
+            main, pairs, counts_of_nodes(main.bases, pairs, gains, room.finer)
+        )
+        if problem.dim - main.dim > room.weighed:
+            return problem
+        return weigh_pairs(curves, problem, n_threads)
+
+    def _with_pairs(
+        self, problem: Problem, pairs: np.ndarray, nodes: np.ndarray | None = None
+    ) -> Problem:
+        """The problem with terms of these pairs of columns (m, 2) too, of so many nodes (m,)."""
         if not len(pairs):
             return problem
         bases, roughness, c = problem.bases, problem.roughness, problem.reference.c
         order, scale = self.penalty_order, self.penalty_scale
-        bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale)
+        bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale, nodes)
         reference = make_reference(roughness, c)
         return problem._replace(bases=bases, roughness=roughness, reference=reference, single=False)
 
     def _screened(
         self, run: Run, dataset: Source, problem: Problem, sample: Chunk, share: float
-    ) -> Problem:
-        """The problem with the pairs that one read finds beside the sample's main effects."""
-        main, size = screening_problem(problem), sizes.size_of(self, dataset)
+    ) -> np.ndarray:
+        """(m, 2) the pairs that one read finds beside the sample's main effects."""
+        main, size = screening_problem(problem), self._size(dataset)
         wide = is_wide(without_pairs(size))
         theta = main_effects(main, sample, share, run.n_threads, matrix_free=wide)
         layout = make_layout(main, theta)
@@ -268,7 +299,8 @@ class AdditiveModel(Planned, StreamEstimator):
             screening_share(dataset.n_physical_rows, len(layout.columns)),
             derive_seed(self.random_state, 2),
         )
-        return self._with_pairs(problem, run.fold(fold, dataset, name="screening"))
+        pairs: np.ndarray = run.fold(fold, dataset, name="screening")
+        return pairs
 
     def _decides_with(self, other: Self) -> None:
         """Take over from a model of the same rows what decisions go by beside coefficients."""
@@ -299,7 +331,7 @@ class AdditiveModel(Planned, StreamEstimator):
     ) -> Outcome:
         """Dual coordinate descent; `rows`: of `dataset`, perhaps as coordinates already."""
         tol, most, seed = self.tol, max(self._most_passes - 1, 1), self.random_state
-        if sizes.holds_rows(sizes.size_of(self, dataset)):
+        if sizes.holds_rows(self._size(dataset)):
             return fit_held(run, rows, problem, watch, tol=tol, max_reads=most, seed=seed)
         order = Order(seed, GROUP, labels_of_refs(dataset, run.source, summary))
         return fit_dual(run, rows, problem, order, watch, tol=tol, max_reads=most)

@@ -157,19 +157,21 @@ class Nodes(NamedTuple):
     """(p,) intp equal for columns whose pairs share their penalties; below 0: it is not known."""
 
 
-def planned_nodes(model: Parameters, dataset: Source, facts: ColumnFacts | None) -> Nodes:
-    """The nodes of the columns, from metadata alone or with the summary."""
+def planned_nodes(
+    model: Parameters, dataset: Source, facts: ColumnFacts | None, most: int = N_NODES
+) -> Nodes:
+    """The nodes of the columns, `most` of a column of numbers, from metadata or the summary."""
     if facts is None:
         n_levels = level_counts(dataset, model.max_levels)
-        n = np.where(n_levels >= 0, n_levels + 1, N_NODES + 1)
+        n = np.where(n_levels >= 0, n_levels + 1, most + 1)
         return Nodes(n, -n)
     is_levels, values = facts.n_levels >= 0, np.diff(facts.present()[1])
-    n = np.where(facts.few, np.minimum(values, N_NODES), N_NODES)
+    n = np.where(facts.few, np.minimum(values, most), most)
     n = np.where(is_levels, facts.n_levels, n)
     has_level = (n > 0) & ((facts.missing > 0) | (is_levels & (n > 1)))
     n = np.where(n + has_level > 1, n + has_level, 0).astype(np.intp)
     # quantiles of many values may coincide, so their number is not known
-    is_known = is_levels | (facts.few & (values <= N_NODES))
+    is_known = is_levels | (facts.few & (values <= most))
     return Nodes(n, np.where(is_known, 4 * n + 2 * is_levels + has_level, -n))
 
 
@@ -197,6 +199,55 @@ def planned_sizes(model: HasInteractions, pairs: np.ndarray, nodes: Nodes) -> tu
     most = most_screened(model)
     functions += _sum_of_largest(size[order], n_pairs[order], most)
     return functions, squares + _sum_of_largest(size[order] ** 2, n_matrices[order], most)
+
+
+class Room(NamedTuple):
+    """The functions that pairs may have in all where each has a weight of its own."""
+
+    finer: int
+    """Functions up to which pairs get more nodes."""
+    weighed: int
+    """Functions up to which pairs are weighed."""
+
+
+def weighed_sizes(
+    model: HasInteractions,
+    pairs: np.ndarray,
+    nodes: tuple[np.ndarray, np.ndarray],
+    alike: tuple[int, int],
+    room: Room,
+) -> tuple[int, int]:
+    """`planned_sizes` of pairs that may be weighed: with more nodes, and a penalty each.
+
+    `nodes` (p,), (p,): the fewest and the most of each column; `alike`: the sizes of pairs of the
+    fewest, which share their penalties where they are not weighed.
+    """
+    functions, squares = alike
+    most = SCREENED_FUNCTIONS, MOST_FUNCTIONS
+    coarse, fine = (_sizes(model, pairs, *both) for both in zip(nodes, most, strict=True))
+    in_all = min(sum(fine), room.finer)
+    squares = max(squares, _most_squares(coarse, room.weighed), _most_squares(fine, in_all))
+    return max(functions, in_all), squares
+
+
+def _sizes(model: HasInteractions, pairs: np.ndarray, nodes: np.ndarray, most: int) -> list[int]:
+    """Most functions of each pair that was given, and of the largest that may be chosen."""
+    given = nodes[pairs[:, 0]] * nodes[pairs[:, 1]]
+    n = most_screened(model)
+    largest = np.sort(nodes)[::-1][: n + 1]  # n pairs of the largest products are among these
+    i, j = np.triu_indices(len(largest), 1)
+    chosen = np.sort(largest[i] * largest[j])[::-1][:n]
+    sizes = np.minimum(given, MOST_FUNCTIONS).tolist() + np.minimum(chosen, most).tolist()
+    return [int(size) for size in sizes]
+
+
+def _most_squares(sizes: list[int], functions: int) -> int:
+    """The largest sum of squares of so many functions in all: few pairs have them."""
+    squares, left = 0, functions
+    for size in sorted(sizes, reverse=True):
+        n = min(size, left)
+        squares, left = squares + n * n, left - n
+    return squares
 
 
 def _sum_of_largest(values: np.ndarray, counts: np.ndarray, most: int) -> int:

@@ -158,6 +158,13 @@ class Planned(Mergeable):
             size = size._replace(dim=least.dim + size.pair_dim)
         return smooth_costs.weighs_curves(self, size, self._asks_joint)
 
+    def _size(self, dataset: Source, summary: Summary | None = None) -> sizes.Size:
+        """The size of the fit, with as many functions of pairs as their smoothness allows."""
+        size = sizes.size_of(self, dataset, summary)
+        if not self._weighs_curves(dataset, summary):
+            return size
+        return sizes.size_of(self, dataset, summary, smooth_costs.room_of_pairs(size))
+
     @property
     def _asks_joint(self) -> bool:
         """Whether one problem of all classes was asked for; for two it is the one curve."""
@@ -175,7 +182,7 @@ class Planned(Mergeable):
 
         Empty: they are one problem; before the summary, which counts them, that they may be.
         """
-        size = sizes.size_of(self, dataset, summary)
+        size = self._size(dataset, summary)
         criterion, weighs_curves = self.smoothness, False
         if summary is not None:
             criterion = self._chosen_by(dataset, summary)
@@ -209,7 +216,7 @@ class Planned(Mergeable):
         too many coefficients.
         """
         check_smoothness(self)
-        size, criterion = sizes.size_of(self, dataset), self._chosen_by(dataset, summary)
+        size, criterion = self._size(dataset), self._chosen_by(dataset, summary)
         why, joint = why_moments(self, criterion), self._joins(dataset, summary)
         if why:
             least = smooth_costs.least_size(size, self.n_bases, dataset)
@@ -251,7 +258,7 @@ class Planned(Mergeable):
         return self.max_passes - has_pairs(self) - (most_screened(self) > 0)
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        size = sizes.size_of(self, dataset, summary)
+        size = self._size(dataset, summary)
         phases = self._phases(dataset, summary, size, bound_note(self))
         if summary is None and self._may_join(dataset):
             phases[-1] = replace(phases[-1], note=OPEN_NOTE)
@@ -282,14 +289,17 @@ class Planned(Mergeable):
         held = sizes.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
         phases = with_pairs(phases, self, size, summary, held=held, note=note)
         phases = beside_sample(phases, size, held)
-        before = []
+        before, made = [], []
         if self._weighs_curves(dataset, summary):
             before.append(smooth_costs.curves_needs(size))
+            made.append(smooth_costs.pair_weights_needs(size))
         if most_screened(self):
             has_levels = bool((level_counts(dataset, 0) >= 0).any())
             before += screening_needs(size, has_levels)
         main = without_pairs(size)
-        return [*needs.with_temporaries(before, self, main, summary, pairs=False), *phases]
+        before = needs.with_temporaries(before, self, main, summary, pairs=False)
+        made = needs.with_temporaries(made, self, size, summary, pairs=True)
+        return [*before, *made, *phases]
 
     def _late_rows(self, dataset: Source, summary: Summary | None) -> int:
         """Rows of a sample that only the number of classes calls for: it has a read of its own.
@@ -298,10 +308,10 @@ class Planned(Mergeable):
         """
         if not self._joins(dataset, summary) or self._sample_rows(dataset):
             return 0
-        return sizes.sample_rows(sizes.size_of(self, dataset))
+        return sizes.sample_rows(self._size(dataset))
 
     def _sample_rows(self, dataset: Source) -> int:
-        size, criterion = sizes.size_of(self, dataset), self._chosen_by(dataset)
+        size, criterion = self._size(dataset), self._chosen_by(dataset)
         one_read = goes_by_moments(self, criterion) and self._loss.quadratic
         wanted = self._choice(dataset).solver in WARM and not one_read
         if criterion != self.smoothness:  # one C may take its place

@@ -35,9 +35,15 @@ def write(path, n_rows, n_numbers, n_words, n_classes):
 # 7 MiB apart with so few, and one machine has measured 3 MiB less than another for the same fit.
 LEAST, FEW, MANY, MIXED = (100_000, 6, 0), (200_000, 6, 0), (480_000, 40, 0), (200_000, 5, 3)
 GIVEN, ACROSS = [["x0", "x1"], ["x1", "x2"]], [["x0", "w0"], ["x1", "x2"], ["w0", "w1"]]
+UNSET = {"C": None, "n_bases": "auto"}
 FITS = {
     "few": (LEAST, 2, {"interactions": GIVEN}, None),
     "few, nothing else set": (LEAST, 2, {"interactions": GIVEN, "C": None, "n_bases": 20}, None),
+    "auto, nothing else set": (FEW, 2, {"interactions": "auto", **UNSET}, None),
+    "auto, nothing else set, budget": (FEW, 2, {"interactions": "auto", **UNSET}, "512MiB"),
+    "auto, nothing else set, three classes": (FEW, 3, {"interactions": "auto", **UNSET}, None),
+    "auto, nothing else set, words": (MIXED, 2, {"interactions": "auto", **UNSET}, "256MiB"),
+    "auto, nothing else set, numbers": (FEW, 0, {"interactions": "auto", **UNSET}, "512MiB"),
     "few, auto": (FEW, 2, {"interactions": "auto"}, None),
     "few, auto, three classes": (FEW, 3, {"interactions": "auto"}, None),
     "few, three pairs, budget": (FEW, 2, {"interactions": 3}, "64MiB"),

@@ -1,4 +1,4 @@
-"""Number of splines of a column: one that is given, or the one its table carries."""
+"""Number of splines of a column, and of nodes of a pair: given, or what the table carries."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from ...config import get_config
 from ...numeric.bases.basis import Basis
+from ...numeric.bases.bsplines import Bases, nodes_of
+from ...numeric.bases.pairs import MOST_FUNCTIONS, MOST_NODES, N_NODES
 from ...passes.summary.facts import ColumnFacts
 
 AUTO = "auto"
@@ -22,6 +24,9 @@ CURVATURE_NBYTES = 4 << 20
 Newton read can sum up as much in each lane, and a factorisation takes a tenth of a second."""
 LEAST_SHARE = 64
 """Times that this matrix must fit in the budget, where one is set: about 16 are there at once."""
+ROWS_A_FUNCTION = 8
+"""Rows for each function of pairs beyond those of `N_NODES` nodes: penalties take what is not
+needed, and held-out rows lost nothing by that many."""
 CountOfSplines = int | Sequence[int] | str
 """`n_bases` as it is given: a number, several to choose from, or `AUTO`."""
 
@@ -64,3 +69,31 @@ def least_count(n_bases: CountOfSplines) -> int:
     if isinstance(n_bases, str):
         return FEWEST
     return n_bases if isinstance(n_bases, int) else min(n_bases)
+
+
+def counts_of_nodes(bases: Bases, pairs: np.ndarray, gains: np.ndarray, room: int) -> np.ndarray:
+    """(m,) the most nodes of a column in each of the `pairs` (m, 2): `N_NODES` to `MOST_NODES`.
+
+    `room` functions are shared in proportion to `gains` (m,), what more nodes promise each pair.
+    """
+    counts = range(N_NODES, MOST_NODES + 1)
+    columns = set(pairs.ravel().tolist())
+    k = {d: np.array([len(nodes_of(bases, d, n)) for n in counts]) for d in columns}
+    sizes = np.array([k[d] * k[e] for d, e in pairs.tolist()]).reshape(len(pairs), len(counts))
+    least = sizes[:, 0]
+    most = np.where(sizes <= MOST_FUNCTIONS, sizes, least[:, None]).max(axis=1)
+    shares = np.maximum(gains, 0.0) ** 2
+    shares /= max(float(shares.max(initial=0.0)), 1e-300)
+
+    def quotas(scale: float) -> np.ndarray:
+        return np.clip(scale * shares, least, most)
+
+    # the sum of the quotas grows with their scale: the last one at which it fits is at its root
+    low, high = 0.0, 2.0 * room + 2.0 * MOST_FUNCTIONS
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if quotas(middle).sum() <= room else (low, middle)
+    fits = sizes <= np.maximum(quotas(low), least)[:, None]
+    # the first of as many functions: more nodes than breakpoints change nothing
+    chosen: np.ndarray = N_NODES + np.where(fits, sizes, -1).argmax(axis=1)
+    return chosen

@@ -10,6 +10,7 @@ import numpy as np
 from ...config import get_config
 from ...data.source import Chunk, Source, level_counts
 from ...numeric.bases.basis import Basis
+from ...numeric.bases.pairs import MOST_NODES
 from ...numeric.bases.registry import make_basis
 from ...numeric.losses import Loss
 from ...numeric.simd.gather import CLASSES, LANES
@@ -19,11 +20,13 @@ from ..basis.column_bases import HasShape, Shape
 from ..basis.resolution import count_of_splines
 from ..pairs import (
     Parameters,
+    Room,
     check_interactions,
     has_pairs,
     most_screened,
     planned_nodes,
     planned_sizes,
+    weighed_sizes,
 )
 
 UNSET_BUDGET = 1 << 30
@@ -79,8 +82,13 @@ class HasSize(HasShape, Parameters, Protocol):
     def _levels(self) -> Sequence[float]: ...
 
 
-def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> Size:
-    """The size of a fit, from metadata alone or with the summary."""
+def size_of(
+    model: HasSize, dataset: Source, summary: Summary | None = None, room: Room | None = None
+) -> Size:
+    """The size of a fit, from metadata alone or with the summary.
+
+    `room`: that of pairs, where they are weighed.
+    """
     classes = getattr(model, "classes_", None) if summary is not None else None
     if summary is None:
         n_levels = level_counts(dataset, model.max_levels)
@@ -102,6 +110,10 @@ def size_of(model: HasSize, dataset: Source, summary: Summary | None = None) -> 
     if has_pairs(model):
         nodes = planned_nodes(model, dataset, facts)
         pair_dim, pair_squares = planned_sizes(model, pairs, nodes)
+        if room is not None:
+            both = nodes.n, planned_nodes(model, dataset, facts, MOST_NODES).n
+            alike = pair_dim, pair_squares
+            pair_dim, pair_squares = weighed_sizes(model, pairs, both, alike, room)
     return Size(
         dim + pair_dim,
         len(classes) if classes is not None and len(classes) > 2 else max(len(model._levels), 1),

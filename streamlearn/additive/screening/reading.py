@@ -11,7 +11,7 @@ import numpy as np
 from ...data.order import row_share
 from ...data.source import Chunk, Csr
 from ...numeric.bases.bsplines import Bases, nodes_of
-from ...numeric.bases.pairs import N_NODES
+from ...numeric.bases.pairs import MOST_NODES, N_NODES
 from ...numeric.bases.registry import LEVELS
 from ...numeric.losses import Loss, SquaredError, SquaredHinge
 from ...numeric.targets import CLASS
@@ -24,10 +24,13 @@ from ..newton.sampled import SampleObjective
 from ..objective import Problem, decisions
 from ..pairs import SCREENED_FUNCTIONS
 from .kernels_bins import add_tables, code_rows
-from .scores import best_pairs, score_pairs
+from .scores import LEVEL, Scores, best_pairs, p_values, score_pairs
 
 N_BINS, MOST_LEVELS = 8, 16
 """Bins of a column of numbers, beside that of missing values, and of categories."""
+BEYOND_BINS = 0.1
+"""Share of what a table of bins has that lines may have beside it: of a product 1/32 with 8 bins a
+column."""
 TABLES_NBYTES = 16 << 20
 """Largest tables of a lane; of more columns, those of the largest main effects are screened."""
 LEAST_ROWS, MOST_ROWS = 50_000, 1_000_000
@@ -101,26 +104,45 @@ def make_layout(problem: Problem, theta: np.ndarray) -> Layout:
     n_bins = np.array([int(bins.max(initial=0)) + 1 for bins in binned], np.intp)
     kept = _columns_that_fit(n_bins, problem.n_outputs)
     order = np.argsort(used[:kept], kind="stable")
-    columns, n_bins = used[:kept][order], n_bins[:kept][order]
-    most = max((len(binned[i]) for i in order), default=1)
-    bins = np.zeros((len(columns), most), np.uint8)
-    for place, i in enumerate(order):
-        bins[place, : len(binned[i])] = binned[i]
+    columns = used[:kept][order]
     one, other = np.triu_indices(len(columns), 1)
     functions = np.array([len(nodes_of(bases, int(d), N_NODES)) for d in columns], np.intp)
     small = functions[one] * functions[other] <= SCREENED_FUNCTIONS if len(one) else one > 0
-    one, other = one[small].astype(np.intp), other[small].astype(np.intp)
+    return _laid_out(columns, [binned[i] for i in order], one[small], other[small])
+
+
+def layout_of(problem: Problem, theta: np.ndarray, pairs: np.ndarray, most: int) -> Layout:
+    """The layout of `pairs` (m, 2) alone, with at most so many bins a column of numbers."""
+    bases, c = problem.bases, problem.reference.c
+    columns, places = np.unique(pairs, return_inverse=True)
+    binned = [_bins(bases, int(d), theta, c, most) for d in columns]
+    return _laid_out(columns, binned, *places.reshape(-1, 2).T)
+
+
+def _laid_out(
+    columns: np.ndarray, binned: list[np.ndarray], one: np.ndarray, other: np.ndarray
+) -> Layout:
+    """The layout of columns whose breakpoints have these bins."""
+    most = max(map(len, binned), default=1)
+    bins = np.zeros((len(columns), most), np.uint8)
+    for own, given in zip(bins, binned, strict=True):
+        own[: len(given)] = given
+    n_bins = np.array([int(own.max(initial=0)) + 1 for own in binned], np.intp)
+    one, other = one.astype(np.intp), other.astype(np.intp)
     at = np.concatenate([[0], np.cumsum(n_bins[one] * n_bins[other])]).astype(np.intp)
     return Layout(columns.astype(np.intp), bins, n_bins, one, other, at)
 
 
-def _bins(bases: Bases, d: int, theta: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """(n_d,) the bin of each breakpoint: of equally many breakpoints, or of levels alike."""
+def _bins(bases: Bases, d: int, theta: np.ndarray, c: np.ndarray, most: int = N_BINS) -> np.ndarray:
+    """(n_d,) the bin of each breakpoint: of equally many breakpoints, or of levels alike.
+
+    Of numbers at most so many.
+    """
     own = slice(*bases.first[d : d + 2])
     n, missing = own.stop - own.start, int(bases.has_missing[d])
     if bases.kind[d] != LEVELS:
         k = n - missing
-        bins = np.arange(k) * min(N_BINS, k) // k
+        bins = np.arange(k) * min(most, k) // k
         return np.append(bins, bins.max() + 1) if missing else bins
     if n <= MOST_LEVELS:
         return np.arange(n)
@@ -208,12 +230,37 @@ def _add_rows(
     return state
 
 
-def _choose(layout: Layout, most: int, state: State) -> np.ndarray:
+def finer_gains(
+    problem: Problem, theta: np.ndarray, pairs: np.ndarray, sample: Chunk
+) -> np.ndarray:
+    """(m,) how much more the sample promises each of the `pairs` (m, 2) if its tables are finer.
+
+    At `theta` (K, dim + 1), the main effects: the excess of tables of `MOST_NODES` bins a column
+    over that of `N_BINS` and of what lines between as many nodes follow beyond it; 0 where noise
+    could give as much.
+    """
+    found = []
+    for most in (MOST_NODES, N_BINS):
+        layout = layout_of(problem, theta, pairs, most)
+        state = empty_state(problem.n_outputs, int(layout.at[-1]))
+        found.append(_scores(layout, _add_rows(problem, theta, layout, 1.0, 0, state, sample)))
+    fine, coarse = found
+    followed = 1.0 + BEYOND_BINS
+    p = p_values(fine.statistic - followed * coarse.statistic, fine.freedom - coarse.freedom)
+    gain = fine.excess - followed * coarse.excess
+    gains: np.ndarray = np.where(p * len(pairs) < LEVEL, gain, 0.0)
+    return gains
+
+
+def _scores(layout: Layout, state: State) -> Scores:
     tables, totals = state
     curvature = totals[:, 1]
     dispersion = totals[:, 0] / np.where(curvature > 0, curvature, 1.0)
-    scores = score_pairs(tables, layout.shape, layout.at, dispersion)
-    chosen = best_pairs(scores, most)
+    return score_pairs(tables, layout.shape, layout.at, dispersion)
+
+
+def _choose(layout: Layout, most: int, state: State) -> np.ndarray:
+    chosen = best_pairs(_scores(layout, state), most)
     return np.column_stack(
         [layout.columns[layout.one[chosen]], layout.columns[layout.other[chosen]]]
     )

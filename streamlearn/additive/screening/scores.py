@@ -31,8 +31,15 @@ class Scores(NamedTuple):
     """(n_pairs,) by how much the best purified tables lower the sum of the losses."""
     excess: np.ndarray
     """(n_pairs,) the same less what noise alone gives."""
-    p_value: np.ndarray
-    """(n_pairs,) of the hypothesis that the two columns do not act together."""
+    statistic: np.ndarray
+    """(n_pairs,) twice the decrease over the dispersion, of as many"""
+    freedom: np.ndarray
+    """(n_pairs,) degrees of freedom where the two columns do not act together."""
+
+    @property
+    def p_value(self) -> np.ndarray:
+        """(n_pairs,) of the hypothesis that the two columns do not act together."""
+        return p_values(self.statistic, self.freedom)
 
 
 def score_pairs(
@@ -61,8 +68,13 @@ def score_pairs(
             freedom[own] += df
             noise[own] += 0.5 * phi * df
             statistic[own] += gain / phi if phi > 0 else 0.0
-    p_value = np.where(freedom > 0, chi2.sf(statistic, np.maximum(freedom, 1)), 1.0)
-    return Scores(decrease, decrease - noise, p_value)
+    return Scores(decrease, decrease - noise, statistic, freedom)
+
+
+def p_values(statistic: np.ndarray, freedom: np.ndarray) -> np.ndarray:
+    """Chances that noise of so many degrees of freedom is as large; 1 where there are none."""
+    found: np.ndarray = np.where(freedom > 0, chi2.sf(statistic, np.maximum(freedom, 1)), 1.0)
+    return found
 
 
 def gains(G: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,20 +7,32 @@ from math import isqrt
 
 import numpy as np
 
-from ...config import format_bytes
+from ...config import format_bytes, get_config
 from ...data.source import Source, level_counts
 from ...engine.plan import Needs
 from ...passes.fold import nbytes_of
-from ..basis.resolution import FEWEST, ROWS_A_SPLINE, CountOfSplines, largest_curvature, least_count
+from ..basis.resolution import (
+    FEWEST,
+    ROWS_A_FUNCTION,
+    ROWS_A_SPLINE,
+    CountOfSplines,
+    largest_curvature,
+    least_count,
+)
+from ..costs.needs import PENALTY_MATRICES
 from ..costs.sizes import Size, copied_nbytes, held_nbytes_of_sample, sample_rows
 from ..costs.solver_choice import NEWTON, Choice, require_offered, solvers_of
-from ..pairs import has_pairs
+from ..pairs import Room, has_pairs
 from .model import Parameters, why_shapes
 from .moments import empty_moments
 
 MOMENTS_NBYTES = 128 << 20
 """Largest state of a read that sums up the curvature of all rows: 4,000 coefficients of one
 output."""
+
+PAIRS_NBYTES, PAIRS_SHARE = 32 << 20, 24
+"""Largest matrices of the coefficients of pairs, one an output, with which their smoothness is
+chosen, and the times that they must fit in the budget, where one is set."""
 
 LEAST_ROWS = ROWS_A_SPLINE * (FEWEST + 1)
 """Rows from which the smoothness is chosen where nothing is said of it: those from which a column
@@ -68,6 +80,39 @@ def curves_needs(size: Size) -> Needs:
     held = held_nbytes_of_sample(size)
     return Needs("curves", 0, driver_bytes=held + max(summing, solving), passes=(0, 0),
                  on_driver=True)  # fmt: skip
+
+
+def pair_weights_needs(size: Size) -> Needs:
+    """The phase of `pair_weights.weigh_pairs`, which works on the driver, without a read.
+
+    Of pairs of as many functions as can be weighed, whatever may come before the screening.
+    """
+    K, n = size.n_outputs, min(size.pair_dim, largest_pairs(size.n_outputs))
+    curves = min(size.dim - size.pair_dim, largest_dim()) + 1
+    matrix, own, across = 8 * (curves + n) ** 2, 8 * n**2, 8 * curves * n
+    rows = min(sample_rows(size), size.n_rows)
+    summing = int(rows * (96 + 24 * K)) + K * matrix
+    # the first output's model is taken apart beside the sums of all; or all are there, and the
+    # equations of one are solved
+    apart = (K + 1) * matrix + 3 * across + 4 * own
+    solving = max(apart, K * (own + across) + 3 * own)
+    # penalties are scaled: those of each pair, then all in one
+    scaling = 2 * PENALTY_MATRICES * 8 * size.pair_squares
+    driver = held_nbytes_of_sample(size) + max(summing, solving, scaling)
+    return Needs("smoothness of pairs", 0, driver_bytes=driver, passes=(0, 0), on_driver=True)
+
+
+def largest_pairs(n_outputs: int) -> int:
+    """Largest number of functions of all pairs whose smoothness is chosen."""
+    budget = get_config().memory_budget
+    room = PAIRS_NBYTES if budget is None else min(PAIRS_NBYTES, budget // PAIRS_SHARE)
+    return isqrt(room // (8 * n_outputs))
+
+
+def room_of_pairs(size: Size) -> Room:
+    """The functions that pairs may have in all where their smoothness is chosen."""
+    most = largest_pairs(size.n_outputs)
+    return Room(min(size.n_rows // ROWS_A_FUNCTION, most), most)
 
 
 def largest_dim() -> int:

@@ -133,15 +133,20 @@ def reml(model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fi
         step = np.log(fit.psi * gamma) - np.log(np.maximum(sums, 1e-300)) - log
         step = np.where(free, np.clip(step, -LONGEST, LONGEST), 0.0)
         if n % 3 == 2:
-            rate = np.divide(step, last, out=np.zeros_like(step), where=last != 0)
-            faster = (rate > 0) & (rate < 0.98)
-            step = np.where(faster, step / (1.0 - np.where(faster, rate, 0.0)), step)
-            step = np.clip(step, -LONGEST, LONGEST)
+            step = extrapolated(step, last)
         moved = np.clip(log + step, low, high) - log
         if not (np.abs(moved) * np.maximum(fit.gamma, 0.0) > SETTLED).any():
             return fit
         log, last = log + moved, moved
     return fit_at(model, penalties, np.exp(log))
+
+
+def extrapolated(step: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Steps of logarithms as long as the geometric series that each is in with its last one."""
+    rate = np.divide(step, last, out=np.zeros_like(step), where=last != 0)
+    faster = (rate > 0) & (rate < 0.98)
+    longer = np.where(faster, step / (1.0 - np.where(faster, rate, 0.0)), step)
+    return np.clip(longer, -LONGEST, LONGEST)
 
 
 def gcv(model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fit:

@@ -85,10 +85,13 @@ def quadratic(problem: Problem, theta: np.ndarray, moments: RowMoments) -> Quadr
     value, slope, total, squares, weight, _ = moments.sums.tolist()
     dim = problem.dim
     full = np.empty((dim + 1, dim + 1))
-    full[:dim, :dim] = H + np.triu(H, 1).T
+    full[:dim, :dim] = H
     u = g - total * c
-    full[:dim, :dim] -= np.outer(g, c)
-    full[:dim, :dim] -= np.outer(c, u)
+    for i in range(dim):  # a row at a time: no other matrix beside the two
+        full[i + 1 : dim, i] = H[i, i + 1 :]
+    for i in range(dim):
+        full[i, :dim] -= g[i] * c
+        full[i, :dim] -= c[i] * u
     full[-1, :dim] = full[:dim, -1] = u
     full[-1, -1] = total
     C = problem.C

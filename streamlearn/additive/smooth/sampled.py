@@ -1,12 +1,14 @@
 """Smoothness of each curve where pairs are fitted beside them: chosen on a sample of rows.
 
 One C for all gives up either the jagged columns or the smooth ones (`model`), and what it gives up
-is more than pairs gain.  The restricted likelihood of all terms at once takes a matrix that the
-coefficients of pairs make too large.  So the curves alone are fitted to the sample, and each one's
-penalty gets the weight that this fit chose; pairs, and what is certified, are of one C = 1.
+is more than pairs gain.  The restricted likelihood of all terms at once takes the inverse of a
+matrix that the coefficients of pairs make large.  So the curves alone are fitted to the sample, and
+each one's penalty gets the weight that this fit chose; then the pairs beside them (`pair_weights`).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +26,20 @@ TOL = 1e-3
 """Largest relative duality gap of the fit to the sample."""
 
 
+class Curves(NamedTuple):
+    """Main effects that are weighed, and what weighed them."""
+
+    problem: Problem
+    theta: np.ndarray
+    """(K, dim + 1) the optimum of the sample."""
+    sample: Chunk
+    null: np.ndarray
+    """(K,) best constant decisions."""
+
+
 def weigh_curves(
     model: Parameters, problem: Problem, sample: Chunk, null: np.ndarray, n_threads: int
-) -> Problem:
+) -> Curves:
     """The problem of main effects with each curve's penalty weighed as "reml" does on the sample.
 
     `null` (K,): best constant decisions.  Outputs share their penalties: the weights are geometric
@@ -37,11 +50,13 @@ def weigh_curves(
     own = problem._replace(single=False, C=1.0)
     penalties = make_penalties(own.bases, own.roughness, order, scale, intercept, False)
     task = Task(own, penalties, CRITERIA["reml"], null, TOL, 1)
-    logs = [np.log(fit.weights) for fit in fit_sample(task, sample, n_threads).fits]
+    fit = fit_sample(task, sample, n_threads)
+    logs = [np.log(own.weights) for own in fit.fits]
     weights = np.clip(np.exp(np.mean(logs, axis=0)), LEAST, MOST)
     roughness = weighed(problem.roughness, penalties, weights)
     reference = make_reference(roughness, problem.reference.c)
-    return problem._replace(roughness=roughness, reference=reference)
+    problem = problem._replace(roughness=roughness, reference=reference)
+    return Curves(problem, fit.outcome.theta, sample, null)
 
 
 def weighed(roughness: Roughness, penalties: Penalties, weights: np.ndarray) -> Roughness:

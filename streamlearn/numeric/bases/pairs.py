@@ -21,6 +21,8 @@ from .roughness import Roughness, column_factor
 
 N_NODES = 8
 """Most nodes of a column of numbers: what Lou et al. 2013 and G5's prototype take, 64 a pair."""
+MOST_NODES = 32
+"""Most nodes of a column of numbers in a pair whose penalty has a weight of its own."""
 MOST_FUNCTIONS = 1024
 """Most functions of a pair: its penalty, inverse and factor are 24 MiB then."""
 
@@ -34,36 +36,50 @@ def lines_of(bases: Bases, d: int, most: int) -> np.ndarray:
 
 
 def add_pairs(
-    bases: Bases, roughness: Roughness, c: np.ndarray, pairs: np.ndarray, order: int, scale: str
+    bases: Bases,
+    roughness: Roughness,
+    c: np.ndarray,
+    pairs: np.ndarray,
+    order: int,
+    scale: str,
+    nodes: np.ndarray | None = None,
 ) -> tuple[Bases, Roughness, np.ndarray]:
     """Bases, penalties and reference with the terms of `pairs` (m, 2) behind those of the columns.
 
-    The reference of a pair is the product of those of its columns, as if they were independent: it
-    is near the mean, and known without a read.
+    `nodes` (m,): the most of a column of numbers in each pair; None: `N_NODES`.  The reference of a
+    pair is the product of those of its columns, as if they were independent: it is near the mean,
+    and known without a read.
     """
-    columns = np.unique(pairs).tolist()
-    means = {d: lines_of(bases, d, N_NODES) @ c[slice(*bases.first[d : d + 2])] for d in columns}
-    kinds = {d: (len(means[d]), int(bases.kind[d]), bool(bases.has_missing[d])) for d in columns}
+    m = len(pairs)
+    nodes = np.full(m, N_NODES) if nodes is None else nodes
+    terms = np.column_stack([pairs, nodes]).astype(np.intp)
+    sides = {(d, n) for *both, n in terms.tolist() for d in both}
+    means = {(d, n): lines_of(bases, d, n) @ c[slice(*bases.first[d : d + 2])] for d, n in sides}
+    kinds = {
+        side: (len(mean), int(bases.kind[side[0]]), bool(bases.has_missing[side[0]]))
+        for side, mean in means.items()
+    }
     stacks = [[roughness.P], [roughness.L], [roughness.R]]
     sizes, begins, at, references = [], [], len(roughness.P), [c]
     made: dict[object, int] = {}
-    for d, e in pairs.tolist():
-        references.append(np.outer(means[d], means[e]).ravel())
+    for d, e, most in terms.tolist():
+        one, other = (d, most), (e, most)
+        references.append(np.outer(means[one], means[other]).ravel())
         n = len(references[-1])
         sizes.append(n)
-        begins.append(made.setdefault((kinds[d], kinds[e]), at))
+        begins.append(made.setdefault((kinds[one], kinds[other]), at))
         if begins[-1] < at or not n:  # pairs of the same kinds of columns share their matrices
             continue
-        (P_d, M_d), (P_e, M_e) = (_penalty_and_mass(bases, a, order, scale) for a in (d, e))
+        (P_d, M_d), (P_e, M_e) = (
+            _penalty_and_mass(bases, *side, order, scale) for side in (one, other)
+        )
         P = np.kron(P_d, M_e) + np.kron(M_d, P_e)
         R = np.linalg.cholesky(P).T
         inverse = np.linalg.inv(R)
         for stack, matrix in zip(stacks, (P, inverse @ inverse.T, R), strict=True):
             stack.append(np.ascontiguousarray(matrix).ravel())
         at += n * n
-    m = len(pairs)
     first = np.concatenate([bases.first, bases.dim + np.cumsum(sizes, dtype=np.intp)])
-    terms = np.column_stack([pairs, np.full(m, N_NODES)]).astype(np.intp)
     joined = bases._replace(
         first_knot=np.append(bases.first_knot, np.full(m, len(bases.knots), np.intp)),
         degree=np.append(bases.degree, np.ones(m, np.intp)),
@@ -77,10 +93,10 @@ def add_pairs(
 
 
 def _penalty_and_mass(
-    bases: Bases, d: int, order: int, scale: str
+    bases: Bases, d: int, most: int, order: int, scale: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """P and M (k, k) of a column's lines; the "paper" scale has no widths, and M = I."""
-    k = len(nodes_of(bases, d, N_NODES))
+    k = len(nodes_of(bases, d, most))
     if k == 0:
         return np.empty((0, 0)), np.empty((0, 0))
     missing = int(bases.has_missing[d])
@@ -93,6 +109,31 @@ def _penalty_and_mass(
         mass[0, 0] = mass[-1, -1] = h / 3
         M[:own, :own] = mass
     return R.T @ R, M
+
+
+def scale_pairs(bases: Bases, roughness: Roughness, weights: np.ndarray) -> Roughness:
+    """Penalties with those of the pairs times `weights` (m,), in matrices of each one's own."""
+    p = bases.n_columns
+    used = np.diff(bases.first[: p + 1]) > 0
+    ends = roughness.table[:p] + np.diff(bases.first[: p + 1]) ** 2
+    at = int(ends[used].max(initial=0))
+    stacks = [[stack[:at]] for stack in (roughness.P, roughness.L, roughness.R)]
+    table = roughness.table.copy()
+    for i, (weight, n) in enumerate(
+        zip(weights.tolist(), np.diff(bases.first[p:]).tolist(), strict=True), p
+    ):
+        own = slice(int(roughness.table[i]), int(roughness.table[i]) + n * n)
+        for stack, matrix, factor in zip(
+            stacks,
+            (roughness.P, roughness.L, roughness.R),
+            (weight, 1.0 / weight, np.sqrt(weight)),
+            strict=True,
+        ):
+            stack.append(factor * matrix[own])
+        table[i] = at
+        at += n * n
+    P, L, R = map(np.concatenate, stacks)
+    return Roughness(P, L, R, table, roughness.first)
 
 
 def fill_pairs(bases: Bases, Phi: np.ndarray) -> None:

@@ -138,7 +138,8 @@ def test_a_planted_product_among_fifty_columns_is_the_first():
     model = sl.AdditiveRegressor(n_bases=8, interactions="auto").fit(X, y)
     assert model.bases_.pair_columns[0] == (20, 33)
     named = sl.AdditiveRegressor(n_bases=8, interactions=model.bases_.pair_columns).fit(X, y)
-    np.testing.assert_array_equal(named.coef_, model.coef_)
+    # the same problem, whose bound of coefficients may lead to another solver
+    np.testing.assert_allclose(named.coef_, model.coef_, rtol=1e-8, atol=1e-12)
     assert model.n_passes_ == named.n_passes_ + 1  # the screening is one read
 
 

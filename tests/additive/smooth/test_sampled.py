@@ -30,8 +30,9 @@ def weighed_problem(monkeypatch, model, X, y):
     found, weigh = [], additive_model.weigh_curves
 
     def kept(own, problem, *args):
-        found.extend([problem, weigh(own, problem, *args)])
-        return found[-1]
+        curves = weigh(own, problem, *args)
+        found.extend([problem, curves.problem])
+        return curves
 
     with monkeypatch.context() as patch:
         patch.setattr(additive_model, "weigh_curves", kept)
