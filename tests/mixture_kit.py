@@ -15,6 +15,8 @@ from streamlearn.mixture.gate import make_tree
 from streamlearn.mixture.objective import Parameters, Problem
 
 GATES = ("generative", "rbf", "linear")
+KINDS = (*GATES, "normalised")
+"""Forms of gates in a `Problem`."""
 SMOOTH = ("squared_hinge", "log_loss")
 
 
@@ -41,10 +43,10 @@ def make(gate, loss, rows, k=4, *, C=2.0, tau=0.7, nu=0.5, n_classes=2, seed=0, 
     R = np.vstack(
         [random.standard_normal((tree.n_gates, p + 1)), random.standard_normal((n * O, p + 1))]
     )
-    if gate != "linear":
+    if problem.has_centres:
         R[: tree.n_gates, -1] = 0.0
     log_mix = np.zeros(tree.n_gates)
-    if gate != "linear":
+    if problem.has_centres:
         for part in tree.contests():
             mix = random.random(len(log_mix[part])) + 0.2
             log_mix[part] = np.log(mix / mix.sum())
@@ -103,7 +105,7 @@ def by_hand(problem, at, X, y, s):
     mix, G = np.exp(at.log_mix), at.rows[:n]
     W = at.rows[n:].reshape(tree.n_leaves, problem.n_outputs, -1)
     for x, code, weight in zip(X, y, s, strict=True):
-        if problem.kind == "linear":
+        if not problem.has_centres:
             e = np.exp(G @ np.r_[x, 1.0])
         else:
             e = np.exp(-problem.tau * ((x - G[:, :-1]) ** 2).sum(axis=1))
@@ -133,7 +135,7 @@ def by_hand(problem, at, X, y, s):
     penalty = (W**2).sum() / (2 * problem.C)
     if problem.kind == "linear":
         penalty += (G**2).sum() / (2 * problem.C)
-    else:
+    elif problem.has_centres:
         leaves = at.log_mix[tree.n_branches :].copy()
         if tree.n_branches:
             leaves += at.log_mix[tree.parent]

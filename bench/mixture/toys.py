@@ -1,4 +1,4 @@
-"""Circle and spirals of Fu 2010, Fig. 3 and 4: the best of five starts, and its picture."""
+"""Circle and spirals of Fu 2010, Fig. 3 and 4: five seeds of ours and of the paper's own gate."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def run(session):
         right = [model.score(X, y) for model in fits]
         best = fits[int(np.argmax(right))]
         own = [
-            SVMMixtureClassifier(k, nu=0.0, random_state=seed, **models.PAPER, C=parameters["C"])
+            SVMMixtureClassifier(k, nu=0.0, C=100.0, n_init=3, random_state=seed, **models.PAPER)
             for seed in range(n_starts)
         ]
         of_own = [model.fit(X, y).score(X, y) for model in own]
@@ -42,8 +42,9 @@ def run(session):
                 "ours, %": 100 * max(right),
                 "at least, %": {"circle": 97.0, "spirals": 98.0}[name],
                 "components": best.n_components_,
-                "RBF gate and hinge, %": 100 * max(of_own),
-                "its components": own[int(np.argmax(of_own))].n_components_,
+                "RBF gate and hinge, each seed, %": " ".join(f"{100 * r:.1f}" for r in of_own),
+                "each at least, %": {"circle": 95.0, "spirals": 98.0}[name],
+                "their components": " ".join(str(model.n_components_) for model in own),
                 "paper, %": {"circle": None, "spirals": 99.7}[name],
                 "linear, %": 100 * models.linear().fit(X, y).score(X, y),
                 "RBF SVM, %": 100 * svm.score(X, y),

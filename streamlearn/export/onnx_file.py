@@ -173,15 +173,15 @@ def _mixture(graph: Graph, model: SVMMixtureClassifier, x: str) -> tuple[str, in
     if problem.factor is not None:
         x = graph.op("Mul", x, graph.constant(problem.factor[None]))
     gates, experts = at.rows[:n], at.rows[n:]
-    scale = 1.0 if problem.kind == "linear" else 2.0 * problem.tau
+    scale = 2.0 * problem.tau if problem.has_centres else 1.0
     norms = (gates[:, :-1] ** 2).sum(axis=1) + gates[:, -1] ** 2
-    constant = gates[:, -1] if problem.kind == "linear" else -problem.tau * norms
+    constant = -problem.tau * norms if problem.has_centres else gates[:, -1]
     S = _affine(graph, x, scale * gates[:, :-1], constant)
     if problem.kind != "generative":
         contests = [np.arange(n)[part] for part in tree.contests()]
         logs = [graph.op("LogSoftmax", graph.columns(S, part), axis=1) for part in contests]
         S = graph.op("Concat", *logs, axis=1)
-    if problem.kind != "linear":
+    if problem.has_centres:
         S = graph.op("Add", S, graph.constant(at.log_mix[None]))
     joint = graph.columns(S, np.arange(tree.n_branches, n))
     if tree.n_branches:

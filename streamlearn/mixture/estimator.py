@@ -73,10 +73,14 @@ class SVMMixtureClassifier(StreamClassifier):
         Number of components at first; those that hold no more than `nu` rows are pruned.  A pair
         (a, b) is a tree of gates in two levels, with a branches of b components each (eq. 22).  The
         generative gate takes no pair, because its tree would be a flat mixture.
-    gate : {"generative", "rbf", "linear"}, default="generative"
+    gate : {"generative", "rbf", "linear", "rbf-unnormalised"}, default="generative"
         "generative": xi_j N(x; v_j, I / 2 tau), a part of the joint density of x and y.  "rbf":
-        xi_j times a softmax of -tau |x - v_j|^2 (eq. 7).  "linear": a softmax of free linear
-        functions, which is the most accurate on most tables.
+        the paper's weights xi_j e^(-tau |x - v_j|^2), divided by their sum; the clusters are where
+        it begins, and nothing keeps it near them, which some ten components in a few columns need
+        (spirals).  "linear": a softmax of free linear functions, penalised as the experts are,
+        which begins softly and is the most accurate on most tables.  "rbf-unnormalised": xi_j times
+        a softmax, as eq. 7 is printed; it warns, because its weights add up to about 1 / k, so
+        that the fit prefers one component.
     expert_loss : {"log_loss", "squared_hinge", "hinge"}, default="log_loss"
         Loss of an expert's margin.  With more than two classes "log_loss" is multinomial, and the
         hinges, which are the paper's SVMs, are sums over one class against the rest.  "log_loss"
@@ -209,7 +213,15 @@ class SVMMixtureClassifier(StreamClassifier):
                     f"flat mixture; use n_components={n[0] * n[1]}, or gate='rbf' or 'linear'"
                 )
         if self.gate == "generative" and self.tau == 0:
-            raise ValueError("tau=0 with gate='generative' is no density; use gate='rbf'")
+            raise ValueError("tau=0 with gate='generative' is no density; use tau='scale'")
+        if self.gate == "rbf-unnormalised":
+            warnings.warn(
+                f"gate={self.gate!r} is eq. 7 as printed: its weights add up to about one over the "
+                "number of components, so that rows are likelier with fewer of them and the fit "
+                "ends with few or one; use gate='rbf', which divides them by their sum",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         size = needs.size_of(self, dataset)

@@ -1,11 +1,20 @@
 """Gates: how much of a row each component is given.
 
-Every gate is (k, p + 1) numbers.  A row of ``linear`` holds the slopes u_j and the offset b_j of
-logits u_j.x + b_j.  A row of ``rbf`` and ``generative`` holds a centre v_j (its last number is 0),
-with logits
+Every gate is (k, p + 1) numbers.  A row of ``linear`` and ``normalised`` holds the slopes u_j and
+the offset b_j of logits u_j.x + b_j.  A row of ``rbf`` and ``generative`` holds a centre v_j (its
+last number is 0), with logits
 
     rbf          -tau |x - v_j|^2                                          (Fu 2010, eq. 7)
     generative   log N(x; v_j, I / 2 tau), of the joint density with x      (Xu, Jordan & Hinton)
+
+Fu's weights xi_j p_j, p_j the softmax of the rbf's logits, add up to less than 1 (to 1 / k for
+equal xi_j), so each further component costs all rows likelihood: EM ends with few.  Divided by
+their sum they are the softmax of log xi_j - tau |x - v_j|^2, that is of the logits u_j.x + b_j with
+
+    normalised   u_j = 2 tau v_j,   b_j = log xi_j - tau |v_j|^2,
+
+where every u_j and b_j has a centre and a mixing coefficient.  So the normalised gate is the linear
+one, but begins at the clusters, undamped, and has no penalty.
 
 A tree of two levels (Fu 2010, eq. 22) has a gate row for each of its a branches, then one for each
 leaf; the logits of leaves are compared within a branch alone.
@@ -20,7 +29,15 @@ import numpy as np
 from ..numeric.checks import check_array, check_integer
 from ..numeric.links import share_out
 
-GATES = ("generative", "rbf", "linear")
+GATES = {
+    "generative": "generative",
+    "rbf": "normalised",
+    "linear": "linear",
+    "rbf-unnormalised": "rbf",
+}
+"""The gates as the parameter `gate` names them, each with its form, which stored models name."""
+LINEAR = ("linear", "normalised")
+"""Forms whose logits are linear and free."""
 
 
 class Tree(NamedTuple):
@@ -107,7 +124,7 @@ def logits(
 
     `squares` (m,) are |x|^2; only the generative gate's density needs them.
     """
-    if kind == "linear":
+    if kind in LINEAR:
         return products + gate[:, -1]
     norms = np.einsum("ij,ij->i", gate, gate)
     S = (2.0 * tau) * products - tau * norms
@@ -122,8 +139,8 @@ def log_shares(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(m, n_gates) logarithms of each gate's factor of a row's likelihood, and the softmax.
 
-    The factor is the softmax for linear, xi_j times the softmax for rbf, and xi_j times the density
-    for generative, which has no softmax; there S takes its place.
+    The factor is the softmax for linear logits, xi_j times the softmax for rbf, and xi_j times the
+    density for generative, which has no softmax; there S takes its place.
     """
     if kind == "generative":
         return S + log_mix, S

@@ -18,6 +18,7 @@ from ..solvers.kmeans import empty_clusters
 from . import experts
 from .em import iteration
 from .em.curvature import FORMS
+from .gate import GATES, LINEAR
 from .objective import empty_sums
 
 SAMPLE_ROWS, SAMPLE_NBYTES = 100_000, 32 << 20
@@ -143,7 +144,7 @@ def curvature_nbytes(size: Size, form: str) -> int:
 def curvature_form(size: Size) -> str:
     """The best form of the curvature that fits, by problem and configured budget alone."""
     room = min((get_config().memory_budget or UNSET_BUDGET) // 4, CURVATURE_NBYTES)
-    forms = FORMS if size.p <= WIDE and size.gate != "linear" else FORMS[1:]
+    forms = FORMS if size.p <= WIDE and GATES[size.gate] not in LINEAR else FORMS[1:]
     return next(form for form in forms if curvature_nbytes(size, form) <= room)
 
 

@@ -3,11 +3,11 @@
     F = sum_i s_i log sum_j g_j(x_i) e^-l(y_i, f_j(x_i)) - sum_j |w_j|^2 / (2 C) - nu sum_j log xi_j
 
 (Fu 2010, eq. 8 and 19), where g_j is the gate's share with its mixing coefficient xi_j
-(`gate.log_shares`), and f_j(x) = w_j.(x, 1).  The free linear gate has no xi_j, because its offsets
-do the same, and its rows are penalised as the experts' are.  As d log sum is the sum of posterior
-times d log, the gradient of F is that of EM's lower bound.  So one read gives F, its gradient, and
-the mass S_j = sum_i s_i q_ij from which the next xi_j follow (eq. 12 and 20).  The posteriors q are
-never stored.
+(`gate.log_shares`), and f_j(x) = w_j.(x, 1).  Gates of free linear logits have no xi_j, because
+their offsets do the same; the rows of "linear" are penalised as the experts' are.  As d log sum is
+the sum of posterior times d log, the gradient of F is that of EM's lower bound.  So one read gives
+F, its gradient, and the mass S_j = sum_i s_i q_ij from which the next xi_j follow (eq. 12 and 20).
+The posteriors q are never stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     """Fixed part of a fit: gate, loss, constants, and the tree, which pruning makes smaller."""
 
     kind: str
-    """The gate: "generative", "rbf" or "linear"."""
+    """The form of the gate: one of the values of `gate.GATES`."""
     loss: str
     """One of `experts.LOSSES`."""
     tree: Tree
@@ -54,7 +54,7 @@ class Problem(NamedTuple):
     def check(self, n_columns: int | None = None) -> None:
         """Raise ValueError unless a problem from a file is one that a fit of such columns makes."""
         if (
-            self.kind not in gate.GATES
+            self.kind not in gate.GATES.values()
             or self.loss not in experts.LOSSES
             or type(self.tree) is not Tree
         ):
@@ -76,6 +76,11 @@ class Problem(NamedTuple):
         width = None if self.factor is None else len(self.factor) + 1
         check_array("rows", at.rows, (self.tree.n_gates + self.n_experts, width))
         check_array("log_mix", at.log_mix, (self.tree.n_gates,), finite=False)
+
+    @property
+    def has_centres(self) -> bool:
+        """Whether gate rows are centres, beside mixing coefficients; else they are free logits."""
+        return self.kind not in gate.LINEAR
 
     @property
     def n_experts(self) -> int:
@@ -100,7 +105,7 @@ class Parameters(NamedTuple):
     rows: np.ndarray
     """(R, p + 1) rows of the gate, then of the experts, each with one row for each output."""
     log_mix: np.ndarray
-    """(n_gates,) logarithms of xi, of branches and leaves; 0 for the linear gate."""
+    """(n_gates,) logarithms of xi, of branches and leaves; 0 for gates of free logits."""
 
 
 class EStep(NamedTuple):
@@ -267,15 +272,13 @@ def finish_sums(problem: Problem, at: Parameters, state: Sums) -> EStep:
     """The `EStep` at `at`, from the sums of all rows."""
     n = problem.tree.n_gates
     gradient = state["moment"].copy()
-    if (
-        problem.kind != "linear"
-    ):  # eq. 14 with its factor 2 tau, as these rows are centres and not slopes
+    if problem.has_centres:  # eq. 14 with its factor 2 tau: these rows are not slopes
         gradient[:n] = 2.0 * problem.tau * (gradient[:n] - gradient[:n, -1:] * at.rows[:n])
         gradient[:n, -1] = 0.0
     ridge = problem.ridge(n)
     gradient -= ridge * at.rows
     penalty = 0.5 * float((ridge * at.rows**2).sum())
-    if problem.kind != "linear":
+    if problem.has_centres:
         penalty += problem.nu * float(problem.tree.to_leaves(at.log_mix[None]).sum())
     value = state["log_likelihood"]
     return EStep(at, value, value - penalty, gradient, state["mass"], state["weight"])

@@ -13,6 +13,7 @@ from ..solvers.kmeans import lloyd
 from . import experts, needs
 from .em import dual, initial, iteration, online, selection
 from .em.curvature import Axes, Curvature, axes_of
+from .gate import GATES
 from .needs import Options
 from .objective import EStep, Parameters, Problem, evaluation_fold, likelihood_fold
 
@@ -263,7 +264,7 @@ def start(
     leaves = centres[tree.n_branches :]
     tau = initial.temperature(seeds, leaves) if model.tau == "scale" else float(model.tau)
     problem = Problem(
-        model.gate,
+        GATES[model.gate],
         model.expert_loss,
         tree,
         outputs,

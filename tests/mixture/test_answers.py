@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from mixture_kit import GATES, make, rows_of, table
+from mixture_kit import KINDS, make, rows_of, table
 
 from streamlearn.mixture import answers, experts
 from streamlearn.mixture.objective import row_blocks, split
 from streamlearn.numeric import links
 
-SHAPES = [(g, 4) for g in GATES] + [("rbf", (2, 3)), ("linear", (2, 3))]
+SHAPES = [(g, 4) for g in KINDS] + [(g, (2, 3)) for g in KINDS if g != "generative"]
 
 
 @pytest.mark.parametrize(("gate", "k"), SHAPES)

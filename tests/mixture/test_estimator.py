@@ -204,7 +204,7 @@ def test_bad_input_is_named(two):
 
 def test_the_plan_names_the_form_of_the_steps(two, monkeypatch):
     X, y, _ = two
-    options = {"n_components": 2, "gate": "rbf", "max_passes": 4, "tol": 1e-3}
+    options = {"n_components": 2, "gate": "generative", "max_passes": 4, "tol": 1e-3}
     shared = "em, steps of shared curvature"
     assert fit(X, y, **options).certificate_.solver == "em, newton steps"
     assert fit(X, y, **options | {"gate": "linear"}).certificate_.solver == shared

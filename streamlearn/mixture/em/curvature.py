@@ -8,7 +8,7 @@ own: sum_i c_ir (x_i, 1)(x_i, 1)' and its penalty.  It has three forms:
                   serve all rows and the whole fit: four matrices in all
     first-order   its diagonal
 
-The linear gate's components begin alike, and EM's bound keeps each near its place by its posterior
+A gate's free logits begin alike, and EM's bound keeps each near its place by its posterior
 mass, although most of that information is missing.  There "shared" gives all gates one strength and
 all experts another, once for the whole fit, and L-BFGS corrects them.  On covtype (6,000 rows, 20
 components, log_loss) 40 reads then raised the objective of a row from -0.69 to -0.42; with newton
@@ -32,7 +32,7 @@ FORMS = ("newton", "shared", "first-order")
 NEGLIGIBLE = 1e-5
 """Curvature of a row, relative to the largest, below which the row is left out of a sum."""
 DAMPING = 0.1
-"""Share of the mean eigenvalue that is added to each one of a linear gate's shared curvature."""
+"""Share of the mean eigenvalue that is added to each one of free logits' shared curvature."""
 FLOOR = 0.1
 """Share of a centre's own mass that is added to its curvature, because a gate without doubt has
 none."""
@@ -111,7 +111,7 @@ class Curvature:
                 diagonal += self._squares(problem, at, _with_ones(B, len(s)), c)
         own = problem.ridge(problem.tree.n_gates) + _own_curvature(problem, mass, n)
         own = np.maximum(own, np.finfo(np.float64).tiny)
-        self.lasting = form == "shared" and problem.kind == "linear"
+        self.lasting = form == "shared" and not problem.has_centres
         if axes is not None:
             values = axes.values
             if self.lasting:
@@ -120,7 +120,7 @@ class Curvature:
                 values = values + DAMPING * values.mean()
             self._eigenvalues = strength[:, None] * values + own
             self._eigenvalues += 1e-10 * self._eigenvalues.mean(axis=1, keepdims=True)
-            self._n_centres = problem.tree.n_gates if problem.kind != "linear" else 0
+            self._n_centres = problem.tree.n_gates if problem.has_centres else 0
         elif moments is None:
             self.diagonal = diagonal + own
         else:
@@ -191,7 +191,7 @@ def _second_derivatives(
 def _own_curvature(problem: Problem, mass: np.ndarray, n: int) -> np.ndarray:
     """(R, 1) curvature of the centres' own mass, which is exact for the generative gate."""
     own = np.zeros((n, 1))
-    if problem.kind != "linear":
+    if problem.has_centres:
         floor = 1.0 if problem.kind == "generative" else FLOOR
         own[: len(mass), 0] = np.maximum(2.0 * problem.tau * floor * mass, 1e-12)
     return own

@@ -114,20 +114,25 @@ def begin(problem: Problem, centres: np.ndarray, sample: Chunk) -> Parameters:
     for part in tree.contests():
         mass = np.maximum(counts[part], 0.5)
         log_mix[part] = np.log(mass / mass.sum())
-    if problem.kind == "linear":
-        _soften(problem, rows, centres, log_mix, D)
+    if not problem.has_centres:
+        _as_logits(problem, rows, centres, log_mix)
+        if problem.kind == "linear":
+            _soften(problem, rows, log_mix - problem.tau * D)
         log_mix = np.zeros(n)
     return Parameters(rows, log_mix)
 
 
-def _soften(
-    problem: Problem, rows: np.ndarray, centres: np.ndarray, log_mix: np.ndarray, D: np.ndarray
+def _as_logits(
+    problem: Problem, rows: np.ndarray, centres: np.ndarray, log_mix: np.ndarray
 ) -> None:
-    """Write the linear gate of the clusters, with logits shrunk to a spread of 1, into `rows`."""
+    """Write the linear logits of the clusters into `rows`."""
     n, tau = problem.tree.n_gates, problem.tau
     rows[:n, :-1] = 2.0 * tau * centres
     rows[:n, -1] = log_mix - tau * np.einsum("ij,ij->i", centres, centres)
-    S = log_mix - tau * D
+
+
+def _soften(problem: Problem, rows: np.ndarray, S: np.ndarray) -> None:
+    """Shrink the linear logits in `rows` to a spread of 1; `S` (m, n_gates) are those of rows."""
     for part in problem.tree.contests():
         S[:, part] -= S[:, part].mean(axis=1, keepdims=True)
         spread = float(np.sqrt(np.mean(S[:, part] ** 2)))

@@ -213,7 +213,7 @@ def _moved(
     problem: Problem, at: Parameters, step: np.ndarray, target: np.ndarray, size: float
 ) -> Parameters:
     """The point after a step of this size; mixing coefficients go the same part of their way."""
-    if problem.kind == "linear":
+    if not problem.has_centres:
         return Parameters(at.rows + size * step, at.log_mix)
     mix = np.exp(at.log_mix)
     return Parameters(at.rows + size * step, np.log(mix + size * (np.exp(target) - mix)))

@@ -149,7 +149,7 @@ def _step(problem: Problem, total: float, state: Online, batch: Chunk) -> Online
     size = gamma
     while True:
         moved = Parameters(state.at.rows + size * step, state.at.log_mix)
-        if problem.kind != "linear":
+        if problem.has_centres:
             mix = np.exp(state.at.log_mix)
             moved = moved._replace(log_mix=np.log(mix + size * (np.exp(target) - mix)))
         if size < LEAST_STEP * gamma or _measure(own, moved, batch).objective >= here.objective:

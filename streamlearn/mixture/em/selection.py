@@ -35,7 +35,7 @@ def without(problem: Problem, at: Parameters, leaf: int) -> tuple[Problem, Param
     tree, keep = problem.tree.without(leaf)
     of_experts = np.arange(problem.n_experts) // problem.n_outputs != leaf
     log_mix = at.log_mix[keep]
-    if problem.kind != "linear":
+    if problem.has_centres:
         for part in tree.contests():
             log_mix[part] -= np.log(np.exp(log_mix[part]).sum())
     names = np.delete(problem.names, leaf)

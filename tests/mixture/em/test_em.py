@@ -2,7 +2,19 @@
 
 import numpy as np
 import pytest
-from mixture_kit import GATES, SMOOTH, begin, by_hand, fit, make, maximise, measure, rows_of, table
+from mixture_kit import (
+    GATES,
+    KINDS,
+    SMOOTH,
+    begin,
+    by_hand,
+    fit,
+    make,
+    maximise,
+    measure,
+    rows_of,
+    table,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -10,7 +22,7 @@ from streamlearn.mixture.em import curvature, selection
 from streamlearn.mixture.em.curvature import FORMS, Curvature, axes_of
 from streamlearn.mixture.objective import posterior, row_blocks, slopes
 
-TREES = [(g, k) for g in GATES for k in (5,)] + [("rbf", (2, 3)), ("linear", (2, 3))]
+TREES = [(g, 5) for g in KINDS] + [(g, (2, 3)) for g in KINDS if g != "generative"]
 
 
 def never_falls(seen):
@@ -47,7 +59,7 @@ def test_history_of_a_fit_never_falls(gate, loss):
         assert all("log_likelihood" in record for record in of_phase)
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", KINDS)
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_it_ends_where_the_gradient_is_nothing(gate, loss):
     X, y, _ = table(200)
@@ -124,7 +136,7 @@ def test_the_linear_gate_alone_is_multinomial_logistic_regression():
     np.testing.assert_allclose(got, (A.T @ D).T - at.rows[:3], atol=1e-10)
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", KINDS)
 def test_newton_steps_of_the_bound_are_exact_for_squares(gate):
     """Curvature of gates and experts against finite differences of the bound's gradient."""
     X, y, s = table(100)
