@@ -55,7 +55,7 @@ class Commands(click.Group):
         except TimeLimitError as error:
             code, told = OUT_OF_TIME, str(error)
         except (StreamlearnError, NotFittedError, ValueError, TypeError, OSError) as error:
-            code, told = FAILED, str(error)
+            code, told = FAILED, " ".join([str(error), *getattr(error, "__notes__", ())])
         except KeyboardInterrupt:
             click.echo("interrupted; run the same line again to go on from a checkpoint", err=True)
             sys.exit(INTERRUPTED)

@@ -31,7 +31,7 @@ from ...data.source import Source
 from ...engine.checkpoint import several
 from ...engine.plan import Needs
 from ...engine.scratch.materialise import materialised
-from ...errors import CheckpointError, MemoryBudgetError, SourceError
+from ...errors import CheckpointError, MemoryBudgetError
 from ...numeric.checks import check_integer
 from ...passes.summary.summary import Summary
 from ...solvers.splits import split_shares
@@ -292,16 +292,15 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
 
     @contextmanager
     def _named(self, split: int) -> Iterator[None]:
-        """Say of errors that they come of a split: it may lack what all rows have."""
+        """Note on errors that they come of a split: it may lack what all rows have."""
         try:
             yield
         except ValueError as error:
-            if type(error) not in (ValueError, SourceError):
-                raise  # those of other kinds say where they come from
-            raise type(error)(
-                f"split {split + 1} of cv={self.cv}: {error}; where all rows together have what "
-                f"is asked for, lower cv, or fit {self._plain.__name__}, which does not choose"
-            ) from error
+            error.add_note(
+                f"This was in split {split + 1} of cv={self.cv}.  Where all rows have what is "
+                f"asked for, lower cv, or fit {self._plain.__name__}, which does not choose."
+            )
+            raise
 
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]

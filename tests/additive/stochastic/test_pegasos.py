@@ -141,8 +141,10 @@ def test_partial_fit_has_a_level_for_what_is_missing_at_first():
     for _ in range(3):
         model.partial_fit(X, y, classes=[0, 1], n_rows=1200)
     assert model.score(X, y) > 0.6
-    X[7, 3] = np.nan
-    with pytest.raises(ValueError, match="NaN in column 3, row 7"):
+    X[7, 3] = np.nan  # constant: it adds nothing, whatever it holds
+    assert np.isfinite(model.decision_function(X)).all()
+    X[7, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN in column 1, row 7"):
         model.partial_fit(X, y)
 
 
