@@ -245,8 +245,8 @@ class Dataset(Choice):
             raise ValueError(f"take({rows}); take at least one row")
         if self.store.filtered or self.siblings > 1:
             raise SourceError(
-                f"take({rows}): how many rows there are is known only after reading them, as filters "
-                "and rows at risk leave some out; take a share (a float) instead"
+                f"take({rows}): how many rows there are is known only after reading them, as "
+                "filters and rows at risk leave some out; take a share (a float) instead"
             )
         high = exact_share(self.shares, self.store.n_rows, int(rows), key)
         return self.where_hash(0.0, high, key)
