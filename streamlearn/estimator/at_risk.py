@@ -18,6 +18,9 @@ from .model import Model
 from .predicting import answer
 from .rows.inputs import open_data
 
+BLOCK = 1 << 16
+"""Rows whose chances are put together at a time."""
+
 
 def survival_curves(
     model: Model, X: object, cuts: Sequence[float], *, interval: str = "interval"
@@ -115,15 +118,26 @@ def ordinal_probabilities(
             "go on; fit a classifier to data.ordinal_steps(classes)"
         )
     steps = Classes(classes, step)
-    stops = _answers(model, X, steps, _names_of(model), "probability")[:, 1]
-    stops = stops.reshape(-1, steps.n_steps)
-    chances = np.empty((len(stops), steps.n_steps + 1))
-    comes = np.ones(len(stops))
-    for k in range(steps.n_steps):
-        chances[:, k] = comes * stops[:, k]
-        comes *= 1.0 - stops[:, k]
-    chances[:, -1] = comes
-    return chances
+    answers = _answers(model, X, steps, _names_of(model), "probability")
+    return _chances(answers, steps.n_steps)
+
+
+def _chances(answers: np.ndarray, n_steps: int) -> np.ndarray:
+    """(n, n_steps + 1) chances of classes from (n n_steps, 2) of going on and stopping, in place.
+
+    The answers may fill the budget, and a row's chances are no more numbers than its answers.
+    """
+    n, K = len(answers) // n_steps, n_steps + 1
+    given = answers.reshape(n, n_steps, 2)
+    found = answers.reshape(-1)[: n * K].reshape(n, K)
+    for start in range(0, n, BLOCK):
+        stops = given[start : start + BLOCK, :, 1].copy()
+        chances = np.ones((len(stops), K))
+        for k in range(n_steps):
+            chances[:, k + 1] = chances[:, k] * (1.0 - stops[:, k])
+        chances[:, :-1] *= stops
+        found[start : start + BLOCK] = chances  # never beyond the answers that were read
+    return found
 
 
 def _names_of(model: Model) -> list[str]:

@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 import streamlearn as sl
 from streamlearn.errors import CheckpointError, MemoryBudgetError
+from streamlearn.estimator import at_risk
 
 FREE = 1e8
 """C at which the penalty moves no coefficient by more than about 1e-6."""
@@ -222,3 +223,15 @@ def test_models_of_other_rows_are_refused():
         sl.ordinal_probabilities(sl.AdditiveClassifier().fit(X, y), X, [0, 1])
     with pytest.raises(ValueError, match="has no probabilities of two classes"):
         sl.ordinal_probabilities(spent, table, [0, 1])
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 5])
+def test_chances_are_put_together_in_the_place_of_the_answers(n_steps, monkeypatch):
+    monkeypatch.setattr(at_risk, "BLOCK", 7)
+    stops = np.random.default_rng(0).random((20, n_steps))
+    answers = np.stack([1 - stops, stops], axis=2).reshape(-1, 2)
+    found = at_risk._chances(answers, n_steps)
+    assert np.shares_memory(found, answers)
+    comes = np.cumprod(np.column_stack([np.ones(20), 1 - stops]), axis=1)
+    expected = comes * np.column_stack([stops, np.ones(20)])
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
