@@ -94,9 +94,10 @@ class DualEpochs:
             return
         if self._wide is not None:
             self._wide.visit(orders, self._descent, self._targets, state.alpha, state.b)
-        for order in orders if self._wide is None else ():
-            args = self._rows, self._descent, *self._targets, order
-            visit_rows(*args, state.alpha, state.b, UNSEEN)
+        else:
+            for order in orders:
+                args = self._rows, self._descent, *self._targets, order
+                visit_rows(*args, state.alpha, state.b, UNSEEN)
         rows = self._splines
         restore_rows(self._problem.roughness, rows.inverse, rows.padded, state.W)
 
