@@ -122,8 +122,7 @@ class AdditiveModel(Planned, StreamEstimator):
             null = null_decisions(self._loss, self._shares(summary))
             curves = weigh_curves(self, problem, coded, null, run.n_threads)
             problem = curves.problem
-            smoothed = "curves, and pairs, smoothed as 'reml' does on a sample"
-            choice = choice._replace(reason=f"{choice.reason}; {smoothed}")
+            choice = choice.because("curves, and pairs, smoothed as 'reml' does on a sample")
         if by_moments:
             problem = problem._replace(single=False)
         main, pairs = problem, self._given_pairs(problem, dataset, summary, adjustment)

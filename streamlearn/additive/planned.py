@@ -231,9 +231,8 @@ class Planned(Mergeable):
                 + ("" if choice.solver != "pegasos" else ", or go on with partial_fit")
             )
         if self._is_open(summary) and not joint:
-            apart = f"one class against the rest as {self._why_apart(dataset, summary)}"
-            reason = f"{choice.reason}; {apart}" if choice.reason else apart
-            choice = choice._replace(reason=reason)
+            why = self._why_apart(dataset, summary)
+            choice = choice.because(f"one class against the rest as {why}")
         return choice
 
     def _one_c(self, size: sizes.Size) -> Choice:

@@ -52,6 +52,10 @@ class Choice(NamedTuple):
     """One of `METHODS`, or "gram"."""
     reason: str
 
+    def because(self, why: str) -> Choice:
+        """The same solver, with one more fact of this fit that the certificate states."""
+        return self._replace(reason="; ".join(filter(None, (self.reason, why))))
+
 
 def solvers_of(loss: Loss, joint: bool = False) -> tuple[str, ...]:
     """The solvers that may serve a loss; `joint`: as the multinomial loss of K classes."""

@@ -113,7 +113,7 @@ def test_every_loss_and_solver_is_weighed_or_of_one_C(loss, solver, monkeypatch)
     model = kind_of(loss)(loss, solver=solver, max_passes=40, **PAIR)
     found = weighed_problem(monkeypatch, model, X, y)
     assert bool(found) == make_loss(loss).has("curvature")
-    assert ("curves smoothed" in model.certificate_.reason) == bool(found)
+    assert ("smoothed as 'reml'" in model.certificate_.reason) == bool(found)
     if not found:
         parameters = {"loss": loss, "solver": solver, "max_passes": 40, **PAIR}
         assert is_like(kind_of(loss), parameters, X, y, C=1.0)
