@@ -23,9 +23,10 @@ def add_sparse_gradient(data, indices, indptr, R, G):
     """Add X' R to the first K of each row of G (n, stride) in place, X the sparse rows.
 
     An absent value adds nothing.  The sums of many columns are far away in memory, in no order, but
-    known long before.  With those of 30 classes for 100,000 columns a value just decoded takes 18
-    ns, 23 if the sums are not padded to whole cache lines, and 30 if the values are ordered by
-    columns first, or if the rows are gone over for one block of columns after another.
+    known long before.  With those of 30 classes, of rows of 100 values just decoded, a value takes
+    12 to 15 ns for 100,000 columns and 9 for 20,000.  If the sums are not padded to whole cache
+    lines it takes one more; if the rows are gone over for one block of columns, whose sums stay
+    near, after another, it takes 14 to 18 and 9.
     """
     K, stride, last = R.shape[1], G.shape[1], len(indices) - 1
     sums, residuals = G.reshape(-1), R.reshape(-1)
@@ -44,7 +45,8 @@ def add_multiple_of_row(sums, at, row, start, n, x):
         sums[at + k] += row[start + k] * x
 
 
-@overload(add_multiple_of_row)
+# a call would hand over two arrays word by word, which costs as much as three classes
+@overload(add_multiple_of_row, jit_options={"forceinline": True})
 def _add_multiple_of_row(sums, at, row, start, n, x):
     return lambda sums, at, row, start, n, x: add_vectors(sums, at, row, start, n, x)
 
