@@ -201,6 +201,18 @@ def test_the_number_of_parts_does_not_take_blocks_away(monkeypatch):
         assert (made is not None) == has_blocks
 
 
+def test_directions_between_reads_take_no_more_products_than_a_read_costs(monkeypatch):
+    assert [products.products_a_read(share) for share in (1.0, 0.5, 0.25, 0.1)] == [3, 3, 4, 10]
+    problem, rows, theta, k, H = case("one curve")
+    counted, n_products = products.SampledCurvature.times, []
+    monkeypatch.setattr(
+        products.SampledCurvature, "times", lambda self, v: n_products.append(1) or counted(self, v)
+    )
+    sample = SampleObjective(problem, rows, 0.25, matrix_free=True)
+    sample.solve_nearly(theta, k, np.ones(len(H)), 0.0, products.products_a_read(sample.share))
+    assert len(n_products) == 4
+
+
 def test_few_coefficients_have_no_blocks():
     problem, rows, theta, k, H = case("one curve")
     curvature = SampledCurvature(problem, theta, k, Parts(problem, rows))
