@@ -9,7 +9,6 @@ larger than the penalty's; these blocks leave what columns have to do with each 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -28,8 +27,8 @@ BLOCKS_NBYTES = 16 << 20
 """Bytes that the blocks may take while they are made: of more coefficients the penalty does."""
 ROWS = 4096
 """Rows that the blocks are of: what is missing of a rare value's curvature costs a product."""
-COPIES = 4
-"""Arrays of all blocks that are there at once, beside one for each part."""
+COPIES = 5
+"""Arrays of all blocks that are there at once."""
 
 
 def blocks_nbytes(n_coefficients: int) -> int:
@@ -80,28 +79,21 @@ def make_blocks(
     ``h(weights)`` (K, m) are the curvatures of a part's rows.
     """
     begin, K = block_begins(problem), problem.n_outputs if problem.joint else 1
-    is_large = 8 * K * int(begin[-1]) * (rows.count + COPIES) > BLOCKS_NBYTES
+    is_large = 8 * K * int(begin[-1]) * COPIES > BLOCKS_NBYTES
     is_small = problem.dim < LEAST_COEFFICIENTS
     if is_small or is_large or problem.bases.dense or rows.is_sparse:
         return None
     stride = max(rows.n_rows // ROWS, 1)
-    sums, total = rows.sum(partial(_part_blocks, problem, begin, stride, h), weights)
+    sums, total = np.zeros((K, begin[-1])), np.zeros(K)
+
+    def add(part: Chunk, weights: Weights) -> None:
+        """Add the blocks of every `stride`-th row, for all, and the curvature of all."""
+        of_rows = h(weights)
+        own, some = of_rows.sum(axis=1), np.ascontiguousarray(of_rows[:, ::stride])
+        some *= (own / np.maximum(some.sum(axis=1), np.finfo(float).tiny))[:, None]
+        for one, line in zip(some, sums, strict=True):
+            diagonal_blocks_rows(part.dense[::stride], problem.bases, one, begin, line)
+        total[:] += own
+
+    rows.each_in_turn(add, weights)
     return Blocks(problem, sums, total)
-
-
-def _part_blocks(
-    problem: Problem,
-    begin: np.ndarray,
-    stride: int,
-    h: Callable[[Weights], np.ndarray],
-    part: Chunk,
-    weights: Weights,
-) -> tuple[np.ndarray, np.ndarray]:
-    """(K, n) sums of every `stride`-th row of a part, for all, and (K,) the curvature of all."""
-    of_rows = h(weights)
-    total, some = of_rows.sum(axis=1), np.ascontiguousarray(of_rows[:, ::stride])
-    some *= (total / np.maximum(some.sum(axis=1), np.finfo(float).tiny))[:, None]
-    out = np.zeros((len(some), begin[-1]))
-    for own, line in zip(some, out, strict=True):
-        diagonal_blocks_rows(part.dense[::stride], problem.bases, own, begin, line)
-    return out, total

@@ -45,17 +45,17 @@ class Parts:
         n = count_of_parts(rows.n_rows, problem.n_outputs * (problem.dim + 1), problem.joint)
         ends = [rows.n_rows * i // n for i in range(n + 1)]
         self._parts = [rows.part(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        self._n_threads = min(n_threads, n)
+        # its threads end with the parts, at the latest
+        self._pool = ThreadPoolExecutor(min(n_threads, n)) if min(n_threads, n) > 1 else None
         self.is_sparse, self.n_rows = isinstance(rows.X, Csr), rows.n_rows
-        self.count = n
-        """Number of parts."""
 
     def each(self, work: Callable[..., T], *more: Iterable) -> list[T]:
         """Results of `work` on each part, and on one of each of `more`, in their order."""
-        if self._n_threads == 1:
-            return list(map(work, self._parts, *more))
-        with ThreadPoolExecutor(self._n_threads) as pool:
-            return list(pool.map(work, self._parts, *more))
+        return list((map if self._pool is None else self._pool.map)(work, self._parts, *more))
+
+    def each_in_turn(self, work: Callable[..., T], *more: Iterable) -> list[T]:
+        """`each`, one part after the other: `work` may add to one array."""
+        return list(map(work, self._parts, *more))
 
     def sum(self, work: Callable[..., T], *more: Iterable) -> T:
         """Sum over the parts, in their order, of the results of `work` as in `each`."""

@@ -26,7 +26,7 @@ from .curvature import (
 )
 from .kept import newton_with_kept
 from .parts import Parts
-from .products import Forcing, SampledCurvature
+from .products import MOST_PRODUCTS, Forcing, SampledCurvature, products_a_read
 from .reads import CachedReads
 
 DECREMENT = 1e-3
@@ -128,10 +128,15 @@ class SampleObjective:
         if self.share == 1.0:
             self._stride = 1
 
-    def solve_nearly(self, theta: np.ndarray, k: int, g: np.ndarray, residual: float) -> np.ndarray:
-        """H^-1 g without a matrix, H estimated at `theta`, but for a share `residual` of g."""
+    def solve_nearly(
+        self, theta: np.ndarray, k: int, g: np.ndarray, residual: float, most: int = MOST_PRODUCTS
+    ) -> np.ndarray:
+        """H^-1 g without a matrix, H estimated at `theta`, but for a share `residual` of g.
+
+        Or for what `most` products with the sample leave.
+        """
         assert self._parts is not None
-        return SampledCurvature(self.problem, theta, k, self._parts).solve(g, residual)
+        return SampledCurvature(self.problem, theta, k, self._parts).solve(g, residual, most)
 
     def solve_at(
         self, theta: np.ndarray, k: int, g: np.ndarray, mass: Mass | None = None
@@ -216,6 +221,7 @@ class StreamedObjective:
         self._forcing = Forcing(tol)
         self.rounding = sample.rounding
         self._sample = sample
+        self._most_products = products_a_read(sample.share)
         self._share, self._seed, self._may_grow = sample.share, seed, may_grow
         self._extra = ""
         if sample.share < 1.0 and not sample.matrix_free and sample.misses_values:
@@ -252,7 +258,8 @@ class StreamedObjective:
             return inverse(self.problem, GramSums(*gram), total)(g)
         mass = (found[0][k], float(found[1][k])) if kind == "mass" else None
         if self._sample.matrix_free:
-            step = self._sample.solve_nearly(at.theta, k, g, self._forcing.residual(at, k))
+            residual = self._forcing.residual(at, k)
+            step = self._sample.solve_nearly(at.theta, k, g, residual, self._most_products)
             trim_heaps()
             return step
         if self.problem.n_problems > 1:  # one matrix is all there is

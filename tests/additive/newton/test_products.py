@@ -144,7 +144,7 @@ def test_blocks_are_those_of_the_matrix(kind, n_parts, monkeypatch):
     monkeypatch.setattr(blocks, "LEAST_COEFFICIENTS", 0)
     problem, rows, theta, k, H = case(kind)
     parts = Parts(problem, rows)
-    assert parts.count == n_parts
+    assert len(parts.each(lambda part: part.n_rows)) == n_parts
     curvature = SampledCurvature(problem, theta, k, parts)
     first, own = problem.bases.first, np.zeros_like(H)
     for output in range(len(H) // (problem.dim + 1)):
@@ -186,6 +186,31 @@ def test_blocks_of_some_rows_are_a_preconditioner_too(kind, monkeypatch):
     assert np.linalg.eigvalsh(M)[0] > 0
     g = np.random.default_rng(8).standard_normal(len(H))
     np.testing.assert_allclose(curvature.solve(g, 1e-12), np.linalg.solve(H, g), atol=1e-8)
+
+
+def test_the_number_of_parts_does_not_take_blocks_away(monkeypatch):
+    monkeypatch.setattr(blocks, "LEAST_COEFFICIENTS", 0)
+    monkeypatch.setattr(parts_of_rows, "PART_ROWS", 32)
+    problem, rows, theta, k, _ = case("one curve")
+    room = blocks.COPIES * 8 * int(blocks.block_begins(problem)[-1])
+    for most, has_blocks in ((room, True), (room - 1, False)):
+        monkeypatch.setattr(blocks, "BLOCKS_NBYTES", most)
+        parts = Parts(problem, rows, n_threads=2)
+        weights = parts.each(lambda part: np.ones(part.n_rows))
+        made = blocks.make_blocks(problem, parts, weights, lambda h: h[None])
+        assert (made is not None) == has_blocks
+
+
+def test_directions_between_reads_take_no_more_products_than_a_read_costs(monkeypatch):
+    assert [products.products_a_read(share) for share in (1.0, 0.5, 0.25, 0.1)] == [3, 3, 4, 10]
+    problem, rows, theta, k, H = case("one curve")
+    counted, n_products = products.SampledCurvature.times, []
+    monkeypatch.setattr(
+        products.SampledCurvature, "times", lambda self, v: n_products.append(1) or counted(self, v)
+    )
+    sample = SampleObjective(problem, rows, 0.25, matrix_free=True)
+    sample.solve_nearly(theta, k, np.ones(len(H)), 0.0, products.products_a_read(sample.share))
+    assert len(n_products) == 4
 
 
 def test_few_coefficients_have_no_blocks():
