@@ -351,6 +351,11 @@ class Source(ABC):
         return 1
 
     @property
+    def left_out_nbytes(self) -> int:
+        """Bytes of a slice, for each row that is left out of it, that no chunk has room for."""
+        return 0
+
+    @property
     def decoded_nbytes(self) -> int:
         """Bytes of all features once they are decoded."""
         return int(Refs.of(self.refs()).nbytes.sum())

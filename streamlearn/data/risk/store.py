@@ -21,6 +21,7 @@ from ..columns import Buffer
 from ..dask.store import DaskStore
 from ..levels import LevelCoder
 from ..memory.stream import StreamStore
+from ..order import HashShare
 from ..roles import some
 from ..row_ranges import Ref
 from ..source import Chunk, SourceReader
@@ -30,6 +31,8 @@ from .steps import Entered, Steps
 BLOCK = 1 << 16
 """Rows at risk made at a time, by temporaries of `STEP_NBYTES` each."""
 STEP_NBYTES = 6 * 8
+BESIDE_NBYTES = 8 + 8 + 1
+"""Bytes of a row at risk beside its features: its number, weight and target."""
 SUBJECT_NBYTES = 9 * 8
 """Bytes beside a row below: how far it comes, where its steps begin and how many are asked for."""
 
@@ -76,6 +79,12 @@ class RowsAtRisk(Store):
         store.levels = {**self.levels, **coders}
         return store
 
+    def choosing(self, shares: tuple[HashShare, ...]) -> tuple[Self, tuple[HashShare, ...]]:
+        """The steps of the rows below with these shares: a subject has the number of its row."""
+        if not shares:
+            return self, shares
+        return self.over(replace(self.data, shares=(*self.data.shares, *shares), _counted=[])), ()
+
     def below(self, names: Sequence[str]) -> Choice:
         """The dataset with those of its features that are asked for, and what the steps ask for."""
         kept = [name for name in names if name in self.features]
@@ -91,9 +100,12 @@ class RowsAtRisk(Store):
         m = min(slice_rows // self.siblings + 2, self.data.n_physical_rows)
         below = self.below(names).with_slice_rows(m)
         row = below.decoded_nbytes / max(below.n_physical_rows, 1) + SUBJECT_NBYTES
-        beside = 17 * min(slice_rows, self.n_rows)  # targets, weights, row numbers
+        beside = BESIDE_NBYTES * min(slice_rows, self.n_rows)
         at_once = min(slice_rows, max(BLOCK, self.siblings))
         return below.overhead_nbytes + int(m * row) + beside + STEP_NBYTES * at_once
+
+    def left_out_nbytes(self, names: Sequence[str], dtype: np.dtype) -> int:
+        return len(names) * dtype.itemsize + BESIDE_NBYTES
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
         return self.below(names).stored_nbytes
