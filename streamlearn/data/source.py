@@ -413,6 +413,11 @@ def subjects_of(chunk: Chunk, siblings: int) -> range | np.ndarray:
     return chunk.rows if siblings == 1 else chunk.numbers // siblings
 
 
+def subjects_of_many(chunk: Chunk, siblings: int) -> np.ndarray | None:
+    """(m,) the same, where a subject may have several rows; else None."""
+    return None if siblings == 1 else chunk.numbers // siblings
+
+
 def level_counts(source: Source, most: int) -> np.ndarray:
     """(p,) levels of each feature column, `most` where not known yet; -1: it holds numbers."""
     known = {name: len(words) for name, words in source.levels.items()}
