@@ -31,7 +31,7 @@ CHOSEN_BYTES = 256 << 20
 
 
 class Counted(NamedTuple):
-    """What a read has counted of a source that leaves rows out: a plan before it counts them all.
+    """Counts of the rows that a source gave, some being left out: a plan before it counts them all.
 
     It changes bytes, and through them what runs at once and stays in memory, but no slice that is
     read already.

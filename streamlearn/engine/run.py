@@ -112,7 +112,7 @@ class Run:
         self._resumed = False
         self._on_record = on_record
         self.counted: Counted | None = None
-        """What a read has counted of the source, for plans from then on."""
+        """Rows that the source gave to a read, for plans from then on."""
         self._time = TimeLimit(name, max_seconds, checkpoint)
 
     def __enter__(self) -> Run:
