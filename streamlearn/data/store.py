@@ -84,6 +84,11 @@ class Store(ABC):
         names = [column.name for column in self.columns]
         return dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
 
+    @property
+    def base(self) -> Store:
+        """The store whose rows these are made of, if they are made of others; else this one."""
+        return self
+
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
         state.pop("places", None)  # as long to send as to make

@@ -20,7 +20,6 @@ from ..column_types import CATEGORIES
 from ..columns import Buffer
 from ..dask.store import DaskStore
 from ..levels import LevelCoder
-from ..memory.stream import StreamStore
 from ..order import HashShare
 from ..roles import some
 from ..row_ranges import Ref
@@ -56,7 +55,9 @@ class RowsAtRisk(Store):
     def _over(self, data: Choice) -> None:
         """Take the rows from this dataset."""
         self.data = data
-        self.n_rows = self.siblings * data.n_physical_rows
+        n_rows: int | None = data.n_physical_rows
+        # of a stream, and of partitions of unknown lengths, known once they are written to scratch
+        self.n_rows = None if n_rows is None else self.siblings * n_rows  # type: ignore[assignment]
         self.in_memory, self.passes_before = data.in_memory, data.passes_before
         self.n_missing_chunks, self.shared_nbytes = data.n_missing_chunks, data.shared_nbytes
         kinds = {} if data.maps else data.column_types
@@ -67,6 +68,10 @@ class RowsAtRisk(Store):
         if data.weight is not None:
             columns.append(Column(data.weight, data.column_types[data.weight]))
         self.columns = tuple(columns)
+
+    @property
+    def base(self) -> Store:
+        return self.data.store.base
 
     def over(self, data: Choice) -> Self:
         """The same rows, read from elsewhere."""
@@ -293,10 +298,12 @@ def with_duration(data: Chosen, duration: str, event: str | None) -> Chosen:
 
 def _check_below(data: Choice, steps: Steps) -> None:
     """Refuse rows that can not be read again in any slice, and columns that do not fit."""
-    if isinstance(data.store, DaskStore | StreamStore):
+    if isinstance(data.store.base, DaskStore) and data.categorical:
         raise SourceError(
-            f"a {data.kind} gives its rows as it likes, and rows at risk are made of slices; "
-            "write it first (Dataset.to_parquet) and open what was written"
+            f"the columns {some(data.categorical)} of this {data.kind} hold strings, whose levels "
+            "rows at risk of partitions cannot be counted for; give the levels before, by "
+            "Dataset.with_levels, leave the columns out with features=, or write the rows first "
+            "(Dataset.to_parquet)"
         )
     if data.sparse:
         raise SourceError(
