@@ -211,6 +211,63 @@ def test_compress(data, tmp_path):
     assert "no folder" in run(*line[:-4], "-o", tmp_path / "no" / "s.slm", code=1).stderr
 
 
+@pytest.fixture
+def subjects(tmp_path):
+    """Rows with a time and an event, and with an ordered class of words."""
+    rng = np.random.default_rng(0)
+    age = rng.random(400)
+    columns = {"age": age, "time": rng.exponential(np.exp(1 - 2 * age)), "died": np.arange(400) % 2}
+    columns["grade"] = np.array(["low", "middle", "high"])[np.digitize(age, [0.3, 0.6])]
+    pq.write_table(pa.table(columns), tmp_path / "s.parquet", row_group_size=70)
+    return str(tmp_path / "s.parquet")
+
+
+def test_survival(subjects, tmp_path):
+    """From rows with a time and an event to curves, which are those from Python."""
+    model, out, cuts = tmp_path / "m.slm", tmp_path / "out", "0.5,1,2"
+    rows = ["--at-risk", f"time={cuts}", "--target", "died"]
+    kind = ["--features", "age", "--model", "AdditiveRegressor", "--set", "n_bases=4"]
+    kind += ["--set", "loss=poisson", "--set", "exposure=exposure"]
+    run("fit", subjects, *rows, *kind, "--output", model)
+    assert "1,200" in run("plan", subjects, *rows, *kind).output
+    assert "interval" in run("describe", subjects, *rows, "--features", "age").output
+    assert (
+        "deviance"
+        in run("evaluate", model, subjects, *rows, "--metric", "mean_poisson_deviance").output
+    )
+    run("predict", model, subjects, "--survival", cuts, "-o", out)
+    found = pd.read_parquet(out)
+    assert list(found) == ["survival_0.5", "survival_1", "survival_2"]
+    expected = sl.survival_curves(sl.load(model), subjects, [0.5, 1, 2])
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("budget", [None, "24MiB"])
+def test_ordered_classes(subjects, tmp_path, budget):
+    model, out = tmp_path / "m.slm", tmp_path / "out"
+    steps, kind = ["--ordinal-steps", "low,middle,high"], ["--set", "n_bases=4"]
+    table = [subjects, "--target", "grade", "--features", "age,time", *steps]
+    run("fit", *table, *kind, "--output", model)
+    assert "+/-" in run("cross-validate", *table, *kind, "--cv", 2).output
+    within = [] if budget is None else ["--memory-budget", budget]
+    run("predict", model, subjects, *steps, "-o", out, *within)
+    found = pd.read_parquet(out)
+    assert list(found) == ["probability_low", "probability_middle", "probability_high"]
+    expected = sl.ordinal_probabilities(sl.load(model), subjects, ["low", "middle", "high"])
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+def test_rows_at_risk_that_are_misread(subjects, tmp_path):
+    fit = ["fit", subjects, "--target", "died", "-o", tmp_path / "m.slm"]
+    assert "expected COLUMN=CUTS" in run(*fit, "--at-risk", "time", code=2).output
+    assert "ends of intervals" in run(*fit, "--at-risk", "time=soon", code=2).output
+    both = ["--at-risk", "time=1", "--ordinal-steps", "0,1"]
+    assert "two kinds of rows" in run(*fit, *both, code=2).output
+    predict = ["predict", tmp_path / "m.slm", subjects, "-o", tmp_path / "out"]
+    both = ["--survival", "1", "--ordinal-steps", "0,1"]
+    assert "two answers" in run(*predict, *both, code=2).output
+
+
 def test_report(data, tmp_path):
     model, page = tmp_path / "m.slm", tmp_path / "page.html"
     fit(data, model)
@@ -398,6 +455,7 @@ def test_examples_of_the_help_run(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.random((3, 3000), dtype=np.float32)
     columns = {"a": x[0], "b": x[1], "y": (x[0] + x[1] > rng.random(3000) + 0.5).astype(int)}
+    columns["time"] = 6 * x[2]
     pq.write_table(pa.table(columns), "all.parquet", row_group_size=1000)
     for line in example_lines():
         assert run(*line).output.strip(), line

@@ -7,7 +7,7 @@ from click import argument
 import streamlearn as sl
 
 from .group import command
-from .options import make_model, one_or_all, settings_of
+from .options import make_model, open_rows, settings_of
 from .output import fields_of, report
 
 
@@ -17,6 +17,8 @@ def describe(
     target: str | None,
     weight: str | None,
     features: list[str] | None,
+    at_risk: tuple[str, list[float]] | None,
+    ordinal_steps: list[str] | None,
     memory_budget: str | None,
     json_output: bool,
 ) -> None:
@@ -25,7 +27,7 @@ def describe(
     Types, ranges, missing values, quantiles, levels and classes, and whether the file is sorted by
     class: what to know before a fit.
     """
-    dataset = sl.open_dataset(one_or_all(data), target=target, weight=weight, features=features)
+    dataset = open_rows(data, target, weight, features, at_risk, ordinal_steps)
     with settings_of(memory_budget):
         summary = dataset.summary()
     facts = fields_of(summary)
@@ -39,6 +41,8 @@ def plan(
     target: str | None,
     weight: str | None,
     features: list[str] | None,
+    at_risk: tuple[str, list[float]] | None,
+    ordinal_steps: list[str] | None,
     model_name: str,
     settings: dict[str, object],
     memory_budget: str | None,
@@ -49,7 +53,7 @@ def plan(
     The rows, the reads, and the memory of each phase, term by term.  A plan that does not fit the
     budget is refused with exit code 3 and says what would fit.
     """
-    dataset = sl.open_dataset(one_or_all(data), target=target, weight=weight, features=features)
+    dataset = open_rows(data, target, weight, features, at_risk, ordinal_steps)
     result = sl.plan(make_model(model_name, settings), dataset, memory_budget=memory_budget)
     report(result, str(result), json_output=json_output)
 

@@ -32,6 +32,30 @@ def parse_numbers(ctx: click.Context, param: click.Parameter, text: str | None) 
         raise click.BadParameter(f"expected numbers such as 0,17, got {text!r}") from error
 
 
+def parse_cuts(ctx: click.Context, param: click.Parameter, text: str | None) -> list[float] | None:
+    """``1,2,5`` as the ends of intervals of time."""
+    if text is None:
+        return None
+    try:
+        return [float(word) for word in text.strip("[]").split(",")]
+    except ValueError as error:
+        raise click.BadParameter(f"expected ends of intervals such as 1,2,5, got {text!r}") from (
+            error
+        )
+
+
+def parse_at_risk(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[str, list[float]] | None:
+    """``time=1,2,5`` as the column of times and the ends of the intervals."""
+    if text is None:
+        return None
+    name, equals, cuts = text.rpartition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"expected COLUMN=CUTS such as time=1,2,5, got {text!r}")
+    return name, parse_cuts(ctx, param, cuts) or []
+
+
 def parse_settings(
     ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]
 ) -> dict[str, object]:
@@ -70,6 +94,12 @@ OPTIONS: dict[str, Option] = {
     "weight": option("--weight", "-w", help="Column with sample weights."),
     "features": option("--features", callback=parse_names,
                        help="Feature columns, separated by commas; default all others."),
+    "at_risk": option("--at-risk", callback=parse_at_risk, metavar="COLUMN=CUTS",
+                      help="Take a row for each interval of time, such as time=1,2,5, that a row "
+                      "enters; the target says whether the event ended it."),
+    "ordinal_steps": option("--ordinal-steps", callback=parse_names, metavar="CLASSES",
+                            help="Take a row for each step that a row comes to on the way to its "
+                            "class, of classes in their order, such as low,middle,high."),
     "model_name": option("--model", "model_name", default="AdditiveClassifier", show_default=True,
                          help="Name of the estimator; a wrong name lists them all."),
     "settings": option("--set", "settings", multiple=True, callback=parse_settings,
@@ -105,6 +135,23 @@ def predictors() -> dict[str, type[BaseEstimator]]:
 def one_or_all(data: tuple[str, ...]) -> str | list[str]:
     """The argument DATA as `open_dataset` takes it."""
     return data[0] if len(data) == 1 else list(data)
+
+
+def open_rows(
+    data: tuple[str, ...],
+    target: str | None,
+    weight: str | None,
+    features: list[str] | None,
+    at_risk: tuple[str, list[float]] | None,
+    ordinal_steps: list[str] | None,
+) -> sl.Dataset:
+    """The rows of DATA, or the rows at risk or the ordered steps that are made of them."""
+    if at_risk is not None and ordinal_steps is not None:
+        raise click.UsageError("--at-risk and --ordinal-steps are two kinds of rows; give one")
+    opened = sl.open_dataset(one_or_all(data), target=target, weight=weight, features=features)
+    if at_risk is not None:
+        return opened.at_risk(*at_risk)
+    return opened if ordinal_steps is None else opened.ordinal_steps(ordinal_steps)
 
 
 def needed_target(command: str, target: str | None) -> str:

@@ -10,7 +10,14 @@ from click import option
 import streamlearn as sl
 
 from .group import NOT_CONVERGED, command
-from .options import make_model, needed_target, one_or_all, parse_settings, settings_of
+from .options import (
+    make_model,
+    needed_target,
+    one_or_all,
+    open_rows,
+    parse_settings,
+    settings_of,
+)
 from .output import check_folder, report, warned
 
 
@@ -30,6 +37,8 @@ def parse_grid(
     "fit all.parquet --target y --output model.slm",
     "fit all.parquet -t y -o m.slm -m 256MiB --set C=10 --set n_bases=8 --checkpoint run1/",
     "fit all.parquet -t y -o mixture.slm --model SVMMixtureClassifier --set n_components=2",
+    "fit all.parquet -t y -o hazard.slm --at-risk time=1,2,5 --model AdditiveRegressor "
+    "--set loss=poisson --set exposure=exposure",
     output=option("--output", "-o", required=True, help="File for the model."),
     checkpoint=option(
         "--checkpoint", help="Folder where the fit keeps its progress, to go on after a kill."
@@ -49,6 +58,8 @@ def fit(
     target: str | None,
     weight: str | None,
     features: list[str] | None,
+    at_risk: tuple[str, list[float]] | None,
+    ordinal_steps: list[str] | None,
     model_name: str,
     settings: dict[str, object],
     output: str,
@@ -67,7 +78,7 @@ def fit(
     target = needed_target("fit", target)
     model = make_model(model_name, settings)
     check_folder(output)
-    dataset = sl.open_dataset(one_or_all(data), target=target, weight=weight, features=features)
+    dataset = open_rows(data, target, weight, features, at_risk, ordinal_steps)
     with settings_of(memory_budget, progress, max_seconds), warned():
         model.fit(dataset, validation=validation, checkpoint=checkpoint)
     sl.save(model, output)
@@ -101,6 +112,8 @@ def cross_validate(
     target: str | None,
     weight: str | None,
     features: list[str] | None,
+    at_risk: tuple[str, list[float]] | None,
+    ordinal_steps: list[str] | None,
     model_name: str,
     settings: dict[str, object],
     grid: dict[str, list[object]],
@@ -117,7 +130,7 @@ def cross_validate(
     """
     target = needed_target("cross-validate", target)
     model = make_model(model_name, settings)
-    dataset = sl.open_dataset(one_or_all(data), target=target, weight=weight, features=features)
+    dataset = open_rows(data, target, weight, features, at_risk, ordinal_steps)
     with settings_of(memory_budget), warned():
         result = sl.cross_validate(model, dataset, cv, grid or None, seed, scoring)
     report(result, repr(result), json_output=json_output)

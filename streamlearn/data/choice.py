@@ -132,6 +132,10 @@ class Choice(Source):
     def siblings(self) -> int:
         return self.store.siblings
 
+    @property
+    def left_out_nbytes(self) -> int:
+        return self.store.left_out_nbytes(self.columns, self.dtype)
+
     @cached_property
     def _hashed_rows(self) -> int:
         return self.siblings * kept_rows(self.shares, self.store.n_rows // self.siblings)

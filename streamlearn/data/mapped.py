@@ -89,6 +89,10 @@ class SourceOver(Source):
         return self.source.siblings
 
     @property
+    def left_out_nbytes(self) -> int:
+        return self.source.left_out_nbytes
+
+    @property
     def decoded_nbytes(self) -> int:
         return self.source.decoded_nbytes
 

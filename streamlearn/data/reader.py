@@ -28,10 +28,11 @@ class DatasetReader:
         self._reweigh = data.reweigh if only is None else None
         target = data.target if only is None else only
         dtype = np.dtype(np.uint8) if data.bytes_kept else data.dtype
+        store, self._shares = data.store.choosing(data.shares)
         if data.convert is None:
-            self._reader = data.store.open(self._columns, target, data.weight, dtype)
+            self._reader = store.open(self._columns, target, data.weight, dtype)
         else:
-            open_through = data.store.open_through
+            open_through = store.open_through
             self._reader = open_through(self._columns, target, data.weight, dtype, data.convert)
 
     def __enter__(self) -> DatasetReader:
@@ -48,10 +49,10 @@ class DatasetReader:
             raise SourceError(
                 f"{data.place(ref)} has {chunk.X.shape[1]} columns, expected {len(self._columns)}"
             )
-        if data.shares:
+        if self._shares:
             subjects = subjects_of(chunk, data.siblings)
-            keep = data.shares[0].keeps(subjects)
-            for share in data.shares[1:]:
+            keep = self._shares[0].keeps(subjects)
+            for share in self._shares[1:]:
                 keep &= share.keeps(subjects)
             # Rows of an array in memory are the user's own, rows read are the reader's.
             chunk = chunk.where(keep, in_place=not data.in_memory)

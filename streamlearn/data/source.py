@@ -351,6 +351,11 @@ class Source(ABC):
         return 1
 
     @property
+    def left_out_nbytes(self) -> int:
+        """Bytes of a slice, for each row that is left out of it, that no chunk has room for."""
+        return 0
+
+    @property
     def decoded_nbytes(self) -> int:
         """Bytes of all features once they are decoded."""
         return int(Refs.of(self.refs()).nbytes.sum())
@@ -406,6 +411,11 @@ class Source(ABC):
 def subjects_of(chunk: Chunk, siblings: int) -> range | np.ndarray:
     """(m,) the numbers by whose hashes the rows are chosen: those of their subjects."""
     return chunk.rows if siblings == 1 else chunk.numbers // siblings
+
+
+def subjects_of_many(chunk: Chunk, siblings: int) -> np.ndarray | None:
+    """(m,) the same, where a subject may have several rows; else None."""
+    return None if siblings == 1 else chunk.numbers // siblings
 
 
 def level_counts(source: Source, most: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from .levels import LevelCoder
+from .order import HashShare
 from .source import Chunk, Convert
 
 
@@ -83,6 +84,11 @@ class Store(ABC):
         names = [column.name for column in self.columns]
         return dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
 
+    @property
+    def base(self) -> Store:
+        """The store whose rows these are made of, if they are made of others; else this one."""
+        return self
+
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
         state.pop("places", None)  # as long to send as to make
@@ -112,6 +118,17 @@ class Store(ABC):
             for column in self.columns
         )
         return store
+
+    def left_out_nbytes(self, names: Sequence[str], dtype: np.dtype) -> int:
+        """Bytes that a row takes in a slice and not in its chunk, if it is left out.
+
+        A store that says so leaves rows out by shares itself: see `choosing`.
+        """
+        return 0
+
+    def choosing(self, shares: tuple[HashShare, ...]) -> tuple[Self, tuple[HashShare, ...]]:
+        """The store whose readers choose by those of the shares that they can, and the others."""
+        return self, shares
 
     def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
         """Decoded bytes of one row (mean over rows for sparse stores)."""

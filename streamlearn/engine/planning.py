@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import ceil, log2
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..config import config_context, format_bytes, get_config
 from ..data.files.record_types import check_types
@@ -23,10 +23,23 @@ RESERVE_BYTES = 10 << 20
 """Pages of libraries that a fit touches first (5 MiB), thread stacks, the allocator's slack."""
 MIN_SLICE_ROWS = 256
 MIB = 1 << 20
+NOT_COUNTED = "how many steps rows enter: it is counted as all of them"
 MOST_TRIED, GROWTH = 40, 1.1
 """Budgets that a refused plan is tried with until one is enough, and the least factor between."""
 CHOSEN_BYTES = 256 << 20
 """Memory for rows of a fold's choice when no budget is set; never what happens to be free."""
+
+
+class Counted(NamedTuple):
+    """Counts of the rows that a source gave, some being left out: a plan before it counts them all.
+
+    It changes bytes, and through them what runs at once and stays in memory, but no slice that is
+    read already.
+    """
+
+    n_rows: int
+    most_rows: int | None
+    """Rows of the largest chunk, and so of one of half a slice; None: nothing is known of them."""
 
 
 def make_plan(
@@ -35,6 +48,7 @@ def make_plan(
     *,
     budget: int | None = None,
     threads: int | None = None,
+    counted: Counted | None = None,
 ) -> Plan:
     """The plan that runs most lanes at once within the budget.
 
@@ -50,6 +64,8 @@ def make_plan(
         Bytes; default the configured budget, else a quarter of the memory that is available.
     threads : int, optional
         Most lanes a process could run at once; default dask's.
+    counted : Counted, optional
+        What a read of the source has counted; default: no row is left out.
 
     Raises
     ------
@@ -64,16 +80,16 @@ def make_plan(
     while True:
         refs = Refs.of(source.refs())
         most = max(1, min(threads, count_lanes(refs)))
-        alone = _plan(source, refs, needs, 1, budget, halved)
+        alone = _plan(source, refs, needs, 1, budget, halved, counted=counted)
         if smallest is None or alone.peak_bytes < smallest.peak_bytes:
             smallest = alone
         chosen = _chosen_rows(alone, needs, config.memory_budget)
         for lanes_in_flight in range(most, 0, -1):
             plan = alone
             if lanes_in_flight > 1 or chosen:
-                plan = _plan(source, refs, needs, lanes_in_flight, budget, halved, chosen)
+                plan = _plan(source, refs, needs, lanes_in_flight, budget, halved, chosen, counted)
             if plan.peak_bytes <= budget:
-                return _keeping(plan, needs)
+                return _keeping(plan, needs, plan.n_rows if counted is None else counted.n_rows)
         finer = _finer(source)
         if finer is None:
             break
@@ -161,6 +177,16 @@ def _finer(source: Source) -> Source | None:
     return source.with_slice_rows(rows // 2)
 
 
+def with_counts(plan: Plan, source: Source, need: Needs, counted: Counted) -> Plan:
+    """The plan, the phase of `need`, which lies behind, by what its read has counted."""
+    refs = Refs.of(source.refs())
+    found = _plan(source, refs, [need], plan.lanes_in_flight, plan.budget, 0, counted=counted)
+    terms = tuple((name, dict(found.terms).get(name, part)) for name, part in plan.terms)
+    return replace(
+        plan, terms=terms, peak_bytes=max((total_nbytes(part) for _, part in terms), default=0)
+    )
+
+
 def plan_of_resume(checkpoint: Checkpoint, now: Plan) -> Plan:
     """The plan a run goes by: the one its checkpoint keeps, as slices and lanes decide bits.
 
@@ -216,16 +242,19 @@ def _plan(
     budget: int,
     halved: int,
     chosen: int = 0,
+    counted: Counted | None = None,
 ) -> Plan:
     n_lanes = count_lanes(refs)
     n_rows = int(refs.stops[-1]) if refs else 0
+    counted = counted or Counted(n_rows, None)
     disk = _disk_bytes(needs, n_rows)
     on_tmpfs = disk if disk and scratch_allowed() and lies_in_memory(scratch_root()) else 0
-    overhead, shared = source.overhead_nbytes, source.shared_nbytes
+    shared = source.shared_nbytes
+    largest = _largest_chunk(source, refs, counted)
 
     def terms_of(need: Needs, at_once: int) -> tuple[Term, ...]:
         return (
-            *_terms(need, refs, n_lanes, at_once, overhead, on_tmpfs, shared),
+            *_terms(need, refs, largest, n_lanes, at_once, on_tmpfs, shared),
             *_chosen_terms(need, chosen, _count_partitions(need, refs), at_once),
         )
 
@@ -236,6 +265,9 @@ def _plan(
             n -= 1
         return n
 
+    notes = [need.note for need in needs]
+    if source.left_out_nbytes and counted.most_rows is None:
+        notes.append(NOT_COUNTED)
     terms = tuple((need.name, terms_of(need, at_once(need))) for need in needs)
     parts = max(((_count_partitions(need, refs), at_once(need)) for need in needs), default=(1, 1))
     return Plan(
@@ -253,7 +285,7 @@ def _plan(
         chosen_rows=chosen,
         partitions=parts[0],
         partitions_at_once=parts[1] if parts[0] > 1 else 1,
-        note="; ".join(dict.fromkeys(need.note for need in needs if need.note)),
+        note="; ".join(dict.fromkeys(note for note in notes if note)),
     )
 
 
@@ -271,9 +303,17 @@ def _chosen_terms(need: Needs, n_rows: int, partitions: int, at_once: int) -> tu
     return tuple(term for term in terms if term.each_bytes)
 
 
-def _keeping(plan: Plan, needs: Sequence[Needs]) -> Plan:
+def _largest_chunk(source: Source, refs: Refs, counted: Counted) -> tuple[int, int]:
+    """Rows of the largest chunk, and the bytes of a reader with it."""
+    n_rows, nbytes = int(refs.sizes.max(initial=0)), int(refs.nbytes.max(initial=0))
+    nbytes += source.overhead_nbytes
+    left_out = 0 if counted.most_rows is None else max(n_rows - counted.most_rows, 0)
+    return n_rows - left_out, max(nbytes - left_out * source.left_out_nbytes, 0)
+
+
+def _keeping(plan: Plan, needs: Sequence[Needs], n_rows: int) -> Plan:
     """The plan with the rows that may be kept, if the budget has room for them too."""
-    kept = [int(plan.n_rows * need.cached_bytes_per_row) for need in needs]
+    kept = [int(n_rows * need.cached_bytes_per_row) for need in needs]
     terms = tuple(
         (name, (*part, Term("cached rows", 1, nbytes)))
         for (name, part), nbytes in zip(plan.terms, kept, strict=True)
@@ -287,16 +327,15 @@ def _keeping(plan: Plan, needs: Sequence[Needs]) -> Plan:
 def _terms(
     need: Needs,
     refs: Refs,
+    largest: tuple[int, int],
     n_lanes: int,
     at_once: int,
-    overhead: int,
     on_tmpfs: int,
     shared: int,
 ) -> tuple[Term, ...]:
     """The sum of architecture's law: states, slices with their temporaries, driver, model."""
-    slice_bytes = int(refs.nbytes.max(initial=0))
-    slice_rows = int(refs.sizes.max(initial=0))
-    per_row = need.step_bytes_per_row + need.row_state_bytes
+    n_rows, slice_bytes = largest
+    row_state = int(refs.sizes.max(initial=0) * need.row_state_bytes)
     fixed = (
         Term("driver", 1, need.driver_bytes),
         Term("model", 1, need.model_bytes),
@@ -308,20 +347,20 @@ def _terms(
         return fixed
     if need.group:  # a task has two group buffers: one being computed, one being read
         group = min(need.group, len(refs))
-        group_bytes = group * (slice_bytes + int(need.row_state_bytes * slice_rows))
-        step_bytes = int(group * slice_rows * need.step_bytes_per_row) + need.step_bytes
+        group_bytes = group * (int(refs.nbytes.max(initial=0)) + row_state)
+        step_bytes = int(group * n_rows * need.step_bytes_per_row) + need.step_bytes
         waiting = ceil(log2(need.partitions)) if need.partitions > 1 else 0
         return (
             Term("state", 2 * at_once + waiting, need.state_bytes),
             Term("group", 2 * at_once, group_bytes),
-            Term("slice", at_once, slice_bytes + overhead),
+            Term("slice", at_once, slice_bytes),
             Term("step", at_once, step_bytes),
             *fixed,
         )
     return (
         Term("state", at_once + ceil(log2(max(n_lanes, 1))) + 1, need.state_bytes),
-        Term("slice", at_once, slice_bytes + overhead),
-        Term("step", at_once, int(slice_rows * per_row) + need.step_bytes),
+        Term("slice", at_once, slice_bytes),
+        Term("step", at_once, int(n_rows * need.step_bytes_per_row) + row_state + need.step_bytes),
         *fixed,
     )
 

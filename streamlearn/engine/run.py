@@ -28,7 +28,7 @@ from .groups import VisitOrder, cut_partitions, cut_segments, draw_groups, fold_
 from .lanes import Job, cut_lanes, fold_lane
 from .memory import MemorySampler
 from .plan import Plan
-from .planning import plan_of_resume
+from .planning import Counted, plan_of_resume
 from .scratch.blocks import RowForm, ScratchSource, cache_fold
 from .scratch.folder import ScratchFolder
 from .scratch.in_memory import InMemoryRows
@@ -111,6 +111,8 @@ class Run:
         self._worker_peak = 0
         self._resumed = False
         self._on_record = on_record
+        self.counted: Counted | None = None
+        """Rows that the source gave to a read, for plans from then on."""
         self._time = TimeLimit(name, max_seconds, checkpoint)
 
     def __enter__(self) -> Run:

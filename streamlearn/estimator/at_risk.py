@@ -6,16 +6,20 @@ a row is asked for all steps at once, as rows at risk that nothing ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.dataset import Dataset
 from ..data.risk.steps import Classes, Intervals, Steps
 from ..data.risk.store import rows_at_risk
+from ..engine.planning import MIN_SLICE_ROWS
+from ..errors import MemoryBudgetError
 from .model import Model
-from .predicting import answer
+from .predicting import answer, write_rows
 from .rows.inputs import open_data
 
 BLOCK = 1 << 16
@@ -60,21 +64,8 @@ def survival_curves(
     array([[0.97, 0.9 ],
            [0.45, 0.07]])
     """
-    check_is_fitted(model)
-    exposure = getattr(model, "exposure", None)
-    if exposure is None:
-        raise ValueError(
-            f"{type(model).__name__} was fitted without exposures, so that its predictions are no "
-            "hazards; fit AdditiveRegressor('poisson', exposure='exposure') to data.at_risk(...)"
-        )
-    names = _names_of(model)
-    exposure = exposure if isinstance(exposure, str) else names[exposure]
-    steps = Intervals(cuts, interval, exposure)
-    survival = _answers(model, X, steps, names, "prediction").reshape(-1, steps.n_steps)
-    for j in range(1, steps.n_steps):  # in place: the answer may fill the budget
-        survival[:, j] += survival[:, j - 1]
-    np.negative(survival, out=survival)
-    return np.exp(survival, out=survival)
+    steps = _intervals(model, cuts, interval)
+    return _survival(answer(model, _all_steps(model, X, steps), "prediction"), steps.n_steps)
 
 
 def ordinal_probabilities(
@@ -111,15 +102,91 @@ def ordinal_probabilities(
     >>> ordinal_probabilities(model, {"x": np.array([0])}, ["S", "M", "L"]).round(2)
     array([[0.34, 0.33, 0.33]])
     """
+    steps = _classes(model, classes, step)
+    return _chances(answer(model, _all_steps(model, X, steps), "probability"), steps.n_steps)
+
+
+def write_survival(
+    model: Model, X: object, cuts: Sequence[float], path: str, *, overwrite: bool = False
+) -> None:
+    """Write `survival_curves` for the rows of X, however many, a column for each cut."""
+    steps = _intervals(model, cuts, "interval")
+    names = [f"survival_{cut:g}" for cut in steps.cuts.tolist()]
+    _write(model, X, steps, "prediction", _survival, names, path, overwrite=overwrite)
+
+
+def write_ordinal(
+    model: Model, X: object, classes: Sequence[object], path: str, *, overwrite: bool = False
+) -> None:
+    """Write `ordinal_probabilities` for the rows of X, however many, a column for each class."""
+    steps = _classes(model, classes, "step")
+    names = [f"probability_{word}" for word in steps.words]
+    _write(model, X, steps, "probability", _chances, names, path, overwrite=overwrite)
+
+
+Put = Callable[[np.ndarray, int], np.ndarray]
+"""A function that puts the answers for all steps of some rows together, in place."""
+
+
+def _write(
+    model: Model,
+    X: object,
+    steps: Steps,
+    what: str,
+    put: Put,
+    names: list[str],
+    path: str,
+    *,
+    overwrite: bool,
+) -> None:
+    J = steps.n_steps
+    rows = _all_steps(model, X, steps)
+    # runs that end with a row's last step, also once a plan has halved them
+    doubled = max(rows.slice_rows // J, MIN_SLICE_ROWS).bit_length() - 1
+    rows = rows.with_slice_rows(J << doubled)
+    write_rows(model, rows, path, what, partial(_of_rows, put, J), names, overwrite=overwrite)
+
+
+def _of_rows(put: Put, n_steps: int, answers: np.ndarray) -> np.ndarray:
+    if len(answers) % n_steps:
+        raise MemoryBudgetError(
+            f"{len(answers)} steps at a time, of {n_steps} a row, are all that the memory budget "
+            "has room for, which are not whole rows; raise memory_budget"
+        )
+    return put(answers, n_steps)
+
+
+def _intervals(model: Model, cuts: Sequence[float], interval: str) -> Intervals:
+    """The intervals of a model of hazards."""
+    check_is_fitted(model)
+    exposure = getattr(model, "exposure", None)
+    if exposure is None:
+        raise ValueError(
+            f"{type(model).__name__} was fitted without exposures, so that its predictions are no "
+            "hazards; fit AdditiveRegressor('poisson', exposure='exposure') to data.at_risk(...)"
+        )
+    exposure = exposure if isinstance(exposure, str) else _names_of(model)[exposure]
+    return Intervals(cuts, interval, exposure)
+
+
+def _classes(model: Model, classes: Sequence[object], step: str) -> Classes:
+    """The steps of a model of going on and stopping."""
     check_is_fitted(model)
     if len(getattr(model, "classes_", ())) != 2:
         raise ValueError(
             f"{type(model).__name__} has no probabilities of two classes, to stop at a step and to "
             "go on; fit a classifier to data.ordinal_steps(classes)"
         )
-    steps = Classes(classes, step)
-    answers = _answers(model, X, steps, _names_of(model), "probability")
-    return _chances(answers, steps.n_steps)
+    return Classes(classes, step)
+
+
+def _survival(hazards: np.ndarray, n_steps: int) -> np.ndarray:
+    """(n, n_steps) chances of no event from (n n_steps,) hazards of intervals, in place."""
+    survival = hazards.reshape(-1, n_steps)
+    for j in range(1, n_steps):  # in place: the answer may fill the budget
+        survival[:, j] += survival[:, j - 1]
+    np.negative(survival, out=survival)
+    return np.exp(survival, out=survival)
 
 
 def _chances(answers: np.ndarray, n_steps: int) -> np.ndarray:
@@ -145,8 +212,9 @@ def _names_of(model: Model) -> list[str]:
     return [] if names is None else [str(name) for name in names]
 
 
-def _answers(model: Model, X: object, steps: Steps, names: list[str], what: str) -> np.ndarray:
-    """The model's answers for all steps of each row, one row after the other."""
+def _all_steps(model: Model, X: object, steps: Steps) -> Dataset:
+    """All steps of each row, one row after the other."""
+    names = _names_of(model)
     missing = [name for name in steps.names if name not in names]
     if missing:
         raise ValueError(
@@ -155,6 +223,4 @@ def _answers(model: Model, X: object, steps: Steps, names: list[str], what: str)
         )
     data = open_data(X)
     wanted = [name for name in names if name not in steps.names] or data.feature_names[:1]
-    rows = rows_at_risk(replace(data.select(wanted), target=None, weight=None), steps)
-    found: np.ndarray = answer(model, rows, what)
-    return found
+    return rows_at_risk(replace(data.select(wanted), target=None, weight=None), steps)

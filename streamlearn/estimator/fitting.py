@@ -16,7 +16,7 @@ from ..data.dataset import Dataset
 from ..engine.checkpoint.stopping import orderly_end
 from ..engine.checkpoint.store import VERSIONS
 from ..engine.plan import Needs, Plan
-from ..engine.planning import make_plan, plan_within
+from ..engine.planning import Counted, make_plan, plan_within, with_counts
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
 from ..errors import SourceError
@@ -30,7 +30,7 @@ from ..solvers.calibration import calibrate, score_fold
 from .callbacks import Tasks
 from .certificate import Certificate, warn_unless_converged
 from .model import Estimator
-from .planning import SUMMARY, all_needs, plan_fit, summary_state_bytes
+from .planning import SUMMARY, all_needs, plan_fit, summary_needs, summary_state_bytes
 from .predicting import decide
 from .restored import Fitted, check_fitted
 from .rows import encoding
@@ -144,6 +144,8 @@ def train(
         check_target(summary.target)
         warn_of_target(summary.target, summary.n_rows - summary.n_absent)
     classes = getattr(model, "classes_", None)
+    if held_out is None and calibration_rows is None:  # whose chunks may have more rows
+        count_rows(run, summary, summary_needs(model, dataset, limit))
     replan(run, partial(all_needs, model, dataset, summary))
     validation = None if held_out is None else coded(held_out, classes)
     source = coded(dataset, classes)
@@ -187,6 +189,13 @@ def conclude(model: Estimator, run: Run, outcome: Certificate) -> None:
     )
 
 
+def count_rows(run: Run, summary: Summary, needs: Needs) -> None:
+    """Tell the run how many of the source's rows its summary, of these `needs`, was given."""
+    if summary.n_rows < run.source.n_physical_rows:
+        run.counted = Counted(summary.n_rows, summary.most_rows)
+        run.plan = with_counts(run.plan, run.source, needs, run.counted)
+
+
 def replan(
     run: Run,
     needs: Callable[[], Sequence[Needs]],
@@ -198,14 +207,16 @@ def replan(
 
     `needs` are asked again for another budget, which a refusal looks for.  `always`: go by the new
     plan even where it runs the same lanes and slices, because what is known now changes its bytes.
-    `done`: the last phase of the plan so far that lies behind.
+    Rows that were counted do so, too.  `done`: the last phase of the plan so far that lies behind.
     """
     now = run.plan
 
     def make(budget: int | None) -> Plan:
-        return make_plan(run.source, needs(), budget=budget, threads=now.lanes_in_flight)
+        threads = now.lanes_in_flight
+        return make_plan(run.source, needs(), budget=budget, threads=threads, counted=run.counted)
 
     plan = plan_within(make, now.budget).after(done, now)
+    always = always or run.counted is not None
     if always or (plan.lanes_in_flight, plan.slice_rows, plan.keeps_rows) != (
         now.lanes_in_flight,
         now.slice_rows,

@@ -127,15 +127,9 @@ def _summaries(model: HasCosts, dataset: Source) -> Iterator[tuple[Needs, float,
     limit, is_last = most_state_bytes(dataset, moments_only), False
     while not is_last:
         least, most = count_reads(dataset, limit, moments_only)
-        summary = Needs(
-            SUMMARY,
-            state_bytes=state_nbytes(dataset, limit, moments_only),
-            step_bytes_per_row=step_nbytes_per_row(dataset),
-            step_bytes=step_nbytes(dataset, limit, moments_only),
-            driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
-            # once more for what is missing, which makes features
-            passes=(least * n_fits, most * (1 + model._encodes) * n_fits),
-        )
+        # once more for what is missing, which makes features
+        passes = least * n_fits, most * (1 + model._encodes) * n_fits
+        summary = replace(summary_needs(model, dataset, limit), passes=passes)
         share = 1.0
         if least > 1 and dataset.stored_nbytes:
             block = column_blocks(dataset, limit, moments_only)[0]
@@ -143,6 +137,18 @@ def _summaries(model: HasCosts, dataset: Source) -> Iterator[tuple[Needs, float,
         limit = summary.state_bytes // 2
         is_last = state_nbytes(dataset, limit, moments_only) >= summary.state_bytes
         yield summary, least * max(share, LEAST_READ), is_last
+
+
+def summary_needs(model: HasCosts, dataset: Source, limit: int) -> Needs:
+    """Costs of the summary with states of so many bytes."""
+    moments_only = model._moments_only()
+    return Needs(
+        SUMMARY,
+        state_bytes=state_nbytes(dataset, limit, moments_only),
+        step_bytes_per_row=step_nbytes_per_row(dataset),
+        step_bytes=step_nbytes(dataset, limit, moments_only),
+        driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
+    )
 
 
 def all_needs(model: HasCosts, dataset: Source, summary: Summary | None = None) -> list[Needs]:

@@ -6,6 +6,8 @@ Every way goes through `answer_chunk`, so all give the same numbers.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -285,8 +287,6 @@ def write_answers(
     model: Model, X: object, path: str | os.PathLike[str], what: str, *, overwrite: bool
 ) -> None:
     """Write the answers for the rows of X to `path`, whole or not at all."""
-    from ..data.write.sink import open_sink
-
     check_is_fitted(model)
     check_what(model, what)
     like = empty_answer(model, what)
@@ -294,22 +294,48 @@ def write_answers(
     collection, dataset = (
         (matched(model, X), None) if is_dask(X) else (None, open_features(model, X))
     )
-    sink = open_sink(
-        path,
-        columns=[(name, str(like.dtype)) for name in names],
-        format="zarr" if str(path).rstrip("/").endswith(".zarr") else "parquet",
-        overwrite=overwrite,
-    )
+    with writing(path, [(name, str(like.dtype)) for name in names], overwrite=overwrite) as sink:
+        if dataset is None:
+            n_rows = write_blocks(model, collection, what, sink, names)
+        else:
+            fold: Fold[int, int]
+            fold = Fold(int, partial(_write_part, model, what, sink, names, None), add_sums)
+            width = prod(like.shape[1:])
+            n_rows = run(model, dataset, fold, name="predict_to", row_width=width)
+        sink.commit(n_rows)
+
+
+def write_rows(
+    model: Model,
+    dataset: Dataset,
+    path: str | os.PathLike[str],
+    what: str,
+    made: Callable[[np.ndarray], np.ndarray],
+    names: list[str],
+    *,
+    overwrite: bool,
+) -> None:
+    """Write what is `made` of the answers for each chunk, float64 columns of these names."""
+    check_what(model, what)
+    rows = open_features(model, dataset)
+    fold: Fold[int, int]
+    with writing(path, [(name, "float64") for name in names], overwrite=overwrite) as sink:
+        fold = Fold(int, partial(_write_part, model, what, sink, names, made), add_sums)
+        sink.commit(run(model, rows, fold, name="predict_to", row_width=len(names)))
+
+
+@contextmanager
+def writing(
+    path: str | os.PathLike[str], columns: list[tuple[str, str]], *, overwrite: bool
+) -> Iterator[Sink]:
+    """A sink at `path`, of (name, dtype) columns: whole once it is committed, or not at all."""
+    from ..data.write.sink import open_sink
+
+    format = "zarr" if str(path).rstrip("/").endswith(".zarr") else "parquet"
+    sink = open_sink(path, columns=columns, format=format, overwrite=overwrite)
     with orderly_end():
         try:
-            if dataset is None:
-                n_rows = write_blocks(model, collection, what, sink, names)
-            else:
-                fold: Fold[int, int]
-                fold = Fold(int, partial(_write_part, model, what, sink, names), add_sums)
-                width = prod(like.shape[1:])
-                n_rows = run(model, dataset, fold, name="predict_to", row_width=width)
-            sink.commit(n_rows)
+            yield sink
         except BaseException:
             sink.abort()
             raise
@@ -333,13 +359,22 @@ def answer_columns(model: Model, like: np.ndarray, what: str) -> list[str]:
 
 
 def _write_part(
-    model: Model, what: str, sink: Sink, names: list[str], n_rows: int, chunk: Chunk
+    model: Model,
+    what: str,
+    sink: Sink,
+    names: list[str],
+    made: Callable[[np.ndarray], np.ndarray] | None,
+    n_rows: int,
+    chunk: Chunk,
 ) -> int:
     if not chunk.n_rows:
         return n_rows
+    values = answer_chunk(model, chunk, what)
+    if made is not None:
+        values = made(values)
     # The first physical row numbers a part: parts sort into row order, whichever task wrote them.
-    write_values(sink, int(chunk.rows[0]), names, answer_chunk(model, chunk, what))
-    return n_rows + chunk.n_rows
+    write_values(sink, int(chunk.rows[0]), names, values)
+    return n_rows + len(values)
 
 
 def write_values(sink: Sink, number: int, names: list[str], values: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from ..estimator.scores.choosing import ChoosesBySplits, Member
 from . import gate as gates
 from .estimator import SVMMixtureClassifier
 
-DEFAULT_COMPONENTS = (2, 4, 8)
+DEFAULT_COMPONENTS = (2, 5, 10)
 """Numbers of components that are tried by default."""
 
 
@@ -27,7 +27,7 @@ class SVMMixtureClassifierCV(ChoosesBySplits, SVMMixtureClassifier):
     Parameters
     ----------
     n_components : int, tuple or list of them, optional
-        Numbers of components to try, by default 2, 4 and 8; a tuple is one value, a tree of gates
+        Numbers of components to try, by default 2, 5 and 10; a tuple is one value, a tree of gates
         in two levels.
     gate : str or list of str, default="generative"
     Cs : float or list of float, default=1.0

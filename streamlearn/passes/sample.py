@@ -1,7 +1,7 @@
 """A seeded sample of rows kept in memory, for what needs rows in hand (a Hessian, a first guess).
 
-Which rows are drawn is a function of the physical row number and the seed alone, so it is the same
-for any chunking, any number of workers, and after a resume.
+Which rows are drawn is a function of the seed and of the physical row number alone, or of that of
+their subject: it is the same for any chunking, any number of workers, and after a resume.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.order import derive_seed, row_share
-from ..data.source import Chunk, Csr, Source
+from ..data.source import Chunk, Csr, Source, subjects_of
 from .fold import Fold, Read, Result, both
 from .fold import State as FoldState
 
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 def sample_fold(dataset: Source, n_rows: int, seed: int) -> Fold[State, Sample]:
-    """Fold: about `n_rows` rows, each kept if its hash share is below n_rows / N.
+    """Fold: about `n_rows` rows, each kept if its subject's hash share is below n_rows / N.
 
     N is the dataset's number of rows, or of physical rows while a filtered one has not been counted
     (the sample then shrinks with the filter).  Rows of weight 0 are absent.  The state is the rows.
@@ -51,7 +51,7 @@ def sample_fold(dataset: Source, n_rows: int, seed: int) -> Fold[State, Sample]:
     kept = "sparse" if dataset.sparse else "dense"
     return Fold(
         _start,
-        partial(_step, share, derive_seed(seed, _PURPOSE)),
+        partial(_step, share, derive_seed(seed, _PURPOSE), dataset.siblings),
         _merge,
         partial(_finish, width, kept, dataset.target is not None, dataset.is_weighted),
     )
@@ -115,8 +115,10 @@ def _start() -> State:
     return {name: [] for name in ("rows", "X", "indices", "lengths", "y", "weight")}
 
 
-def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
-    keep = row_share(chunk.rows, seed) < share if share < 1.0 else np.ones(chunk.n_rows, bool)
+def _step(share: float, seed: int, siblings: int, state: State, chunk: Chunk) -> State:
+    keep = np.ones(chunk.n_rows, bool)
+    if share < 1.0:
+        keep = row_share(subjects_of(chunk, siblings), seed) < share
     if chunk.weight is not None:
         keep &= chunk.weight > 0
     if not keep.any():

@@ -23,7 +23,7 @@ class ShareBoostClassifierCV(ChoosesBySplits, ShareBoostClassifier):
 
     Parameters
     ----------
-    n_selected : int or list of int, default=(1, 2, 4, 8, 16)
+    n_selected : int or list of int, default=(1, 2, 5, 10, 20, 40)
     ridge : float, "auto" or list of them, default="auto"
     cv : int, default=5
         Number of splits.
@@ -71,7 +71,7 @@ n_passes_
 
     def __init__(
         self,
-        n_selected: int | Sequence[int] = (1, 2, 4, 8, 16),
+        n_selected: int | Sequence[int] = (1, 2, 5, 10, 20, 40),
         *,
         ridge: float | str | Sequence[float | str] = "auto",
         cv: int = 5,

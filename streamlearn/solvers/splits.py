@@ -45,8 +45,15 @@ def split_of_rows(rows: range | np.ndarray, cv: int, seed: int) -> np.ndarray:
     return np.searchsorted(edges[1:], row_share(rows, hash_seed), side="right")
 
 
-def split_of_content(X: np.ndarray, cv: int, seed: int) -> np.ndarray:
-    """(m,) intp: the split of each dense row, by what it holds, so that copies stay together."""
+def split_of_content(
+    X: np.ndarray, cv: int, seed: int, subjects: np.ndarray | None = None
+) -> np.ndarray:
+    """(m,) intp: the split of each dense row, by what it holds, so that copies stay together.
+
+    Where subjects have several rows, which hold different things, it is that of their `subjects`.
+    """
+    if subjects is not None:
+        return split_of_rows(subjects, cv, seed)
     bits = np.ascontiguousarray(X + 0.0, np.float64).view(np.uint64)  # no negative zeros
     factors = np.cumprod(np.full(X.shape[1], _ODD, np.uint64))
     return (row_share(bits @ factors, derive_seed(seed, _BY_CONTENT)) * cv).astype(np.intp)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ..data.source import Chunk, Source
+from ..data.source import Chunk, Source, subjects_of_many
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from ..solvers.splits import split_of_content
@@ -23,12 +23,13 @@ class SuperSparseRegressorCV(SelectedPrototypes, SuperSparseRegressor):
     """A `SuperSparseRegressor` whose number of prototypes is found by cross-validation.
 
     All splits and all numbers are searched in the same reads, about as many as one fit takes.  A
-    row's split is a hash of its features, so copies of a row stay together.
+    row's split is a hash of its features, so copies of a row stay together; of rows at risk, of the
+    number of their subject.
 
     Parameters
     ----------
     n_prototypes : sequence of int, optional
-        The numbers to choose from; default: 1, 2, 4, ... up to 32 or a tenth of the rows.
+        The numbers to choose from; default: 1, 2, 5, 10, 20, 32, up to a tenth of the rows.
     cv : int, default=3
         Number of splits.
     tradeoff : float, default=0.0
@@ -194,11 +195,13 @@ def _count_errors(
     if not chunk.n_rows:
         return sums
     Y = targets(problem, chunk.target)
+    subjects = subjects_of_many(chunk, problem.siblings)
     size = block_rows(chunk.X.shape[1], max(len(Z) for _, Z, _ in points))
     for rows, buffer in dense_blocks(chunk.X, size, problem.scale):
         B = buffer[: rows.stop - rows.start]
         u = np.ones(len(B)) if chunk.weight is None else chunk.weight[rows]
-        of_rows = split_of_content(B, n_splits, seed)
+        own = None if subjects is None else subjects[rows]
+        of_rows = split_of_content(B, n_splits, seed, own)
         for k, (split, Z, theta) in enumerate(points):
             apart = of_rows == split
             F = problem.similarity.values(B[apart], Z) @ theta[:-1] + theta[-1]

@@ -165,7 +165,7 @@ class SuperSparseModel(WithoutStream):
         sample: Chunk | None = None,
     ) -> Certificate:
         assert sample is not None  # `_sample_rows` is at least 1
-        problem = self._problem(summary)
+        problem = self._problem(summary)._replace(siblings=dataset.siblings)
         rows = SampleObjective.of_chunk(problem, sample)
         whole = rows.weight >= summary.total_weight * (1 - 1e-12)
         self._keep(problem, self._search(run, dataset, rows, whole, validation))

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from ..data.source import Chunk
+from ..data.source import Chunk, subjects_of_many
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
 from ..solvers.splits import split_of_content
@@ -40,6 +40,8 @@ class Problem(NamedTuple):
     """The moves (k, p) of a structured prototype (p,)."""
     scale: np.ndarray | None = None
     """(p,) factors of the columns: rows are multiplied by them, and prototypes are in that unit."""
+    siblings: int = 1
+    """Neighbouring row numbers that are of one subject, and so of one split (`Source.siblings`)."""
 
     @property
     def n_targets(self) -> int:
@@ -132,11 +134,13 @@ def _step(
         return state
     Y = targets(problem, chunk.target)
     splits = any(c.held_out >= 0 for c in candidates)
+    subjects = subjects_of_many(chunk, problem.siblings)
     size = block_rows(chunk.X.shape[1], max(len(c.Z) for c in candidates))
     for rows, buffer in dense_blocks(chunk.X, size, problem.scale):
         B, y = buffer[: rows.stop - rows.start], Y[rows]
         u = None if chunk.weight is None else chunk.weight[rows]
-        of_rows = split_of_content(B, n_splits, seed) if splits else None
+        own = None if subjects is None else subjects[rows]
+        of_rows = split_of_content(B, n_splits, seed, own) if splits else None
         for candidate, sums in zip(candidates, state, strict=True):
             S = problem.similarity.values(B, candidate.Z)
             if candidate.held_out < 0:

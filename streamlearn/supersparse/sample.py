@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..data.source import Chunk
+from ..data.source import Chunk, subjects_of_many
 from ..solvers.kmeans import lloyd_rows, plus_plus
+from ..solvers.splits import split_of_content
 from .equations import Equations, Solution, solve
 from .prototypes import Problem, add_rows, equations_of, gradient_sums, no_sums, targets
 from .similarity import block_rows, dense
@@ -24,8 +25,16 @@ class SampleObjective:
     more.
     """
 
-    def __init__(self, problem: Problem, X: np.ndarray, Y: np.ndarray, u: np.ndarray) -> None:
-        self.problem, self.X, self.Y, self.u = problem, X, Y, u
+    def __init__(
+        self,
+        problem: Problem,
+        X: np.ndarray,
+        Y: np.ndarray,
+        u: np.ndarray,
+        subjects: np.ndarray | None = None,
+    ) -> None:
+        """`subjects` (n,): numbers of those whose rows these are, where they have several."""
+        self.problem, self.X, self.Y, self.u, self.subjects = problem, X, Y, u, subjects
         self.similarities = np.empty((len(X), 0))
         """(n, m) similarities of the rows to the prototypes of the last `equations`."""
         self._stores = problem.similarity.function is not None and problem.neighbours is None
@@ -37,10 +46,12 @@ class SampleObjective:
 
     @classmethod
     def of_chunk(cls, problem: Problem, chunk: Chunk) -> SampleObjective:
-        X, Y, u = canonical(
-            dense(chunk.X, problem.scale), targets(problem, chunk.target), chunk.weight
-        )
-        return cls(problem, X, Y, u)
+        X, Y = dense(chunk.X, problem.scale), targets(problem, chunk.target)
+        subjects = subjects_of_many(chunk, problem.siblings)
+        if subjects is None:
+            return cls(problem, *canonical(X, Y, chunk.weight))
+        X, Y, u = canonical(X, np.column_stack([Y, subjects]), chunk.weight)
+        return cls(problem, X, Y[:, :-1], u, Y[:, -1].astype(np.int64))
 
     @property
     def weight(self) -> float:
@@ -145,7 +156,12 @@ class SampleObjective:
 
     def part(self, keep: np.ndarray) -> SampleObjective:
         """The objective on some of the rows."""
-        return SampleObjective(self.problem, self.X[keep], self.Y[keep], self.u[keep])
+        subjects = None if self.subjects is None else self.subjects[keep]
+        return SampleObjective(self.problem, self.X[keep], self.Y[keep], self.u[keep], subjects)
+
+    def splits(self, cv: int, seed: int) -> np.ndarray:
+        """(n,) intp: the split in which each row is held out."""
+        return split_of_content(self.X, cv, seed, self.subjects)
 
 
 def canonical(

@@ -19,7 +19,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.source import Source
 from ..numeric.checks import check_integer
-from ..solvers.splits import split_of_content
 from .descent import descend, warm_start
 from .equations import error_of, removal_order
 from .model import ModelState, SuperSparseModel
@@ -27,6 +26,8 @@ from .prototypes import Candidate, Found, Problem, candidates_fold
 from .sample import SampleObjective, first_prototypes
 from .search import RADII, Incumbent, Outcome, Recording, drive, refine
 
+DEFAULT_PROTOTYPES = (1, 2, 5, 10, 20, 32)
+"""Numbers tried by default: with that of the estimators that do not choose."""
 MOST_PROTOTYPES, ROWS_PER_PROTOTYPE = 32, 10
 """Largest number of prototypes tried by default, and fewest rows for each of them."""
 
@@ -66,7 +67,7 @@ class SelectedPrototypes(SuperSparseModel):
         """The numbers of prototypes to try, ascending."""
         if self.n_prototypes is None:
             most = min(MOST_PROTOTYPES, max(n_rows // ROWS_PER_PROTOTYPE, 1))
-            return [m for m in (1, 2, 4, 8, 16, 32) if m <= most]
+            return [m for m in DEFAULT_PROTOTYPES if m <= most]
         sizes = np.asarray(self.n_prototypes)
         if sizes.ndim != 1 or not len(sizes) or sizes.dtype.kind not in "iu" or sizes.min() < 1:
             raise ValueError(
@@ -90,7 +91,7 @@ class SelectedPrototypes(SuperSparseModel):
         validation: Source | None,
     ) -> Outcome:
         sizes = self._sizes(rows.n_rows)
-        splits = split_of_content(rows.X, self.cv, self.random_state)
+        splits = rows.splits(self.cv, self.random_state)
         jobs, searches = [], []
         for split in [*range(self.cv), -1]:
             part = rows if split < 0 else rows.part(splits != split)

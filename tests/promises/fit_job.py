@@ -56,9 +56,12 @@ def fit(job):
     """The fitted model and its data."""
     import streamlearn as sl
 
-    data = sl.open_dataset(job["path"], target="y", chunk_rows=job.get("chunk_rows"))
+    chosen = {name: job[name] for name in ("chunk_rows", "filters") if name in job}
+    data = sl.open_dataset(job["path"], target="y", **chosen)
     if "at_risk" in job:
         data = data.at_risk(**job["at_risk"])
+    if "share" in job:
+        data, _ = data.split(job["share"])
     additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
     kind = getattr(sl, job.get("estimator", additive))
     parameters, checkpoint = job.get("parameters", {}), job.get("checkpoint")

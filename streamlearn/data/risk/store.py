@@ -20,7 +20,7 @@ from ..column_types import CATEGORIES
 from ..columns import Buffer
 from ..dask.store import DaskStore
 from ..levels import LevelCoder
-from ..memory.stream import StreamStore
+from ..order import HashShare
 from ..roles import some
 from ..row_ranges import Ref
 from ..source import Chunk, SourceReader
@@ -30,6 +30,8 @@ from .steps import Entered, Steps
 BLOCK = 1 << 16
 """Rows at risk made at a time, by temporaries of `STEP_NBYTES` each."""
 STEP_NBYTES = 6 * 8
+BESIDE_NBYTES = 8 + 8 + 1
+"""Bytes of a row at risk beside its features: its number, weight and target."""
 SUBJECT_NBYTES = 9 * 8
 """Bytes beside a row below: how far it comes, where its steps begin and how many are asked for."""
 
@@ -53,7 +55,9 @@ class RowsAtRisk(Store):
     def _over(self, data: Choice) -> None:
         """Take the rows from this dataset."""
         self.data = data
-        self.n_rows = self.siblings * data.n_physical_rows
+        n_rows: int | None = data.n_physical_rows
+        # of a stream, and of partitions of unknown lengths, known once they are written to scratch
+        self.n_rows = None if n_rows is None else self.siblings * n_rows  # type: ignore[assignment]
         self.in_memory, self.passes_before = data.in_memory, data.passes_before
         self.n_missing_chunks, self.shared_nbytes = data.n_missing_chunks, data.shared_nbytes
         kinds = {} if data.maps else data.column_types
@@ -65,6 +69,10 @@ class RowsAtRisk(Store):
             columns.append(Column(data.weight, data.column_types[data.weight]))
         self.columns = tuple(columns)
 
+    @property
+    def base(self) -> Store:
+        return self.data.store.base
+
     def over(self, data: Choice) -> Self:
         """The same rows, read from elsewhere."""
         store = copy(self)
@@ -75,6 +83,12 @@ class RowsAtRisk(Store):
         store = self.over(self.data.with_coders(coders))
         store.levels = {**self.levels, **coders}
         return store
+
+    def choosing(self, shares: tuple[HashShare, ...]) -> tuple[Self, tuple[HashShare, ...]]:
+        """The steps of the rows below with these shares: a subject has the number of its row."""
+        if not shares:
+            return self, shares
+        return self.over(replace(self.data, shares=(*self.data.shares, *shares), _counted=[])), ()
 
     def below(self, names: Sequence[str]) -> Choice:
         """The dataset with those of its features that are asked for, and what the steps ask for."""
@@ -91,9 +105,12 @@ class RowsAtRisk(Store):
         m = min(slice_rows // self.siblings + 2, self.data.n_physical_rows)
         below = self.below(names).with_slice_rows(m)
         row = below.decoded_nbytes / max(below.n_physical_rows, 1) + SUBJECT_NBYTES
-        beside = 17 * min(slice_rows, self.n_rows)  # targets, weights, row numbers
+        beside = BESIDE_NBYTES * min(slice_rows, self.n_rows)
         at_once = min(slice_rows, max(BLOCK, self.siblings))
         return below.overhead_nbytes + int(m * row) + beside + STEP_NBYTES * at_once
+
+    def left_out_nbytes(self, names: Sequence[str], dtype: np.dtype) -> int:
+        return len(names) * dtype.itemsize + BESIDE_NBYTES
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
         return self.below(names).stored_nbytes
@@ -281,10 +298,12 @@ def with_duration(data: Chosen, duration: str, event: str | None) -> Chosen:
 
 def _check_below(data: Choice, steps: Steps) -> None:
     """Refuse rows that can not be read again in any slice, and columns that do not fit."""
-    if isinstance(data.store, DaskStore | StreamStore):
+    if isinstance(data.store.base, DaskStore) and data.categorical:
         raise SourceError(
-            f"a {data.kind} gives its rows as it likes, and rows at risk are made of slices; "
-            "write it first (Dataset.to_parquet) and open what was written"
+            f"the columns {some(data.categorical)} of this {data.kind} hold strings, whose levels "
+            "rows at risk of partitions cannot be counted for; give the levels before, by "
+            "Dataset.with_levels, leave the columns out with features=, or write the rows first "
+            "(Dataset.to_parquet)"
         )
     if data.sparse:
         raise SourceError(

@@ -47,7 +47,7 @@ SENT_NBYTES = 64 << 20
 
 def lies_here(dataset: Choice) -> bool:
     """Whether the dataset's rows are arrays of this process, which need no plan to be read."""
-    return dataset.in_memory and not isinstance(dataset.store, StreamStore)
+    return dataset.in_memory and not isinstance(dataset.store.base, StreamStore)
 
 
 @contextmanager

@@ -38,7 +38,9 @@ def settle_training(
     read of the levels is refused, so that the budget named is enough for the fit too.
     """
     learn = encoding.learn_levels if model._encodes else partial(_coded, plan_fit)
-    if isinstance(dataset.store, StreamStore):  # its rows come once: written first, strings too
+    if isinstance(
+        dataset.store.base, StreamStore
+    ):  # its rows come once: written first, strings too
         dataset = learn(model, stack.enter_context(materialised(dataset)), checkpoint)
     else:
         dataset = stack.enter_context(materialised(learn(model, dataset, checkpoint)))

@@ -56,6 +56,7 @@ class State(TypedDict):
     """Facts of the rows so far."""
 
     n_rows: int
+    most_rows: int
     n_absent: int
     total_weight: float
     columns: object
@@ -210,7 +211,7 @@ def collect_summary(
     if len(parts) == 1:
         return parts[0]
     columns = ColumnFacts.joined([part.columns for part in parts])
-    return replace(parts[0], columns=columns, n_reads=len(parts))
+    return replace(parts[0], columns=columns, n_reads=len(parts), most_rows=None)
 
 
 def _column_nbytes(dataset: Source, moments_only: bool) -> list[int]:
@@ -250,6 +251,7 @@ def _keeps_rows(dataset: Source, moments_only: bool) -> bool:
 def _start(counting: Counting, labelled: bool) -> State:
     return {
         "n_rows": 0,
+        "most_rows": 0,
         "n_absent": 0,
         "total_weight": 0.0,
         "columns": counting.start(),
@@ -264,6 +266,7 @@ def _step(
     if not m:
         return state
     state["n_rows"] += m
+    state["most_rows"] = max(state["most_rows"], m)
     state["total_weight"] += m if chunk.weight is None else float(chunk.weight.sum())
     if chunk.weight is not None:
         state["n_absent"] += m - int(np.count_nonzero(chunk.weight))
@@ -276,6 +279,7 @@ def _step(
 
 def _merge(counting: Counting, a: State, b: State) -> State:
     a["n_rows"] += b["n_rows"]
+    a["most_rows"] = max(a["most_rows"], b["most_rows"])
     a["total_weight"] += b["total_weight"]
     a["n_absent"] += b["n_absent"]
     a["columns"] = counting.merge(a["columns"], b["columns"])
@@ -303,6 +307,7 @@ def _finish(
         columns=facts[0] if len(facts) == 1 else ColumnFacts.joined(facts),
         labels=None if target is None or labels is None else finish_labels(labels, target, n_refs),
         n_absent=state["n_absent"],
+        most_rows=state["most_rows"],
     )
 
 

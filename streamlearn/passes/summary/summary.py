@@ -36,6 +36,8 @@ class Summary:
     """Chunks of a zarr store that are not there: their cells are its fill value."""
     n_absent: int = 0
     """Rows of weight 0."""
+    most_rows: int | None = None
+    """Rows of the largest chunk; None of a summary in blocks of columns, whose chunks differ."""
 
     def __str__(self) -> str:
         return format_summary(

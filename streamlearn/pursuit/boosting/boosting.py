@@ -43,6 +43,8 @@ class BoostSettings(NamedTuple):
     columns: ScaledColumns
     hashed: np.ndarray
     """Numbers of the columns by which a row is halved; empty: the row's number halves it."""
+    siblings: int
+    """Neighbouring row numbers of one subject, whose rows are of one half."""
     n_learners: int
     n_bins: int
     shrinkage: float
@@ -96,11 +98,16 @@ class Boosted(NamedTuple):
         return costs[-1]
 
 
-def hashed_columns(columns: ColumnFacts, live: np.ndarray, total: float) -> np.ndarray:
+def hashed_columns(
+    columns: ColumnFacts, live: np.ndarray, total: float, siblings: int
+) -> np.ndarray:
     """Numbers of the columns that tell rows apart, at most 8, so that copies share a half.
 
-    There are none where the columns have so few values that whole values would go to one half.
+    There are none where the columns have so few values that whole values would go to one half, nor
+    where a subject has several rows, which must share one and differ in some columns.
     """
+    if siblings > 1:
+        return np.empty(0, np.intp)
     distinct = np.where(columns.few, np.diff(columns.value_ends), np.inf)[live]
     order = np.argsort(-distinct, kind="stable")[:HASHED]
     enough = len(order) and np.prod(distinct[order]) >= total
@@ -128,6 +135,7 @@ def boost(
         halves = Halves(
             derive_seed(settings.seed, round_number) if settings.significance else -1,
             settings.hashed,
+            settings.siblings,
         )
         start, first_slopes = own.start(settings, halves, offset)
         requests_of = _Requests(settings, label, tau, add, halves, offset, reach)

@@ -106,7 +106,7 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
     F is fitted to the training rows (Platt 1999), so decisions are log odds; without a significant
     learner they are those of the class frequencies.  Equal rows share a half, so that a weight of k
     is k copies.  Where columns have so few values that this would divide the values and not the
-    rows, halves go by row number.
+    rows, halves go by row number; of rows at risk, by the number of their subject.
 
     Examples
     --------
@@ -205,7 +205,8 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
         models = [(label, tau) for tau in taus for label in labels]
         settings = BoostSettings(
             columns,
-            hashed_columns(summary.columns, columns.live, summary.total_weight),
+            hashed_columns(summary.columns, columns.live, summary.total_weight, dataset.siblings),
+            dataset.siblings,
             self.n_learners,
             self._bins(summary),
             float(self.shrinkage),

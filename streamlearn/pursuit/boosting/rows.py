@@ -37,6 +37,8 @@ class Halves(NamedTuple):
     """Seed of the hash; -1: all rows are searched on and tested on."""
     columns: np.ndarray
     """Numbers of the columns whose float32 bits are hashed; empty: the row's number is hashed."""
+    siblings: int = 1
+    """Neighbouring row numbers of one subject, whose number then is hashed (`Source.siblings`)."""
 
 
 class BoostRequest(NamedTuple):
@@ -107,7 +109,7 @@ def half_of(halves: Halves, rows: Rows, numbers: range | np.ndarray) -> np.ndarr
             h = numbers
             if isinstance(h, range):
                 h = np.arange(h.start, h.stop)
-            halve_numbers(h.astype(np.uint64), seed, half)
+            halve_numbers(h.astype(np.uint64) // np.uint64(halves.siblings), seed, half)
     return half
 
 

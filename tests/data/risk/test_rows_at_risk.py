@@ -2,8 +2,10 @@
 
 import pickle
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -309,14 +311,56 @@ def test_columns_that_do_not_fit_are_refused():
         rows_at_risk(wide, Classes([0, 1], "step"))
 
 
-def test_collections_and_streams_are_refused():
-    import dask.dataframe as dd
-    import pyarrow as pa
+def streamed(table):
+    return pa.Table.from_pandas(table).to_reader()
 
+
+def in_partitions(table):
+    return dd.from_pandas(table, npartitions=3)
+
+
+@pytest.mark.parametrize("given", [in_partitions, streamed])
+def test_collections_and_streams_are_expanded_like_tables(given):
+    """Written to scratch as they are, and expanded as they are read: the same model, bit by bit."""
     table = subjects()
-    for source in (dd.from_pandas(table, npartitions=2), pa.Table.from_pandas(table).to_reader()):
-        with pytest.raises(SourceError, match="write it first"):
-            opened(source).at_risk("time", CUTS)
+    names = ["age", "time"] if given is in_partitions else ["age", "time", "town"]
+    models = []
+    for source in (table, given(table)):
+        rows = opened(source, features=names).at_risk("time", CUTS)
+        models.append(sl.AdditiveRegressor("poisson", exposure="exposure", n_bases=4).fit(rows))
+    a, b = models
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    if given is in_partitions:
+        curves = [sl.survival_curves(a, source, CUTS) for source in (table, given(table))]
+        np.testing.assert_array_equal(*curves)
+    summary = opened(given(table), features=["age", "time"]).at_risk("time", CUTS).summary()
+    assert summary.n_rows == len(brute(table))
+
+
+@pytest.mark.parametrize("given", [in_partitions, streamed])
+@pytest.mark.parametrize("words", [False, True])
+def test_steps_of_collections_and_streams(given, words):
+    table = subjects().assign(grade=lambda d: np.digitize(d["age"], [45, 55]))
+    classes = [0, 1, 2]
+    if words:
+        classes = ["low", "middle", "high"]
+        table["grade"] = np.array(classes)[table["grade"]]
+    models = [
+        sl.AdditiveClassifier(n_bases=4).fit(
+            opened(source, target="grade", features=["age", "time"]).ordinal_steps(classes)
+        )
+        for source in (table, given(table))
+    ]
+    np.testing.assert_array_equal(*(model.coef_ for model in models))
+
+
+def test_strings_of_collections_need_their_levels():
+    data = opened(in_partitions(subjects()), features=["age", "time", "town"])
+    with pytest.raises(SourceError, match="'town' .* hold strings, .*Dataset.with_levels"):
+        data.at_risk("time", CUTS)
+    rows = data.with_levels({"town": ["a", "b", "c"]}).at_risk("time", CUTS)
+    model = sl.AdditiveRegressor("poisson", exposure="exposure", n_bases=4).fit(rows)
+    assert model.levels_ == {"town": ["a", "b", "c"]}
 
 
 def test_an_event_column_beside_another_target(tmp_path):
