@@ -254,6 +254,7 @@ def _plan(
         partitions=parts[0],
         partitions_at_once=parts[1] if parts[0] > 1 else 1,
         note="; ".join(dict.fromkeys(need.note for need in needs if need.note)),
+        decided="; ".join(dict.fromkeys(need.decided for need in needs if need.decided)),
     )
 
 

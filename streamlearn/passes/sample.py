@@ -45,16 +45,35 @@ def sample_fold(dataset: Source, n_rows: int, seed: int) -> Fold[State, Sample]:
     N is the dataset's number of rows, or of physical rows while a filtered one has not been counted
     (the sample then shrinks with the filter).  Rows of weight 0 are absent.  The state is the rows.
     """
-    total = dataset.n_rows if dataset.n_rows is not None else dataset.n_physical_rows
-    share = min(1.0, n_rows / max(total, 1))
+    share = _share(dataset, n_rows)
     width = len(dataset.feature_names)
     kept = "sparse" if dataset.sparse else "dense"
     return Fold(
         _start,
-        partial(_step, share, derive_seed(seed, _PURPOSE)),
+        partial(_step, share, _own_seed(seed)),
         _merge,
         partial(_finish, width, kept, dataset.target is not None, dataset.is_weighted),
     )
+
+
+def thinned(sample: Chunk, dataset: Source, n_rows: int, seed: int) -> Chunk:
+    """The rows of a larger sample that one of about `n_rows` rows has."""
+    share = _share(dataset, n_rows)
+    return sample if share >= 1.0 else sample.where(_is_drawn(sample, share, _own_seed(seed)))
+
+
+def _share(dataset: Source, n_rows: int) -> float:
+    total = dataset.n_rows if dataset.n_rows is not None else dataset.n_physical_rows
+    return min(1.0, n_rows / max(total, 1))
+
+
+def _own_seed(seed: int) -> int:
+    return derive_seed(seed, _PURPOSE)
+
+
+def _is_drawn(chunk: Chunk, share: float, seed: int) -> np.ndarray:
+    drawn: np.ndarray = row_share(chunk.rows, seed) < share
+    return drawn
 
 
 class SampledRead:
@@ -116,7 +135,7 @@ def _start() -> State:
 
 
 def _step(share: float, seed: int, state: State, chunk: Chunk) -> State:
-    keep = row_share(chunk.rows, seed) < share if share < 1.0 else np.ones(chunk.n_rows, bool)
+    keep = _is_drawn(chunk, share, seed) if share < 1.0 else np.ones(chunk.n_rows, bool)
     if chunk.weight is not None:
         keep &= chunk.weight > 0
     if not keep.any():
