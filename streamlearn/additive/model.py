@@ -31,8 +31,9 @@ from .inspect.terms import AdditiveState
 from .objective import Problem
 from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
 from .planned import LATE, Planned
-from .screening.costs import is_wide, without_pairs
+from .screening.costs import SCREENING, is_wide, without_pairs
 from .screening.reading import (
+    Factor,
     finer_gains,
     main_effects,
     make_layout,
@@ -49,7 +50,7 @@ from .smooth.sampled import Curves, weigh_curves
 from .smooth.shape import check_shapes
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
-from .targets import Adjustment, adjust, adjusted, without_column
+from .targets import Adjustment, adjust, adjusted, weight_factor, without_column
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton
 from .warm_start import Before, warm_bases, warm_point
 
@@ -126,10 +127,13 @@ class AdditiveModel(Planned, StreamEstimator):
             null = null_decisions(self._loss, self._shares(summary))
             curves = weigh_curves(self, problem, coded, null, run.n_threads)
             problem = curves.problem
+        factor = partial(weight_factor, adjustment)
         main, pairs = problem, asked._given_pairs(problem, dataset, summary, adjustment)
         if most_screened(asked):
             assert sample is not None  # `_sample_rows` is at least 1
-            pairs = asked._screened(run, dataset, problem, adjust(adjustment, sample), share)
+            pairs = asked._screened(
+                run, dataset, problem, adjust(adjustment, sample), share, factor
+            )
         first: Curves | None = None
         if asked is not self and not len(pairs):
             why = pair_choice.NONE_FOUND
@@ -139,10 +143,15 @@ class AdditiveModel(Planned, StreamEstimator):
                 asked, choice = self, self._choice(dataset, summary)
                 first, curves, problem, sample = curves, None, unweighed, None
                 own = partial(self._needs_without, dataset, summary, drawn_rows)
-                replan(run, lambda: with_calibration(self, own(), summary), always=True)
+                replan(
+                    run,
+                    lambda: with_calibration(self, own(), summary),
+                    always=True,
+                    done=SCREENING,
+                )
         if len(pairs) and curves is not None:
             size = sizes.size_of(asked, dataset, summary)
-            problem = asked._with_weighed_pairs(curves, pairs, size, run.n_threads)
+            problem = asked._with_weighed_pairs(curves, pairs, size, run.n_threads, factor)
         else:
             problem = self._with_pairs(problem, pairs)
         if curves is not None:
@@ -279,11 +288,16 @@ class AdditiveModel(Planned, StreamEstimator):
         return pairs
 
     def _with_weighed_pairs(
-        self, curves: Curves, pairs: np.ndarray, size: sizes.Size, n_threads: int
+        self,
+        curves: Curves,
+        pairs: np.ndarray,
+        size: sizes.Size,
+        n_threads: int,
+        factor: Factor,
     ) -> Problem:
         """The problem with terms of these pairs (m, 2) too, as fine and as smooth as they carry."""
         main = curves.problem
-        gains = finer_gains(screening_problem(main), curves.theta, pairs, curves.sample)
+        gains = finer_gains(screening_problem(main), curves.theta, pairs, curves.sample, factor)
         room = smooth_costs.room_of_pairs(size)
         problem = self._with_pairs(
             main, pairs, counts_of_nodes(main.bases, pairs, gains, room.finer)
@@ -305,7 +319,13 @@ class AdditiveModel(Planned, StreamEstimator):
         return problem._replace(bases=bases, roughness=roughness, reference=reference, single=False)
 
     def _screened(
-        self, run: Run, dataset: Source, problem: Problem, sample: Chunk, share: float
+        self,
+        run: Run,
+        dataset: Source,
+        problem: Problem,
+        sample: Chunk,
+        share: float,
+        factor: Factor,
     ) -> np.ndarray:
         """(m, 2) the pairs that one read finds beside the sample's main effects."""
         main, size = screening_problem(problem), self._size(dataset)
@@ -319,8 +339,9 @@ class AdditiveModel(Planned, StreamEstimator):
             most_screened(self),
             screening_share(dataset.n_physical_rows, len(layout.columns)),
             derive_seed(self.random_state, 2),
+            factor,
         )
-        pairs: np.ndarray = run.fold(fold, dataset, name="screening")
+        pairs: np.ndarray = run.fold(fold, dataset, name=SCREENING)
         return pairs
 
     def _decides_with(self, other: Self) -> None:

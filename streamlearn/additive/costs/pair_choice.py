@@ -54,12 +54,17 @@ def why_excluded(model: sizes.HasSize, dataset: Source) -> str:
 
 def why_slow(size: sizes.Size, choice: Choice) -> str:
     """Reason for which curves alone, of this size and solver, are enough to fit; else empty."""
+    if size.dim > NEWTON_DIM:
+        return f"up to {size.dim} coefficients of curves are over {NEWTON_DIM}"
     if choice.solver in (DUAL, PEGASOS):
         said = choice.reason or f"solver={choice.solver!r}"
         return f"visits of single rows would write their functions out: {said}"
-    if size.dim > NEWTON_DIM:
-        return f"up to {size.dim} coefficients of curves are over {NEWTON_DIM}"
     return ""
+
+
+def why_joint(why_apart: str) -> str:
+    """Reason of classes that are one problem without pairs, and not with them."""
+    return f"they would part the classes, which are one problem without them: {why_apart}"
 
 
 def why_unheld(needs: Sequence[Needs], sample_nbytes: int, dataset: Source) -> str:
@@ -74,8 +79,12 @@ def why_unheld(needs: Sequence[Needs], sample_nbytes: int, dataset: Source) -> s
             f"their sample takes {format_bytes(sample_nbytes)}, over a quarter of the budget, "
             f"{format_bytes(budget)}"
         )
+    unread = set(dataset.categorical) - set(dataset.levels)
+    guess = " of as many levels as max_levels allows, until they are read" if unread else ""
     try:
         halved = make_plan(dataset, needs, budget=budget, threads=1).slices_halved
     except MemoryBudgetError:
-        return f"a budget of {format_bytes(budget)} does not hold a fit with them"
-    return f"slices would be halved in a budget of {format_bytes(budget)}" if halved else ""
+        return f"a budget of {format_bytes(budget)} does not hold a fit with them{guess}"
+    if halved:
+        return f"a budget of {format_bytes(budget)} holds them in smaller slices alone{guess}"
+    return ""
