@@ -138,7 +138,7 @@ def _check_model(model: Parameters, dataset: Source) -> None:
 
 
 def excluding(model: Parameters, dataset: Source, least: int) -> Iterator[tuple[str, str]]:
-    """What pairs that take `least` reads do not go with, and for each what they do go with."""
+    """Parameters and rows that pairs of `least` reads do not go with, and for each a remedy."""
     chosen = "smoothness=None, as one C is for all terms of a model with pairs"
     refused = {
         f"basis={model.basis!r}": (model.basis != "bspline", "basis='bspline'"),
