@@ -81,11 +81,16 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         is smoothed, and pairs that gain by it have up to 32 x 32 quantiles.  Dense rows, splines of
         degree 1, no `smoothness`, `select`, `covariance`, `monotone` or `convex`, no `warm_start`
         or `partial_fit`, and one read more.
-        An integer takes at most so many pairs, "auto" at most 10: those whose tables of slopes and
+        An integer takes at most so many pairs: those whose tables of slopes and
         curvatures in bins promise most beyond effects of single columns (Lou et al. 2013), none
         that noise may give at a level of 1 %, of pairs of at most 256 functions, from one more read
         of a share of the rows.  With more than about 250 columns those of the largest main effects
         are screened.
+        "auto" takes at most 10 in this way, and none where these parameters or the table exclude
+        them, where there are fewer than 4,200 rows, the loss is not smooth, single rows are visited
+        (dual-cd, pegasos), curves have more than 8,000 coefficients, C is chosen by splits, or the
+        budget does not hold them: `plan` and the certificate say why, and the fit is that of 0.
+        Where it finds none and neither C nor smoothness is given, all rows choose the smoothness.
     solver : {"auto", "newton", "dual-cd", "lbfgs", "pegasos"}, default="auto"
         "newton" has few reads and holds 8 dim^2 bytes; smooth losses only.  "lbfgs" has more reads
         and holds no matrix.  Both keep the rows in memory, as large as they are read, and take no

@@ -17,12 +17,12 @@ from ..estimator.planning import with_calibration
 from ..estimator.predicting import check_finite
 from ..numeric.bases.pairs import add_pairs
 from ..numeric.bases.roughness import make_reference, make_roughness
-from ..passes.sample import sample_fold
+from ..passes.sample import sample_fold, thinned
 from ..passes.summary.summary import Summary
 from ..solvers.newton import relative_gap
 from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
 from .basis.resolution import counts_of_nodes
-from .costs import needs, sizes
+from .costs import needs, pair_choice, sizes
 from .costs.pairs import size_with
 from .costs.solver_choice import LBFGS, Choice
 from .dual.descent import GROUP
@@ -31,8 +31,9 @@ from .inspect.terms import AdditiveState
 from .objective import Problem
 from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
 from .planned import LATE, Planned
-from .screening.costs import is_wide, without_pairs
+from .screening.costs import SCREENING, is_wide, without_pairs
 from .screening.reading import (
+    Factor,
     finer_gains,
     main_effects,
     make_layout,
@@ -49,7 +50,7 @@ from .smooth.sampled import Curves, weigh_curves
 from .smooth.shape import check_shapes
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
-from .targets import Adjustment, adjust, adjusted, without_column
+from .targets import Adjustment, adjust, adjusted, weight_factor, without_column
 from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton
 from .warm_start import Before, warm_bases, warm_point
 
@@ -99,22 +100,26 @@ class AdditiveModel(Planned, StreamEstimator):
         sample: Chunk | None = None,
     ) -> Certificate:
         self._stream = None  # what partial_fit has seen does not go into this fit
-        choice = self._choice(dataset, summary)
-        criterion = self._criterion = self._chosen_by(dataset, summary)
-        by_moments = goes_by_moments(self, criterion)
+        asked, why = self._decided(dataset, summary)
+        if asked is self and sample is not None and self._decided(dataset)[0] is not self:
+            # only the summary has said that there are no pairs: the sample was drawn for them too
+            wanted = self._rows_in_hand(dataset)
+            sample = thinned(sample, dataset, wanted, self.random_state) if wanted else None
+        choice = asked._choice(dataset, summary)
         adjustment = self._adjustment(dataset, summary)
         rows, dataset = dataset, adjusted(dataset, adjustment)
         if validation is not None:
             validation = adjusted(validation, adjustment)
-        late = self._late_rows(rows, summary)
+        late = asked._late_rows(rows, summary)
         if late:
             drawn = sample_fold(dataset, late, self.random_state)
             sample = run.fold(drawn, dataset, name=LATE).chunk()
         before = self._before(run)
-        weighs = self._weighs_curves(dataset, summary)
-        problem = self._curves(
+        weighs = asked._weighs_curves(dataset, summary)
+        problem = unweighed = asked._curves(
             dataset, summary, adjustment, choice.solver, before, sample if weighs else None
         )
+        share = 1.0 if sample is None else sizes.sample_share(sample, summary.total_weight)
         curves = None
         if weighs:
             assert sample is not None  # `_sample_rows` is at least 1
@@ -122,29 +127,51 @@ class AdditiveModel(Planned, StreamEstimator):
             null = null_decisions(self._loss, self._shares(summary))
             curves = weigh_curves(self, problem, coded, null, run.n_threads)
             problem = curves.problem
-            choice = choice.because("curves, and pairs, smoothed as 'reml' does on a sample")
-        if by_moments:
-            problem = problem._replace(single=False)
-        main, pairs = problem, self._given_pairs(problem, dataset, summary, adjustment)
-        if most_screened(self):
+        factor = partial(weight_factor, adjustment)
+        main, pairs = problem, asked._given_pairs(problem, dataset, summary, adjustment)
+        if most_screened(asked):
             assert sample is not None  # `_sample_rows` is at least 1
-            share = sizes.sample_share(sample, summary.total_weight)
-            pairs = self._screened(run, dataset, problem, adjust(adjustment, sample), share)
+            pairs = asked._screened(
+                run, dataset, problem, adjust(adjustment, sample), share, factor
+            )
+        first: Curves | None = None
+        if asked is not self and not len(pairs):
+            why = pair_choice.NONE_FOUND
+            if curves is not None and self._chosen_by(dataset, summary) is not None:
+                # all rows choose the smoothness, as where no pairs are sought
+                drawn_rows = asked._rows_in_hand(dataset)
+                asked, choice = self, self._choice(dataset, summary)
+                first, curves, problem, sample = curves, None, unweighed, None
+                own = partial(self._needs_without, dataset, summary, drawn_rows)
+                replan(
+                    run,
+                    lambda: with_calibration(self, own(), summary),
+                    always=True,
+                    done=SCREENING,
+                )
         if len(pairs) and curves is not None:
-            size = sizes.size_of(self, dataset, summary)
-            problem = self._with_weighed_pairs(curves, pairs, size, run.n_threads)
+            size = sizes.size_of(asked, dataset, summary)
+            problem = asked._with_weighed_pairs(curves, pairs, size, run.n_threads, factor)
         else:
             problem = self._with_pairs(problem, pairs)
-        if has_pairs(self):
-            size = self._size(dataset, summary)
-            known = size_with(size, main, problem, self._sample_rows(dataset))
-            own = partial(self._phases, dataset, summary, known)
-            replan(run, lambda: with_calibration(self, own(), summary), always=True)
+        if curves is not None:
+            choice = choice.because("curves, and pairs, smoothed as 'reml' does on a sample")
+        if why:
+            choice = choice.because(pair_choice.no_pairs(why))
+        criterion = self._criterion = asked._chosen_by(dataset, summary)
+        by_moments = goes_by_moments(self, criterion)
+        if by_moments:
+            problem = problem._replace(single=False)
+        if has_pairs(asked):
+            size = asked._size(dataset, summary)
+            known = size_with(size, main, problem, asked._rows_in_hand(dataset))
+            phases = partial(asked._phases, dataset, summary, known)
+            replan(run, lambda: with_calibration(self, phases(), summary), always=True)
         elif problem.joint and self._is_open(summary):  # the plan was of one class at a time
             replan(run, partial(self._needs, dataset, summary), always=True)
         self.bases_ = problem.bases
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
-        most = max(self._most_passes - 1 - (late > 0), 1)
+        most = max(asked._most_passes - 1 - (late > 0), 1)
         tol, seed = self.tol, self.random_state
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
         self.__dict__.pop("_posterior", None)  # of an earlier fit
@@ -154,8 +181,11 @@ class AdditiveModel(Planned, StreamEstimator):
                 shapes=shapes, start=warm_point(problem, before)
             )
             if sample is not None:
-                share = sizes.sample_share(sample, summary.total_weight)
                 given = given._replace(sample=adjust(adjustment, sample), share=share)
+            if first is not None:  # the sample's fit is made, and there was a read that screened
+                given = given._replace(
+                    share=share, start=first.theta, weights=first.weights, n_reads=2
+                )
             outcome, posterior = train_smooth(self, criterion, run, dataset, problem, watch, given)
             if posterior is not None:
                 self._posterior = posterior
@@ -172,13 +202,13 @@ class AdditiveModel(Planned, StreamEstimator):
                 tol=tol,
                 max_reads=most,
                 start=warm_point(problem, before),
-                share=sizes.sample_share(sample, summary.total_weight),
+                share=share,
                 seed=seed,
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
                 matrix_free=choice.solver == "lbfgs",
             )
         elif choice.solver == "dual-cd":
-            outcome = self._fit_dual(run, dataset, dataset, problem, summary, watch)
+            outcome = asked._fit_dual(run, dataset, dataset, problem, summary, watch)
         else:
             outcome = fit_pegasos(
                 run,
@@ -258,11 +288,16 @@ class AdditiveModel(Planned, StreamEstimator):
         return pairs
 
     def _with_weighed_pairs(
-        self, curves: Curves, pairs: np.ndarray, size: sizes.Size, n_threads: int
+        self,
+        curves: Curves,
+        pairs: np.ndarray,
+        size: sizes.Size,
+        n_threads: int,
+        factor: Factor,
     ) -> Problem:
         """The problem with terms of these pairs (m, 2) too, as fine and as smooth as they carry."""
         main = curves.problem
-        gains = finer_gains(screening_problem(main), curves.theta, pairs, curves.sample)
+        gains = finer_gains(screening_problem(main), curves.theta, pairs, curves.sample, factor)
         room = smooth_costs.room_of_pairs(size)
         problem = self._with_pairs(
             main, pairs, counts_of_nodes(main.bases, pairs, gains, room.finer)
@@ -284,7 +319,13 @@ class AdditiveModel(Planned, StreamEstimator):
         return problem._replace(bases=bases, roughness=roughness, reference=reference, single=False)
 
     def _screened(
-        self, run: Run, dataset: Source, problem: Problem, sample: Chunk, share: float
+        self,
+        run: Run,
+        dataset: Source,
+        problem: Problem,
+        sample: Chunk,
+        share: float,
+        factor: Factor,
     ) -> np.ndarray:
         """(m, 2) the pairs that one read finds beside the sample's main effects."""
         main, size = screening_problem(problem), self._size(dataset)
@@ -298,8 +339,9 @@ class AdditiveModel(Planned, StreamEstimator):
             most_screened(self),
             screening_share(dataset.n_physical_rows, len(layout.columns)),
             derive_seed(self.random_state, 2),
+            factor,
         )
-        pairs: np.ndarray = run.fold(fold, dataset, name="screening")
+        pairs: np.ndarray = run.fold(fold, dataset, name=SCREENING)
         return pairs
 
     def _decides_with(self, other: Self) -> None:

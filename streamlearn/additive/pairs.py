@@ -10,7 +10,7 @@ says what the two columns do together and neither does by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -29,6 +29,8 @@ from .smooth.shape import Signs
 
 SCREENED_FUNCTIONS = 256
 """Largest number of functions of a pair that a screening may choose."""
+AUTO = "auto"
+"""Value of `interactions` that leaves open whether there are pairs."""
 AUTO_PAIRS = 10
 """Most pairs of ``interactions="auto"``."""
 
@@ -80,10 +82,12 @@ def given_pairs(model: HasInteractions) -> list[Sequence[int | str]]:
 
 
 def most_screened(model: HasInteractions) -> int:
-    """Largest number of pairs that a screening may choose; 0: there is none."""
+    """Largest number of pairs that a screening may choose; 0: there is none.
+
+    There is none with "auto", which whoever may have pairs makes a number first
+    (`planned.Planned`).
+    """
     given = model.interactions
-    if isinstance(given, str):
-        return AUTO_PAIRS
     return 0 if isinstance(given, Sequence) else int(given)
 
 
@@ -126,7 +130,15 @@ def _find(given: object, column: object, names: list[str]) -> int:
 
 
 def _check_model(model: Parameters, dataset: Source) -> None:
-    least = 4 if most_screened(model) else 3
+    for got, remedy in excluding(model, dataset, 4 if most_screened(model) else 3):
+        raise ValueError(
+            f"interactions={model.interactions!r} does not go with {got}; use {remedy}, or "
+            "interactions=0"
+        )
+
+
+def excluding(model: Parameters, dataset: Source, least: int) -> Iterator[tuple[str, str]]:
+    """Parameters and rows that pairs of `least` reads do not go with, and for each a remedy."""
     chosen = "smoothness=None, as one C is for all terms of a model with pairs"
     refused = {
         f"basis={model.basis!r}": (model.basis != "bspline", "basis='bspline'"),
@@ -142,10 +154,7 @@ def _check_model(model: Parameters, dataset: Source) -> None:
     }
     for got, (is_refused, remedy) in refused.items():
         if is_refused:
-            raise ValueError(
-                f"interactions={model.interactions!r} does not go with {got}; use {remedy}, or "
-                "interactions=0"
-            )
+            yield got, remedy
 
 
 class Nodes(NamedTuple):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,12 +21,13 @@ from ..passes.sample import sample_nbytes
 from ..passes.summary.summary import Summary
 from .basis.column_bases import BASIS_CONSTRAINTS
 from .basis.resolution import AUTO, CountOfSplines
-from .costs import needs, sizes
+from .costs import needs, pair_choice, sizes
 from .costs.pairs import beside_sample, bound_note, with_pairs
 from .costs.solver_choice import DUAL_C, DUAL_ROUNDS, DUAL_TOL, Choice, choose
 from .inspect.merging import Mergeable
 from .multi_class import APART, AUTO_CLASSES, JOINT, OPEN_NOTE, why_apart
-from .pairs import has_pairs, most_screened
+from .pairs import AUTO as AUTO_INTERACTIONS
+from .pairs import AUTO_PAIRS, has_pairs, most_screened
 from .screening.costs import screening_needs, without_pairs
 from .smooth import costs as smooth_costs
 from .smooth.model import SMOOTHNESS, check_smoothness, goes_by_moments, why_moments
@@ -132,6 +134,39 @@ class Planned(Mergeable):
             )
         return loss
 
+    # Whether there are pairs.
+
+    def _decided(self, dataset: Source, summary: Summary | None = None) -> tuple[Self, str]:
+        """The estimator of this fit, in which no `interactions` are left open, and why it has none.
+
+        With "auto" it is one that screens for pairs, or `self`, which then has none, and the reason
+        in words.
+        """
+        if self.interactions != AUTO_INTERACTIONS:
+            return self, ""
+        why = self._why_no_pairs(dataset, summary)
+        if why:
+            return self, why
+        screens = copy(self)
+        screens.interactions = AUTO_PAIRS
+        return screens, ""
+
+    def _why_no_pairs(self, dataset: Source, summary: Summary | None) -> str:
+        """Reason for which "auto" looks for no pairs; what the summary knows only adds to them."""
+        if why := pair_choice.why_excluded(self, dataset):
+            return why
+        if why := pair_choice.why_slow(self._size(dataset), self._choice(dataset)):
+            return why
+        screens = copy(self)
+        screens.interactions = AUTO_PAIRS
+        if self._joins(dataset, summary) and not screens._joins(dataset, summary):
+            return pair_choice.why_joint(screens._why_apart(dataset, summary))
+        for known in (None,) if summary is None else (None, summary):
+            drawn = sample_nbytes(dataset, screens._rows_in_hand(dataset))
+            if why := pair_choice.why_unheld(screens._needs(dataset, known), drawn, dataset):
+                return why
+        return ""
+
     # What it costs.
 
     @property
@@ -188,7 +223,7 @@ class Planned(Mergeable):
             criterion = self._chosen_by(dataset, summary)
             weighs_curves = self._weighs_curves(dataset, summary)
         why = why_apart(self, size, criterion, weighs_curves=weighs_curves)
-        if why or self._sample_rows(dataset):
+        if why or self._rows_in_hand(dataset):
             return why
         # more coefficients than Newton solves for
         if size.sparse:
@@ -257,11 +292,33 @@ class Planned(Mergeable):
         return self.max_passes - has_pairs(self) - (most_screened(self) > 0)
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        size = self._size(dataset, summary)
-        phases = self._phases(dataset, summary, size, bound_note(self))
-        if summary is None and self._may_join(dataset):
+        model, why = self._decided(dataset, summary)
+        size = model._size(dataset, summary)
+        phases = model._phases(dataset, summary, size, bound_note(model))
+        if model is not self and self._chosen_by(dataset, summary) is not None:
+            phases += self._needs_without(dataset, summary, model._rows_in_hand(dataset))
+        if summary is None and model._may_join(dataset):
             phases[-1] = replace(phases[-1], note=OPEN_NOTE)
+        if why:
+            phases[-1] = replace(phases[-1], decided=pair_choice.no_pairs(why))
         return phases
+
+    def _needs_without(
+        self, dataset: Source, summary: Summary | None, drawn_rows: int
+    ) -> list[Needs]:
+        """The phases of a fit whose screening finds no pairs, beside a sample of so many rows.
+
+        It takes as many reads as the solver would that they stand in for.
+        """
+        size = self._size(dataset, summary)._replace(drawn_rows=drawn_rows)
+        if summary is None:
+            size = size._replace(dim=min(size.dim, smooth_costs.largest_dim()))
+        held = sizes.held_nbytes_of_sample(size) if size.loss.quadratic else 0
+        phases = [
+            replace(phase, driver_bytes=phase.driver_bytes + held, passes=(0, 0))
+            for phase in smooth_costs.moments_needs(size, self.max_passes, at_end=False)
+        ]
+        return needs.with_temporaries(phases, self, size, summary, pairs=False)
 
     def _phases(
         self, dataset: Source, summary: Summary | None, size: sizes.Size, note: str = ""
@@ -285,7 +342,7 @@ class Planned(Mergeable):
             phases.insert(0, Needs(LATE, 0, driver_bytes=sample_nbytes(dataset, late)))
         if not has_pairs(self):
             return needs.with_temporaries(phases, self, size, summary, pairs=False)
-        held = sizes.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
+        held = sizes.held_nbytes_of_sample(size) if self._rows_in_hand(dataset) else 0
         phases = with_pairs(phases, self, size, summary, held=held, note=note)
         phases = beside_sample(phases, size, held)
         before, made = [], []
@@ -305,11 +362,15 @@ class Planned(Mergeable):
 
         Drawn beside the summary it would take memory from fits to two classes too.
         """
-        if not self._joins(dataset, summary) or self._sample_rows(dataset):
+        if not self._joins(dataset, summary) or self._rows_in_hand(dataset):
             return 0
         return sizes.sample_rows(self._size(dataset))
 
     def _sample_rows(self, dataset: Source) -> int:
+        return self._decided(dataset)[0]._rows_in_hand(dataset)
+
+    def _rows_in_hand(self, dataset: Source) -> int:
+        """Rows of the sample that the summary draws, with `interactions` that are decided."""
         size, criterion = self._size(dataset), self._chosen_by(dataset)
         one_read = goes_by_moments(self, criterion) and self._loss.quadratic
         wanted = self._choice(dataset).solver in WARM and not one_read

@@ -63,18 +63,21 @@ def adjusted(source: Source, adjustment: Adjustment) -> Source:
 def adjust(adjustment: Adjustment, chunk: Chunk) -> Chunk:
     """The chunk with new targets and weights; its features are left alone."""
     y, weight = chunk.target, chunk.weight
-    factor: np.ndarray | float | None = None
+    factor = weight_factor(adjustment, chunk)
     if adjustment.link is LOG:
-        scale = adjustment.mean * exposures(adjustment, chunk)
-        y = y / scale
-        power = adjustment.loss.homogeneity
-        factor = scale**power if power else None
+        y = y / (adjustment.mean * exposures(adjustment, chunk))
     elif adjustment.column >= 0:
         y = y - column_of(chunk, adjustment.column)
     if factor is not None:
         factor = np.broadcast_to(factor, len(y))
         weight = np.array(factor) if weight is None else weight * factor
     return Chunk(chunk.X, y, weight, chunk.rows, chunk.state, chunk.order)
+
+
+def weight_factor(adjustment: Adjustment, chunk: Chunk) -> np.ndarray | float | None:
+    """The factor of every row's weight, which makes no copies of the row; None: there is none."""
+    power = adjustment.loss.homogeneity if adjustment.link is LOG else 0.0
+    return (adjustment.mean * exposures(adjustment, chunk)) ** power if power else None
 
 
 def exposures(adjustment: Adjustment, chunk: Chunk) -> np.ndarray | float:

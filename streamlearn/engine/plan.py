@@ -44,6 +44,8 @@ class Needs:
     """Whether the phase is work between reads, during which no slice is in memory."""
     note: str = ""
     """Sentence on what only the data will tell, and how it is counted until then; else empty."""
+    decided: str = ""
+    """Sentence on what the parameters left open, and how it was decided; else empty."""
 
 
 class Term(NamedTuple):
@@ -94,6 +96,8 @@ class Plan:
     """Number of them that a process runs at once; it changes no bits."""
     note: str = ""
     """Sentence on what is not known yet, and how it is counted until then."""
+    decided: str = ""
+    """Sentence on what the parameters left open, and how it was decided."""
 
     def after(self, phase: str, before: Plan) -> Plan:
         """The same plan behind the phases that are done: those of `before` up to `phase`."""
@@ -125,6 +129,8 @@ class Plan:
         ]
         if self.note:
             lines.append(f"not known yet    {self.note}")
+        if self.decided:
+            lines.append(f"decided          {self.decided}")
         if self.partitions > 1:
             lines.insert(
                 2,

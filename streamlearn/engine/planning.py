@@ -286,6 +286,7 @@ def _plan(
         partitions=parts[0],
         partitions_at_once=parts[1] if parts[0] > 1 else 1,
         note="; ".join(dict.fromkeys(note for note in notes if note)),
+        decided="; ".join(dict.fromkeys(need.decided for need in needs if need.decided)),
     )
 
 

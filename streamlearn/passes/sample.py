@@ -45,16 +45,40 @@ def sample_fold(dataset: Source, n_rows: int, seed: int) -> Fold[State, Sample]:
     N is the dataset's number of rows, or of physical rows while a filtered one has not been counted
     (the sample then shrinks with the filter).  Rows of weight 0 are absent.  The state is the rows.
     """
-    total = dataset.n_rows if dataset.n_rows is not None else dataset.n_physical_rows
-    share = min(1.0, n_rows / max(total, 1))
     width = len(dataset.feature_names)
     kept = "sparse" if dataset.sparse else "dense"
     return Fold(
         _start,
-        partial(_step, share, derive_seed(seed, _PURPOSE), dataset.siblings),
+        partial(_step, _drawing(dataset, n_rows, seed)),
         _merge,
         partial(_finish, width, kept, dataset.target is not None, dataset.is_weighted),
     )
+
+
+def thinned(sample: Chunk, dataset: Source, n_rows: int, seed: int) -> Chunk:
+    """The rows of a larger sample that one of about `n_rows` rows has."""
+    return sample.where(_drawing(dataset, n_rows, seed).keeps(sample))
+
+
+class _Drawing(NamedTuple):
+    """The rows of a sample: those whose subject's hash has a share below that of the sample."""
+
+    share: float
+    seed: int
+    siblings: int
+
+    def keeps(self, chunk: Chunk) -> np.ndarray:
+        """(m,) whether each row of the chunk is drawn."""
+        if self.share >= 1.0:
+            return np.ones(chunk.n_rows, bool)
+        drawn: np.ndarray = row_share(subjects_of(chunk, self.siblings), self.seed) < self.share
+        return drawn
+
+
+def _drawing(dataset: Source, n_rows: int, seed: int) -> _Drawing:
+    total = dataset.n_rows if dataset.n_rows is not None else dataset.n_physical_rows
+    share = min(1.0, n_rows / max(total, 1))
+    return _Drawing(share, derive_seed(seed, _PURPOSE), dataset.siblings)
 
 
 class SampledRead:
@@ -115,10 +139,8 @@ def _start() -> State:
     return {name: [] for name in ("rows", "X", "indices", "lengths", "y", "weight")}
 
 
-def _step(share: float, seed: int, siblings: int, state: State, chunk: Chunk) -> State:
-    keep = np.ones(chunk.n_rows, bool)
-    if share < 1.0:
-        keep = row_share(subjects_of(chunk, siblings), seed) < share
+def _step(drawing: _Drawing, state: State, chunk: Chunk) -> State:
+    keep = drawing.keeps(chunk)
     if chunk.weight is not None:
         keep &= chunk.weight > 0
     if not keep.any():

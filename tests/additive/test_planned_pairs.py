@@ -109,7 +109,7 @@ def test_pairs_without_ties_are_exact(made):
     assert actual_squares <= squares
 
 
-@pytest.mark.parametrize("interactions", [1, 7, "auto", 10_000])
+@pytest.mark.parametrize("interactions", [1, 7, AUTO_PAIRS, 10_000])
 def test_a_screening_takes_at_most_what_the_summary_allows(interactions, made):
     frame = FRAME[[name for name in NAMES if not name.startswith(("many", "ten"))]]
     (functions, squares), (before, _) = planned(interactions, frame)
@@ -136,17 +136,16 @@ def test_the_largest_pairs_of_a_screening_are_counted(most):
     assert squares <= sum(size**2 for size in products[:most])
 
 
-@pytest.mark.parametrize("interactions", ["auto", 3])
+@pytest.mark.parametrize("interactions", [AUTO_PAIRS, 3])
 def test_a_plan_counts_the_most_pairs_until_they_are_known(interactions):
     frame = FRAME[[name for name in NAMES if name.endswith("a")]]
     data = sl.open_dataset(frame.assign(target=Z), target="target")
     estimator = sl.AdditiveRegressor(interactions=interactions, n_bases=12, C=1.0)
     before = sl.plan(estimator, data)
-    most = AUTO_PAIRS if interactions == "auto" else interactions
-    said = f"interactions={interactions!r} takes at most {most} pairs of at most 256 functions"
+    said = f"a screening takes at most {interactions} pairs of at most 256 functions"
     assert before.note.startswith(said)
     fitted = estimator.fit(data)
-    assert 0 < len(fitted.pair_tables_) <= most
+    assert 0 < len(fitted.pair_tables_) <= interactions
     assert fitted.plan_.note == ""
     assert fitted.plan_.peak_bytes < before.peak_bytes
     first = ["summary", "main effects", "screening", "penalties"]  # those that are done are kept

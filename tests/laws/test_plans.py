@@ -13,7 +13,7 @@ MODELS = {
     "covariance": sl.AdditiveRegressor(n_bases=6, covariance=True),
     "gram": sl.AdditiveRegressor(n_bases=6),
     "pairs": sl.AdditiveRegressor(n_bases=6, interactions=[(0, 1), (2, 3)]),
-    "screening": sl.AdditiveClassifier(n_bases=6, interactions="auto"),
+    "screening": sl.AdditiveClassifier(n_bases=6, interactions=10),
     "lbfgs": sl.AdditiveClassifier(n_bases=6, solver="lbfgs"),
     "dual": sl.AdditiveClassifier(n_bases=6, solver="dual-cd", calibration="sigmoid"),
     "choice": sl.AdditiveRegressorCV(Cs=[0.1, 1.0], n_bases=6, cv=3),

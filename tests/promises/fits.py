@@ -11,7 +11,7 @@ ADDITIVE = {
     "cosine-dual-cd": {"basis": "cosine", "loss": "hinge", "solver": "dual-cd", "tol": 1e-2},
     "cosine": {"basis": "cosine", "tol": 1e-6},
     "pairs": {"interactions": [[0, 1], [2, 3]], "tol": 1e-6},
-    "pairs-screened": {"interactions": "auto", "tol": 1e-6},
+    "pairs-screened": {"interactions": 10, "tol": 1e-6},
     "pairs-hinge": {
         "interactions": [[0, 1]],
         "loss": "hinge",

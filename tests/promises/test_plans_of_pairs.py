@@ -47,7 +47,7 @@ FITS = {
     "few, auto": (FEW, 2, {"interactions": "auto"}, None),
     "few, auto, three classes": (FEW, 3, {"interactions": "auto"}, None),
     "few, three pairs, budget": (FEW, 2, {"interactions": 3}, "64MiB"),
-    "few, auto, budget": (FEW, 2, {"interactions": "auto"}, "96MiB"),
+    "few, ten, budget": (FEW, 2, {"interactions": 10}, "96MiB"),
     "many": (MANY, 2, {"interactions": GIVEN}, None),
     "many, auto": (MANY, 2, {"interactions": "auto"}, None),
     "words": (MIXED, 2, {"interactions": ACROSS}, None),
@@ -55,7 +55,7 @@ FITS = {
     "words, auto, three classes": (MIXED, 3, {"interactions": "auto"}, None),
     "numbers to predict": (MIXED, 0, {"interactions": ACROSS}, None),
     "numbers to predict, auto": (FEW, 0, {"interactions": "auto"}, None),
-    "hinge, auto": (FEW, 2, {"interactions": "auto", "loss": "hinge", "tol": 0.3}, None),
+    "hinge, auto": (FEW, 2, {"interactions": 10, "loss": "hinge", "tol": 0.3}, None),
 }
 """(rows, columns of numbers and of words), classes, parameters, budget."""
 

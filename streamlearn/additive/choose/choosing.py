@@ -13,6 +13,7 @@ reads cost nothing, and of losses whose dual variables cannot be minimised one a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -36,12 +37,13 @@ from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
 from ..basis.column_bases import mean_splines
 from ..costs import sizes
+from ..costs.pair_choice import SPLIT_PAIRS, no_pairs
 from ..costs.solver_choice import DUAL, Choice
 from ..dual.descent import GROUP, alpha_width
 from ..model import labels_of_refs
 from ..newton.sampled import EXACT
 from ..objective import Problem
-from ..pairs import density_fold, has_pairs
+from ..pairs import AUTO, density_fold, has_pairs
 from ..targets import Adjustment, adjust, adjusted
 from ..training import Outcome, Watch, as_coordinates, cached_x_nbytes, plain
 from . import costs as cost
@@ -61,6 +63,12 @@ class Choosing(PlannedChoice):
         gaps = np.array([fitted.certificate_.relative_gap for fitted in fits])
         gaps = gaps.reshape(len(scores[0]), len(tried)).T
         return {**cv_results(tried, scores), "relative_gap": gaps.max(axis=1)}
+
+    def _adopt(self, final: Member, fits: Sequence[Member], n_scored: int) -> None:
+        super()._adopt(final, fits, n_scored)
+        if self.interactions == AUTO:
+            reason = f"{self.certificate_.reason}; {no_pairs(SPLIT_PAIRS)}"
+            self.certificate_ = replace(self.certificate_, reason=reason)
 
     def _fit(
         self,
@@ -107,6 +115,8 @@ class Choosing(PlannedChoice):
             density = run.fold(density_fold(problem), dataset, name="pairs")
         self._keep_fit(problem, outcome.theta, means, summary, density)
         choice = Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
+        if why := self._decided(dataset, summary)[1]:
+            choice = choice.because(no_pairs(why))
         run.record(read=run.n_passes, objective=plain(outcome.primal), dual=plain(outcome.dual))
         return self._certificate(outcome, choice)
 

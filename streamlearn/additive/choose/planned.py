@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +14,15 @@ from sklearn.utils._param_validation import Interval
 from ...config import format_bytes
 from ...data.source import Source
 from ...engine.plan import Needs
-from ...estimator.scores.choosing import ChoosesBySplits
+from ...estimator.scores.choosing import ChoosesBySplits, Member
 from ...estimator.scores.metrics import check_gain, find_metric
 from ...estimator.scores.paths import Candidate
 from ...passes.summary.summary import Summary
-from ..costs import needs, sizes
+from ..costs import needs, pair_choice, sizes
 from ..costs.pairs import with_pairs
 from ..costs.solver_choice import DUAL, NEWTON, NEWTON_DIM, solvers_of
 from ..model import AdditiveModel
-from ..pairs import has_pairs, most_screened
+from ..pairs import AUTO, has_pairs, most_screened
 from . import costs as cost
 
 GRID = (-3, 4)
@@ -48,6 +49,14 @@ class PlannedChoice(ChoosesBySplits, AdditiveModel):
     # the plain estimators have these as parameters
     solver, early_stopping, warm_start = "newton", False, False
     smoothness, select, covariance, monotone, convex = None, False, False, None, None
+
+    def _decided(self, dataset: Source, summary: Summary | None = None) -> tuple[Self, str]:
+        """Itself, in which ``interactions="auto"`` takes no pairs."""
+        return self, pair_choice.SPLIT_PAIRS if self.interactions == AUTO else ""
+
+    def _member(self, parameters: Candidate) -> Member:
+        decided = {"interactions": 0} if self.interactions == AUTO else {}
+        return super()._member({**parameters, **decided})
 
     # What it costs.
 
@@ -105,7 +114,18 @@ class PlannedChoice(ChoosesBySplits, AdditiveModel):
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         way, size = self._layout(dataset, summary)
         if way == SPLITS:
-            return super()._needs(dataset, summary)
+            phases = super()._needs(dataset, summary)
+        else:
+            phases = self._needs_together(way, size, dataset, summary)
+        if self.interactions == AUTO:
+            said = pair_choice.no_pairs(pair_choice.SPLIT_PAIRS)
+            phases[-1] = replace(phases[-1], decided=said)
+        return phases
+
+    def _needs_together(
+        self, way: str, size: sizes.Size, dataset: Source, summary: Summary | None
+    ) -> list[Needs]:
+        """The phases of fits that share their reads."""
         n_models = len(self._candidates()) * self._n_splits
         each = find_metric(self._scoring()).state_bytes(len(getattr(self, "classes_", (0, 0))))
         if way == GRAM:

@@ -36,8 +36,8 @@ def bound_note(model: Parameters) -> str:
     if not most:
         return ""
     return (
-        f"interactions={model.interactions!r} takes at most {most} pairs of at most "
-        f"{SCREENED_FUNCTIONS} functions, counted in full until the screening has chosen them"
+        f"a screening takes at most {most} pairs of at most {SCREENED_FUNCTIONS} functions, "
+        "counted in full until it has chosen them"
     )
 
 
@@ -60,7 +60,8 @@ def with_pairs(
     most = 8 * max(needs.PENALTY_MATRICES * size.pair_squares,
                    5 * min(size.pair_squares, MOST_FUNCTIONS**2))  # fmt: skip
     before = Needs(MADE, 0, driver_bytes=held + most, passes=(0, 0), on_driver=True, note=note)
-    after = Needs(COUNTED, density, 32.0, 0, density, step_bytes=3 * density)
+    fewest = int(not most_screened(model))  # a screening may find none
+    after = Needs(COUNTED, density, 32.0, 0, density, step_bytes=3 * density, passes=(fewest, 1))
     made = needs.with_temporaries([before], model, size, summary, pairs=False)
     *own, after = needs.with_temporaries([*phases, after], model, size, summary, pairs=True)
     return [*made, *own, replace(after, driver_bytes=after.driver_bytes + held)]

@@ -262,7 +262,7 @@ def _check_part(part: Mergeable, n: int) -> None:
     if part.bases_.pairs is not None:
         raise ValueError(
             f"{name} has {len(part.bases_.pairs)} interactions, of which no covariance is known; "
-            "fit the parts without interactions"
+            "fit the parts with interactions=0"
         )
     if vars(part).get("_posterior") is None or vars(part).get("_stream") is not None:
         raise ValueError(

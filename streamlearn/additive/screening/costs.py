@@ -8,6 +8,8 @@ from ..costs.solver_choice import LBFGS, NEWTON, NEWTON_DIM, room_of_matrices
 from .reading import MOST_LEVELS, N_BINS, screening_share, tables_nbytes
 from .scores import BLOCK
 
+SCREENING = "screening"
+"""Name of the read that screens."""
 SYSTEM_NBYTES = 3 * 8 * (2 * MOST_LEVELS) ** 2
 """Bytes that the score of one pair takes while it is made."""
 
@@ -50,7 +52,7 @@ def screening_needs(size: sizes.Size, has_levels: bool) -> list[Needs]:
             on_driver=True,
         ),
         Needs(
-            "screening",
+            SCREENING,
             tables + 16 * main.n_outputs,
             16.0 + some * row,
             held,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -61,6 +62,8 @@ class Layout(NamedTuple):
         return np.column_stack([self.n_bins[self.one], self.n_bins[self.other]])
 
 
+Factor = Callable[[Chunk], np.ndarray | float | None]
+"""The factor of the rows' weights that is of the loss alone, if there is one: no copies."""
 State = tuple[np.ndarray, np.ndarray]
 """(K, cells, 2) slopes and curvatures of every cell; (K, 2) squared slopes and curvatures of all
 rows."""
@@ -172,7 +175,13 @@ def screening_share(n_rows: int, n_columns: int) -> float:
 
 
 def screening_fold(
-    problem: Problem, theta: np.ndarray, layout: Layout, most: int, share: float, seed: int
+    problem: Problem,
+    theta: np.ndarray,
+    layout: Layout,
+    most: int,
+    share: float,
+    seed: int,
+    factor: Factor | None = None,
 ) -> Fold[State, np.ndarray]:
     """Fold: (m, 2) the pairs of columns, at most `most`, that promise most at `theta`.
 
@@ -180,7 +189,7 @@ def screening_fold(
     """
     return Fold(
         partial(empty_state, problem.n_outputs, int(layout.at[-1])),
-        partial(_add_rows, problem, theta, layout, share, seed),
+        partial(_add_rows, problem, theta, layout, share, seed, factor),
         add_sums,
         partial(_choose, layout, most),
     )
@@ -196,15 +205,18 @@ def _add_rows(
     layout: Layout,
     share: float,
     seed: int,
+    factor: Factor | None,
     state: State,
     chunk: Chunk,
 ) -> State:
     X, bases = present(chunk.X, problem.bases), problem.bases
+    times = None if factor is None else factor(chunk)
     if isinstance(X, Csr):
         X, bases = dense_coordinates(X, bases), bases._replace(prepared=True)
     if share < 1.0:
         chosen = np.flatnonzero(row_share(chunk.rows, seed) < share)
         weight = None if chunk.weight is None else chunk.weight[chosen]
+        times = times[chosen] if isinstance(times, np.ndarray) else times
         chunk = Chunk(X[chosen], chunk.target[chosen], weight, chunk.numbers[chosen])
     else:
         chunk = replace(chunk, X=X)
@@ -224,6 +236,8 @@ def _add_rows(
         if chunk.weight is not None:  # a weight is so many copies of the row
             for values in (g, h, squares):
                 values *= chunk.weight
+        if times is not None:  # of one row, whose slope it multiplies
+            squares *= times
         where = layout.one, layout.other, layout.at
         add_tables(codes, layout.n_bins, *where, g, h, tables[k])
         totals[k] += squares.sum(), h.sum()
@@ -231,7 +245,11 @@ def _add_rows(
 
 
 def finer_gains(
-    problem: Problem, theta: np.ndarray, pairs: np.ndarray, sample: Chunk
+    problem: Problem,
+    theta: np.ndarray,
+    pairs: np.ndarray,
+    sample: Chunk,
+    factor: Factor | None = None,
 ) -> np.ndarray:
     """(m,) how much more the sample promises each of the `pairs` (m, 2) if its tables are finer.
 
@@ -243,7 +261,8 @@ def finer_gains(
     for most in (MOST_NODES, N_BINS):
         layout = layout_of(problem, theta, pairs, most)
         state = empty_state(problem.n_outputs, int(layout.at[-1]))
-        found.append(_scores(layout, _add_rows(problem, theta, layout, 1.0, 0, state, sample)))
+        state = _add_rows(problem, theta, layout, 1.0, 0, factor, state, sample)
+        found.append(_scores(layout, state))
     fine, coarse = found
     followed = 1.0 + BEYOND_BINS
     p = p_values(fine.statistic - followed * coarse.statistic, fine.freedom - coarse.freedom)

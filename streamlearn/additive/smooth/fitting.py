@@ -100,18 +100,22 @@ def fit_smooth(
     *,
     sample: Chunk | None,
     start: np.ndarray | None,
+    weights: list[np.ndarray] | None = None,
     n_threads: int,
 ) -> SmoothFit:
     """Weights and coefficients of every output, from all rows.
 
-    `sample`: rows in memory whose own fit gives the first point, unless `start` (K, dim + 1) does.
+    `sample`: rows in memory whose own fit gives the first point, unless `start` (K, dim + 1) does,
+    perhaps with `weights` of each output's penalties.
     """
     problem, iteration = task.problem, _Iteration(task)
     theta = np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
-    weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
-    if sample is not None and start is None:
+    first_weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
+    if weights is not None:
+        first_weights = list(weights)
+    elif sample is not None and start is None:
         first = fit_sample(task, sample, n_threads)
-        theta, weights = first.outcome.theta, [fit.weights for fit in first.fits]
+        theta, first_weights = first.outcome.theta, [fit.weights for fit in first.fits]
     problem = problem._replace(bases=reads.bases)
     n_reads = 0
 
@@ -122,7 +126,7 @@ def fit_smooth(
         found: list[RowMoments] = reads.fold(fold, f"smooth-{n_reads}")
         return found
 
-    return iteration.run(of_all, theta, weights, task.max_reads, watch)
+    return iteration.run(of_all, theta, first_weights, task.max_reads, watch)
 
 
 def fit_sample(task: Task, sample: Chunk, n_threads: int) -> SmoothFit:

@@ -119,6 +119,10 @@ class Given(NamedTuple):
     """Share of the rows, by weight, that the sample holds."""
     start: np.ndarray | None = None
     """(K, dim + 1) the point of an earlier fit."""
+    weights: list[np.ndarray] | None = None
+    """Weights of each output's penalties, of a fit to the sample."""
+    n_reads: int = 1
+    """Reads that the fit has made."""
     shapes: Mapping[int, tuple[int, int]] = {}
     """Signs of the slope and the bend of columns."""
 
@@ -153,13 +157,14 @@ def train_smooth(
             choose,
             given.null,
             model.tol,
-            max(model.max_passes - 1, 1),
+            max(model.max_passes - given.n_reads, 1),
             weights,
         ),
         CachedReads(run, source, problem.bases, in_memory=again, to_scratch=to_scratch),
         watch,
         sample=given.sample,
         start=given.start,
+        weights=given.weights,
         n_threads=run.n_threads,
     )
     if criterion is None:  # the covariance is of coefficients that nothing holds

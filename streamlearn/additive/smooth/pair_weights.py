@@ -80,7 +80,7 @@ def weigh_pairs(curves: Curves, problem: Problem, n_threads: int) -> Problem:
 
 def _weights(curves: Curves, own: Problem, n_threads: int) -> np.ndarray:
     """(m,) the weights of the pairs' penalties."""
-    main, theta, sample, null = curves
+    main, theta, sample, null, _ = curves
     n, blocks = own.dim - main.dim, _blocks(own)
     at = np.column_stack([theta[:, :-1], np.zeros((len(theta), n)), theta[:, -1]])
     log: np.ndarray | None = None

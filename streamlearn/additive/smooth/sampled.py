@@ -35,6 +35,8 @@ class Curves(NamedTuple):
     sample: Chunk
     null: np.ndarray
     """(K,) best constant decisions."""
+    weights: list[np.ndarray]
+    """(m,) of each output's penalties, of which the problem's are the geometric means."""
 
 
 def weigh_curves(
@@ -56,7 +58,8 @@ def weigh_curves(
     roughness = weighed(problem.roughness, penalties, weights)
     reference = make_reference(roughness, problem.reference.c)
     problem = problem._replace(roughness=roughness, reference=reference)
-    return Curves(problem, fit.outcome.theta, sample, null)
+    each = [own.weights for own in fit.fits]
+    return Curves(problem, fit.outcome.theta, sample, null, each)
 
 
 def weighed(roughness: Roughness, penalties: Penalties, weights: np.ndarray) -> Roughness:

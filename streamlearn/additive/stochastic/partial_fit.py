@@ -48,9 +48,11 @@ from ...passes.summary.reading import collect_summary
 from ...passes.summary.summary import Summary
 from ..basis.column_bases import mean_splines
 from ..costs import needs, sizes
+from ..costs.pair_choice import ROWS_ONCE, no_pairs
 from ..costs.solver_choice import require_offered
 from ..dual.descent import shuffled
 from ..objective import Problem
+from ..pairs import AUTO, has_pairs
 from ..smooth.model import Parameters, why_moments
 from ..targets import Adjustment, adjusted
 from .pegasos import Averaged, batch_rows, mean_point, start_averaged, step_batches
@@ -160,7 +162,8 @@ def go_on(
         criterion="nothing: rows are looked at once",
         solver="pegasos",
         reason=f"partial_fit has learned from rows of weight {state.seen[0]:,.6g}"
-        + (f"; {after['waiting'].n_rows:,} rows wait" if after["waiting"].n_rows else ""),
+        + (f"; {after['waiting'].n_rows:,} rows wait" if after["waiting"].n_rows else "")
+        + (f"; {no_pairs(ROWS_ONCE)}" if model.interactions == AUTO else ""),
     )
 
 
@@ -345,7 +348,7 @@ def check_offered(model: Learns) -> None:
             f"{why} takes the curvature of all rows, and partial_fit sees each row once; use fit"
         )
     refuse_balanced(model)
-    if model.interactions:
+    if has_pairs(model):
         raise ValueError(
             f"interactions={model.interactions!r} need one more read of all rows, and partial_fit "
             "looks at each row once; use fit, or interactions=0"

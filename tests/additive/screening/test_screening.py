@@ -124,7 +124,7 @@ def test_planted_pairs_are_found_with_several_classes(multi_class):
     X, f, rng = planted()
     y = np.digitize(f + 0.3 * rng.standard_normal(len(f)), [-0.5, 0.5])
     model = sl.AdditiveClassifier(
-        n_bases=8, interactions="auto", multi_class=multi_class, tol=0.1, max_passes=60
+        n_bases=8, interactions=AUTO_PAIRS, multi_class=multi_class, tol=0.1, max_passes=60
     ).fit(X, y)
     assert WANTED <= found(model)
     assert len(model.pair_tables_) <= AUTO_PAIRS
@@ -135,7 +135,7 @@ def test_a_planted_product_among_fifty_columns_is_the_first():
     X = rng.random((20_000, 50))
     y = np.sin(5 * X[:, :8]).sum(axis=1) + (X[:, 20] - 0.5) * (X[:, 33] - 0.5)
     y += 0.5 * rng.standard_normal(len(y))
-    model = sl.AdditiveRegressor(n_bases=8, interactions="auto").fit(X, y)
+    model = sl.AdditiveRegressor(n_bases=8, interactions=AUTO_PAIRS).fit(X, y)
     assert model.bases_.pair_columns[0] == (20, 33)
     named = sl.AdditiveRegressor(n_bases=8, interactions=model.bases_.pair_columns).fit(X, y)
     # the same problem, whose bound of coefficients may lead to another solver
@@ -149,10 +149,10 @@ def test_no_pair_is_taken_from_noise():
     X = rng.random((8000, 15))
     noise = (1 + X[:, 2]) * rng.standard_normal(len(X))
     y = np.sin(40 * X[:, 0]) + np.floor(9 * X[:, 1]) + noise
-    model = sl.AdditiveRegressor(n_bases=4, C=1.0, interactions="auto").fit(X, y)
+    model = sl.AdditiveRegressor(n_bases=4, C=1.0, interactions=AUTO_PAIRS).fit(X, y)
     assert model.bases_.pair_columns == []
     assert model.pair_tables_ == []
-    plain = sl.AdditiveRegressor(n_bases=4, C=1.0).fit(X, y)
+    plain = sl.AdditiveRegressor(n_bases=4, C=1.0, interactions=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_, plain.coef_)
 
 
@@ -177,7 +177,7 @@ def test_the_bits_do_not_depend_on_threads_or_a_stop(tmp_path, monkeypatch):
     X, f, _ = planted(n=2000)
     X.assign(y=f > 0).to_parquet(tmp_path / "rows.parquet", row_group_size=200)
     data = sl.open_dataset(tmp_path / "rows.parquet", target="y")
-    model = sl.AdditiveClassifier(n_bases=6, interactions="auto", tol=1e-2)
+    model = sl.AdditiveClassifier(n_bases=6, interactions=AUTO_PAIRS, tol=1e-2)
     made = []
     for n_threads in (1, 2):
         with dask.config.set(num_workers=n_threads, scheduler="threads"):
@@ -215,9 +215,9 @@ def test_columns_of_small_effects_are_left_out_where_tables_would_not_fit(monkey
         ({"interactions": -1}, "interactions"),
         ({"interactions": "all"}, "interactions"),
         ({"interactions": 2, "max_passes": 3}, "max_passes=4 or more"),
-        ({"interactions": "auto", "degree": 2}, "degree=1, or interactions=0"),
-        ({"interactions": "auto", "smoothness": "reml"}, "interactions='auto' does not go with"),
-        ({"interactions": "auto", "warm_start": True}, "use warm_start=False"),
+        ({"interactions": 2, "degree": 2}, "degree=1, or interactions=0"),
+        ({"interactions": 2, "smoothness": "reml"}, "interactions=2 does not go with"),
+        ({"interactions": 2, "warm_start": True}, "use warm_start=False"),
     ],
 )
 def test_what_screening_does_not_serve_is_refused_by_name(changes, words):
@@ -244,5 +244,5 @@ def test_choosing_by_splits_screens_without_the_rows_of_the_split():
 
 def test_a_table_of_one_column_has_no_pairs():
     X, f, _ = planted(n=300)
-    model = sl.AdditiveRegressor(interactions="auto").fit(X[["x0"]], f)
+    model = sl.AdditiveRegressor(interactions=AUTO_PAIRS).fit(X[["x0"]], f)
     assert model.pair_tables_ == []

@@ -10,7 +10,7 @@ from additive_kit import as_dataset, make_problem
 import streamlearn as sl
 from streamlearn.additive.basis.resolution import counts_of_nodes
 from streamlearn.additive.costs import sizes
-from streamlearn.additive.pairs import Room, planned_nodes, weighed_sizes
+from streamlearn.additive.pairs import AUTO_PAIRS, Room, planned_nodes, weighed_sizes
 from streamlearn.additive.screening.reading import finer_gains
 from streamlearn.additive.smooth import costs as smooth_costs
 from streamlearn.additive.smooth import pair_weights
@@ -73,7 +73,7 @@ def test_the_weight_of_one_pair_is_a_fixed_point_of_fellner_schall_with_all_term
     X, y = table()
     main, problem, chunk = with_pairs(X, y if loss == "squared_error" else y > 0, loss, [(1, 2)])
     theta = np.zeros((1, main.dim + 1))
-    found = pair_weights.weigh_pairs(Curves(main, theta, chunk, np.zeros(1)), problem, 1)
+    found = pair_weights.weigh_pairs(Curves(main, theta, chunk, np.zeros(1), []), problem, 1)
     n = problem.dim - main.dim
     own = slice(main.dim, problem.dim)
     before, after = (
@@ -109,7 +109,7 @@ def test_two_outputs_that_mirror_each_other_have_the_weights_of_one():
         theta = np.zeros((K, main.dim + 1))
         if K == 2:  # classes 0 and 1, each against the other: decisions of one sign and the other
             main, problem = (one._replace(n_outputs=2) for one in (main, problem))
-        curves = Curves(main, theta, chunk, np.zeros(K))
+        curves = Curves(main, theta, chunk, np.zeros(K), [])
         found = pair_weights.weigh_pairs(curves, problem, 1).roughness
         weights.append([found.P[at] for at in found.table[3:]])
     np.testing.assert_allclose(*weights, rtol=1e-6)
@@ -226,7 +226,7 @@ PAIRS = [
 ] + [[(f"{one} a", f"{one} b") for one in KINDS]]  # fmt: skip
 
 
-@pytest.mark.parametrize("interactions", [*PAIRS, "auto"], ids=str)
+@pytest.mark.parametrize("interactions", [*PAIRS, AUTO_PAIRS], ids=str)
 def test_a_plan_knows_the_most_functions_and_penalties_of_weighed_pairs(interactions, monkeypatch):
     monkeypatch.setattr(smooth_costs, "LEAST_ROWS", 200)
     monkeypatch.setattr(smooth_costs, "ROWS_A_FUNCTION", 1)
@@ -263,7 +263,7 @@ def test_a_plan_of_columns_with_few_values_counts_no_more_nodes_than_values():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (6000, 12)).astype(float)
     data = as_dataset(X, X[:, 0] * X[:, 1])
-    model = sl.AdditiveRegressor(interactions="auto")
+    model = sl.AdditiveRegressor(interactions=AUTO_PAIRS)
     assert model._size(data, data.summary()).pair_dim == 40
     assert sizes.size_of(model, data, data.summary()).pair_dim == 40
     assert planned_nodes(model, data, data.summary().columns, MOST_NODES).n.tolist() == [2] * 12

@@ -11,6 +11,7 @@ import streamlearn as sl
 from streamlearn.additive import model as additive_model
 from streamlearn.additive.basis import resolution
 from streamlearn.additive.costs.solver_choice import solvers_of
+from streamlearn.additive.pairs import AUTO_PAIRS
 from streamlearn.additive.smooth import costs as smooth_costs
 from streamlearn.additive.smooth.penalties import make_penalties
 from streamlearn.additive.smooth.sampled import weighed
@@ -162,7 +163,7 @@ def test_the_plan_knows_the_sample_and_its_matrices():
 
 
 @pytest.mark.parametrize("budget", ["64MiB", "128MiB", "256MiB"])
-@pytest.mark.parametrize("interactions", ["auto", [("x0", "x1")], [("x0", "w0")]])
+@pytest.mark.parametrize("interactions", [AUTO_PAIRS, [("x0", "x1")], [("x0", "w0")]])
 def test_no_budget_is_refused_that_one_C_keeps(interactions, budget, tmp_path):
     """Columns of words of unknown levels may have 255 each: such curves are not weighed."""
     rng = np.random.default_rng(0)
