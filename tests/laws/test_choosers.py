@@ -57,7 +57,6 @@ def test_choosing_is_not_worse_than_the_default(name, table):
         for of in (name, PLAIN[name])
     )
     noise = ERRORS * np.std(own - plain) / np.sqrt(len(own))
-    print(f"\n{name} {table}: {own.mean():.4g} plain {plain.mean():.4g} noise {noise:.2g}")
     assert own.mean() <= plain.mean() + noise, f"{own.mean():.4g} > {plain.mean():.4g}"
 
 
