@@ -116,9 +116,7 @@ class AdditiveModel(Planned, StreamEstimator):
             sample = run.fold(drawn, dataset, name=LATE).chunk()
         before = self._before(run)
         weighs = asked._weighs_curves(dataset, summary)
-        problem = unweighed = asked._curves(
-            dataset, summary, adjustment, choice.solver, before, sample if weighs else None
-        )
+        problem = unweighed = asked._curves(dataset, summary, adjustment, choice.solver, before)
         share = 1.0 if sample is None else sizes.sample_share(sample, summary.total_weight)
         curves = None
         if weighs:
@@ -247,15 +245,14 @@ class AdditiveModel(Planned, StreamEstimator):
         adjustment: Adjustment,
         solver: str,
         before: Before | None = None,
-        sample: Chunk | None = None,
     ) -> Problem:
-        """The problem of main effects alone; `sample`: rows at whose quantiles breakpoints are."""
+        """The problem of main effects alone."""
         regression = not hasattr(self, "classes_")
         summary = without_column(summary, adjustment.column)
         if before is not None:
             bases = warm_bases(before, summary)
         else:
-            bases = fit_bases(summary, Shape.of(self, summary), dataset.dtype, sample)
+            bases = fit_bases(summary, Shape.of(self, summary), dataset.dtype)
         c = reference_vector(summary, bases, dataset.sparse)
         roughness = make_roughness(
             bases, self.penalty_order, self.penalty_scale, c if dataset.sparse else None

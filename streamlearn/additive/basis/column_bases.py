@@ -8,11 +8,10 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ...data.source import Chunk
 from ...numeric.bases.basis import Basis
 from ...numeric.bases.breakpoints import distinct_points, quantile_points, uniform_points
 from ...numeric.bases.bsplines import Bases, join_bases
-from ...numeric.bases.means import Pieces, mean_functions
+from ...numeric.bases.means import mean_functions
 from ...numeric.bases.registry import BASES, LEVELS, OWN, SPLINE, kind_of, make_basis
 from ...numeric.bases.roughness import reference_at_zero, require_order
 from ...passes.summary.facts import ColumnFacts, ends_of
@@ -80,14 +79,11 @@ class Shape(NamedTuple):
         return cls(n_bases, model.degree, model.knots, basis)
 
 
-def fit_bases(
-    summary: Summary, shape: Shape, dtype: np.dtype, sample: Chunk | None = None
-) -> Bases:
+def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
     """Every column's basis: at its values if they are few, else as `shape` says.
 
     Columns with missing values have a level for them, categories always: what is rare, or not
-    known, is on it.  `sample`: rows whose quantiles are taken; those of the summary may be off by
-    1/32 of the value, which is coarse where a column's values are far from 0.
+    known, is on it.
     """
     facts = summary.columns
     values, ends = facts.present()
@@ -95,7 +91,7 @@ def fit_bases(
     is_levels = facts.n_levels >= 0
     few = facts.few & (n_present <= shape.n_bases) & ~is_levels
     many = ~few & ~is_levels
-    points = _points_of_many(facts, many, shape, sample)
+    points = _points_of_many(facts, many, shape)
     size = np.select([is_levels, few], [facts.n_levels, n_present], points.shape[1])
     # the code of a category, the values, the points: what each column's breakpoints are before
     # they are rounded
@@ -129,9 +125,7 @@ def takes_missing(bases: Bases) -> np.ndarray:
     return bases.has_missing | (bases.kind == LEVELS) | (np.diff(bases.first) == 0)
 
 
-def _points_of_many(
-    facts: ColumnFacts, many: np.ndarray, shape: Shape, sample: Chunk | None
-) -> np.ndarray:
+def _points_of_many(facts: ColumnFacts, many: np.ndarray, shape: Shape) -> np.ndarray:
     """(p, m) ascending points of the columns of `many` values, were they numbers of any precision.
 
     Equally spaced, or at quantiles.
@@ -146,25 +140,9 @@ def _points_of_many(
         shares = np.arange(n_intervals + 1) / n_intervals
     out = np.zeros((len(facts), n_intervals + 1))
     for a, z in facts.blocks():
-        if many[a:z].any() and sample is None:
+        if many[a:z].any():
             out[a:z] = quantile_points(facts.pieces(a, z), many[a:z], shares)
-    for d in np.flatnonzero(many).tolist() if sample is not None else []:
-        assert sample is not None  # there are columns
-        ends = float(facts.min[d]), float(facts.max[d])
-        pieces = _pieces_of_rows(sample.dense[:, d], sample.weight, ends)
-        out[d] = quantile_points(pieces, np.ones(1, bool), shares)[0]
     return out
-
-
-def _pieces_of_rows(x: np.ndarray, weight: np.ndarray | None, ends: tuple[float, float]) -> Pieces:
-    """The distribution of the rows' values x (m,), out to both `ends` of all rows."""
-    present = ~np.isnan(x)
-    values, place = np.unique(x[present].astype(np.float64), return_inverse=True)
-    mass = np.bincount(place, None if weight is None else weight[present], len(values))
-    at = np.unique(np.append(values, ends))  # the ends may be of rows that were not drawn
-    masses = np.full(len(at), max(1e-12 * float(mass.sum()), np.finfo(float).tiny))
-    masses[np.searchsorted(at, values)] = mass
-    return Pieces(at, at, masses, np.array([0, len(at)]))
 
 
 def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:

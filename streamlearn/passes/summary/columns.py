@@ -19,26 +19,26 @@ from .counts.kernels import (
     make_scratch,
     transpose_rows,
 )
+from .counts.kernels_bins import ROW, widen_columns
 from .counts.kernels_bytes import BYTES, count_bytes, pour_bytes
 from .counts.kernels_moments import merge_moments
 from .counts.kernels_table import (
     MANY,
-    N_BINS,
     SLOTS,
-    pour_table,
+    merge_bins,
     pour_tables,
     tabulate,
     tabulate_table,
 )
 
 NO_ROW = np.iinfo(np.int64).max
-TABLE_NBYTES = 16 * SLOTS + 12 * 8
-COLUMN_NBYTES = 8 * N_BINS + TABLE_NBYTES
-"""Bytes of one column's state at most: bins, table, a dozen numbers."""
+MOMENTS_NBYTES = 15 * 8
+"""Bytes of a column's state without what tells its distribution."""
+TABLE_NBYTES = 16 * SLOTS + MOMENTS_NBYTES
+COLUMN_NBYTES = 8 * ROW + TABLE_NBYTES
+"""Bytes of one column's state at most: bins, table, some numbers."""
 BYTES_NBYTES = 12 * BYTES
 """Bytes of a column's counts of bytes in sparse rows, with those of the chunk in hand."""
-MOMENTS_NBYTES = 12 * 8
-"""Bytes of a column's state without what tells its distribution."""
 SLAB_VALUES = 1 << 16
 """Row-major chunks are turned to columns in slabs that stay in the second-level cache."""
 WIDE = 128
@@ -59,8 +59,8 @@ def empty_columns(p: int, weighted: bool, moments_only: bool = False) -> State:
     slots = 0 if moments_only else SLOTS
     return {
         **{name: np.zeros(p) for name in ("weight", "mean", "scatter")},
-        "low": np.full(p, np.inf),
-        "high": np.full(p, -np.inf),
+        **{name: np.full(p, np.inf) for name in ("low", "above")},
+        **{name: np.full(p, -np.inf) for name in ("high", "below")},
         **{name: np.zeros(p) for name in ("missing", "infinite", "zeros")},
         "bad_row": np.full(p, NO_ROW),
         "distinct": np.full(p, MANY if moments_only else 0, np.int64),
@@ -68,7 +68,8 @@ def empty_columns(p: int, weighted: bool, moments_only: bool = False) -> State:
         "keys": np.broadcast_to(np.nan, (p, slots)),
         "key_counts": np.broadcast_to(counts(0), (p, slots)),
         "bin_of": np.full(p, -1, np.intp),
-        "bins": np.zeros((0, N_BINS), counts),
+        "bins": np.zeros((0, ROW), counts),
+        "level": np.zeros(p, np.int64),
         **_no_bytes(),
     }
 
@@ -117,21 +118,15 @@ def merge_columns(a: State, b: State) -> State:
     a["weight"], a["mean"], a["scatter"] = merged
     for name in ("missing", "infinite", "zeros"):
         a[name] += b[name]
-    np.minimum(a["low"], b["low"], out=a["low"])
-    np.maximum(a["high"], b["high"], out=a["high"])
     np.minimum(a["bad_row"], b["bad_row"], out=a["bad_row"])
+    other, weighted = columns_of(b), _weighted(a)
+    widen_columns(columns_of(a), other, weighted)
     if _moments_only(a):
         return a
     stops = np.empty(len(a["distinct"]), np.intp)
-    other, weighted = _columns(b), _weighted(a)
-    tabulate_table(_columns(a), other, stops, weighted)
+    tabulate_table(columns_of(a), other, stops, weighted)
     _leave_tables(a)
-    columns = _columns(a)
-    for j in np.flatnonzero(a["distinct"] == MANY):
-        if b["distinct"][j] == MANY:
-            a["bins"][a["bin_of"][j]] += b["bins"][b["bin_of"][j]]
-        else:
-            pour_table(columns, j, other, stops[j], weighted)
+    merge_bins(columns_of(a), other, stops, weighted)
     return a
 
 
@@ -150,7 +145,7 @@ def settle_bytes(state: State) -> State:
         return state
     poured = empty_columns(len(state["mean"]), False)
     empty = not any(state[name].any() for name in ("weight", "missing", "infinite"))
-    pour_bytes(_columns(poured), state["bytes"], n_rows, not empty)
+    pour_bytes(columns_of(poured), state["bytes"], n_rows, not empty)
     return poured if empty else merge_columns(poured, {**state, **_no_bytes()})
 
 
@@ -166,7 +161,7 @@ def _weighted(state: State) -> bool:
     return state["bins"].dtype == np.float64
 
 
-def _columns(state: State) -> Columns:
+def columns_of(state: State) -> Columns:
     for name in ("keys", "key_counts"):
         if not state[name].flags.writeable:
             state[name] = np.array(state[name])
@@ -189,9 +184,9 @@ def _leave_tables(state: State) -> None:
         return
     bins = state["bins"]
     state["bin_of"][leavers] = np.arange(len(bins), len(bins) + len(leavers))
-    state["bins"] = zeros((len(bins) + len(leavers), N_BINS), bins.dtype)
+    state["bins"] = zeros((len(bins) + len(leavers), ROW), bins.dtype)
     state["bins"][: len(bins)] = bins
-    pour_tables(_columns(state), leavers, _weighted(state))
+    pour_tables(columns_of(state), leavers, _weighted(state))
 
 
 def _dense_stack(XT: np.ndarray, weight: np.ndarray) -> Stack:
@@ -205,9 +200,9 @@ def _add_stack(state: State, stack: Stack, scratch: Scratch) -> np.ndarray:
     """Add columns of values; the position of each column's first NaN or infinity, or -1."""
     starts = np.full(len(state["mean"]), NO_ROW, np.intp)  # never counted in bins
     if not _moments_only(state):
-        tabulate(_columns(state), stack, starts)
+        tabulate(columns_of(state), stack, starts)
         _leave_tables(state)
-    columns = _columns(state)
+    columns = columns_of(state)
     absorb(columns, stack, starts, scratch, make_limits(stack.values.dtype))
     return columns.bad
 
@@ -247,5 +242,5 @@ def _add_sparse(state: State, X: Csr, weight: np.ndarray, rows: np.ndarray | ran
     for j in np.flatnonzero(bad >= 0):
         row = rows[int(row_of[order[offsets[j] + bad[j]]])]
         state["bad_row"][j] = min(state["bad_row"][j], row)
-    absorb_zeros(_columns(state), absent, _weighted(state))
+    absorb_zeros(columns_of(state), absent, _weighted(state))
     _leave_tables(state)

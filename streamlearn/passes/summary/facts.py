@@ -11,6 +11,7 @@ import numpy as np
 
 from ...numeric.bases.means import Pieces
 from ...numeric.checks import check_array, check_offsets
+from .counts.kernels_bins import COARSEST, N_BINS
 from .counts.kernels_pieces import Counts, write_pieces
 from .counts.quantiles import Cdf, quantiles
 
@@ -37,8 +38,8 @@ class ColumnSummary:
     """Sorted distinct values, if there are at most 256."""
     value_counts: np.ndarray | None
     bins: np.ndarray
-    """Numbers of the non-empty 14-bit bins of the non-zero values; empty if `values` are known, and
-    in a summary of moments only."""
+    """Numbers of the non-empty bins of the non-zero values, as `kernels_bins` numbers them; empty
+    if `values` are known, and in a summary of moments only."""
     bin_counts: np.ndarray
     first_bad: int | None
     """First physical row with NaN or infinity."""
@@ -81,6 +82,7 @@ class Distributions(NamedTuple):
     bin_counts: np.ndarray
     """int64, or float64 of weights."""
     bin_ends: np.ndarray
+    bin_levels: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,8 @@ class ColumnFacts:
     """Their weights, integers in the narrowest type that holds them all."""
     bin_ends: np.ndarray
     """(p + 1,) where the bins of each column begin and end."""
+    bin_levels: np.ndarray
+    """(p,) uint8 levels of the bins; 0 of columns that have none."""
     levels: Mapping[str, tuple[str, ...]]
     """Names of the levels of the columns of categories."""
 
@@ -137,7 +141,8 @@ class ColumnFacts:
         check_array(f"first_bad {own}", self.first_bad, (p,), "int64", low=-1)
         check_array(f"few {own}", self.few, (p,), "bool")
         check_array(f"values {own}", self.values, (None,))
-        check_array(f"bins {own}", self.bins, (None,), "uint16")
+        check_array(f"bins {own}", self.bins, (None,), "uint16", high=N_BINS - 1)
+        check_array(f"bin_levels {own}", self.bin_levels, (p,), "uint8", high=COARSEST)
         for name, end, ends, counts in (
             ("value", len(self.values), self.value_ends, self.value_counts),
             ("bin", len(self.bins), self.bin_ends, self.bin_counts),
@@ -285,6 +290,7 @@ class ColumnFacts:
             self.bins[bins].astype(np.int64),
             np.asarray(self.bin_counts[bins], np.float64),
             self.bin_ends[first : stop + 1] - self.bin_ends[first],
+            self.bin_levels[own].astype(np.int64),
         )
         pieces = Pieces(lo, hi, mass, ends)
         write_pieces(counts, pieces)

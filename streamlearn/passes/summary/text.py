@@ -37,7 +37,10 @@ def format_summary(
     if n_missing_chunks:
         lines.append(f"{n_missing_chunks:,} chunks are not stored: their cells are the fill value.")
     if not columns.few.all():
-        lines.append("Quantiles are within 1/32 of the value; min and max are exact.")
+        lines.append(
+            "Quantiles are within 1/32 of the value and, of values of one sign within a factor of "
+            "2, 1/500 of their range; min and max are exact."
+        )
     if labels is not None:
         lines += ["", *_label_lines(labels)]
     if labels is not None and labels.order_bias:

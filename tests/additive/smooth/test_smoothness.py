@@ -6,6 +6,7 @@ from additive_kit import table
 from scipy.optimize import minimize
 
 import streamlearn as sl
+from streamlearn.additive.basis import column_bases
 from streamlearn.additive.smooth.criteria import (
     CRITERIA,
     Quadratic,
@@ -33,7 +34,7 @@ def golden(n=300):
     return X, y, classes, np.floor(np.exp(f) * 2 * u + 0.5 * u)
 
 
-# mgcv 1.8-41 in R 4.2.  B1, B2: the functions of each column (12 linear splines at quantiles, less
+# mgcv 1.8-41 in R 4.2.  B1, B2: the functions of each column (12 linear splines at `KNOTS`, less
 # their means) times an orthonormal basis Q of the space without the constant, S1, S2: Q'PQ.
 #   gam(y ~ B1 + B2, paraPen = list(B1 = list(S1), B2 = list(S2)), family = ..., method = "REML",
 #       optimizer = "efs")$sp                # of y outer Newton gives the same
@@ -46,10 +47,22 @@ MGCV = {
     ("counts", "reml"): ([0.3157849874, 1.9893424516], None),
 }
 MGCV_SIGMA2 = 0.1672911508
+# quantiles of each column, from a summary whose bins were 1/32 of the value wide
+KNOTS = np.array(
+    [
+        [0.0, 0.09037642045454546, 0.1807528409090909, 0.27035984848484845, 0.3622159090909091,
+         0.4545454545454545, 0.5457386363636363, 0.6363636363636364, 0.7272727272727273,
+         0.8181818181818182, 0.909090909090909, 0.996894379984866],
+        [0.0, 0.08647017045454546, 0.1748934659090909, 0.27035984848484845, 0.3622159090909091,
+         0.4506392045454545, 0.5457386363636363, 0.6363636363636364, 0.7255681818181818,
+         0.8170454545454546, 0.9053977272727272, 0.997521957162661],
+    ]
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("target", "smoothness"), MGCV)
-def test_weights_and_degrees_of_freedom_are_those_of_mgcv(target, smoothness):
+def test_weights_and_degrees_of_freedom_are_those_of_mgcv(target, smoothness, monkeypatch):
+    monkeypatch.setattr(column_bases, "quantile_points", lambda *given: KNOTS)
     X, y, classes, counts = golden()
     how = {"smoothness": smoothness, "n_bases": 12, "intercept_scaling": 1e4, "tol": 1e-9}
     if target == "classes":

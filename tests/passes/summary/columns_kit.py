@@ -4,7 +4,7 @@ import numpy as np
 
 
 def hard_columns(n=5000, dtype=np.float32, seed=0):
-    """name -> (n,) column: ties, zeros, outliers, denormals, negative numbers, few values."""
+    """name -> (n,) column: ties, zeros, outliers, denormals, far from 0, negative, few values."""
     rng = np.random.default_rng(seed)
     u, z = rng.random(n), rng.standard_normal(n)
     some = rng.random(n)
@@ -24,5 +24,9 @@ def hard_columns(n=5000, dtype=np.float32, seed=0):
         "signed-zero": np.where(some < 0.5, -0.0, 0.0),
         "256-values": np.arange(n) % 256 - 17.0,
         "257-values": np.arange(n) % 257 - 17.0,
+        "longitude": -124 + 10 * u,
+        "kelvin": np.where(some < 0.1, 0.0, 285 + 9 * z),
+        "year": np.where(some < 0.01, -1.0, 1900 + np.floor(700 * u)),
+        "seconds": 1.7e9 + 86400 * u,
     }
     return {name: column.astype(dtype) for name, column in columns.items()}

@@ -15,7 +15,8 @@ import numpy as np
 from ....data.source import Chunk, Source
 from ..columns import State, add_columns, empty_columns
 from ..facts import Distributions, ends_of
-from .kernels_table import BIN_SHIFT, LARGEST, MAGNITUDE, MAX_VALUES, TINIEST, ZERO_BIN
+from .kernels_bins import place_values, raise_levels
+from .kernels_table import MAX_VALUES
 
 BLOCK_VALUES = 1 << 16
 """Number of values sorted at once: with their temporaries they stay in the cache."""
@@ -62,10 +63,12 @@ def count_rows(
             X, weight, rows = joined
             XT = _columns(X, first, stop)
             add_columns(state, Chunk(XT.T, weight=weight, rows=rows))
-        yield first, stop, state, sorted_distributions(XT, weight)
+        yield first, stop, state, sorted_distributions(XT, weight, state)
 
 
-def sorted_distributions(XT: np.ndarray, weight: np.ndarray | None) -> Distributions:
+def sorted_distributions(
+    XT: np.ndarray, weight: np.ndarray | None, moments: State
+) -> Distributions:
     """The distributions of the columns `XT` (p, m); rows of weight 0 are absent."""
     V: np.ndarray = XT + 0.0  # -0.0 becomes 0.0
     if weight is None:
@@ -84,8 +87,10 @@ def sorted_distributions(XT: np.ndarray, weight: np.ndarray | None) -> Distribut
     few = distinct <= MAX_VALUES
     known = np.repeat(few, distinct)
     binned = ~known & (values != 0.0)
-    numbers = _bin_numbers(values[binned])
-    at, bin_ends = _runs(numbers, np.concatenate([[0], np.cumsum(binned)])[ends])
+    levels, ends = levels_of(moments, few), np.concatenate([[0], np.cumsum(binned)])[ends]
+    numbers = np.empty(ends[-1], np.uint16)
+    place_values(values[binned], ends, levels, moments["low"], moments["high"], numbers)
+    at, bin_ends = _runs(numbers, ends)
     return Distributions(
         few,
         values[known],
@@ -94,7 +99,15 @@ def sorted_distributions(XT: np.ndarray, weight: np.ndarray | None) -> Distribut
         numbers[at],
         _sums(counts[binned], at),
         bin_ends,
+        levels.astype(np.uint8),
     )
+
+
+def levels_of(moments: State, few: np.ndarray) -> np.ndarray:
+    """(p,) int64 levels of the bins of columns of these moments; 0 of those of few values."""
+    levels = np.zeros(len(few), np.int64)
+    raise_levels(levels, *(moments[name] for name in ("low", "below", "above", "high")))
+    return np.where(few, 0, levels)
 
 
 def _runs(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,15 +123,6 @@ def _sums(counts: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The sums of runs of counts that begin at these places."""
     sums: np.ndarray = np.add.reduceat(counts, at) if len(at) else counts[:0]
     return sums
-
-
-def _bin_numbers(values: np.ndarray) -> np.ndarray:
-    """uint16 numbers of the bins of finite float64 values but zero, as `bin_of_value` has them."""
-    near = np.clip(values, -LARGEST, LARGEST).astype(np.float32)
-    near = np.where(near == 0.0, np.copysign(TINIEST, values).astype(np.float32), near)
-    bits = near.view(np.int32)
-    bins: np.ndarray = ((bits ^ ((bits >> np.int32(31)) & MAGNITUDE)) >> BIN_SHIFT) + ZERO_BIN
-    return bins.astype(np.uint16)
 
 
 def _joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray | None, np.ndarray] | None:

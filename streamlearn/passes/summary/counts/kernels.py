@@ -1,9 +1,8 @@
 """Counting the values of columns: the compiled inside of the summary pass.
 
 A column starts with a table of its distinct values (open addressing, `SLOTS` slots).  Once it has
-more than `MAX_VALUES` of them it leaves the table for good and is counted by the top 14 bits of the
-order-preserving integer image of float32.  So a value costs one table access or one bin access,
-never both, and few-valued columns hold no bins at all.
+more than `MAX_VALUES` of them it leaves the table for good and is counted in bins.  So a value
+costs one table access or one bin access, never both, and few-valued columns hold no bins at all.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -15,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ....numeric.jit import kernel
+from .kernels_bins import BIAS, HALF, LEAST, MOST, N_BINS, SHORT, widen
 from .kernels_moments import merge_tile, tile_moments, weight_of_zeros
-from .kernels_table import BIN_SHIFT, LARGEST, MAGNITUDE, MANY, N_BINS, TINIEST, ZERO_BIN, slot_of
+from .kernels_table import MANY, slot_of
 
-SPILL = N_BINS - 8
 TILE = 2048
 
 
@@ -31,6 +30,10 @@ class Columns(NamedTuple):
     scatter: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    below: np.ndarray
+    """(p,) greatest negative value, -inf if there is none."""
+    above: np.ndarray
+    """(p,) least positive value, +inf if there is none."""
     missing: np.ndarray
     infinite: np.ndarray
     zeros: np.ndarray
@@ -47,10 +50,11 @@ class Columns(NamedTuple):
     bin_of: np.ndarray
     """(p,) intp, the row of `bins` of a column that has left its table."""
     bins: np.ndarray
-    """(q, N_BINS) int64, shares its memory with `bin_weights` likewise.  Zeros are not in it: they
-    are counted apart, and pass through the bins from `SPILL` on, which no number has."""
+    """(q, ROW) int64 as `kernels_bins` has them, shares its memory with `bin_weights` likewise."""
     bin_weights: np.ndarray
-    """(q, N_BINS) float64."""
+    """(q, ROW) float64."""
+    level: np.ndarray
+    """(p,) int64, the level of the bins of a column that has left its table."""
 
 
 class Stack(NamedTuple):
@@ -74,6 +78,13 @@ class Limits(NamedTuple):
     shift: np.integer
     """Moves the sign to the lowest place."""
     infinity: np.integer
+    least: np.integer
+    """Least and largest magnitude of what is not zero, as `kernels_bins` cuts them."""
+    most: np.integer
+    short: int
+    """Bits that a magnitude lacks beside a float64's, and"""
+    bias: int
+    """what is added to it then to be one."""
 
 
 class Scratch(NamedTuple):
@@ -82,8 +93,6 @@ class Scratch(NamedTuple):
     values: np.ndarray
     bits: np.ndarray
     weight: np.ndarray
-    narrow: np.ndarray
-    narrow_bits: np.ndarray
     where: np.ndarray
     cell: np.ndarray
     cell_bits: np.ndarray
@@ -94,20 +103,20 @@ def make_limits(dtype: np.dtype) -> Limits:
     integer = integers_of(dtype)
     infinity = np.array([np.inf], dtype).view(integer)[0]
     magnitude = integer.type(np.iinfo(integer).max)
-    return Limits(magnitude, integer.type(8 * integer.itemsize - 1), infinity)
+    short, bias = (SHORT, BIAS) if integer.itemsize == 4 else (0, 0)
+    least, most = (integer.type((int(end) - bias) >> short) for end in (LEAST, MOST))
+    shift = integer.type(8 * integer.itemsize - 1)
+    return Limits(magnitude, shift, infinity, least, most, short, bias)
 
 
 def make_scratch(dtype: np.dtype) -> Scratch:
     """Work space for tiles of `dtype` (float32 or float64): 50 kB at most."""
     values = np.empty(TILE, dtype)
-    narrow = np.empty(TILE, np.float32)
     cell = np.empty(1, dtype)
     return Scratch(
         values,
         values.view(integers_of(dtype)),
         np.empty(TILE),
-        narrow,
-        narrow.view(np.int32),
         np.empty(TILE, np.uint16),
         cell,
         cell.view(integers_of(dtype)),
@@ -120,48 +129,87 @@ def integers_of(dtype: np.dtype) -> np.dtype:
 
 @kernel
 def scan_bits(bits, magnitude, shift):
-    """(largest |bits|, smallest key, largest key, zeros) of a tile; integers only, to vectorise.
+    """(largest and least |bits| but 0, smallest key, largest key, zeros) of a tile; integers only.
 
     The key of a float, its bits with the magnitude flipped when negative, sorts as the floats do.
     """
     integer = bits.dtype.type  # numba would widen to int64 and halve the vectors
     top, low, high, zeros = integer(0), integer(magnitude), integer(~magnitude), integer(0)
+    near = low
     for i in range(len(bits)):
         b = bits[i]
         a = integer(b & magnitude)
         key = integer(b ^ ((b >> shift) & magnitude))
         top = max(top, a)
+        near = min(near, integer(magnitude) if a == integer(0) else a)
         low = min(low, key)
         high = max(high, key)
         zeros += integer(a == 0)
-    return top, low, high, zeros
+    return top, near, low, high, zeros
 
 
 @kernel
-def find_bins(bits, where):
-    """Write the 14-bit bin of every float32 of a tile (given as int32) to `where`."""
+def scan_nearest(bits, magnitude):
+    """(largest negative, least positive) bits without the sign of a tile that has both signs."""
+    integer = bits.dtype.type
+    below, above = integer(magnitude), integer(magnitude)
     for i in range(len(bits)):
         b = bits[i]
-        key = np.int32(b ^ ((b >> np.int32(31)) & MAGNITUDE))
-        place = np.int32(key >> BIN_SHIFT) + np.int32(ZERO_BIN)
-        if np.int32(b & MAGNITUDE) == 0:
-            # many zeros in one bin would wait for one another; they are counted elsewhere
-            place = np.int32(SPILL) + np.int32(i & 7)
+        a = integer(b & magnitude)
+        a = integer(magnitude) if a == integer(0) else a
+        below = min(below, a if b < integer(0) else integer(magnitude))
+        above = min(above, integer(magnitude) if b < integer(0) else a)
+    return below, above
+
+
+@kernel
+def find_bins(bits, near, top, zeros, level, limits, where):
+    """Write the places of the values of a tile in their column's bins to `where`.
+
+    `near`, `top` and `zeros` as `scan_bits` has them.
+    """
+    integer = bits.dtype.type
+    up = integer(max(limits.short - level, 0))
+    down = integer(max(level - limits.short, 0))
+    offset, ring = integer((limits.bias >> level) & (HALF - 1)), integer(HALF - 1)
+    if zeros == 0 and up == 0 and near >= limits.least and top <= limits.most:  # nearly always
+        for i in range(len(bits)):
+            b = bits[i]
+            place = integer(integer(integer(b & limits.magnitude) >> down) + offset) & ring
+            where[i] = np.uint16(place + (integer(HALF) if b >= integer(0) else integer(0)))
+        return
+    for i in range(len(bits)):
+        b = bits[i]
+        a = integer(b & limits.magnitude)
+        near = integer(min(max(a, limits.least), limits.most) << up)
+        place = integer(integer(near >> down) + offset) & ring
+        place = integer(place + (integer(HALF) if b >= integer(0) else integer(0)))
+        if a == 0:
+            # many zeros in one place would wait for one another; they are counted elsewhere
+            place = integer(N_BINS) + integer(i & 7)
         where[i] = np.uint16(place)
 
 
 @kernel
-def narrow_tile(values, bits, scratch):
-    """The int32 images of the values rounded to float32."""
-    if values.itemsize == 4:
-        return bits.view(np.int32)
-    for i in range(len(values)):
-        v = values[i]
-        f = np.float32(min(max(v, -LARGEST), LARGEST))
-        if f == np.float32(0.0) and v != 0.0:
-            f = TINIEST if v > 0.0 else -TINIEST
-        scratch.narrow[i] = f
-    return scratch.narrow_bits[: len(values)]
+def value_of(bits, scratch):
+    """The float of these bits, as float64."""
+    scratch.cell_bits[0] = bits
+    return np.float64(scratch.cell[0]) + 0.0
+
+
+@kernel
+def note_range(columns, j, bits, near, keys, weighted, scratch, limits):
+    """Widen the range of column j by that of a tile, in place; `near` and `keys` of `scan_bits`."""
+    first, last = keys
+    low = value_of(first ^ ((first >> limits.shift) & limits.magnitude), scratch)
+    high = value_of(last ^ ((last >> limits.shift) & limits.magnitude), scratch)
+    nearest = value_of(near, scratch)
+    below = -nearest if low < 0.0 else -np.inf
+    above = nearest if high > 0.0 else np.inf
+    if low < 0.0 < high and (below > columns.below[j] or above < columns.above[j]):
+        under, over = scan_nearest(bits, limits.magnitude)
+        below, above = -value_of(under, scratch), value_of(over, scratch)
+    widen(columns, j, low, below, above, high, weighted)
 
 
 @kernel
@@ -202,14 +250,10 @@ def absorb_finite(columns, j, values, bits, weight, counted, scratch, limits):
     Adds it to the column's bins too if `counted`.  Adds nothing and returns False if there is a NaN
     or an infinity in it.
     """
-    top, low, high, zeros = scan_bits(bits, limits.magnitude, limits.shift)
+    top, near, first, last, zeros = scan_bits(bits, limits.magnitude, limits.shift)
     if top >= limits.infinity:
         return False
-    for key in (low, high):
-        scratch.cell_bits[0] = key ^ ((key >> limits.shift) & limits.magnitude)
-        value = np.float64(scratch.cell[0]) + 0.0
-        columns.low[j] = min(columns.low[j], value)
-        columns.high[j] = max(columns.high[j], value)
+    note_range(columns, j, bits, near, (first, last), len(weight) > 0, scratch, limits)
     total, mean, scatter = tile_moments(values, weight)
     columns.weight[j], columns.mean[j], columns.scatter[j] = merge_tile(
         columns.weight[j], columns.mean[j], columns.scatter[j], total, mean, scatter
@@ -219,7 +263,7 @@ def absorb_finite(columns, j, values, bits, weight, counted, scratch, limits):
     elif zeros:
         columns.zeros[j] += weight_of_zeros(values, weight)
     if counted:
-        find_bins(narrow_tile(values, bits, scratch), scratch.where)
+        find_bins(bits, near, top, zeros, columns.level[j], limits, scratch.where)
         row = columns.bin_of[j]
         if len(weight):
             for i in range(len(values)):

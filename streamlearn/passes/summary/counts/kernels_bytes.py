@@ -74,6 +74,8 @@ def pour_bytes(columns, counts, n_rows, hashed):
             value = np.float64(v)
             scatter += n * (value - mean) ** 2
             low, high = min(low, value), max(high, value)
+            if v > 0:
+                columns.above[j] = min(columns.above[j], value)
             slot = slot_of(columns.keys[j], value) if hashed else np.uint64(distinct)
             columns.keys[j, slot] = value
             columns.key_counts[j, slot] = n

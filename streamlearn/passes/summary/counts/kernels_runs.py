@@ -7,8 +7,10 @@ from __future__ import annotations
 import numpy as np
 
 from ....numeric.jit import kernel
-from .kernels_table import MAGNITUDE, MAX_VALUES, bin_of_value
+from .kernels_bins import cut_value
+from .kernels_table import MAX_VALUES
 
+MAGNITUDE = np.int32(0x7FFFFFFF)
 LOWEST = np.int64(-(1 << 31))
 
 
@@ -27,14 +29,12 @@ def unordered(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def merge_runs(a, a_binned, b, b_binned, out, binned):
+def merge_runs(a, b, levels, out, binned):
     """The values of `a` and of `b` into `out`, equal ones once; how many there are.
 
     `binned`, (p,) the columns that are in bins in `a` or in `b`, gains those that have more than
-    `MAX_VALUES` values now.
+    `MAX_VALUES` values now; `levels` (p,) are those of their bins.
     """
-    cell = np.empty(1, np.float32)
-    cell_bits = cell.view(np.int32)
     i = k = n = 0
     while i < len(a.columns) or k < len(b.columns):
         if k == len(b.columns) or (i < len(a.columns) and a.columns[i] <= b.columns[k]):
@@ -49,13 +49,9 @@ def merge_runs(a, a_binned, b, b_binned, out, binned):
                 break
             x, y = np.inf, np.inf
             if left:
-                x = a.values[i]
-                if bins and not a_binned[j]:
-                    x = np.float64(bin_of_value(x, cell, cell_bits))
+                x = cut_value(a.values[i], levels[j]) if bins else a.values[i]
             if right:
-                y = b.values[k]
-                if bins and not b_binned[j]:
-                    y = np.float64(bin_of_value(y, cell, cell_bits))
+                y = cut_value(b.values[k], levels[j]) if bins else b.values[k]
             if x <= y:
                 value, count = x, a.counts[i]
                 i += 1
@@ -69,21 +65,21 @@ def merge_runs(a, a_binned, b, b_binned, out, binned):
                 n += 1
         if not bins and n - first > MAX_VALUES:
             binned[j] = True
-            n = bin_run(out, first, n, cell, cell_bits)
+            n = bin_run(out, first, n, levels[j])
     return n
 
 
 @kernel
-def bin_run(out, first, stop, cell, cell_bits):
+def bin_run(out, first, stop, level):
     """Put entries [first, stop), the values of one column, into bins, in place; where they end.
 
-    Zero is in no bin: it is counted apart.
+    A bin is its edge next to zero.  Zero is in no bin: it is counted apart.
     """
     n = first
     for i in range(first, stop):
         if out.values[i] == 0.0:
             continue
-        where = np.float64(bin_of_value(out.values[i], cell, cell_bits))
+        where = cut_value(out.values[i], level)
         if n > first and out.values[n - 1] == where:
             out.counts[n - 1] += out.counts[i]
         else:

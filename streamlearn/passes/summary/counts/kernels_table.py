@@ -10,20 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from ....numeric.jit import kernel
+from .kernels_bins import add_bins, level_of, ring_place
 
 MAX_VALUES = 256
 MANY = MAX_VALUES + 1
 SLOTS = 512
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 HASH_SHIFT = np.uint64(64 - 9)
-
-N_BINS = 1 << 14
-ZERO_BIN = N_BINS // 2
-"""Number of the bin of the positive numbers next to zero."""
-BIN_SHIFT = np.int32(32 - 14)
-MAGNITUDE = np.int32(0x7FFFFFFF)
-TINIEST = np.float32(1e-45)
-LARGEST = float(np.finfo(np.float32).max)
 
 
 @kernel
@@ -39,16 +32,6 @@ def slot_of(keys, value):
     while keys[slot] != value and keys[slot] == keys[slot]:
         slot = (slot + np.uint64(1)) & np.uint64(SLOTS - 1)
     return slot
-
-
-@kernel
-def bin_of_value(value, cell, cell_bits):
-    """The 14-bit bin of one finite float64 but zero; `cell` is a float32, `cell_bits` its view."""
-    cell[0] = min(max(value, -LARGEST), LARGEST)
-    if cell[0] == 0.0:
-        cell[0] = TINIEST if value > 0.0 else -TINIEST
-    bits = cell_bits[0]
-    return ((bits ^ ((bits >> np.int32(31)) & MAGNITUDE)) >> BIN_SHIFT) + ZERO_BIN
 
 
 @kernel
@@ -139,14 +122,12 @@ def tabulate_table(columns, other, stops, weighted):
 @kernel
 def pour_table(columns, j, other, first, weighted):
     """Add the table of column j of `other`, from slot `first` on, to its bins, in place."""
-    cell = np.empty(1, np.float32)
-    cell_bits = cell.view(np.int32)
-    row = columns.bin_of[j]
+    row, level = columns.bin_of[j], columns.level[j]
     for i in range(first, SLOTS):
         value = other.keys[j, i]
         if value != value or value == 0.0:
             continue
-        b = bin_of_value(value, cell, cell_bits)
+        b = ring_place(value, level)
         if weighted:
             columns.bin_weights[row, b] += other.key_weights[j, i]
         else:
@@ -154,10 +135,46 @@ def pour_table(columns, j, other, first, weighted):
 
 
 @kernel
+def span_table(columns, j):
+    """Widen the range of column j, which has no bins, by that of its table, in place."""
+    low, below, above, high = np.inf, -np.inf, np.inf, -np.inf
+    for i in range(SLOTS):
+        value = columns.keys[j, i]
+        if value != value:
+            continue
+        low, high = min(low, value), max(high, value)
+        if value < 0.0:
+            below = max(below, value)
+        elif value > 0.0:
+            above = min(above, value)
+    columns.low[j], columns.high[j] = min(columns.low[j], low), max(columns.high[j], high)
+    columns.below[j], columns.above[j] = max(columns.below[j], below), min(columns.above[j], above)
+
+
+@kernel
 def pour_tables(columns, which, weighted):
-    """Add the tables of the columns `which` to their bins, in place."""
+    """Add the tables of the columns `which` to their bins, which are empty, in place."""
     for k in range(len(which)):
-        pour_table(columns, which[k], columns, 0, weighted)
+        j = which[k]
+        span_table(columns, j)
+        columns.level[j] = level_of(
+            np.int64(0), columns.low[j], columns.below[j], columns.above[j], columns.high[j]
+        )
+        pour_table(columns, j, columns, 0, weighted)
+
+
+@kernel
+def merge_bins(columns, other, stops, weighted):
+    """Add bins, and of those that have none the tables from slot stops[j] on, to bins, in place."""
+    for j in range(len(stops)):
+        if columns.distinct[j] != MANY:
+            continue
+        if other.distinct[j] != MANY:
+            pour_table(columns, j, other, stops[j], weighted)
+        elif weighted:
+            add_bins(columns, columns.bin_weights, j, other, other.bin_weights)
+        else:
+            add_bins(columns, columns.bins, j, other, other.bins)
 
 
 GAPS = np.array([132, 57, 23, 10, 4, 1], np.int64)

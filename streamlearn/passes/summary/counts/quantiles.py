@@ -1,11 +1,9 @@
-"""Quantiles from exact counts over 14 bits of the value.
+"""Quantiles from exact counts over bins of the values, which merge exactly in any order.
 
-A float32 read as an integer (with the magnitude flipped when negative) sorts as the numbers do; its
-top 14 bits are the sign, the exponent and five bits of the fraction.  Counts over them merge
-exactly in any order, and a bin is at most 1/32 of its values wide.
-
-Error: a quantile lies in the bin of the exact one, so it is off by at most 1/32 of its value (4e-40
-next to zero), and its rank by at most the bin's mass.  Zeros, the minimum and the maximum are
+Error: a quantile lies in the bin of the exact one, so it is off by the bin's width at most, and its
+rank by the bin's mass.  A bin is at most 1/32 of its values wide (2e-38 next to zero), and at most
+1/500 of the range of the values of its sign for each factor of 2 in it: of longitudes from -124 to
+-114 a fiftieth of a degree, however far they are from 0.  Zeros, the minimum and the maximum are
 exact; so is everything in columns of at most 256 distinct values.
 """
 

@@ -2,7 +2,7 @@
 
 A table and bins take 136 KiB a column, however few values the rows store of it: a wide sparse table
 would be read once for each hundred columns.  Here the state is (column, value, count), as many as
-there are different ones, and a column of more than `MAX_VALUES` values has the numbers of its
+there are different ones, and a column of more than `MAX_VALUES` values has the edges of its
 occupied bins for values.  When the runs outgrow their capacity the last columns are given up, and
 another read begins with them; so a table is read as often as its values need, and a column's facts
 do not depend on how many reads there were.
@@ -18,8 +18,9 @@ from ....data.source import Chunk, Csr, Source
 from ..columns import MOMENTS_NBYTES, add_columns, empty_columns, merge_columns
 from ..columns import State as ColumnState
 from ..facts import Distributions, ends_of
+from .kernels_bins import N_BINS, place_values, raise_levels
 from .kernels_runs import merge_runs, ordered, unordered
-from .kernels_table import MAX_VALUES, N_BINS
+from .kernels_table import MAX_VALUES
 
 MAX_STORED_BYTES = 32 << 20
 """Bytes of a state at most, where the budget leaves them."""
@@ -41,7 +42,7 @@ class Runs(NamedTuple):
     columns: np.ndarray
     """(n,) int32."""
     values: np.ndarray
-    """(n,) float64: finite and not zero, or the number of a bin."""
+    """(n,) float64: finite and not zero, or the edge of a bin next to zero."""
     counts: np.ndarray
     """(n,) int64 rows, or float64 weight."""
 
@@ -56,7 +57,9 @@ class State(TypedDict):
     moments: ColumnState
     runs: Runs
     binned: np.ndarray
-    """(p,) bool: the columns whose values are the numbers of bins."""
+    """(p,) bool: the columns whose values are the edges of bins."""
+    levels: np.ndarray
+    """(p,) int64 levels of the bins of columns, were they all in bins."""
     waiting: list[Waiting]
     n_waiting: int
     """Number of values in `waiting`."""
@@ -99,7 +102,7 @@ def n_stored(dataset: Source) -> int:
 
 
 def _fixed_nbytes(dataset: Source) -> int:
-    return len(dataset.feature_names) * (MOMENTS_NBYTES + 1)
+    return len(dataset.feature_names) * (MOMENTS_NBYTES + 9)
 
 
 def start_stored(p: int, weighted: bool) -> State:
@@ -108,6 +111,7 @@ def start_stored(p: int, weighted: bool) -> State:
         "moments": empty_columns(p, weighted, moments_only=True),
         "runs": _no_runs(weighted),
         "binned": np.zeros(p, bool),
+        "levels": np.zeros(p, np.int64),
         "waiting": [],
         "n_waiting": 0,
         "stop": p,
@@ -144,9 +148,7 @@ def merge_stored(capacity: int, a: State, b: State) -> State:
     a, b = _taken_in(a, capacity), _taken_in(b, capacity)
     a["moments"] = merge_columns(a["moments"], b["moments"])
     a["stop"] = min(a["stop"], b["stop"])
-    other = b["runs"], b["binned"]
-    a["runs"], a["binned"] = _merged((a["runs"], a["binned"]), other)
-    return _cut(a, capacity)
+    return _cut(_merged(a, b["runs"], b["binned"]), capacity)
 
 
 def _taken_in(state: State, capacity: int) -> State:
@@ -154,8 +156,7 @@ def _taken_in(state: State, capacity: int) -> State:
     if state["waiting"]:
         waiting, state["waiting"], state["n_waiting"] = state["waiting"], [], 0
         run = _sorted(waiting, len(state["binned"]))
-        none = np.zeros(len(state["binned"]), bool)
-        state["runs"], state["binned"] = _merged((state["runs"], state["binned"]), (run, none))
+        state = _merged(state, run, np.zeros(len(state["binned"]), bool))
     return _cut(state, capacity)
 
 
@@ -202,15 +203,18 @@ def _starts(differ: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.concatenate([[True], differ])) if len(differ) else np.arange(1)
 
 
-def _merged(a: tuple[Runs, np.ndarray], b: tuple[Runs, np.ndarray]) -> tuple[Runs, np.ndarray]:
-    """The values of both, and which columns are in bins now."""
-    if not len(b[0].columns) and not b[1].any():
-        return a
-    size = len(a[0].columns) + len(b[0].columns)
-    out = Runs(np.empty(size, np.int32), np.empty(size), np.empty(size, a[0].counts.dtype))
-    binned = a[1] | b[1]
-    n = merge_runs(a[0], a[1], b[0], b[1], out, binned)
-    return Runs(*(part[:n].copy() for part in out)), binned
+def _merged(state: State, other: Runs, other_binned: np.ndarray) -> State:
+    """The state with other runs, whose values its moments know, and the columns in bins now."""
+    if not len(other.columns) and not other_binned.any():
+        return state
+    moments, runs = state["moments"], state["runs"]
+    raise_levels(state["levels"], *(moments[name] for name in ("low", "below", "above", "high")))
+    size = len(runs.columns) + len(other.columns)
+    out = Runs(np.empty(size, np.int32), np.empty(size), np.empty(size, runs.counts.dtype))
+    state["binned"] = state["binned"] | other_binned
+    n = merge_runs(runs, other, state["levels"], out, state["binned"])
+    state["runs"] = Runs(*(part[:n].copy() for part in out))
+    return state
 
 
 def finish_stored(state: State) -> tuple[int, ColumnState, Distributions]:
@@ -224,11 +228,14 @@ def finish_stored(state: State) -> tuple[int, ColumnState, Distributions]:
     # zeros, stored or not, are counted apart: a value of the columns whose values are all known
     at = np.flatnonzero((moments["zeros"] > 0) & ~binned[:stop]).astype(np.int32)
     counts = moments["zeros"][at].astype(state["runs"].counts.dtype)
-    zeros = Runs(at, np.zeros(len(at)), counts), np.zeros(len(binned), bool)
-    (columns, values, counts), binned = _merged((state["runs"], binned), zeros)
-    known = ~binned[columns]
+    zeros = Runs(at, np.zeros(len(at)), counts)
+    state = _merged(state, zeros, np.zeros(len(binned), bool))
+    (columns, values, counts), binned = state["runs"], state["binned"]
+    levels, known = np.where(binned, state["levels"], 0)[:stop], ~binned[columns]
     n_values = np.bincount(columns[known], minlength=stop)[:stop]
-    n_bins = np.bincount(columns[~known], minlength=stop)[:stop]
+    bin_ends = ends_of(np.bincount(columns[~known], minlength=stop)[:stop])
+    numbers = np.empty(bin_ends[-1], np.uint16)
+    place_values(values[~known], bin_ends, levels, moments["low"], moments["high"], numbers)
     return (
         stop,
         moments,
@@ -237,8 +244,9 @@ def finish_stored(state: State) -> tuple[int, ColumnState, Distributions]:
             values[known],
             counts[known],
             ends_of(n_values),
-            values[~known].astype(np.uint16),
+            numbers,
             counts[~known],
-            ends_of(n_bins),
+            bin_ends,
+            levels.astype(np.uint8),
         ),
     )

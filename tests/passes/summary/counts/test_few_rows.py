@@ -35,7 +35,7 @@ def table(kind):
 
 
 def assert_same(a, b):
-    for name in (*"count missing infinite zeros min max first_bad few".split(),
+    for name in (*"count missing infinite zeros min max first_bad few bin_levels".split(),
                  *"values value_counts value_ends bins bin_counts bin_ends".split()):  # fmt: skip
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
     largest = np.fmax(np.abs(b.min), np.abs(b.max))

@@ -142,9 +142,7 @@ def runs(seed):
     rng = np.random.default_rng(seed)
     columns = np.sort(rng.integers(0, 40, 600)).astype(np.int32)
     binned = rng.random(40) < 0.3
-    values = np.where(
-        binned[columns], rng.integers(8_000, 8_060, 600), rng.normal(size=600).round(2)
-    )
+    values = np.where(binned[columns], rng.integers(1, 60, 600) / 64, rng.normal(size=600).round(2))
     values = np.where(values == 0, 1.0, values)
     order = np.lexsort((values, columns))
     columns, values = columns[order], values[order]
@@ -158,6 +156,7 @@ def test_merged_runs_compiled_and_as_python(most, monkeypatch):
     (a, a_binned), (b, b_binned) = runs(0), runs(1)
     monkeypatch.setattr(kernels_runs, "MAX_VALUES", most)
     monkeypatch.setattr(kernels_runs, "bin_run", getattr(bin_run, "py_func", bin_run))
+    levels = np.full(40, 44)
     size = len(a.columns) + len(b.columns)
     found = []
     for merge in (getattr(merge_runs, "py_func", merge_runs), merge_runs)[
@@ -165,7 +164,7 @@ def test_merged_runs_compiled_and_as_python(most, monkeypatch):
     ]:  # compiled with 256
         out = stored.Runs(np.empty(size, np.int32), np.empty(size), np.empty(size, np.int64))
         binned = a_binned | b_binned
-        n = merge(a, a_binned, b, b_binned, out, binned)
+        n = merge(a, b, levels, out, binned)
         found.append((n, binned, *(part[:n].copy() for part in out)))
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
