@@ -55,6 +55,8 @@ class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator
 
     _parameter_constraints: dict[str, list[object]] = {}
     _later_parameters: ClassVar[dict[str, object]] = {"encoding": None, "class_weight": None}
+    _n_served: int = 0
+    """Reads among `n_passes_` that one made for another fit of a cross-validation served."""
     """Parameters that checkpoints of older versions do not have, and what they stood for."""
     _accepts_levels = False
     """Whether columns of categories are taken, as the numbers of their levels."""

@@ -86,6 +86,7 @@ class Estimator(Model, HasCosts, Protocol):
     history_: list[dict[str, object]]
     plan_: Plan | None
     n_passes_: int
+    _n_served: int
     levels_: dict[str, list[str]]
     calibration: str | None
     """A parameter of families whose decisions can be calibrated."""

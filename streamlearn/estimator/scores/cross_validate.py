@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -13,6 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from ...data.dataset import Dataset
 from ...data.order import HashShare
 from ...engine.scratch.materialise import materialised
+from ...engine.together.lockstep import Lockstep, n_served
 from ...errors import MemoryBudgetError
 from ...solvers.splits import split_shares
 from ..model import Model
@@ -156,23 +158,33 @@ def cross_validate(
     started = time.perf_counter()
     opened = open_training(clone(model), dataset, y, sample_weight)
     edges, seed = split_shares(cv, seed, around_choice=hasattr(model, "cv"))
-    scores, n_passes = np.empty((len(candidates), cv)), 0
-    n_score_passes = 0
     with materialised(opened) as rows:
         fits = _within_budget(model, fits_of(model, candidates), candidates, rows)
-        for split in range(cv):
-            train, apart = without_split(rows, edges, split, seed)
+
+        def fit_without(train: Dataset) -> tuple[list[Model], int]:
+            """The candidates' models, and the reads that were made for them."""
             fitted: dict[int, Model] = {}
+            n_reads = 0
             for numbers in fits:
                 members = [candidates[k] for k in numbers]
                 of_all = clone(model).set_params(**_joint(model, members)).fit(train)
-                n_passes += of_all.n_passes_
+                n_reads += of_all.n_passes_ - of_all._n_served
                 models = of_all._models_of(members) if len(members) > 1 else [of_all]
                 fitted |= zip(numbers, models, strict=True)
-            ordered = [fitted[k] for k in range(len(candidates))]
-            scores[:, split], n_reads = scores_of_split(ordered, apart, scoring)
-            n_score_passes += n_reads
-    n_passes += n_score_passes
+            return [fitted[k] for k in range(len(candidates))], n_reads
+
+        splits = [without_split(rows, edges, split, seed) for split in range(cv)]
+        lockstep = Lockstep()
+        fitted = lockstep.run([partial(fit_without, train) for train, _ in splits])
+        scored = lockstep.run(
+            [
+                partial(scores_of_split, models, apart, scoring)
+                for (models, _), (_, apart) in zip(fitted, splits, strict=True)
+            ]
+        )
+    scores = np.column_stack([of_split for of_split, _ in scored])
+    n_score_passes = sum(n_reads for _, n_reads in scored)
+    n_passes = sum(n_reads for _, n_reads in fitted) + n_score_passes
     seconds = time.perf_counter() - started
     return CrossValidation(candidates, scores, scoring, n_passes, n_score_passes, seconds)
 
@@ -212,17 +224,18 @@ def without_split(
 def scores_of_split(
     models: Sequence[Model], apart: Dataset, scoring: str
 ) -> tuple[np.ndarray, int]:
-    """Scores of fitted models on the same rows, and the number of reads: one for the same features.
+    """Scores of fitted models on the same rows, and the reads made: one for the same features.
 
     The models may be of different candidates, or several of one fit.
     """
     scores, groups = np.empty(len(models)), _alike(models)
+    before = n_served()
     for alike in groups:
         members = [models[k] for k in alike]
         shown = features_of(members[0], as_trained(members[0], apart))
         results = evaluate_models(members, shown, [scoring])
         scores[alike] = [result[scoring] for result in results]
-    return scores, len(groups)
+    return scores, len(groups) - (n_served() - before)
 
 
 def _alike(models: Sequence[Model]) -> list[list[int]]:
