@@ -156,7 +156,7 @@ class MappedSource(SourceOver):
         return self.of(make(chunk, ref), ref)
 
     def of(self, chunk: Chunk, ref: Ref) -> Chunk:
-        """What the function makes of a chunk of `source`."""
+        """The chunk that the function makes of one of `source`."""
         try:
             return self.function(chunk)
         except SourceError as error:

@@ -13,7 +13,7 @@ from .source import Chunk, Convert, Csr, subjects_of
 
 
 class Selection:
-    """What a dataset makes of the rows of its store: selected, mapped, checked and weighed."""
+    """The way from a store's rows to a dataset's: selected, mapped, checked and weighed."""
 
     def __init__(
         self, dataset: Choice, only: str | None = None, convert: Convert | None = None

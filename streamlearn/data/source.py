@@ -249,7 +249,7 @@ class Convert(Protocol):
 
 
 class Made(NamedTuple):
-    """Whose chunks those of a source are made of: one read can then serve several sources."""
+    """Another source, and how chunks are made of its own: one read can then serve several."""
 
     source: Source
     """The source to read; one that is equal gives the same chunks."""
@@ -279,7 +279,7 @@ class Source(ABC):
         """A reader with files and buffers of its own, for one task."""
 
     def made_of(self) -> Made | None:
-        """What its chunks are made of, with the refs of this source; None: it is read alone."""
+        """The source that holds its chunks' rows, by the same refs; None: it is read alone."""
         return None
 
     @property

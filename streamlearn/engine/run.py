@@ -409,7 +409,9 @@ class Run:
         keeper = checkpoint if keep else None
         with self._progress.read(job.name, len(tasks)) as bar:
             if in_partitions or (visit is None and fold.merge is not None):
-                done = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
+                done: CompletedLanes[State] = CompletedLanes(
+                    keeper, partial, name, cut, files, bar, engine.result
+                )
                 made = source.made_of() if visit is None else None
                 last = read_lanes(
                     LaneRead(job, tasks, engine, self.plan, done, self._may_go_on, made), at_once

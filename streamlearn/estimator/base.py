@@ -99,9 +99,9 @@ class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator
         """
         return 0
 
-    def _n_fits(self, dataset: Source) -> int:
-        """Fits that one `fit` is made of, each of which reads a summary of its own rows."""
-        return 1
+    def _n_fits(self, dataset: Source) -> tuple[int, int]:
+        """Fewest and most reads of one kind, such as the summary: of fits that one is made of."""
+        return 1, 1
 
     def _moments_only(self) -> bool:
         """Whether `_fit` needs no quantiles or distinct values of columns: a smaller summary."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Generic
+from typing import Generic
 
 from ...passes.fold import State
 from ..driver import Coming
@@ -44,7 +44,7 @@ class CompletedLanes(Generic[State]):
         cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
-        result: Callable[[Coming[Any]], LaneState[Any]],
+        result: Callable[[Coming], LaneState],
     ) -> None:
         self._checkpoint, self._bar, self._result = checkpoint, bar, result
         self._tree = MergeTree(cut[-1])
@@ -61,7 +61,7 @@ class CompletedLanes(Generic[State]):
 
     def __call__(
         self,
-        nodes: Mapping[Node, Coming[Any]],
+        nodes: Mapping[Node, Coming],
         n_lanes: int,
         closing: bool,
         of: int | None = None,

@@ -31,7 +31,7 @@ class InMemoryRows(SourceOver):
         return _InMemoryReader(self.source, self._form, self._chunks)
 
     def made_of(self) -> Made | None:
-        """What the rows are made of while none of them is here."""
+        """The source of the rows, while none of them is here."""
         beneath = None if self._chunks else self.source.made_of()
         return beneath and Made(beneath.source, partial(self._make, beneath.make))
 

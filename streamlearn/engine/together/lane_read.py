@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class LaneRead:
     may_go_on: Callable[[], None]
     """Called whenever a task ends; raises to give the read up."""
     made: Made | None
-    """What the chunks are made of; None: nobody else can share them."""
+    """The source and the making of the chunks; None: nobody else can share them."""
 
     def shares_with(self, other: LaneRead) -> bool:
         """Whether one read serves both: the same chunks of the same rows, in the same lanes."""
@@ -108,7 +107,7 @@ def read_together(reads: Sequence[LaneRead], at_once: int) -> list[LaneState]:
         for node in first.done.finished
     }
 
-    def on_done(nodes: Mapping[Node, Coming[Any]], n_lanes: int, closing: bool) -> None:
+    def on_done(nodes: Mapping[Node, Coming], n_lanes: int, closing: bool) -> None:
         for number, read in enumerate(reads):
             read.done(nodes, n_lanes, closing, of=number)
 
@@ -131,11 +130,11 @@ def read_together(reads: Sequence[LaneRead], at_once: int) -> list[LaneState]:
 
 
 @dataclass(frozen=True)
-class Together(Fold[Any, Any]):
+class Together(Fold[list, list]):
     """The folds of several fits, each of which sees the chunks that are made for it."""
 
     reads: tuple[tuple[Job, Callable[..., Chunk]], ...] = ()
-    """Of each fit, its job and what makes its chunks."""
+    """Each fit's job, and the function that makes its chunks."""
 
     @classmethod
     def of(cls, reads: Sequence[LaneRead]) -> Together:
@@ -145,15 +144,15 @@ class Together(Fold[Any, Any]):
         return cls(partial(_start, folds), _no_step, partial(_merge, folds), reads=parts)
 
 
-def _start(folds: tuple[Fold, ...]) -> list[Any]:
+def _start(folds: tuple[Fold, ...]) -> list:
     return [fold.start() for fold in folds]
 
 
-def _no_step(state: list[Any], chunk: Chunk) -> list[Any]:
+def _no_step(state: list, chunk: Chunk) -> list:
     raise TypeError("folds of several fits are stepped by `fold_lane_together` alone")
 
 
-def _merge(folds: tuple[Fold, ...], a: list[Any], b: list[Any]) -> list[Any]:
+def _merge(folds: tuple[Fold, ...], a: list, b: list) -> list:
     return [fold.merge(x, y) for fold, x, y in zip(folds, a, b, strict=True) if fold.merge]
 
 

@@ -27,25 +27,21 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import ceil, log2
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import sklearn
 
 from ...config import config_context, get_config
 from ..checkpoint.stopping import orderly_end
-from ..executor import find_client
+from ..executor import settled
 from ..lanes import LaneState
 from ..memory import available_bytes
 from ..plan import Plan
-from ..planning import RESERVE_BYTES
+from .costs import held_bytes, together_bytes
 from .lane_read import LaneRead, read_alone, read_together
 
 Value = TypeVar("Value")
-
-BETWEEN_READS = ("driver", "model", "cached rows", "chosen rows", "carried rows")
-"""Terms of a plan that a fit holds while others read."""
 
 
 class _GivenUp(BaseException):
@@ -55,9 +51,13 @@ class _GivenUp(BaseException):
 class Turn(Generic[Value]):
     """One fit of a lockstep, as its thread and the coordinator see it."""
 
-    def __init__(self, function: Callable[[], Value]) -> None:
-        self.function = function
-        self.ready = True
+    def __init__(
+        self, function: Callable[[], Value], lockstep: Lockstep, parent: Turn | None
+    ) -> None:
+        self.function, self.lockstep, self.parent = function, lockstep, parent
+        self.inner: list[Turn] = []
+        """Turns of functions that it runs, and waits for."""
+        self._may_go = True
         self.given_up = False
         self.ended = False
         self.result: Value | None = None
@@ -80,9 +80,18 @@ class Turn(Generic[Value]):
 
     # In the coordinator.
 
+    @property
+    def ready(self) -> bool:
+        """True if it waits for nothing but its turn."""
+        return self._may_go and all(turn.ended for turn in self.inner)
+
+    def set_ready(self) -> None:
+        """Say that what it waited for is there."""
+        self._may_go = True
+
     def go(self) -> None:
         """Let it run until it waits or has ended."""
-        self.ready = False
+        self._may_go = False
         self._go.release()
         self._came_back.acquire()
 
@@ -93,6 +102,8 @@ class Turn(Generic[Value]):
 
     def give_up(self) -> None:
         """End it, wherever it waits."""
+        for turn in self.inner:
+            turn.give_up()
         self.given_up = True
         while not self.ended:
             self.go()
@@ -143,6 +154,12 @@ class Turn(Generic[Value]):
         answer, self.asked, self.answer = self.answer, None, None
         return answer
 
+    def wait_for(self, turns: Sequence[Turn]) -> None:
+        """Wait until these have ended."""
+        self.inner, self._may_go = list(turns), True
+        self._wait()
+        self.inner = []
+
     def was_served(self) -> bool:
         """Whether the read just done was made for another fit."""
         served, self.served = self.served, False
@@ -183,21 +200,32 @@ class Lockstep:
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = budget or get_config().memory_budget or available_bytes() // 4
+        self.peak_bytes = 0
+        """Most that the plans of fits at a time allowed together."""
+        self._turns: list[Turn] = []
 
-    def run(self, functions: Sequence[Callable[[], Value]]) -> list[Value]:
+    def run(
+        self, functions: Sequence[Callable[[], Value]], unsaid: Sequence[str] = ()
+    ) -> list[Value]:
         """The results of all functions; each must give the same when it is called again.
 
-        Inside of another lockstep they run one after the other, and their reads are shared with
-        those of the other's fits.
+        Inside of a fit of another lockstep they take turns with all of that one's fits, within its
+        budget.  `unsaid`: warnings to leave out, by how they begin; not inside of another.
         """
-        if current_turn() is not None or len(functions) == 1:
+        parent = current_turn()
+        if len(functions) == 1:
             return [function() for function in functions]
         results: dict[int, Value] = {}
         while len(results) < len(functions):
             left = [k for k in range(len(functions)) if k not in results]
-            turns = [Turn(functions[k]) for k in left]
-            with _settings(), orderly_end():
-                self._run(turns)
+            if parent is not None:
+                turns = [Turn(functions[k], parent.lockstep, parent) for k in left]
+                parent.lockstep._begin(turns)
+                parent.wait_for(turns)
+            else:
+                turns = [Turn(functions[k], self, None) for k in left]
+                with _settings(unsaid), orderly_end():
+                    self._run(turns)
             for k, turn in zip(left, turns, strict=True):
                 if turn.error is not None and not isinstance(turn.error, _GivenUp):
                     raise turn.error
@@ -205,21 +233,33 @@ class Lockstep:
                     results[k] = turn.result  # type: ignore[assignment]
         return [results[k] for k in range(len(functions))]
 
-    def _run(self, turns: Sequence[Turn]) -> None:
+    def _begin(self, turns: Sequence[Turn]) -> None:
+        self._turns += turns
         for turn in turns:
             turn.begin()
+
+    def _run(self, turns: Sequence[Turn]) -> None:
+        self._turns = []
+        self._begin(turns)
         try:
-            while alive := [turn for turn in turns if not turn.ended]:
+            while alive := [turn for turn in self._turns if not turn.ended]:
                 ready = next((turn for turn in alive if turn.ready), None)
                 if ready is not None:
                     ready.go()
                     if ready.error is not None:
-                        for later in turns[turns.index(ready) + 1 :]:
-                            later.give_up()
-                elif not self._admit(alive):
-                    self._serve([turn for turn in alive if turn.asked is not None])
+                        self._end_after(ready)
+                    continue
+                waiting = [turn for turn in alive if not turn.inner]
+                if not self._admit(waiting):
+                    self._serve(waiting)
         finally:
             for turn in turns:
+                turn.give_up()
+
+    def _end_after(self, failed: Turn) -> None:
+        """Give up the fits that would have begun after one that failed."""
+        for turn in self._turns[self._turns.index(failed) + 1 :]:
+            if turn.parent is failed.parent:
                 turn.give_up()
 
     # Memory.
@@ -229,7 +269,9 @@ class Lockstep:
         waiting = [turn for turn in alive if turn.wanted is not None]
         if not waiting:
             return False
-        room = next((turn for turn in waiting if self._has_room(turn, alive)), None)
+        room = next(
+            (turn for turn in waiting if self._bytes_with(turn, alive) <= self.budget), None
+        )
         if room is None and len(waiting) < len(alive):
             return False
         if room is None:
@@ -237,91 +279,68 @@ class Lockstep:
             for other in alive:
                 if other is not room and other.plans:
                     other.give_up()
+        self.peak_bytes = max(self.peak_bytes, self._bytes_with(room, alive))
         assert room.wanted is not None
         run, plan = room.wanted
-        room.plans[run], room.wanted, room.ready = plan, None, True
+        room.plans[run], room.wanted = plan, None
+        room.set_ready()
         return True
 
-    def _has_room(self, turn: Turn, alive: Sequence[Turn]) -> bool:
+    def _bytes_with(self, turn: Turn, alive: Sequence[Turn]) -> int:
+        """Bytes that all fits hold, and the one that reads besides, if this one goes on."""
         assert turn.wanted is not None
         run, plan = turn.wanted
         plans = [p for other in alive for r, p in other.plans.items() if r is not run]
-        if not plans:
-            return True
         plans.append(plan)
         besides = max(p.peak_bytes - held_bytes(p) for p in plans)
-        return sum(map(held_bytes, plans)) + besides <= self.budget
+        return sum(map(held_bytes, plans)) + besides
 
     # Reads.
 
     def _serve(self, turns: Sequence[Turn]) -> None:
-        """Do the reads that all fits wait for, each for as many of them as can share it."""
-        left = list(turns)
+        """Do the reads that fits wait for, each for as many of them as can share it."""
+        held = sum(turn.held_bytes for turn in turns)
+        left = [(turn, turn.asked) for turn in turns if turn.asked is not None]
         while left:
-            first = left[0]
-            group = [turn for turn in left if turn is first or first.asked.shares_with(turn.asked)]
-            n, at_once = self._how_many(group, turns)
-            group = group[:n]
+            first, read = left[0]
+            group = [(turn, own) for turn, own in left if own is read or read.shares_with(own)]
+            n, at_once = self._how_many([own.plan for _, own in group], held)
             if n > 1:
                 began = monotonic()
                 try:
-                    answers = read_together([turn.asked for turn in group], at_once)
+                    answers = read_together([own for _, own in group[:n]], at_once)
                 except Exception:  # whose error it is, and where, each fit finds by itself
                     answers = []
-                for turn, answer in zip(group, answers, strict=False):
+                for (turn, _), answer in zip(group, answers, strict=False):
                     turn.answer, turn.served = answer, turn is not first
                 first.waited_s -= monotonic() - began
-            for turn in group:
-                turn.ready = True
-            left = [turn for turn in left if turn not in group]
+            for turn, _ in group[:n]:
+                turn.set_ready()
+            left = [(turn, own) for turn, own in left if not turn.ready]
 
-    def _how_many(self, group: Sequence[Turn], turns: Sequence[Turn]) -> tuple[int, int]:
-        """Number of fits whose states one read can hold, and its lanes at once."""
-        held = sum(turn.held_bytes for turn in turns)
-        plans = [turn.asked.plan for turn in group if turn.asked is not None]
-        for n in range(len(group), 1, -1):
+    def _how_many(self, plans: Sequence[Plan], held: int) -> tuple[int, int]:
+        """Number of the fits of these plans whose states one read can hold, and its lanes at once.
+
+        `held`: by all fits between reads.
+        """
+        for n in range(len(plans), 1, -1):
             for at_once in range(min(plan.lanes_in_flight for plan in plans), 0, -1):
-                if held + together_bytes(plans[:n], at_once) <= self.budget:
+                if (together := held + together_bytes(plans[:n], at_once)) <= self.budget:
+                    self.peak_bytes = max(self.peak_bytes, together)
                     return n, at_once
         return 1, 1
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def _settings(unsaid: Sequence[str]) -> Iterator[None]:
     """The settings of the calling thread, for threads that have their own.
 
     Inside of a task of a cluster, only its own thread knows that it is there.
     """
-    import dask
-
-    client, scheduler = find_client(get_config().scheduler), get_config().scheduler
-    if client is None and scheduler in (None, "distributed"):
-        scheduler = dask.config.get("scheduler", None) or "threads"
-    with config_context(scheduler=client or scheduler), warnings.catch_warnings():
+    with config_context(scheduler=settled(get_config().scheduler)), warnings.catch_warnings():
+        for said in unsaid:
+            warnings.filterwarnings("ignore", said, UserWarning)
         yield
-
-
-def held_bytes(plan: Plan) -> int:
-    """Bytes that a fit of this plan holds between its reads, at most."""
-    return max(
-        sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
-        for _, terms in plan.terms
-    )
-
-
-def together_bytes(plans: Sequence[Plan], at_once: int) -> int:
-    """Bytes that a read for fits of these plans takes beside what they hold between reads."""
-
-    def most(plan: Plan, label: str) -> int:
-        every = [term for _, terms in plan.terms for term in terms if term.label == label]
-        return max((term.each_bytes for term in every), default=0)
-
-    depth = ceil(log2(max(plans[0].n_lanes, 1))) + 1
-    states = sum(most(plan, "state") for plan in plans) * (at_once + depth)
-    # the table's chunk, and one fit's at a time, which its step is given
-    chunks = at_once * max(2 * most(plan, "slice") + most(plan, "step") for plan in plans)
-    fixed = max(most(plan, "file metadata") + most(plan, "scratch in memory") for plan in plans)
-    return states + chunks + fixed + RESERVE_BYTES
 
 
 def read_lanes(read: LaneRead, at_once: int) -> LaneState:

@@ -44,9 +44,11 @@ class CrossValidation:
     """(candidates, splits); greater is better."""
     scoring: str
     n_passes: int
-    """Reads of (parts of) the data, all fits, summaries and scores together."""
+    """Reads of (parts of) the data, all fits, summaries and scores together; one that serves
+    several splits counts once."""
     n_score_passes: int
-    """Reads among them that scored: one a split, for all candidates of the same features."""
+    """Reads among them that scored: one for all splits and candidates of the same features, or one
+    a split where the rows are in memory."""
     seconds: float
 
     @property
@@ -98,16 +100,21 @@ def cross_validate(
     """Score a model, or each of a grid of its parameters, on rows it was not trained on.
 
     The split that holds a row out is a hash of its number and the seed: there is no copy and no
-    index.  All candidates of a split are scored in one shared read, and each is the model of a fit
-    of its own to the rows outside the split, bit for bit, within the memory budget:
+    index.  The fits of the splits go in lockstep: what they all read of the table they read at
+    once, and their scores too, so that they take about the reads of one split, as many of them at a
+    time as the memory budget has room for.  Each is the fit of its own to the rows outside the
+    split, bit for bit.  What each fit reads for itself stays apart: sweeps in random order, copies
+    of its rows in memory or in scratch, the columns that only it has selected (ShareBoost), words
+    whose codes are its own, and scores of rows in memory.  All candidates of a split are scored in
+    one shared read.  Candidates come one after the other, but for those that one fit gives:
 
     - `JensenShannonBoostClassifier` has it from one fit for all values of ``n_learners``;
     - `ProjectionPursuitRegressor` from one fit for two values of ``tau``, if the budget has room;
     - `ShareBoostClassifier` fits each, as its models of fewer columns are corrected less far on the
       way to those of more; so does `SVMMixtureClassifier`, whose EM of one candidate gives no other
       model, and so do `SuperSparseRegressor` and `SuperSparseClassifier`;
-    - `AdditiveClassifier` and `AdditiveRegressor` fit each, and each split, by its own reads: their
-      knots, levels and means of targets are learned from the rows outside the split alone.
+    - `AdditiveClassifier` and `AdditiveRegressor` fit each: their knots, levels and means of
+      targets are learned from the rows outside the split alone.
 
     The estimators whose names end in CV share more where they choose, and with
     ``random_state=seed`` their splits are the same as these: `AdditiveClassifierCV` and
