@@ -23,8 +23,11 @@ def held_bytes(plan: Plan) -> int:
     )
 
 
-def together_bytes(plans: Sequence[Plan], at_once: int) -> int:
-    """Bytes that a read for fits of these plans takes beside what they hold between reads."""
+def together_bytes(plans: Sequence[Plan], at_once: int, chunk_bytes: int) -> int:
+    """Bytes that a read for fits of these plans takes beside what they hold between reads.
+
+    `chunk_bytes`: of the largest chunk, of which each fit in turn is given a copy.
+    """
 
     def most(plan: Plan, label: str) -> int:
         every = [term for _, terms in plan.terms for term in terms if term.label == label]
@@ -32,21 +35,30 @@ def together_bytes(plans: Sequence[Plan], at_once: int) -> int:
 
     depth = ceil(log2(max(plans[0].n_lanes, 1))) + 1
     states = sum(most(plan, "state") for plan in plans) * (at_once + depth)
-    # the table's chunk, and one fit's at a time, which its step is given
-    chunks = at_once * max(2 * most(plan, "slice") + most(plan, "step") for plan in plans)
+    steps = max(most(plan, "slice") + most(plan, "step") for plan in plans)
+    chunks = at_once * (steps + chunk_bytes)
     fixed = max(most(plan, "file metadata") + most(plan, "scratch in memory") for plan in plans)
     return states + chunks + fixed + RESERVE_BYTES
 
 
-def needs_together(needs: Sequence[Needs], dataset: Source, most: int) -> list[Needs]:
+def needs_together(
+    needs: Sequence[Needs], dataset: Source, most: int, summary_bytes: int
+) -> list[Needs]:
     """The phases of as many fits at a time as the budget has room for, `most` at most.
 
-    More fits never make slices finer than those of one: slices decide bits.
+    More fits never make slices finer than those of one: slices decide bits.  A phase beside them
+    counts the reads that serve all fits, whatever phase each is in; `summary_bytes`: of a state of
+    the summary, which is none of `needs`.
     """
     alone = list(needs)
     row_nbytes = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
+    largest = _largest(alone, summary_bytes, row_nbytes)
     for n in range(most, 1, -1):
-        found = [_times(need, n, row_nbytes) for need in alone]
+        found = [
+            *(_beside(need, largest, n - 1) for need in alone),
+            _beside(largest, largest, n - 1),
+        ]
+        found[-1] = replace(found[-1], state_bytes=n * largest.state_bytes)
         try:
             if not make_plan(dataset, found).slices_halved:
                 return found
@@ -55,17 +67,32 @@ def needs_together(needs: Sequence[Needs], dataset: Source, most: int) -> list[N
     return alone
 
 
-def _times(need: Needs, n: int, row_nbytes: float) -> Needs:
-    """The phase of `n` fits, whose steps come one after the other and so do their own reads."""
+def _largest(needs: Sequence[Needs], summary_bytes: int, row_nbytes: float) -> Needs:
+    """The most of each kind that a shared read, or a fit between reads, needs of one fit."""
+    return Needs(
+        "splits",
+        state_bytes=max(summary_bytes, *(need.state_bytes for need in needs)),
+        # the fit's own rows of the chunk beside it
+        step_bytes_per_row=row_nbytes
+        + max(need.step_bytes_per_row + need.row_state_bytes for need in needs),
+        driver_bytes=max(need.driver_bytes for need in needs),
+        model_bytes=max(need.model_bytes for need in needs),
+        passes=(0, 0),
+        step_bytes=max(need.step_bytes for need in needs),
+        cached_bytes_per_row=max(need.cached_bytes_per_row for need in needs),
+        chosen_bytes_per_row=max(need.chosen_bytes_per_row for need in needs),
+        carried_bytes_per_row=max(need.carried_bytes_per_row for need in needs),
+    )
+
+
+def _beside(need: Needs, largest: Needs, n: int) -> Needs:
+    """A phase of one fit while `n` others hold what they need between reads."""
     return replace(
         need,
-        state_bytes=need.state_bytes if need.group else n * need.state_bytes,
-        # one fit's rows of the chunk, beside it
-        step_bytes_per_row=need.step_bytes_per_row + (0 if need.group else row_nbytes),
-        driver_bytes=n * need.driver_bytes,
-        model_bytes=n * need.model_bytes,
-        scratch_bytes_per_row=n * need.scratch_bytes_per_row,
-        cached_bytes_per_row=n * need.cached_bytes_per_row,
-        chosen_bytes_per_row=n * need.chosen_bytes_per_row,
-        carried_bytes_per_row=n * need.carried_bytes_per_row,
+        driver_bytes=need.driver_bytes + n * largest.driver_bytes,
+        model_bytes=need.model_bytes + n * largest.model_bytes,
+        scratch_bytes_per_row=(n + 1) * need.scratch_bytes_per_row,
+        cached_bytes_per_row=need.cached_bytes_per_row + n * largest.cached_bytes_per_row,
+        chosen_bytes_per_row=need.chosen_bytes_per_row + n * largest.chosen_bytes_per_row,
+        carried_bytes_per_row=need.carried_bytes_per_row + n * largest.carried_bytes_per_row,
     )

@@ -55,6 +55,11 @@ class LaneRead:
     made: Made | None
     """The source and the making of the chunks; None: nobody else can share them."""
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Decoded size of the largest chunk."""
+        return int(Refs.of(self.job.source.refs()).nbytes.max())
+
     def shares_with(self, other: LaneRead) -> bool:
         """Whether one read serves both: the same chunks of the same rows, in the same lanes."""
         return (

@@ -304,7 +304,7 @@ class Lockstep:
         while left:
             first, read = left[0]
             group = [(turn, own) for turn, own in left if own is read or read.shares_with(own)]
-            n, at_once = self._how_many([own.plan for _, own in group], held)
+            n, at_once = self._how_many([own for _, own in group], held)
             if n > 1:
                 began = monotonic()
                 try:
@@ -318,14 +318,16 @@ class Lockstep:
                 turn.set_ready()
             left = [(turn, own) for turn, own in left if not turn.ready]
 
-    def _how_many(self, plans: Sequence[Plan], held: int) -> tuple[int, int]:
-        """Number of the fits of these plans whose states one read can hold, and its lanes at once.
+    def _how_many(self, reads: Sequence[LaneRead], held: int) -> tuple[int, int]:
+        """Number of these reads whose states one can hold, and its lanes at once.
 
         `held`: by all fits between reads.
         """
+        plans, chunk_bytes = [read.plan for read in reads], reads[0].chunk_bytes
         for n in range(len(plans), 1, -1):
             for at_once in range(min(plan.lanes_in_flight for plan in plans), 0, -1):
-                if (together := held + together_bytes(plans[:n], at_once)) <= self.budget:
+                together = held + together_bytes(plans[:n], at_once, chunk_bytes)
+                if together <= self.budget:
                     self.peak_bytes = max(self.peak_bytes, together)
                     return n, at_once
         return 1, 1

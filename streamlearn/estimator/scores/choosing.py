@@ -4,11 +4,9 @@ A fit on the rows outside a split may give the models of many candidates: those 
 parameters of a path (columns selected, learners, strengths of a penalty) come from one fit, and all
 models of a split are scored in one more read.  Then the best is fitted to all rows.
 
-The fits of the splits go in lockstep (`engine.together`): what they all read of the table they
-read at once, as many of them at a time as the plan has room for, and so do their scores.  Each
-still learns its summary, knots and codes from the rows of its split alone, and a checkpoint keeps
-each fit with all it has read: one that goes on without the others finds the same bits.  Fits of one
-split come one after the other.
+The splits go in lockstep (`engine.together`): what they all read of the table they read at once, as
+many at a time as the plan has room for.  Each fit learns from the rows of its split alone, and a
+checkpoint keeps all it has read: one that goes on without the others finds the same bits.
 """
 
 from __future__ import annotations
@@ -35,6 +33,7 @@ from ...engine.together.costs import needs_together
 from ...engine.together.lockstep import Lockstep
 from ...errors import CheckpointError, MemoryBudgetError
 from ...numeric.checks import check_integer
+from ...passes.summary.reading import most_state_bytes, state_nbytes
 from ...passes.summary.summary import Summary
 from ...solvers.splits import split_shares
 from .. import fitting
@@ -172,7 +171,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             alike[phases] = alike.get(phases, 0) + 1
         found: list[Needs] = []
         for k, (phases, n_groups) in enumerate(alike.items()):
-            for need in needs_together(phases, dataset, self.cv):
+            for need in phases:
                 low, high = need.passes
                 name = need.name if len(alike) == 1 else f"{need.name}-{k + 1}"
                 # the last fit, to all rows, is of any of them
@@ -182,7 +181,10 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         n = len(candidates)
         scores = (1, self.cv * len(groups))  # one for all models of the same features
         scoring = Needs("score", each * n, SCORED_ROW_NBYTES, passes=scores)
-        return [*found, *needs_together([scoring], dataset, self.cv)]
+        moments_only = self._moments_only()
+        limit = most_state_bytes(dataset, moments_only)
+        of_summary = state_nbytes(dataset, limit, moments_only)
+        return needs_together([*found, scoring], dataset, self.cv, of_summary)
 
     def _check_budget(self, rows: Dataset) -> None:
         """Refuse, before any fit is done, a budget that one to all rows would not have."""
@@ -254,7 +256,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         return False
 
     def _fit_by_splits(self, opened: Dataset, checkpoint: str | os.PathLike[str] | None) -> None:
-        """Choose by fits that each have their own reads, then fit the best to all rows."""
+        """Choose by fits of their own, whose splits share reads, then fit the best to all rows."""
         tasks = Tasks(self)
         candidates, groups = self._candidates(), self._together()
         place = None if checkpoint is None else os.fspath(checkpoint)
@@ -262,26 +264,23 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         with materialised(opened) as rows:
             self._check_budget(rows)
             splits = [without_split(rows, edges, split, seed) for split in range(self.cv)]
+            joints = [self._joint([candidates[k] for k in group]) for group in groups]
 
             def fit_without(split: int) -> list[Member]:
                 """The fits of a split, in the order of `groups`."""
                 train, apart = splits[split]
                 with self._named(split):
                     return [
-                        self._fit_without(
-                            self._joint([candidates[k] for k in group]),
-                            train,
-                            apart,
-                            several.of_split(place, split, number),
-                        )
-                        for number, group in enumerate(groups)
+                        self._fit_without(joint, train, apart, several.of_split(place, split, n))
+                        for n, joint in enumerate(joints)
                     ]
 
-            def score(split: int, fits: Sequence[Member]) -> tuple[np.ndarray, int]:
+            def score(split: int, own_fits: Sequence[Member]) -> tuple[np.ndarray, int]:
                 models: dict[int, Member] = {}
-                for group, fitted in zip(groups, fits, strict=True):
-                    of_group = fitted._models_of([candidates[k] for k in group])
-                    models |= zip(group, of_group, strict=True)
+                for group, fit in zip(groups, own_fits, strict=True):
+                    models |= zip(
+                        group, fit._models_of([candidates[k] for k in group]), strict=True
+                    )
                 ordered = [models[k] for k in range(len(candidates))]
                 own = None if place is None else several.scores_of_split(place, split)
                 with self._named(split):
@@ -300,6 +299,8 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             )
             last = several.of_all_rows(place)
             final = self._member(candidates[self.best_index_]).fit(rows, checkpoint=last)
+            # what was read before all fits each of them counts
+            n_scored -= len(fits) * rows.passes_before
         self._adopt(final, fits, n_scored, lockstep.peak_bytes)
         for k, candidate in enumerate(candidates):
             mean = float(self.cv_results_["mean_test_score"][k])

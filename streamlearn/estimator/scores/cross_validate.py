@@ -192,6 +192,7 @@ def cross_validate(
     scores = np.column_stack([of_split for of_split, _ in scored])
     n_score_passes = sum(n_reads for _, n_reads in scored)
     n_passes = sum(n_reads for _, n_reads in fitted) + n_score_passes
+    n_passes -= (cv * len(fits) - 1) * rows.passes_before  # made once, and every fit counts them
     seconds = time.perf_counter() - started
     return CrossValidation(candidates, scores, scoring, n_passes, n_score_passes, seconds)
 

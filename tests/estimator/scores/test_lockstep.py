@@ -95,8 +95,106 @@ def test_scores_are_those_of_splits_by_hand_in_the_reads_of_one(name, kind, tmp_
     np.testing.assert_array_equal(found.scores, [scores])
     shares = kind not in ("in_memory", "csr")  # these are scored where they are
     assert found.n_score_passes == (1 if shares else CV)
-    written = CV * (kind == "dask")  # to scratch, before all fits
+    written = kind == "dask"  # to scratch, before all fits
     apart = (CV - 1) * APART.get(name, 0)
     if name.endswith("CV") and not shares:
         apart += (CV - 1) * model.cv  # the scores by which it chooses
     assert found.n_passes - found.n_score_passes <= max(reads) + written + apart
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("name", ["AdditiveClassifier", "JensenShannonBoostClassifier"])
+def test_threads_and_workers_give_the_same(name, tmp_path, client):
+    """With folds that only sum, and with row state."""
+    model = getattr(sl, name)().set_params(**QUICK[name])
+    rows = parquet(*table(is_classifier(model)), tmp_path)
+    found = []
+    for scheduler in ("synchronous", "threads", client):
+        with sl.config_context(scheduler=scheduler, scratch=tmp_path):
+            found.append(sl.cross_validate(model, rows, CV))
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].scores, other.scores)
+        assert found[0].n_passes == other.n_passes
+
+
+def test_a_budget_that_holds_less_shares_less_with_the_same_scores(tmp_path):
+    X, y = table(True)
+    X = np.hstack([X] * 40) + np.random.default_rng(1).normal(0, 1, (N, 200))
+    rows, model = parquet(X, y, tmp_path), sl.AdditiveClassifier(n_bases=4, solver="newton")
+    with pytest.raises(sl.MemoryBudgetError) as refused:
+        sl.plan(model, rows, memory_budget="1MiB")
+    found = []
+    for budget in (refused.value.enough, 2 * refused.value.enough, 2048):
+        with sl.config_context(memory_budget=f"{budget}MiB", scheduler="synchronous"):
+            found.append(sl.cross_validate(model, rows, CV))
+            assert found[-1].n_passes <= CV * 12
+    np.testing.assert_array_equal(found[0].scores, found[1].scores)
+    np.testing.assert_array_equal(found[1].scores, found[2].scores)
+    assert found[0].n_passes > found[1].n_passes > found[2].n_passes
+
+
+@pytest.mark.parametrize("name", ["JensenShannonBoostClassifierCV", "SVMMixtureClassifierCV"])
+def test_a_choice_that_was_killed_goes_on_to_the_same(name, tmp_path, monkeypatch):
+    """In every third of the reads that its splits share, the last of its chunks stops it."""
+    from streamlearn.engine.together import lockstep
+
+    model = getattr(sl, name)().set_params(**QUICK[name])
+    X, y = table(True)
+    whole = getattr(sl, name)().set_params(**QUICK[name]).fit(parquet(X, y, tmp_path))
+    rows, read, n_reads, n_killed = parquet(X, y, tmp_path), lockstep.read_together, 0, 0
+
+    def stopped(reads, at_once):
+        nonlocal n_reads
+        n_reads += 1
+        if n_reads % 3 == 0:
+            raise KeyboardInterrupt
+        return read(reads, at_once)
+
+    monkeypatch.setattr(lockstep, "read_together", stopped)
+    for _ in range(200):
+        try:
+            model.fit(rows, checkpoint=tmp_path / "run")
+            break
+        except KeyboardInterrupt:
+            n_killed += 1
+    assert n_killed > 1
+    assert (model.best_params_, model.best_score_) == (whole.best_params_, whole.best_score_)
+    np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+    assert model.n_passes_ == whole.n_passes_
+    again = model.fit(rows, checkpoint=tmp_path / "run")
+    assert again.n_passes_ == whole.n_passes_
+    assert (
+        sl.plan(model, rows).peak_bytes
+        >= whole.plan_.peak_bytes
+        >= sl.plan(model._plain(), rows).peak_bytes
+    )
+
+
+def test_what_a_split_lacks_is_said_of_the_first_that_lacks_it(tmp_path):
+    """Row 0 alone is of its class: the fit without it has one class less."""
+    X, y = table(True)
+    y = np.zeros(N, int)
+    y[7] = 1
+    rows = parquet(X, y, tmp_path)
+    edges, seed = split_shares(CV, 0)
+    split = [
+        len(without_split(rows, edges, k, seed)[0].where_hash(0, 1, 0).summary().target.classes)
+        for k in range(CV)
+    ].index(1)
+    with pytest.raises(ValueError, match="1 class .0., a classifier needs at least 2") as alone:
+        sl.AdditiveClassifier().fit(without_split(rows, edges, split, seed)[0])
+    with pytest.raises(ValueError, match="1 class .0., a classifier needs at least 2") as found:
+        sl.cross_validate(sl.AdditiveClassifier(), rows, CV)
+    assert str(found.value) == str(alone.value)
