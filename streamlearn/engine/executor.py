@@ -152,7 +152,7 @@ def find_client(scheduler: object) -> Client | None:
     return None
 
 
-def settled(scheduler: object) -> object:
+def findable_anywhere(scheduler: object) -> object:
     """The same scheduler by what every thread can find: a client, or the name of threads."""
     import dask
 

@@ -34,7 +34,7 @@ import sklearn
 
 from ...config import config_context, get_config
 from ..checkpoint.stopping import orderly_end
-from ..executor import settled
+from ..executor import findable_anywhere
 from ..lanes import LaneState
 from ..memory import available_bytes
 from ..plan import Plan
@@ -339,7 +339,10 @@ def _settings(unsaid: Sequence[str]) -> Iterator[None]:
 
     Inside of a task of a cluster, only its own thread knows that it is there.
     """
-    with config_context(scheduler=settled(get_config().scheduler)), warnings.catch_warnings():
+    with (
+        config_context(scheduler=findable_anywhere(get_config().scheduler)),
+        warnings.catch_warnings(),
+    ):
         for said in unsaid:
             warnings.filterwarnings("ignore", said, UserWarning)
         yield
