@@ -17,12 +17,12 @@ from .encoding import Encoding
 from .levels import Coder, LevelCoder
 from .mapped import SourceOver
 from .order import HashShare, derive_seed, exact_share
-from .reader import DatasetReader
+from .reader import DatasetReader, Selection
 from .risk.steps import Classes, Intervals
 from .risk.store import rows_at_risk, with_duration
 from .roles import refuse_duplicates, some
 from .row_ranges import Refs, cut_runs
-from .source import Chunk, Convert
+from .source import Chunk, Convert, Made
 
 if TYPE_CHECKING:
     from ..passes.summary.summary import Summary
@@ -106,6 +106,15 @@ class Dataset(Choice):
 
     def reader(self) -> DatasetReader:
         return DatasetReader(self)
+
+    def made_of(self) -> Made | None:
+        if self.left_out_nbytes:
+            return None  # its store makes no rows but those chosen
+        return Made(self._bare(), Selection(self, self.shares, convert=self.convert).make)
+
+    def _bare(self) -> Dataset:
+        """All rows of the store as they are."""
+        return self._with(shares=(), maps=(), mapped_names=None, reweigh=None, convert=None)
 
     def column(self, name: str) -> ColumnSource:
         """One column, of strings perhaps, as the target of chunks without features."""
@@ -371,6 +380,10 @@ class ColumnSource(SourceOver):
 
     def reader(self) -> DatasetReader:
         return DatasetReader(self.source, only=self.name)
+
+    def made_of(self) -> Made:
+        bare = replace(self, source=self.source._bare())
+        return Made(bare, Selection(self.source, self.source.shares, self.name).make)
 
 
 def _pick(index: list[int], X: np.ndarray) -> np.ndarray:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
 
 from ..errors import SourceError
 from .row_ranges import Ref, Refs
-from .source import Chunk, Convert, Source, SourceReader
+from .source import Chunk, Convert, Made, Source, SourceReader
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class SourceOver(Source):
 
     def refs(self) -> Refs:
         return self.source.refs()
+
+    def made_of(self) -> Made | None:
+        return None  # its chunks are others than those beneath
 
     @property
     def slice_rows(self) -> int | None:
@@ -148,17 +152,27 @@ class MappedSource(SourceOver):
     def reader(self) -> SourceReader:
         return _MappedReader(self)
 
+    def made_of(self) -> Made | None:
+        beneath = self.source.made_of()
+        return beneath and Made(beneath.source, partial(self._make, beneath.make))
+
+    def _make(self, make: Callable[[Chunk, Ref], Chunk], chunk: Chunk, ref: Ref) -> Chunk:
+        return self.of(make(chunk, ref), ref)
+
+    def of(self, chunk: Chunk, ref: Ref) -> Chunk:
+        """The chunk that the function makes of one of `source`."""
+        try:
+            return self.function(chunk)
+        except SourceError as error:
+            raise SourceError(f"{self.place(ref)}: {error}") from error
+
 
 class _MappedReader:
     def __init__(self, mapped: MappedSource) -> None:
         self._mapped, self._reader = mapped, mapped.source.reader()
 
     def read(self, ref: Ref) -> Chunk:
-        chunk = self._reader.read(ref)
-        try:
-            return self._mapped.function(chunk)
-        except SourceError as error:
-            raise SourceError(f"{self._mapped.place(ref)}: {error}") from error
+        return self._mapped.of(self._reader.read(ref), ref)
 
     def __enter__(self) -> _MappedReader:
         self._reader = self._reader.__enter__()

@@ -8,7 +8,7 @@ engine or an algorithm.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -248,6 +248,15 @@ class Convert(Protocol):
         """
 
 
+class Made(NamedTuple):
+    """Another source, and how chunks are made of its own: one read can then serve several."""
+
+    source: Source
+    """The source to read; one that is equal gives the same chunks."""
+    make: Callable[[Chunk, Ref], Chunk]
+    """Picklable; may change the chunk it is given, but no arrays where `source` is `in_memory`."""
+
+
 class Source(ABC):
     """Everything that the engine, the passes and the families may ask of data.
 
@@ -268,6 +277,10 @@ class Source(ABC):
     @abstractmethod
     def reader(self) -> SourceReader:
         """A reader with files and buffers of its own, for one task."""
+
+    def made_of(self) -> Made | None:
+        """The source that holds its chunks' rows, by the same refs; None: it is read alone."""
+        return None
 
     @property
     def slice_rows(self) -> int | None:

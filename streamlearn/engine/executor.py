@@ -152,6 +152,16 @@ def find_client(scheduler: object) -> Client | None:
     return None
 
 
+def findable_anywhere(scheduler: object) -> object:
+    """The same scheduler by what every thread can find: a client, or the name of threads."""
+    import dask
+
+    client = find_client(scheduler)
+    if client is None and scheduler in (None, "distributed"):
+        return dask.config.get("scheduler", None) or "threads"
+    return scheduler if client is None else client
+
+
 def count_threads(scheduler: object) -> int:
     """Lanes that one process could run at once under this scheduler."""
     client = find_client(scheduler)

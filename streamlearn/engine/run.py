@@ -22,7 +22,7 @@ from .checkpoint.lanes_done import CompletedLanes, CompletedSegments
 from .checkpoint.log import Log
 from .checkpoint.stopping import TimeLimit
 from .checkpoint.store import Checkpoint
-from .driver import Task, fold_in_sequence, fold_lanes
+from .driver import Task, fold_in_sequence
 from .executor import Engine, count_threads, open_engine
 from .groups import VisitOrder, cut_partitions, cut_segments, draw_groups, fold_segment
 from .lanes import Job, cut_lanes, fold_lane
@@ -33,6 +33,8 @@ from .scratch.blocks import RowForm, ScratchSource, cache_fold
 from .scratch.folder import ScratchFolder
 from .scratch.in_memory import InMemoryRows
 from .scratch.row_state import RowFile, RowStates
+from .together.lane_read import LaneRead
+from .together.lockstep import clock_of, current_turn, read_lanes
 from .watch.progress import Progress
 
 State = TypeVar("State")
@@ -114,6 +116,7 @@ class Run:
         self.counted: Counted | None = None
         """Rows that the source gave to a read, for plans from then on."""
         self._time = TimeLimit(name, max_seconds, checkpoint)
+        self._turn = current_turn()
 
     def __enter__(self) -> Run:
         with ExitStack() as stack:
@@ -124,7 +127,10 @@ class Run:
                     stack.enter_context(checkpoint.locked())
                 self._resumed = not checkpoint.is_new
                 self.plan = plan_of_resume(checkpoint, self.plan)
-            self._log = Log(checkpoint, self._source.passes_before)
+            if self._turn is not None:
+                stack.callback(self._turn.closed, self)
+                self._turn.go_by(self, self.plan)
+            self._log = Log(checkpoint, self._source.passes_before, clock_of(self._turn))
             return_freed_blocks()
             stack.enter_context(one_blas_thread())
             self._sampler = stack.enter_context(MemorySampler())
@@ -162,6 +168,8 @@ class Run:
         A checkpoint keeps the plan the fit began with, from which a resumed fit replans alike.
         """
         self._engine.close()
+        if self._turn is not None:
+            self._turn.go_by(self, plan)
         self.plan = plan
         self._token = secrets.token_hex(4)
         self._engine = open_engine(self._scheduler, plan.lanes_in_flight)
@@ -179,6 +187,11 @@ class Run:
     @property
     def n_passes(self) -> int:
         return self._log.counters.n_passes
+
+    @property
+    def n_served(self) -> int:
+        """Reads among them that one made for another fit served: see `together.lockstep`."""
+        return self._log.counters.n_served
 
     @property
     def rows_read(self) -> int:
@@ -361,7 +374,7 @@ class Run:
         keep: bool,
     ) -> tuple[State, tuple[RowFile, ...]]:
         """Run the tasks of one read: the merged state, and the row state they wrote."""
-        self._time.check()
+        self._may_go_on()
         checkpoint, engine = self._log.checkpoint, self._engine
         keep = keep and self._rows.can_keep_parts(fold.rows)
         partial = checkpoint.manifest["partial"] if keep and checkpoint is not None else None
@@ -398,17 +411,12 @@ class Run:
         keeper = checkpoint if keep else None
         with self._progress.read(job.name, len(tasks)) as bar:
             if in_partitions or (visit is None and fold.merge is not None):
-                done = CompletedLanes(keeper, partial, name, cut, files, bar, engine.result)
-                last = engine.result(
-                    fold_lanes(
-                        engine,
-                        job,
-                        tasks,
-                        at_once=at_once,
-                        finished=done.finished,
-                        on_done=done,
-                        may_go_on=self._time.check,
-                    )
+                done: CompletedLanes[State] = CompletedLanes(
+                    keeper, partial, name, cut, files, bar, engine.result
+                )
+                made = source.made_of() if visit is None else None
+                last = read_lanes(
+                    LaneRead(job, tasks, engine, self.plan, done, self._may_go_on, made), at_once
                 )
             else:
                 so_far = CompletedSegments(keeper, partial, name, cut, files, bar, fold.stored)
@@ -419,16 +427,22 @@ class Run:
                     first=so_far.n_done,
                     state=so_far.state,
                     on_done=so_far,
-                    may_go_on=self._time.check,
+                    may_go_on=self._may_go_on,
                 )
         trim_heaps()  # 5 MiB after the footers of 600 row groups
         if engine.is_cluster:
             self._worker_peak = max(self._worker_peak, last.peak_bytes)
         return last.state, files
 
+    def _may_go_on(self) -> None:
+        self._time.check()
+        if self._turn is not None:
+            self._turn.check()
+
     def _log_read(self, source: Source, name: str, result: object) -> None:
         n_rows = int(Refs.of(source.refs()).sizes.sum())
-        self._log.add_read(name, result, n_rows, source.drain_nbytes())
+        served = self._turn is not None and self._turn.was_served()
+        self._log.add_read(name, result, n_rows, source.drain_nbytes(), served=served)
 
     def _reachable(self, source: Source | None) -> Source:
         """The source as the tasks can read it."""

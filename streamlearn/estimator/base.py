@@ -56,6 +56,8 @@ class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator
     _parameter_constraints: dict[str, list[object]] = {}
     _later_parameters: ClassVar[dict[str, object]] = {"encoding": None, "class_weight": None}
     """Parameters that checkpoints of older versions do not have, and what they stood for."""
+    _n_served: int = 0
+    """Reads among `n_passes_` that one made for another fit of a cross-validation served."""
     _accepts_levels = False
     """Whether columns of categories are taken, as the numbers of their levels."""
     _encodes = False
@@ -97,9 +99,9 @@ class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator
         """
         return 0
 
-    def _n_fits(self, dataset: Source) -> int:
-        """Fits that one `fit` is made of, each of which reads a summary of its own rows."""
-        return 1
+    def _n_fits(self, dataset: Source) -> tuple[int, int]:
+        """Fewest and most reads of one kind, such as the summary: of fits that one is made of."""
+        return 1, 1
 
     def _moments_only(self) -> bool:
         """Whether `_fit` needs no quantiles or distinct values of columns: a smaller summary."""

@@ -97,6 +97,7 @@ def fit(
             run.finish(fitted_tree(model))
         else:
             restore_fitted(model, fitted)
+        model._n_served = run.n_served
         tasks.end()
     warn_unless_converged(type(model).__name__, model.certificate_)
 

@@ -81,9 +81,9 @@ def plan(model: Estimator, data: object, *, memory_budget: int | float | str | N
         )
         before = encoding.needs_before([kind for kind in kinds.values() if kind != "cyclic"])
     before += class_weights.needs_before(model, dataset)
-    n_fits = model._n_fits(dataset)
+    fewest, most = model._n_fits(dataset)
     before = tuple(
-        replace(need, passes=(need.passes[0] * n_fits, need.passes[1] * n_fits)) for need in before
+        replace(need, passes=(need.passes[0] * fewest, need.passes[1] * most)) for need in before
     )
     return plan_fit(model, dataset, before)
 
@@ -123,12 +123,12 @@ def _summaries(model: HasCosts, dataset: Source) -> Iterator[tuple[Needs, float,
 
     Beside each its reads, in reads of all columns, and whether it is the last one.
     """
-    moments_only, n_fits = model._moments_only(), model._n_fits(dataset)
+    moments_only, (n_fewest, n_most) = model._moments_only(), model._n_fits(dataset)
     limit, is_last = most_state_bytes(dataset, moments_only), False
     while not is_last:
         least, most = count_reads(dataset, limit, moments_only)
         # once more for what is missing, which makes features
-        passes = least * n_fits, most * (1 + model._encodes) * n_fits
+        passes = least * n_fewest, most * (1 + model._encodes) * n_most
         summary = replace(summary_needs(model, dataset, limit), passes=passes)
         share = 1.0
         if least > 1 and dataset.stored_nbytes:

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from ..data.row_ranges import Ref, Refs
-from ..data.source import Chunk, Source
+from ..data.source import Chunk, Made, Source
 from ..engine.lanes import MergeTree, cut_lanes
 from ..engine.run import Run
 from ..engine.scratch.row_state import RowAccess, RowFile
@@ -50,6 +50,13 @@ class ThinSource(Source):
 
     def reader(self) -> ThinReader:
         return ThinReader()
+
+    def made_of(self) -> Made:
+        return Made(self, _as_it_is)
+
+
+def _as_it_is(chunk: Chunk, ref: Ref) -> Chunk:
+    return chunk
 
 
 class ThinReader:

@@ -195,7 +195,7 @@ class _Costs(NamedTuple):
     def _moments_only(self) -> bool:
         return self.model._moments_only()
 
-    def _n_fits(self, dataset: Source) -> int:
+    def _n_fits(self, dataset: Source) -> tuple[int, int]:
         return self.model._n_fits(dataset)
 
     def _sample_rows(self, dataset: Source) -> int:

@@ -256,7 +256,7 @@ def cross_validate(subject, tools):
     """Scores of rows held out are those of a fit to the others, made by hand, bit for bit.
 
     One fit gives boosting's models of any number of learners, and pursuit's of two tau; every other
-    family fits each candidate by itself, and all of them each split.
+    family fits each candidate by itself, and all of them share the reads of the splits.
     """
     data = tools.dataset(subject)
     model = subject.make()

@@ -64,8 +64,8 @@ class Choosing(PlannedChoice):
         gaps = gaps.reshape(len(scores[0]), len(tried)).T
         return {**cv_results(tried, scores), "relative_gap": gaps.max(axis=1)}
 
-    def _adopt(self, final: Member, fits: Sequence[Member], n_scored: int) -> None:
-        super()._adopt(final, fits, n_scored)
+    def _adopt(self, final: Member, fits: Sequence[Member], n_scored: int, peak_bytes: int) -> None:
+        super()._adopt(final, fits, n_scored, peak_bytes)
         if self.interactions == AUTO:
             reason = f"{self.certificate_.reason}; {no_pairs(SPLIT_PAIRS)}"
             self.certificate_ = replace(self.certificate_, reason=reason)

@@ -107,9 +107,9 @@ class PlannedChoice(ChoosesBySplits, AdditiveModel):
             return super()._sample_rows(dataset)
         return sizes.sample_rows(size) if way == NEWTON else 0
 
-    def _n_fits(self, dataset: Source) -> int:
+    def _n_fits(self, dataset: Source) -> tuple[int, int]:
         way, _ = self._layout(dataset)
-        return super()._n_fits(dataset) if way == SPLITS else 1
+        return super()._n_fits(dataset) if way == SPLITS else (1, 1)
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
         way, size = self._layout(dataset, summary)

@@ -44,7 +44,7 @@ class CompletedLanes(Generic[State]):
         cut: list[int],
         files: tuple[RowFile, ...],
         bar: Bar,
-        result: Callable[[Coming[State]], LaneState[State]],
+        result: Callable[[Coming], LaneState],
     ) -> None:
         self._checkpoint, self._bar, self._result = checkpoint, bar, result
         self._tree = MergeTree(cut[-1])
@@ -59,8 +59,17 @@ class CompletedLanes(Generic[State]):
                 self.finished[level, index] = LaneState(checkpoint.read(stored["file"]))
         self._bar.update(sum(len(self._tree.lanes_below(node)) for node in self.finished))
 
-    def __call__(self, nodes: Mapping[Node, Coming[State]], n_lanes: int, closing: bool) -> None:
-        """Lanes have ended: show it, and save their states when it is time."""
+    def __call__(
+        self,
+        nodes: Mapping[Node, Coming],
+        n_lanes: int,
+        closing: bool,
+        of: int | None = None,
+    ) -> None:
+        """Lanes have ended: show it, and save their states when it is time.
+
+        `of`: which of the states, where a read serves several folds.
+        """
         self._bar.update(n_lanes)
         self.finished = {}
         new = [node for node in nodes if node not in self._files]
@@ -68,7 +77,8 @@ class CompletedLanes(Generic[State]):
             return
         began = time.monotonic()
         for node in new:
-            self._files[node] = self._checkpoint.write("node", self._result(nodes[node]).state)
+            state = self._result(nodes[node]).state
+            self._files[node] = self._checkpoint.write("node", state if of is None else state[of])
         for node in [n for n in self._files if self._is_covered(n)]:
             del self._files[node]
         self._partial["nodes"] = [

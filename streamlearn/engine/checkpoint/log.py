@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,31 +20,39 @@ class Counters:
     rows_read: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
+    n_served: int = 0
+    """Reads among the passes that one made for another fit served: no rows, no bytes."""
 
     def kept(self) -> KeptCounters:
         """The sums as the manifest holds them."""
-        return {
+        kept: KeptCounters = {
             "n_passes": self.n_passes,
             "rows_read": self.rows_read,
             "bytes_read": self.bytes_read,
             "seconds": self.seconds,
         }
+        return {**kept, "n_served": self.n_served} if self.n_served else kept
 
 
 class Log:
     """The results that a fit has finished, in the order in which it asked for them."""
 
-    def __init__(self, checkpoint: Checkpoint | None, n_passes: int = 0) -> None:
-        self.checkpoint = checkpoint
+    def __init__(
+        self,
+        checkpoint: Checkpoint | None,
+        n_passes: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.checkpoint, self._clock = checkpoint, clock
         self.history: list[dict[str, object]] = []
         self._position = 0
         self._counters = Counters(n_passes)
-        self._since = time.monotonic()
+        self._since = clock()
 
     @property
     def counters(self) -> Counters:
         """The counters now; a resumed fit counts on from where the log ends."""
-        seconds = self._counters.seconds + (time.monotonic() - self._since)
+        seconds = self._counters.seconds + (self._clock() - self._since)
         return replace(self._counters, seconds=seconds)
 
     def replay(self, kind: str, name: str) -> Entry | None:
@@ -75,12 +84,18 @@ class Log:
         assert self.checkpoint is not None
         return self.checkpoint.read(entry["file"])
 
-    def add_read(self, name: str, result: object, rows_read: int, bytes_read: int) -> None:
-        """A read is finished: count it, and keep its result."""
+    def add_read(
+        self, name: str, result: object, rows_read: int, bytes_read: int, *, served: bool = False
+    ) -> None:
+        """A read is finished: count it, and keep its result.
+
+        `served`: by one made for another fit, which counts its rows and bytes.
+        """
         now = self.counters
         now.n_passes += 1
-        now.rows_read += rows_read
-        now.bytes_read += bytes_read
+        now.n_served += served
+        now.rows_read += 0 if served else rows_read
+        now.bytes_read += 0 if served else bytes_read
         self._count_from(now)
         if self.checkpoint is not None:
             self._append("read", name, self.checkpoint.write("read", result))
@@ -160,4 +175,4 @@ class Log:
 
     def _count_from(self, counters: Counters) -> None:
         self._counters = counters
-        self._since = time.monotonic()
+        self._since = self._clock()

@@ -12,6 +12,8 @@ class KeptCounters(TypedDict):
     rows_read: int
     bytes_read: int
     seconds: float
+    n_served: NotRequired[int]
+    """Reads that one made for another fit served; not there if none."""
 
 
 class Entry(TypedDict):

@@ -310,7 +310,8 @@ def check_manifest(manifest: Manifest) -> None:
 
 
 def _check_counters(counters: KeptCounters) -> None:
-    if not counters.keys() <= {"n_passes", "rows_read", "bytes_read", "seconds"} or not all(
+    names = KeptCounters.__annotations__.keys()
+    if not counters.keys() <= names or not all(
         isinstance(value, int | float) for value in counters.values()
     ):
         raise ValueError("counters that are no numbers of reads, rows, bytes and seconds")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from ...data.mapped import SourceOver
 from ...data.row_ranges import Ref
-from ...data.source import Chunk, Source, SourceReader
+from ...data.source import Chunk, Made, Source, SourceReader
 from ..lanes import RetryingReader, cut_lanes
 from .blocks import RowForm
 
@@ -28,6 +29,15 @@ class InMemoryRows(SourceOver):
 
     def reader(self) -> _InMemoryReader:
         return _InMemoryReader(self.source, self._form, self._chunks)
+
+    def made_of(self) -> Made | None:
+        """The source of the rows, while none of them is here."""
+        beneath = None if self._chunks else self.source.made_of()
+        return beneath and Made(beneath.source, partial(self._make, beneath.make))
+
+    def _make(self, make: Callable[[Chunk, Ref], Chunk], chunk: Chunk, ref: Ref) -> Chunk:
+        self._chunks[ref.start] = own = self._form.own(make(chunk, ref))
+        return Chunk(own.X, own.y, own.weight, own.rows)
 
     def drain_nbytes(self) -> int:
         """Bytes read from the store since this was last asked."""

@@ -4,20 +4,18 @@ A fit on the rows outside a split may give the models of many candidates: those 
 parameters of a path (columns selected, learners, strengths of a penalty) come from one fit, and all
 models of a split are scored in one more read.  Then the best is fitted to all rows.
 
-The fits of a split share no read with those of another.  A summary could be summed up for all
-splits at once, but knots, centres, codes of categories and means of targets are learned from the
-rows of a split alone, and a checkpoint keeps each fit with all it has read: one that goes on
-without the others must find the same bits.  So fits of one split, though they learn from the same
-rows, read a summary each.
+The splits go in lockstep (`engine.together`): what they all read of the table they read at once, as
+many at a time as the plan has room for.  Each fit learns from the rows of its split alone, and a
+checkpoint keeps all it has read: one that goes on without the others finds the same bits.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -29,10 +27,13 @@ from sklearn.utils._param_validation import Interval
 from ...data.dataset import Dataset
 from ...data.source import Source
 from ...engine.checkpoint import several
-from ...engine.plan import Needs
+from ...engine.plan import Needs, Term
 from ...engine.scratch.materialise import materialised
+from ...engine.together.costs import needs_together
+from ...engine.together.lockstep import Lockstep
 from ...errors import CheckpointError, MemoryBudgetError
 from ...numeric.checks import check_integer
+from ...passes.summary.reading import most_state_bytes, state_nbytes
 from ...passes.summary.summary import Summary
 from ...solvers.splits import split_shares
 from .. import fitting
@@ -156,11 +157,12 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         candidates = self._candidates()
         return self._member(self._joint([candidates[k] for k in groups[-1]]))
 
-    def _n_fits(self, dataset: Source) -> int:
-        return self.cv * len(self._together()) + 1
+    def _n_fits(self, dataset: Source) -> tuple[int, int]:
+        n_groups = len(self._together())
+        return n_groups + 1, self.cv * n_groups + 1
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-        """The phases of the fits, which come one after the other, and their scoring reads."""
+        """The phases of the fits, of several splits at a time, and their scoring reads."""
         candidates, groups = self._candidates(), self._together()
         alike: dict[tuple[Needs, ...], int] = {}
         for group in groups:
@@ -173,12 +175,16 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                 low, high = need.passes
                 name = need.name if len(alike) == 1 else f"{need.name}-{k + 1}"
                 # the last fit, to all rows, is of any of them
-                passes = (low * self.cv * n_groups, high * (self.cv * n_groups + 1))
+                passes = (low * n_groups, high * (self.cv * n_groups + 1))
                 found.append(replace(need, name=name, passes=passes))
         each = find_metric(self._scoring()).state_bytes(len(getattr(self, "classes_", (0, 0))))
         n = len(candidates)
-        scores = (self.cv, self.cv * len(groups))  # one for all models of the same features
-        return [*found, Needs("score", each * n, SCORED_ROW_NBYTES, passes=scores)]
+        scores = (1, self.cv * len(groups))  # one for all models of the same features
+        scoring = Needs("score", each * n, SCORED_ROW_NBYTES, passes=scores)
+        moments_only = self._moments_only()
+        limit = most_state_bytes(dataset, moments_only)
+        of_summary = state_nbytes(dataset, limit, moments_only)
+        return needs_together([*found, scoring], dataset, self.cv, of_summary)
 
     def _check_budget(self, rows: Dataset) -> None:
         """Refuse, before any fit is done, a budget that one to all rows would not have."""
@@ -250,39 +256,52 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         return False
 
     def _fit_by_splits(self, opened: Dataset, checkpoint: str | os.PathLike[str] | None) -> None:
-        """Choose by fits that each have their own reads, then fit the best to all rows."""
+        """Choose by fits of their own, whose splits share reads, then fit the best to all rows."""
         tasks = Tasks(self)
         candidates, groups = self._candidates(), self._together()
-        scores, n_scored = np.empty((len(candidates), self.cv)), 0
-        fits: list[Member] = []
         place = None if checkpoint is None else os.fspath(checkpoint)
         edges, seed = split_shares(self.cv, self.random_state)
         with materialised(opened) as rows:
             self._check_budget(rows)
-            for split in range(self.cv):
-                train, apart = without_split(rows, edges, split, seed)
-                models: dict[int, Member] = {}
+            splits = [without_split(rows, edges, split, seed) for split in range(self.cv)]
+            joints = [self._joint([candidates[k] for k in group]) for group in groups]
+
+            def fit_without(split: int) -> list[Member]:
+                """The fits of a split, in the order of `groups`."""
+                train, apart = splits[split]
                 with self._named(split):
-                    for number, group in enumerate(groups):
-                        members = [candidates[k] for k in group]
-                        own = several.of_split(place, split, number)
-                        with warnings.catch_warnings():  # the last fit says it, once
-                            for said in (SAID, TARGET_SAID):
-                                warnings.filterwarnings("ignore", said, UserWarning)
-                            fitted = self._fit_without(self._joint(members), train, apart, own)
-                        fits.append(fitted)
-                        models |= zip(group, fitted._models_of(members), strict=True)
-                    ordered = [models[k] for k in range(len(candidates))]
-                    own = None if place is None else several.scores_of_split(place, split)
-                    scores[:, split], n_reads = self._scores_of_split(ordered, rows, apart, own)
-                n_scored += n_reads
+                    return [
+                        self._fit_without(joint, train, apart, several.of_split(place, split, n))
+                        for n, joint in enumerate(joints)
+                    ]
+
+            def score(split: int, own_fits: Sequence[Member]) -> tuple[np.ndarray, int]:
+                models: dict[int, Member] = {}
+                for group, fit in zip(groups, own_fits, strict=True):
+                    models |= zip(
+                        group, fit._models_of([candidates[k] for k in group]), strict=True
+                    )
+                ordered = [models[k] for k in range(len(candidates))]
+                own = None if place is None else several.scores_of_split(place, split)
+                with self._named(split):
+                    return self._scores_of_split(ordered, rows, splits[split][1], own)
+
+            lockstep = Lockstep(plan(self, rows).peak_bytes)
+            each = [partial(fit_without, k) for k in range(self.cv)]
+            fitted = lockstep.run(each, unsaid=(SAID, TARGET_SAID))  # the last fit says it, once
+            scored = lockstep.run([partial(score, k, own) for k, own in enumerate(fitted)])
+            fits = [fit for own in fitted for fit in own]
+            scores = np.column_stack([of_split for of_split, _ in scored])
+            n_scored = sum(n_reads for _, n_reads in scored)
             self.cv_results_ = self._results_of(candidates, scores, fits)
             self._set_choice(
                 best_index(self.cv_results_, one_standard_error=self.one_standard_error)
             )
             last = several.of_all_rows(place)
             final = self._member(candidates[self.best_index_]).fit(rows, checkpoint=last)
-        self._adopt(final, fits, n_scored)
+            # what was read before all fits each of them counts
+            n_scored -= len(fits) * rows.passes_before
+        self._adopt(final, fits, n_scored, lockstep.peak_bytes)
         for k, candidate in enumerate(candidates):
             mean = float(self.cv_results_["mean_test_score"][k])
             record = {**candidate, "mean_test_score": mean}
@@ -333,14 +352,22 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                 "are scored again"
             ) from error
 
-    def _adopt(self, final: Member, fits: Sequence[Member], n_scored: int) -> None:
-        """Take over what the fit to all rows has found, and count what all fits read."""
+    def _adopt(self, final: Member, fits: Sequence[Member], n_scored: int, peak_bytes: int) -> None:
+        """Take over what the fit to all rows has found, and count what all fits read.
+
+        `peak_bytes`: what the plans of fits at a time allowed together.
+        """
         parameters = final.get_params(deep=False)
         for name, value in vars(final).items():
             if name not in parameters and not name.startswith("_callbacks"):
                 setattr(self, name, value)
         every = [fitted.certificate_ for fitted in (*fits, final)]
-        self.n_passes_ = sum(c.n_passes for c in every) + n_scored
+        served = sum(fitted._n_served for fitted in fits)
+        self.n_passes_ = sum(c.n_passes for c in every) - served + n_scored
+        if peak_bytes > final.plan_.peak_bytes:
+            together = "splits", (Term("splits in turns", 1, peak_bytes),)
+            terms = (*final.plan_.terms, together)
+            self.plan_ = replace(final.plan_, peak_bytes=peak_bytes, terms=terms)
         self.certificate_ = replace(
             final.certificate_,
             n_passes=self.n_passes_,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -13,6 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from ...data.dataset import Dataset
 from ...data.order import HashShare
 from ...engine.scratch.materialise import materialised
+from ...engine.together.lockstep import Lockstep, n_served
 from ...errors import MemoryBudgetError
 from ...solvers.splits import split_shares
 from ..model import Model
@@ -42,9 +44,11 @@ class CrossValidation:
     """(candidates, splits); greater is better."""
     scoring: str
     n_passes: int
-    """Reads of (parts of) the data, all fits, summaries and scores together."""
+    """Reads of (parts of) the data, all fits, summaries and scores together; one that serves
+    several splits counts once."""
     n_score_passes: int
-    """Reads among them that scored: one a split, for all candidates of the same features."""
+    """Reads among them that scored: one for all splits and candidates of the same features, or one
+    a split where the rows are in memory."""
     seconds: float
 
     @property
@@ -96,16 +100,21 @@ def cross_validate(
     """Score a model, or each of a grid of its parameters, on rows it was not trained on.
 
     The split that holds a row out is a hash of its number and the seed: there is no copy and no
-    index.  All candidates of a split are scored in one shared read, and each is the model of a fit
-    of its own to the rows outside the split, bit for bit, within the memory budget:
+    index.  The fits of the splits go in lockstep: what they all read of the table they read at
+    once, and their scores too, so that they take about the reads of one split, as many of them at a
+    time as the memory budget has room for.  Each is the fit of its own to the rows outside the
+    split, bit for bit.  What each fit reads for itself stays apart: sweeps in random order, copies
+    of its rows in memory or in scratch, the columns that only it has selected (ShareBoost), words
+    whose codes are its own, and scores of rows in memory.  All candidates of a split are scored in
+    one shared read.  Candidates come one after the other, but for those that one fit gives:
 
     - `JensenShannonBoostClassifier` has it from one fit for all values of ``n_learners``;
     - `ProjectionPursuitRegressor` from one fit for two values of ``tau``, if the budget has room;
     - `ShareBoostClassifier` fits each, as its models of fewer columns are corrected less far on the
       way to those of more; so does `SVMMixtureClassifier`, whose EM of one candidate gives no other
       model, and so do `SuperSparseRegressor` and `SuperSparseClassifier`;
-    - `AdditiveClassifier` and `AdditiveRegressor` fit each, and each split, by its own reads: their
-      knots, levels and means of targets are learned from the rows outside the split alone.
+    - `AdditiveClassifier` and `AdditiveRegressor` fit each: their knots, levels and means of
+      targets are learned from the rows outside the split alone.
 
     The estimators whose names end in CV share more where they choose, and with
     ``random_state=seed`` their splits are the same as these: `AdditiveClassifierCV` and
@@ -156,23 +165,34 @@ def cross_validate(
     started = time.perf_counter()
     opened = open_training(clone(model), dataset, y, sample_weight)
     edges, seed = split_shares(cv, seed, around_choice=hasattr(model, "cv"))
-    scores, n_passes = np.empty((len(candidates), cv)), 0
-    n_score_passes = 0
     with materialised(opened) as rows:
         fits = _within_budget(model, fits_of(model, candidates), candidates, rows)
-        for split in range(cv):
-            train, apart = without_split(rows, edges, split, seed)
+
+        def fit_without(train: Dataset) -> tuple[list[Model], int]:
+            """The candidates' models, and the reads that were made for them."""
             fitted: dict[int, Model] = {}
+            n_reads = 0
             for numbers in fits:
                 members = [candidates[k] for k in numbers]
                 of_all = clone(model).set_params(**_joint(model, members)).fit(train)
-                n_passes += of_all.n_passes_
+                n_reads += of_all.n_passes_ - of_all._n_served
                 models = of_all._models_of(members) if len(members) > 1 else [of_all]
                 fitted |= zip(numbers, models, strict=True)
-            ordered = [fitted[k] for k in range(len(candidates))]
-            scores[:, split], n_reads = scores_of_split(ordered, apart, scoring)
-            n_score_passes += n_reads
-    n_passes += n_score_passes
+            return [fitted[k] for k in range(len(candidates))], n_reads
+
+        splits = [without_split(rows, edges, split, seed) for split in range(cv)]
+        lockstep = Lockstep()
+        fitted = lockstep.run([partial(fit_without, train) for train, _ in splits])
+        scored = lockstep.run(
+            [
+                partial(scores_of_split, models, apart, scoring)
+                for (models, _), (_, apart) in zip(fitted, splits, strict=True)
+            ]
+        )
+    scores = np.column_stack([of_split for of_split, _ in scored])
+    n_score_passes = sum(n_reads for _, n_reads in scored)
+    n_passes = sum(n_reads for _, n_reads in fitted) + n_score_passes
+    n_passes -= (cv * len(fits) - 1) * rows.passes_before  # made once, and every fit counts them
     seconds = time.perf_counter() - started
     return CrossValidation(candidates, scores, scoring, n_passes, n_score_passes, seconds)
 
@@ -212,17 +232,18 @@ def without_split(
 def scores_of_split(
     models: Sequence[Model], apart: Dataset, scoring: str
 ) -> tuple[np.ndarray, int]:
-    """Scores of fitted models on the same rows, and the number of reads: one for the same features.
+    """Scores of fitted models on the same rows, and the reads made: one for the same features.
 
     The models may be of different candidates, or several of one fit.
     """
     scores, groups = np.empty(len(models)), _alike(models)
+    before = n_served()
     for alike in groups:
         members = [models[k] for k in alike]
         shown = features_of(members[0], as_trained(members[0], apart))
         results = evaluate_models(members, shown, [scoring])
         scores[alike] = [result[scoring] for result in results]
-    return scores, len(groups)
+    return scores, len(groups) - (n_served() - before)
 
 
 def _alike(models: Sequence[Model]) -> list[list[int]]:

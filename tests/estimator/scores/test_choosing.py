@@ -135,9 +135,9 @@ def test_the_reads_are_those_of_the_plan(name):
     fewest, most = sl.plan(model, rows).passes
     model.fit(rows)
     assert fewest <= model.n_passes_ <= most
-    n_fits = model._n_fits(rows)
-    assert n_fits == 2 * len(model._together()) + 1
-    assert model.n_passes_ >= n_fits + 2  # a summary of each, and the scores of each split
+    n_groups = len(model._together())
+    assert model._n_fits(rows) == (n_groups + 1, 2 * n_groups + 1)
+    assert model.n_passes_ >= n_groups + 1 + 1  # summaries that splits share, and their scores
 
 
 def test_fewest_of_those_that_are_as_good():

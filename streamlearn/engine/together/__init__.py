@@ -1,0 +1,1 @@
+"""Fits that take turns, and the reads that serve several of them."""
