@@ -44,6 +44,8 @@ class MixtureState(TypedDict):
     online: Online | None
     waiting: NotRequired[Waiting | None]
     """Rows of a stream that nothing was learned from yet; older files do not say it."""
+    held: NotRequired[Waiting | None]
+    """First rows of a stream, which EM runs over again; older files do not say it."""
 
 
 def _is_online(model: SVMMixtureClassifier) -> bool:
@@ -245,7 +247,7 @@ class SVMMixtureClassifier(StreamClassifier):
     ) -> Certificate:
         assert sample is not None  # `_sample_rows` is at least 1
         self.__dict__.pop("online_", None)  # a fit begins anew
-        self._waiting = None
+        self._waiting = self._held = None
         k = needs.counts(self.n_components)[0]
         if summary.n_rows < k:
             raise ValueError(
@@ -360,6 +362,8 @@ class SVMMixtureClassifier(StreamClassifier):
 
     _waiting: Waiting | None = None
     """Rows of a stream that nothing was learned from yet."""
+    _held: Waiting | None = None
+    """First rows of a stream, which EM runs over each time that they have doubled."""
 
     def _state(self) -> MixtureState:
         return {
@@ -368,6 +372,7 @@ class SVMMixtureClassifier(StreamClassifier):
             "weights": self.weights_,
             "online": getattr(self, "online_", None),
             "waiting": self._waiting,
+            "held": self._held,
         }
 
     def _restore(self, tree: MixtureState) -> None:
@@ -383,9 +388,10 @@ class SVMMixtureClassifier(StreamClassifier):
         self._keep(problem, tree["parameters"], mass)
         if tree["online"] is not None:
             self.online_ = tree["online"]
-        self._waiting = tree.get("waiting")
-        if self._waiting is not None:
-            check_waiting(self._waiting, n_features(self))
+        self._waiting, self._held = tree.get("waiting"), tree.get("held")
+        for rows in (self._waiting, self._held):
+            if rows is not None:
+                check_waiting(rows, n_features(self))
 
 
 class _Gate(StreamClassifier):
