@@ -101,7 +101,8 @@ class SVMMixtureClassifier(StreamClassifier):
         "none": as it is.  Sparse columns are not shifted.
     algorithm : {"em", "online-em"}, default="em"
         "online-em" takes a small step after every 512 rows and has `partial_fit`; its objective is
-        not monotone.
+        not monotone.  A stream's first 16,384 rows, 8 MiB at most, are held, and EM runs over them
+        when they are 2,048, 4,096 and so on: a stream of fewer rows than that learns little.
     n_init : int, default=1
         Number of starts on the sample; the one of highest objective goes on.
     tol : float, default=1e-5
@@ -289,9 +290,11 @@ class SVMMixtureClassifier(StreamClassifier):
 
         Each call is planned within the memory budget and reads its rows once to check them and once
         to learn, in their own order or in that of a `shuffle_buffer`.  The penalty weighs as much
-        as it would among all rows seen.  After a call, components that hold no more than `nu` of
-        them go, once the rows are enough for all to hold twice as many.  A saved model goes on
-        where it was.
+        as it would among all rows seen.  The first rows are held in memory for EM, which runs over
+        them each time they have doubled, until they are 16,384 or 8 MiB; components that hold
+        nothing go then.  After a call, components that hold no more than `nu` of all rows seen go,
+        once the rows are enough for all to hold twice as many.  A saved model holds the first rows
+        too, and goes on where it was.
 
         Parameters
         ----------
