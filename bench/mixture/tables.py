@@ -1,7 +1,7 @@
 """Fu 2010's toys and tables: mixtures of linear SVMs beside linear, RBF, boosted and additive ones.
 
-``--only`` takes toys, mnist, covtype, choice, cost, incremental or pixels; ``mnist-1000`` is one
-size.
+``--only`` takes toys, mnist, covtype, choice, cost, incremental, online or pixels; ``mnist-1000``
+is one size.
 ``--draws`` fewer than ten are quicker; ``--rival-seconds 0`` leaves out all but a linear one.
 What ours was given and how it was chosen stands in `models`; no test row has a say in it.
 Test rows: MNIST's own; of covtype 20,000 that no draw trains on.
@@ -19,6 +19,7 @@ from . import (
     cost,
     incremental,
     models,
+    online,
     scale,
     toys,
 )
@@ -54,6 +55,8 @@ def run(session):
             guarded(session, name, choice.run)
     if session.wants("incremental"):
         incremental.run(session)
+    if session.wants("online"):
+        online.run(session)
     if session.wants("cost") and not (session.options.tiny and not only):
         guarded(session, "mnist", cost.run)
     if session.wants("pixels"):

@@ -44,6 +44,8 @@ class MixtureState(TypedDict):
     online: Online | None
     waiting: NotRequired[Waiting | None]
     """Rows of a stream that nothing was learned from yet; older files do not say it."""
+    held: NotRequired[Waiting | None]
+    """First rows of a stream, which EM runs over again; older files do not say it."""
 
 
 def _is_online(model: SVMMixtureClassifier) -> bool:
@@ -99,7 +101,8 @@ class SVMMixtureClassifier(StreamClassifier):
         "none": as it is.  Sparse columns are not shifted.
     algorithm : {"em", "online-em"}, default="em"
         "online-em" takes a small step after every 512 rows and has `partial_fit`; its objective is
-        not monotone.
+        not monotone.  A stream's first 16,384 rows, 8 MiB at most, are held, and EM runs over them
+        when they are 2,048, 4,096 and so on: a stream of fewer rows than that learns little.
     n_init : int, default=1
         Number of starts on the sample; the one of highest objective goes on.
     tol : float, default=1e-5
@@ -245,7 +248,7 @@ class SVMMixtureClassifier(StreamClassifier):
     ) -> Certificate:
         assert sample is not None  # `_sample_rows` is at least 1
         self.__dict__.pop("online_", None)  # a fit begins anew
-        self._waiting = None
+        self._waiting = self._held = None
         k = needs.counts(self.n_components)[0]
         if summary.n_rows < k:
             raise ValueError(
@@ -287,9 +290,11 @@ class SVMMixtureClassifier(StreamClassifier):
 
         Each call is planned within the memory budget and reads its rows once to check them and once
         to learn, in their own order or in that of a `shuffle_buffer`.  The penalty weighs as much
-        as it would among all rows seen.  After a call, components that hold no more than `nu` of
-        them go, once the rows are enough for all to hold twice as many.  A saved model goes on
-        where it was.
+        as it would among all rows seen.  The first rows are held in memory for EM, which runs over
+        them each time they have doubled, until they are 16,384 or 8 MiB; components that hold
+        nothing go then.  After a call, components that hold no more than `nu` of all rows seen go,
+        once the rows are enough for all to hold twice as many.  A saved model holds the first rows
+        too, and goes on where it was.
 
         Parameters
         ----------
@@ -360,6 +365,8 @@ class SVMMixtureClassifier(StreamClassifier):
 
     _waiting: Waiting | None = None
     """Rows of a stream that nothing was learned from yet."""
+    _held: Waiting | None = None
+    """First rows of a stream, which EM runs over each time that they have doubled."""
 
     def _state(self) -> MixtureState:
         return {
@@ -368,6 +375,7 @@ class SVMMixtureClassifier(StreamClassifier):
             "weights": self.weights_,
             "online": getattr(self, "online_", None),
             "waiting": self._waiting,
+            "held": self._held,
         }
 
     def _restore(self, tree: MixtureState) -> None:
@@ -383,9 +391,10 @@ class SVMMixtureClassifier(StreamClassifier):
         self._keep(problem, tree["parameters"], mass)
         if tree["online"] is not None:
             self.online_ = tree["online"]
-        self._waiting = tree.get("waiting")
-        if self._waiting is not None:
-            check_waiting(self._waiting, n_features(self))
+        self._waiting, self._held = tree.get("waiting"), tree.get("held")
+        for rows in (self._waiting, self._held):
+            if rows is not None:
+                check_waiting(rows, n_features(self))
 
 
 class _Gate(StreamClassifier):

@@ -25,6 +25,8 @@ SAMPLE_ROWS, SAMPLE_NBYTES = 100_000, 32 << 20
 """Largest number of rows, and of their bytes, in the sample that a fit begins on."""
 LEAST_SAMPLE_ROWS = 512
 """Number of rows in the sample below which it is not halved for the sake of the budget."""
+HELD_ROWS, HELD_NBYTES = 16_384, 8 << 20
+"""Largest number of first rows that a stream holds, and of their bytes."""
 SEED_NBYTES = 16 << 20
 """Largest number of bytes, in float64, of the part of the sample that k-means sees."""
 CURVATURE_NBYTES = 64 << 20
@@ -148,16 +150,42 @@ def curvature_form(size: Size) -> str:
     return next(form for form in forms if curvature_nbytes(size, form) <= room)
 
 
+def rows_nbytes(size: Size) -> int:
+    """Bytes of the sums of an E-step."""
+    return nbytes_of(empty_sums((size.n_rows, size.p + 1), size.n_gates))
+
+
+def block_nbytes(size: Size) -> int:
+    """Bytes of the arrays of a block of rows."""
+    p, R = size.p, size.n_rows
+    return 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
+
+
+def em_nbytes(size: Size) -> int:
+    """Bytes that EM over rows in memory takes beside them."""
+    rows, form = rows_nbytes(size), curvature_form(size)
+    squares = 16 * (size.p + 1) ** 2
+    matrices = rows if form == "first-order" else curvature_nbytes(size, form) + squares
+    return (2 * iteration.PAIRS + 12) * rows + matrices + 2 * block_nbytes(size)
+
+
+def held_most(size: Size) -> int:
+    """Number of first rows that a stream holds; 0 where they are too few for EM."""
+    most = int(min(HELD_ROWS, HELD_NBYTES / (size.row_nbytes + 16)))
+    return most if most >= LEAST_SAMPLE_ROWS else 0
+
+
+def held_nbytes(size: Size, n_rows: int) -> int:
+    """Bytes of rows that a stream holds, with the dual variables that EM gives them."""
+    return int(n_rows * (size.row_nbytes + 16 + 4 * size.n_duals))
+
+
 def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
     """The phases of a fit after the summary; EM reads groups in one lane if `in_sequence`."""
-    p, R = size.p, size.n_rows
-    rows = nbytes_of(empty_sums((R, p + 1), size.n_gates))
-    block = 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
+    p, rows, block = size.p, rows_nbytes(size), block_nbytes(size)
     sample = int(size.sample * (size.row_nbytes + 16 + 4 * size.n_duals))
     seeds = 8 * min(seed_rows(p), size.sample) * (2 * p + 4 * size.k)
-    form = curvature_form(size)
-    matrices = rows if form == "first-order" else curvature_nbytes(size, form) + 16 * (p + 1) ** 2
-    driver = sample + max(seeds, (2 * iteration.PAIRS + 12) * rows + matrices + 2 * block)
+    driver = sample + max(seeds, em_nbytes(size))
     return [
         Needs(
             "lloyd",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -25,10 +26,10 @@ from ..passes.shuffling import COPIES, Waiting, nobody_waits, room_wanted, waiti
 from ..passes.summary.reading import collect_summary, state_nbytes, step_nbytes_per_row
 from ..passes.summary.summary import Summary
 from . import needs
-from .em import online
+from .em import online, stream
 from .needs import Options
 from .objective import Parameters, Problem
-from .training import Sampled, start
+from .training import Sampled, em_of_held, start
 
 PRUNED_FROM = 2.0
 """Times nu that a stream's components hold on average before it prunes: at first all are small."""
@@ -49,6 +50,7 @@ class Stream(Options, TakesRows, Protocol):
     online_: online.Online
     _order: ClassOrder
     _waiting: Waiting | None
+    _held: Waiting | None
 
     def _keep(self, problem: Problem, at: Parameters, mass: np.ndarray) -> None: ...
 
@@ -87,14 +89,20 @@ def partial_fit(
         ends = waiting is not None and waiting.n_most > 0 and room == 0
         most = room if waiting is None else max(room, waiting.n_most)
         nbytes = waiting_nbytes(most, size.row_nbytes)
+        sparse, p = bool(dataset.sparse), dataset.n_features
+        held = nobody_waits(p, sparse=sparse, n_most=needs.held_most(size))
+        if not new:
+            held = model._held or held._replace(n_most=0)
+        more = min(held.n_most - held.n_rows, dataset.n_physical_rows + most)
+        holds = needs.held_nbytes(size, held.n_rows + more)
 
         def make(budget: int | None) -> Plan:
             *begins, em = needs.needs_of(size, model.max_passes, in_sequence=True)
             learns = replace(
                 em,
-                state_bytes=em.state_bytes + nbytes,
-                step_bytes=em.step_bytes + COPIES * nbytes,
-                model_bytes=em.model_bytes + nbytes,
+                state_bytes=em.state_bytes + nbytes + holds,
+                step_bytes=em.step_bytes + COPIES * nbytes + holds,
+                model_bytes=em.model_bytes + nbytes + holds,
             )
             return make_plan(dataset, [checked, *begins, learns], budget=budget)
 
@@ -108,18 +116,19 @@ def partial_fit(
             source = run.planned(coded(dataset, model.classes_))
             problem, state = _begin(model, source, summary, new)
             if waiting is None:
-                sparse = bool(source.sparse)
-                waiting = nobody_waits(source.n_features, sparse=sparse, n_most=room)
+                waiting = nobody_waits(p, sparse=sparse, n_most=room)
             elif not ends:
                 waiting = waiting._replace(n_most=room)
             order = ClassOrder(np.zeros(len(model.classes_))) if new else _order_of(model)
-            streamed = online.Streamed(state, waiting, order)
-            fold = online.stream_fold(problem, streamed, model.random_state)
+            streamed = stream.Streamed(problem, state, waiting, held, order)
+            em = partial(em_of_held, needs.curvature_form(size))
+            fold = stream.stream_fold(streamed, em, model.random_state)
             streamed = run.fold(fold, source, name="partial-fit")
             if ends:
-                streamed = online.let_all_go_on(problem, streamed, model.random_state)
-            state, order = streamed.state, streamed.order
+                streamed = stream.let_all_go_on(streamed, em, model.random_state)
+            problem, state, order = streamed.problem, streamed.state, streamed.order
             model._waiting = waiting = streamed.waiting
+            model._held = streamed.held if streamed.held.n_most else None
     if state.n_rows >= PRUNED_FROM * problem.nu * problem.tree.n_leaves:
         problem, state = online.prune(problem, state, state.n_rows)
     model.online_ = state

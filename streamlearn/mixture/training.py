@@ -21,6 +21,9 @@ LLOYD_READS = 2
 """Number of reads that move the clusters of the sample."""
 SAMPLE_ITERATIONS = 100
 """Largest number of iterations on a sample."""
+HELD_ITERATIONS = 40
+"""Largest number of iterations over the rows that a stream holds, which it soon has twice as many
+of."""
 SAMPLE_TOL = 1e-4
 """Tolerance of the fit on a sample, whose optimum is not that of all rows."""
 CURVATURE_ROWS = 20_000
@@ -93,6 +96,24 @@ class Sampled:
         if self._form == "shared" and self._axes is None:  # the axes depend on the rows alone
             self._axes = axes_of(problem, part)
         return Curvature(problem, at, part, share * of, form=self._form, axes=self._axes)
+
+
+def em_of_held(form: str, problem: Problem, at: Parameters, rows: Chunk) -> iteration.State:
+    """EM over the rows that a stream holds, each of which stands for itself."""
+    held = Sampled(rows, 1.0, form=form)
+    return iteration.maximise(
+        held.measure,
+        held.curvature,
+        problem,
+        at,
+        tol=SAMPLE_TOL,
+        max_reads=HELD_ITERATIONS,
+        record=_no_record,
+    )
+
+
+def _no_record(state: iteration.State, *, trial: EStep, event: str) -> str:
+    return ""
 
 
 class Streamed:

@@ -56,7 +56,7 @@ def pass_through(waiting: Waiting, chunk: Chunk, seed: int) -> tuple[Waiting, li
     first = 0
     while first < chunk.n_rows:
         last = min(first + waiting.n_most - waiting.n_rows, chunk.n_rows)
-        waiting = _joined(waiting, chunk.part(first, last))
+        waiting = joined(waiting, chunk.part(first, last))
         first = last
         if waiting.n_rows == waiting.n_most:
             waiting, rows = _leave(waiting, waiting.n_most // 2, seed)
@@ -70,7 +70,8 @@ def let_all_go(waiting: Waiting, seed: int) -> tuple[Waiting, Chunk]:
     return waiting._replace(n_most=0), rows
 
 
-def _joined(waiting: Waiting, chunk: Chunk) -> Waiting:
+def joined(waiting: Waiting, chunk: Chunk) -> Waiting:
+    """The rows in memory, and after them copies of the chunk's."""
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     X: np.ndarray | Csr
     if not waiting.n_rows:

@@ -484,7 +484,7 @@ NO_FOLD_EXAMPLE = {
     "additive.choose.dual.turns_fold": "order-sensitive; tests/additive/choose has its tests",
     "mixture.em.dual.sweep_fold": "order-sensitive; tests/mixture has its tests",
     "mixture.em.online.online_fold": "order-sensitive; tests/mixture has its tests",
-    "mixture.em.online.stream_fold": "order-sensitive; tests/estimator has its tests",
+    "mixture.em.stream.stream_fold": "order-sensitive; tests/estimator has its tests",
     "additive.stochastic.pegasos.pegasos_fold": "order-sensitive; tests/additive has its tests",
 }
 """Constructor that no example calls: why."""

@@ -39,7 +39,7 @@ RECORDS: dict[str, tuple[str, str | None]] = {
     "mixture.Parameters": ("mixture.objective:Parameters", "mixture.objective:Parameters"),
     "mixture.Point": ("mixture.objective:EStep", "mixture.objective:Point"),
     "mixture.Problem": ("mixture.objective:Problem", "mixture.objective:Problem"),
-    "mixture.Streamed": ("mixture.em.online:Streamed", None),
+    "mixture.Streamed": ("mixture.em.stream:Streamed", None),
     "mixture.Tree": ("mixture.gate:Tree", "mixture.gate:Tree"),
     "numeric.Bases": ("numeric.bases.bsplines:Bases", "numeric.bsplines:Bases"),
     "passes.Cdf": ("passes.summary.counts.quantiles:Cdf", "passes.quantiles:Cdf"),

@@ -16,10 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...data.source import Chunk
-from ...estimator.rows.streams import ClassOrder
 from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold
-from ...passes.shuffling import Waiting, let_all_go, pass_through
 from ..objective import EStep, Parameters, Problem, evaluation_fold
 from . import selection
 from .curvature import Curvature
@@ -77,48 +75,22 @@ def start_online(at: Parameters, n_steps: int = 0) -> Online:
     return Online(at, at, np.zeros_like(at.rows), np.full(n, 1.0 / n), n_steps, 0.0, 0.0, 0.0)
 
 
+def after_em(problem: Problem, state: Online, point: EStep, rows: Chunk) -> Online:
+    """The state that goes on from where EM over these rows has ended, among all rows seen."""
+    curvature = Curvature(problem, point.at, rows, 1.0, form="first-order")
+    return state._replace(
+        at=point.at,
+        average=point.at,
+        bend=curvature.diagonal / point.weight,
+        shares=point.mass / point.weight,
+        n_steps=max(state.n_steps, FITTED_STEPS),
+    )
+
+
 def online_fold(problem: Problem, state: Online, total: float) -> Fold[Online, Online]:
     """Order-sensitive fold that goes on over these rows, whose weight is `total`."""
     begin = state._replace(log_likelihood=0.0, n_read=0.0)
     return Fold(partial(Online, *begin), partial(advance, problem, total), None)
-
-
-class Streamed(NamedTuple):
-    """State of a stream together with its rows that are still to be learned from."""
-
-    state: Online
-    waiting: Waiting
-    """Rows in memory that nothing was learned from yet."""
-    order: ClassOrder
-    """Spread of the classes over the rows that have waited, as they were learned from."""
-
-
-def stream_fold(problem: Problem, at: Streamed, seed: int) -> Fold[Streamed, Streamed]:
-    """Order-sensitive fold of a call of `partial_fit`, whose rows may wait before they teach."""
-    begin = at._replace(state=at.state._replace(log_likelihood=0.0, n_read=0.0))
-    return Fold(partial(Streamed, *begin), partial(_go_on, problem, seed), None)
-
-
-def _go_on(problem: Problem, seed: int, at: Streamed, chunk: Chunk) -> Streamed:
-    if not at.waiting.n_most:
-        return at._replace(state=advance(problem, 0.0, at.state, chunk))
-    waiting, left = pass_through(at.waiting, chunk, seed)
-    return _after(problem, at._replace(waiting=waiting), left)
-
-
-def let_all_go_on(problem: Problem, at: Streamed, seed: int) -> Streamed:
-    """Learn from all rows that wait."""
-    waiting, rows = let_all_go(at.waiting, seed)
-    return _after(problem, at._replace(waiting=waiting), [rows] if rows.n_rows else [])
-
-
-def _after(problem: Problem, at: Streamed, left: list[Chunk]) -> Streamed:
-    state, order = at.state, at.order
-    for rows in left:
-        state = advance(problem, 0.0, state, rows)
-        codes = rows.target.astype(np.intp)
-        order = order.with_part(np.bincount(codes, rows.weight, len(order.counts)))
-    return Streamed(state, at.waiting, order)
 
 
 def advance(problem: Problem, total: float, state: Online, chunk: Chunk) -> Online:
