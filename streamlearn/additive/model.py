@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,13 +24,13 @@ from .basis.column_bases import Shape, fit_bases, mean_splines, reference_vector
 from .basis.resolution import counts_of_nodes
 from .costs import needs, pair_choice, sizes
 from .costs.pairs import size_with
-from .costs.solver_choice import LBFGS, Choice
+from .costs.solver_choice import DUAL, LBFGS, NEWTON, Choice
 from .dual.descent import GROUP
 from .dual.in_memory import fit_held
 from .inspect.terms import AdditiveState
 from .objective import Problem
 from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
-from .planned import LATE, Planned
+from .planned import GRAM, LATE, Planned
 from .screening.costs import SCREENING, is_wide, without_pairs
 from .screening.reading import (
     Factor,
@@ -51,13 +51,34 @@ from .smooth.shape import check_shapes
 from .stochastic.partial_fit import check_stream
 from .stochastic.pegasos import fit_pegasos
 from .targets import Adjustment, adjust, adjusted, weight_factor, without_column
-from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton
+from .training import Outcome, Watch, fit_dual, fit_gram, fit_newton, labels_of_refs
 from .warm_start import Before, warm_bases, warm_point
 
 SINGLE_TOL = 1e-7
 """Tolerances from here on are above the rounding of float32 passes."""
 WARM_PARTS = ("bases", "coef", "intercept", "shifts")
 """Parts of a saved model at which a warm start begins."""
+
+
+class Settled(NamedTuple):
+    """A fit of which all but the coefficients is settled: its bases, pairs and penalties."""
+
+    model: AdditiveModel
+    """The estimator, in which no `interactions` are left open."""
+    choice: Choice
+    criterion: str | None
+    """Criterion that chooses the smoothness; None: the problem has its weights."""
+    problem: Problem
+    before: Before | None
+    """The fit at which a warm start begins."""
+    sample: Chunk | None
+    """Rows in hand, with targets and weights as the solver sees them."""
+    share: float
+    """Share of the rows, by weight, that were drawn."""
+    first: Curves | None
+    """The fit of a sample that has found no pairs, where all rows choose the smoothness."""
+    n_reads: int
+    """Reads that the fit has made."""
 
 
 class AdditiveModel(Planned, StreamEstimator):
@@ -100,136 +121,159 @@ class AdditiveModel(Planned, StreamEstimator):
         sample: Chunk | None = None,
     ) -> Certificate:
         self._stream = None  # what partial_fit has seen does not go into this fit
-        asked, why = self._decided(dataset, summary)
-        if asked is self and sample is not None and self._decided(dataset)[0] is not self:
-            # only the summary has said that there are no pairs: the sample was drawn for them too
-            wanted = self._rows_in_hand(dataset)
-            sample = thinned(sample, dataset, wanted, self.random_state) if wanted else None
-        choice = asked._choice(dataset, summary)
         adjustment = self._adjustment(dataset, summary)
         rows, dataset = dataset, adjusted(dataset, adjustment)
         if validation is not None:
             validation = adjusted(validation, adjustment)
+        settled = self._settled(run, rows, summary, adjustment, sample)
+        problem = settled.problem
+        self.bases_, self._criterion = problem.bases, settled.criterion
+        watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
+        self.__dict__.pop("_posterior", None)  # of an earlier fit
+        means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
+        if goes_by_moments(self, settled.criterion):
+            given = self._given(summary, means)
+            outcome = self._fit_by_moments(run, dataset, settled, watch, given)
+        else:
+            outcome = self._fit_one_c(run, dataset, summary, settled, watch)
+        density = None
+        if problem.bases.pairs is not None:
+            # of the rows as they are: exposures are no part of their weight
+            density = run.fold(density_fold(problem), rows, name="pairs")
+        self._keep_fit(problem, outcome.theta, means, summary, density)
+        if self.covariance and settled.criterion is None:
+            exact, given = problem._replace(single=False), self._given(summary, means)
+            self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)
+        return self._certificate(outcome, settled.choice)
+
+    def _settled(
+        self,
+        run: Run,
+        rows: Source,
+        summary: Summary,
+        adjustment: Adjustment,
+        sample: Chunk | None,
+    ) -> Settled:
+        """Everything of the fit but its coefficients; `rows` and their `sample` as they are read."""
+        asked, why = self._decided(rows, summary)
+        if asked is self and sample is not None and self._decided(rows)[0] is not self:
+            # only the summary has said that there are no pairs: the sample was drawn for them too
+            wanted = self._rows_in_hand(rows)
+            sample = thinned(sample, rows, wanted, self.random_state) if wanted else None
+        choice, dataset = asked._choice(rows, summary), adjusted(rows, adjustment)
         late = asked._late_rows(rows, summary)
         if late:
-            drawn = sample_fold(dataset, late, self.random_state)
-            sample = run.fold(drawn, dataset, name=LATE).chunk()
+            drawn = sample_fold(rows, late, self.random_state)
+            sample = run.fold(drawn, rows, name=LATE).chunk()
         before = self._before(run)
-        weighs = asked._weighs_curves(dataset, summary)
-        problem = unweighed = asked._curves(dataset, summary, adjustment, choice.solver, before)
-        share = 1.0 if sample is None else sizes.sample_share(sample, summary.total_weight)
-        curves = None
-        if weighs:
+        curved = asked._curves(dataset, summary, adjustment, choice.solver, before)
+        share = 1.0
+        if sample is not None:
+            share = sizes.sample_share(sample, summary.total_weight)
+            sample = adjust(adjustment, sample)
+        main, curves = curved, None
+        if asked._weighs_curves(dataset, summary):
             assert sample is not None  # `_sample_rows` is at least 1
-            coded = adjust(adjustment, sample)
             null = null_decisions(self._loss, self._shares(summary))
-            curves = weigh_curves(self, problem, coded, null, run.n_threads)
-            problem = curves.problem
+            curves = weigh_curves(self, curved, sample, null, run.n_threads)
+            main = curves.problem
         factor = partial(weight_factor, adjustment)
-        main, pairs = problem, asked._given_pairs(problem, dataset, summary, adjustment)
+        pairs = asked._given_pairs(main, dataset, summary, adjustment)
         if most_screened(asked):
             assert sample is not None  # `_sample_rows` is at least 1
-            pairs = asked._screened(
-                run, dataset, problem, adjust(adjustment, sample), share, factor
-            )
-        first: Curves | None = None
+            pairs = asked._screened(run, dataset, main, sample, share, factor)
         if asked is not self and not len(pairs):
-            why = pair_choice.NONE_FOUND
-            if curves is not None and self._chosen_by(dataset, summary) is not None:
+            why, criterion = pair_choice.NONE_FOUND, self._chosen_by(dataset, summary)
+            if curves is not None and criterion is not None:
                 # all rows choose the smoothness, as where no pairs are sought
-                drawn_rows = asked._rows_in_hand(dataset)
-                asked, choice = self, self._choice(dataset, summary)
-                first, curves, problem, sample = curves, None, unweighed, None
-                own = partial(self._needs_without, dataset, summary, drawn_rows)
+                own = partial(self._needs_without, dataset, summary, asked._rows_in_hand(dataset))
                 replan(
                     run,
                     lambda: with_calibration(self, own(), summary),
                     always=True,
                     done=SCREENING,
                 )
+                choice = self._choice(dataset, summary).because(pair_choice.no_pairs(why))
+                exact = curved._replace(single=False)
+                return Settled(self, choice, criterion, exact, before, None, share, curves, 2)
         if len(pairs) and curves is not None:
             size = sizes.size_of(asked, dataset, summary)
             problem = asked._with_weighed_pairs(curves, pairs, size, run.n_threads, factor)
         else:
-            problem = self._with_pairs(problem, pairs)
+            problem = self._with_pairs(main, pairs)
         if curves is not None:
             choice = choice.because("curves, and pairs, smoothed as 'reml' does on a sample")
         if why:
             choice = choice.because(pair_choice.no_pairs(why))
-        criterion = self._criterion = asked._chosen_by(dataset, summary)
-        by_moments = goes_by_moments(self, criterion)
-        if by_moments:
+        criterion = asked._chosen_by(dataset, summary)
+        if goes_by_moments(self, criterion):
             problem = problem._replace(single=False)
         if has_pairs(asked):
             size = asked._size(dataset, summary)
             known = size_with(size, main, problem, asked._rows_in_hand(dataset))
-            phases = partial(asked._phases, dataset, summary, known)
-            replan(run, lambda: with_calibration(self, phases(), summary), always=True)
+            own = partial(asked._phases, dataset, summary, known)
+            replan(run, lambda: with_calibration(self, own(), summary), always=True)
         elif problem.joint and self._is_open(summary):  # the plan was of one class at a time
             replan(run, partial(self._needs, dataset, summary), always=True)
-        self.bases_ = problem.bases
-        watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
-        most = max(asked._most_passes - 1 - (late > 0), 1)
-        tol, seed = self.tol, self.random_state
-        means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
-        self.__dict__.pop("_posterior", None)  # of an earlier fit
+        n_reads = 1 + (late > 0)
+        return Settled(asked, choice, criterion, problem, before, sample, share, None, n_reads)
+
+    def _fit_by_moments(
+        self, run: Run, dataset: Source, settled: Settled, watch: Watch, given: Given
+    ) -> Outcome:
+        """The fit whose smoothness a criterion chooses, or whose curves have shapes."""
+        problem, first = settled.problem, settled.first
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
-        if by_moments:
-            given = self._given(summary, means)._replace(
-                shapes=shapes, start=warm_point(problem, before)
-            )
-            if sample is not None:
-                given = given._replace(sample=adjust(adjustment, sample), share=share)
-            if first is not None:  # the sample's fit is made, and there was a read that screened
-                given = given._replace(
-                    share=share, start=first.theta, weights=first.weights, n_reads=2
-                )
-            outcome, posterior = train_smooth(self, criterion, run, dataset, problem, watch, given)
-            if posterior is not None:
-                self._posterior = posterior
-        elif choice.solver == "gram":
-            outcome = fit_gram(run, dataset, problem, watch, tol)
-        elif choice.solver in ("newton", "lbfgs"):
-            assert sample is not None  # `_sample_rows` is at least 1
-            outcome = fit_newton(
+        given = given._replace(shapes=shapes, sample=settled.sample, share=settled.share)
+        start, weights, n_reads = warm_point(problem, settled.before), None, 1
+        if first is not None:
+            start, weights, n_reads = first.theta, first.weights, settled.n_reads
+        given = given._replace(start=start, weights=weights, n_reads=n_reads)
+        outcome, posterior = train_smooth(
+            self, settled.criterion, run, dataset, problem, watch, given
+        )
+        if posterior is not None:
+            self._posterior = posterior
+        return outcome
+
+    def _fit_one_c(
+        self, run: Run, dataset: Source, summary: Summary, settled: Settled, watch: Watch
+    ) -> Outcome:
+        """The fit of given penalties by the solver that was chosen."""
+        problem, asked, solver = settled.problem, settled.model, settled.choice.solver
+        tol, seed = self.tol, self.random_state
+        most = max(asked._most_passes - settled.n_reads, 1)
+        if solver == GRAM:
+            return fit_gram(run, dataset, problem, watch, tol)
+        if solver in (NEWTON, LBFGS):
+            assert settled.sample is not None  # `_sample_rows` is at least 1
+            return fit_newton(
                 run,
                 dataset,
                 problem,
-                adjust(adjustment, sample),
+                settled.sample,
                 watch,
                 tol=tol,
                 max_reads=most,
-                start=warm_point(problem, before),
-                share=share,
+                start=warm_point(problem, settled.before),
+                share=settled.share,
                 seed=seed,
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
-                matrix_free=choice.solver == "lbfgs",
+                matrix_free=solver == LBFGS,
             )
-        elif choice.solver == "dual-cd":
-            outcome = asked._fit_dual(run, dataset, dataset, problem, summary, watch)
-        else:
-            outcome = fit_pegasos(
-                run,
-                dataset,
-                problem,
-                labels_of_refs(dataset, run.source, summary),
-                watch,
-                tol=tol,
-                max_reads=most,
-                total_weight=float(summary.total_weight),
-                seed=seed,
-            )
-        density = None
-        if (
-            problem.bases.pairs is not None
-        ):  # of the rows as they are: exposures are no part of their weight
-            density = run.fold(density_fold(problem), rows, name="pairs")
-        self._keep_fit(problem, outcome.theta, means, summary, density)
-        if self.covariance and criterion is None:
-            exact = problem._replace(single=False)
-            given = self._given(summary, means)
-            self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)
-        return self._certificate(outcome, choice)
+        if solver == DUAL:
+            return asked._fit_dual(run, dataset, dataset, problem, summary, watch)
+        return fit_pegasos(
+            run,
+            dataset,
+            problem,
+            labels_of_refs(dataset, run.source, summary),
+            watch,
+            tol=tol,
+            max_reads=most,
+            total_weight=float(summary.total_weight),
+            seed=seed,
+        )
 
     def _problem(
         self, dataset: Source, summary: Summary, adjustment: Adjustment, solver: str
@@ -268,7 +312,7 @@ class AdditiveModel(Planned, StreamEstimator):
             float(self.intercept_scaling),
             n_outputs,
             self._target_mean(summary, adjustment) if regression else 0.0,
-            single=solver in ("newton", "lbfgs")
+            single=solver in (NEWTON, LBFGS)
             and not regression
             and self.tol >= SINGLE_TOL
             and not bases.dense,
@@ -404,15 +448,3 @@ class AdditiveModel(Planned, StreamEstimator):
             solver=choice.solver,
             reason="; ".join(filter(None, (outcome.reason, choice.reason))),
         )
-
-
-def labels_of_refs(dataset: Source, planned: Source, summary: Summary) -> np.ndarray:
-    """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole.
-
-    Targets of too many values to be counted have one class of no weight: any order is as good.
-    """
-    labels, refs = summary.ref_labels, planned.refs()
-    if labels is None:
-        return np.zeros((len(refs), 1))
-    at = np.searchsorted(dataset.refs().starts, refs.starts, "right") - 1
-    return labels[at]

@@ -13,6 +13,7 @@ from ..data.source import Chunk, Source
 from ..engine.run import Run
 from ..engine.scratch.folder import scratch_allowed
 from ..passes.fold import both
+from ..passes.summary.summary import Summary
 from ..solvers.newton import Evaluation, newton, relative_gap
 from .dual.cached_rows import Cache, coordinate_form
 from .dual.descent import (
@@ -301,3 +302,15 @@ def worth_caching(source: Source) -> bool:
 def caches_in_scratch(source: Source) -> bool:
     """Whether Newton's few reads go to a copy too: only where the settings name a place for it."""
     return bool(get_config().scratch) and worth_caching(source)
+
+
+def labels_of_refs(dataset: Source, planned: Source, summary: Summary) -> np.ndarray:
+    """(n_refs, K) class weights of the refs a sweep draws; finer refs have those of their whole.
+
+    Targets of too many values to be counted have one class of no weight: any order is as good.
+    """
+    labels, refs = summary.ref_labels, planned.refs()
+    if labels is None:
+        return np.zeros((len(refs), 1))
+    at = np.searchsorted(dataset.refs().starts, refs.starts, "right") - 1
+    return labels[at]

@@ -40,12 +40,11 @@ from ..costs import sizes
 from ..costs.pair_choice import SPLIT_PAIRS, no_pairs
 from ..costs.solver_choice import DUAL, Choice
 from ..dual.descent import GROUP, alpha_width
-from ..model import labels_of_refs
 from ..newton.sampled import EXACT
 from ..objective import Problem
 from ..pairs import AUTO, density_fold, has_pairs
 from ..targets import Adjustment, adjust, adjusted
-from ..training import Outcome, Watch, as_coordinates, cached_x_nbytes, plain
+from ..training import Outcome, Watch, as_coordinates, cached_x_nbytes, labels_of_refs, plain
 from . import costs as cost
 from . import gram
 from .dual import VISITED, Turns, fit_together
