@@ -154,7 +154,7 @@ class AdditiveModel(Planned, StreamEstimator):
         adjustment: Adjustment,
         sample: Chunk | None,
     ) -> Settled:
-        """Everything of the fit but its coefficients; `rows` and their `sample` as they are read."""
+        """The fit but for its coefficients; `rows` and their `sample` as they are read."""
         asked, why = self._decided(rows, summary)
         if asked is self and sample is not None and self._decided(rows)[0] is not self:
             # only the summary has said that there are no pairs: the sample was drawn for them too

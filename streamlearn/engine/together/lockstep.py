@@ -7,7 +7,8 @@ share, and waits.  When all wait, one read of the table serves all that ask for 
 not the sum; the bits are those of fits one after the other.
 
 What is not shared, each fit reads by itself when it is its turn: sweeps in random order, rows that
-it keeps in memory or in scratch, columns that only it chose, words whose codes are its own.
+it keeps in memory or in scratch, columns that only it chose, words whose codes are its own, and
+rows at risk, which are made of the subjects of its split alone.
 
 Memory.  Every fit has its own plan, by the whole budget, since plans decide bits.  A fit may begin,
 or go on by a larger plan, when what all of them hold between reads and what one holds besides in

@@ -102,6 +102,19 @@ def test_scores_are_those_of_splits_by_hand_in_the_reads_of_one(name, kind, tmp_
     assert found.n_passes - found.n_score_passes <= max(reads) + written + apart
 
 
+def test_rows_at_risk_are_made_of_the_subjects_of_a_split_alone(tmp_path):
+    X, _ = table(False)
+    time = np.random.default_rng(1).uniform(0, 3, N)
+    parquet(np.column_stack([X, time]), (time < 2.5).astype(int), tmp_path)
+    given = sl.open_dataset(tmp_path / "t.parquet", target="y", chunk_rows=64)
+    rows = given.at_risk("x5", [1.0, 2.0, 3.0])
+    model = sl.AdditiveRegressor("poisson", exposure="exposure", C=1.0, n_bases=4)
+    found = sl.cross_validate(model, rows, CV)
+    scores, reads = by_hand(model, rows)
+    np.testing.assert_array_equal(found.scores, [scores])
+    assert found.n_passes - found.n_score_passes == sum(reads)  # nothing is made of the others
+
+
 @pytest.fixture(scope="module")
 def client():
     from distributed import Client, LocalCluster
