@@ -43,7 +43,7 @@ ONE = {
     "AdditiveClassifierCV": {"Cs": [1.0]},
     "AdditiveRegressorCV": {"Cs": [1.0]},
     "ProjectionPursuitRegressorCV": {"tau": 30.0},
-    "JensenShannonBoostClassifierCV": {"n_learners": 4, "tau": 30.0},
+    "JensenShannonBoostClassifierCV": {"n_learners": 8, "tau": 30.0},
     "ShareBoostClassifierCV": {"n_selected": 4},
     "SVMMixtureClassifierCV": {"n_components": 2},
 }

@@ -55,7 +55,7 @@ LAZY = (
     *("as_bytes", "column", "iter_chunks", "map", "reader", "refs", "select", "split", "take"),
     *("through", "where_hash", "with_columns", "with_levels", "with_slice_rows", "place"),
     *("drain_nbytes", "fingerprint", "versions", "with_coders", "with_encoding", "reweighed"),
-    *("at_risk", "ordinal_steps"),
+    *("at_risk", "made_of", "ordinal_steps"),
 )
 """Methods of `Dataset` that give a dataset, or a reader, and read nothing themselves."""
 

@@ -7,7 +7,7 @@ copies) and do not depend on chunking or merge order; moments do only in roundin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -36,8 +36,9 @@ class Summary:
     """Chunks of a zarr store that are not there: their cells are its fill value."""
     n_absent: int = 0
     """Rows of weight 0."""
-    most_rows: int | None = None
-    """Rows of the largest chunk; None of a summary in blocks of columns, whose chunks differ."""
+    most_rows: int | None = field(default=None, compare=False)
+    """Rows of the largest chunk, a fact of the reading and none of the rows; None of a summary in
+    blocks of columns, whose chunks differ."""
 
     def __str__(self) -> str:
         return format_summary(

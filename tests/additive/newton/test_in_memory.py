@@ -55,7 +55,7 @@ def test_same_bits_and_reads_but_the_store_is_read_less(
     data = sl.open_dataset(write(tmp_path, store), target="y", weight="weight")
     data = data if share is None else data.split(share, seed=0)[0]
     kept = fit(data, solver=solver)
-    monkeypatch.setattr(planning, "_keeping", lambda plan, needs: plan)
+    monkeypatch.setattr(planning, "_keeping", lambda plan, needs, n_rows: plan)
     read = fit(data, solver=solver)
     assert kept.plan_.keeps_rows
     assert not read.plan_.keeps_rows
@@ -108,6 +108,7 @@ def test_given_up_where_what_the_summary_tells_leaves_no_room(tmp_path):
     class Planned:
         source = sl.open_dataset(write(tmp_path, "parquet"), target="y")
         plan = make_plan(source, [Needs("reads", 0, cached_bytes_per_row=100)], budget=20 << 20)
+        counted = None
 
         def replan(self, plan):
             self.plan = plan
