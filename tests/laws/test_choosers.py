@@ -1,4 +1,7 @@
-"""An estimator that chooses is not worse, with nothing set, than the one that does not."""
+"""An estimator that chooses is not worse, with nothing set, than the one that does not.
+
+Each run walks a fifth of the products, ``--runlong`` all: they take a quarter of an hour.
+"""
 
 from functools import cache
 
@@ -46,6 +49,7 @@ def losses(name, it, errors):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(5, 0)
 @pytest.mark.parametrize("table", REAL)
 @pytest.mark.parametrize("name", PLAIN)
 def test_choosing_is_not_worse_than_the_default(name, table):
