@@ -60,8 +60,8 @@ WARM_PARTS = ("bases", "coef", "intercept", "shifts")
 """Parts of a saved model at which a warm start begins."""
 
 
-class Settled(NamedTuple):
-    """A fit of which all but the coefficients is settled: its bases, pairs and penalties."""
+class Outline(NamedTuple):
+    """A fit of which all but the coefficients is known: its bases, pairs and penalties."""
 
     model: AdditiveModel
     """The estimator, in which no `interactions` are left open."""
@@ -125,35 +125,35 @@ class AdditiveModel(Planned, StreamEstimator):
         rows, dataset = dataset, adjusted(dataset, adjustment)
         if validation is not None:
             validation = adjusted(validation, adjustment)
-        settled = self._settled(run, rows, summary, adjustment, sample)
-        problem = settled.problem
-        self.bases_, self._criterion = problem.bases, settled.criterion
+        outline = self._outline(run, rows, summary, adjustment, sample)
+        problem = outline.problem
+        self.bases_, self._criterion = problem.bases, outline.criterion
         watch = Watch(run, problem, validation, self.early_stopping, partial(check_finite, self))
         self.__dict__.pop("_posterior", None)  # of an earlier fit
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
-        if goes_by_moments(self, settled.criterion):
+        if goes_by_moments(self, outline.criterion):
             given = self._given(summary, means)
-            outcome = self._fit_by_moments(run, dataset, settled, watch, given)
+            outcome = self._fit_by_moments(run, dataset, outline, watch, given)
         else:
-            outcome = self._fit_one_c(run, dataset, summary, settled, watch)
+            outcome = self._fit_one_c(run, dataset, summary, outline, watch)
         density = None
         if problem.bases.pairs is not None:
             # of the rows as they are: exposures are no part of their weight
             density = run.fold(density_fold(problem), rows, name="pairs")
         self._keep_fit(problem, outcome.theta, means, summary, density)
-        if self.covariance and settled.criterion is None:
+        if self.covariance and outline.criterion is None:
             exact, given = problem._replace(single=False), self._given(summary, means)
             self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)
-        return self._certificate(outcome, settled.choice)
+        return self._certificate(outcome, outline.choice)
 
-    def _settled(
+    def _outline(
         self,
         run: Run,
         rows: Source,
         summary: Summary,
         adjustment: Adjustment,
         sample: Chunk | None,
-    ) -> Settled:
+    ) -> Outline:
         """The fit but for its coefficients; `rows` and their `sample` as they are read."""
         asked, why = self._decided(rows, summary)
         if asked is self and sample is not None and self._decided(rows)[0] is not self:
@@ -195,7 +195,7 @@ class AdditiveModel(Planned, StreamEstimator):
                 )
                 choice = self._choice(dataset, summary).because(pair_choice.no_pairs(why))
                 exact = curved._replace(single=False)
-                return Settled(self, choice, criterion, exact, before, None, share, curves, 2)
+                return Outline(self, choice, criterion, exact, before, None, share, curves, 2)
         if len(pairs) and curves is not None:
             size = sizes.size_of(asked, dataset, summary)
             problem = asked._with_weighed_pairs(curves, pairs, size, run.n_threads, factor)
@@ -216,47 +216,47 @@ class AdditiveModel(Planned, StreamEstimator):
         elif problem.joint and self._is_open(summary):  # the plan was of one class at a time
             replan(run, partial(self._needs, dataset, summary), always=True)
         n_reads = 1 + (late > 0)
-        return Settled(asked, choice, criterion, problem, before, sample, share, None, n_reads)
+        return Outline(asked, choice, criterion, problem, before, sample, share, None, n_reads)
 
     def _fit_by_moments(
-        self, run: Run, dataset: Source, settled: Settled, watch: Watch, given: Given
+        self, run: Run, dataset: Source, outline: Outline, watch: Watch, given: Given
     ) -> Outcome:
         """The fit whose smoothness a criterion chooses, or whose curves have shapes."""
-        problem, first = settled.problem, settled.first
+        problem, first = outline.problem, outline.first
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
-        given = given._replace(shapes=shapes, sample=settled.sample, share=settled.share)
-        start, weights, n_reads = warm_point(problem, settled.before), None, 1
+        given = given._replace(shapes=shapes, sample=outline.sample, share=outline.share)
+        start, weights, n_reads = warm_point(problem, outline.before), None, 1
         if first is not None:
-            start, weights, n_reads = first.theta, first.weights, settled.n_reads
+            start, weights, n_reads = first.theta, first.weights, outline.n_reads
         given = given._replace(start=start, weights=weights, n_reads=n_reads)
         outcome, posterior = train_smooth(
-            self, settled.criterion, run, dataset, problem, watch, given
+            self, outline.criterion, run, dataset, problem, watch, given
         )
         if posterior is not None:
             self._posterior = posterior
         return outcome
 
     def _fit_one_c(
-        self, run: Run, dataset: Source, summary: Summary, settled: Settled, watch: Watch
+        self, run: Run, dataset: Source, summary: Summary, outline: Outline, watch: Watch
     ) -> Outcome:
         """The fit of given penalties by the solver that was chosen."""
-        problem, asked, solver = settled.problem, settled.model, settled.choice.solver
+        problem, asked, solver = outline.problem, outline.model, outline.choice.solver
         tol, seed = self.tol, self.random_state
-        most = max(asked._most_passes - settled.n_reads, 1)
+        most = max(asked._most_passes - outline.n_reads, 1)
         if solver == GRAM:
             return fit_gram(run, dataset, problem, watch, tol)
         if solver in (NEWTON, LBFGS):
-            assert settled.sample is not None  # `_sample_rows` is at least 1
+            assert outline.sample is not None  # `_sample_rows` is at least 1
             return fit_newton(
                 run,
                 dataset,
                 problem,
-                settled.sample,
+                outline.sample,
                 watch,
                 tol=tol,
                 max_reads=most,
-                start=warm_point(problem, settled.before),
-                share=settled.share,
+                start=warm_point(problem, outline.before),
+                share=outline.share,
                 seed=seed,
                 may_grow=needs.may_grow(problem.n_outputs, problem.dim),
                 matrix_free=solver == LBFGS,
