@@ -76,6 +76,7 @@ def state_of(X, weight=None):
     )
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of hashes, as Python
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_any_order_and_any_tree_give_the_bins_of_the_definition(dtype, weighted):
