@@ -73,9 +73,10 @@ class LaneRead:
 
 def _same_refs(a: Source, b: Source) -> bool:
     one, two = Refs.of(a.refs()), Refs.of(b.refs())
-    return all(
-        np.array_equal(getattr(one, name), getattr(two, name))
-        for name in ("starts", "stops", "nbytes")
+    return (
+        np.array_equal(one.starts, two.starts)
+        and np.array_equal(one.stops, two.stops)
+        and np.array_equal(one.nbytes, two.nbytes)
     )
 
 
