@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import pairwise
 from typing import Generic, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
@@ -128,9 +128,8 @@ def state_nbytes(
     """Bytes of one state of `collect_summary` at most."""
     if _is_stored(dataset, moments_only):
         return stored_nbytes(dataset, max_state_bytes)
-    sizes = iter(_column_nbytes(dataset, moments_only))
-    blocks = column_blocks(dataset, max_state_bytes, moments_only)
-    return max(sum(islice(sizes, len(names))) for names in blocks)
+    sizes = _column_nbytes(dataset, moments_only)
+    return int(np.diff(ends_of(sizes)[_block_ends(sizes, max_state_bytes)]).max())
 
 
 def step_nbytes_per_row(dataset: Source) -> float:
@@ -159,7 +158,7 @@ def count_reads(
     """Reads of `collect_summary` at least and at most."""
     if _is_stored(dataset, moments_only):
         return 1, most_reads(dataset, max_state_bytes)
-    n_blocks = len(column_blocks(dataset, max_state_bytes, moments_only))
+    n_blocks = len(_block_ends(_column_nbytes(dataset, moments_only), max_state_bytes)) - 1
     return n_blocks, n_blocks
 
 
@@ -168,16 +167,20 @@ def column_blocks(
 ) -> list[tuple[str, ...]]:
     """Runs of columns whose states fit; one read each."""
     names = tuple(dataset.feature_names)
-    blocks: list[tuple[str, ...]] = []
-    block: list[str] = []
-    used = 0
-    for name, size in zip(names, _column_nbytes(dataset, moments_only), strict=True):
-        if block and used + size > max_state_bytes:
-            blocks.append(tuple(block))
-            block, used = [], 0
-        block.append(name)
-        used += size
-    return [*blocks, tuple(block)]
+    ends = _block_ends(_column_nbytes(dataset, moments_only), max_state_bytes)
+    return [names[first:stop] for first, stop in pairwise(ends)]
+
+
+def _block_ends(sizes: np.ndarray, most: int) -> list[int]:
+    """Where runs of columns of these bytes begin and end, each of at most `most` bytes.
+
+    A larger column is a run alone, and no columns are one run.
+    """
+    sums, ends = ends_of(sizes), [0]
+    while len(ends) == 1 or ends[-1] < len(sizes):
+        stop = int(np.searchsorted(sums, sums[ends[-1]] + most, "right")) - 1
+        ends.append(min(max(stop, ends[-1] + 1), len(sizes)))
+    return ends
 
 
 def collect_summary(
@@ -215,28 +218,31 @@ def collect_summary(
     return replace(parts[0], columns=columns, n_reads=len(parts), most_rows=None)
 
 
-def _column_nbytes(dataset: Source, moments_only: bool) -> list[int]:
-    """Bytes of each column's state."""
+def _column_nbytes(dataset: Source, moments_only: bool) -> np.ndarray:
+    """(p,) bytes of each column's state."""
     p = len(dataset.feature_names)
     if moments_only:
-        return [MOMENTS_NBYTES] * p
+        return np.full(p, MOMENTS_NBYTES)
     if _keeps_rows(dataset, moments_only):
-        return [kept_nbytes(dataset)] * p
+        return np.full(p, kept_nbytes(dataset))
     return _counted_nbytes(dataset)
 
 
-def _counted_nbytes(dataset: Source) -> list[int]:
-    """Bytes of each column's counts; bytes and booleans have at most 256 values: no bins."""
+def _counted_nbytes(dataset: Source) -> np.ndarray:
+    """(p,) bytes of each column's counts; bytes and booleans have at most 256 values: no bins."""
     types, names = dataset.column_types, dataset.feature_names
-    small, more = ("bool", "int8", "uint8"), BYTES_NBYTES if dataset.sparse else 0
-    return [(TABLE_NBYTES if types.get(name) in small else COLUMN_NBYTES) + more for name in names]
+    small, more = {"bool", "int8", "uint8"}, BYTES_NBYTES if dataset.sparse else 0
+    sizes = np.full(len(names), COLUMN_NBYTES + more)
+    if not small.isdisjoint(types.values()):
+        sizes[[types.get(name) in small for name in names]] = TABLE_NBYTES + more
+    return sizes
 
 
 def _is_stored(dataset: Source, moments_only: bool) -> bool:
     """Whether sparse rows are so wide that counts would take several reads."""
     if moments_only or not dataset.sparse:
         return False
-    return sum(_counted_nbytes(dataset)) > MAX_STATE_BYTES
+    return int(_counted_nbytes(dataset).sum()) > MAX_STATE_BYTES
 
 
 def _keeps_rows(dataset: Source, moments_only: bool) -> bool:
@@ -246,7 +252,7 @@ def _keeps_rows(dataset: Source, moments_only: bool) -> bool:
         return False
     if p * COLUMN_NBYTES <= MAX_STATE_BYTES:
         return False
-    return sum(_counted_nbytes(dataset)) > max(MAX_STATE_BYTES, p * kept)
+    return int(_counted_nbytes(dataset).sum()) > max(MAX_STATE_BYTES, p * kept)
 
 
 def _start(counting: Counting, labelled: bool) -> State:
