@@ -80,14 +80,15 @@ def sorted_distributions(
     finite = np.isfinite(V)
     own = V[finite]
     at, ends = _runs(own, ends_of(np.count_nonzero(finite, axis=1)))
-    counts: np.ndarray = np.diff(at, append=len(own))
+    counts: np.ndarray = at[1:] - at[:-1]
     if weight is not None:
         counts = _sums(weight[order][finite], at)
+    at = at[:-1]
     values, distinct = own[at].astype(np.float64), np.diff(ends)
     few = distinct <= MAX_VALUES
     known = np.repeat(few, distinct)
-    binned = ~known & (values != 0.0)
-    levels, ends = levels_of(moments, few), np.concatenate([[0], np.cumsum(binned)])[ends]
+    binned = np.flatnonzero(~known & (values != 0.0))
+    levels, ends = levels_of(moments, few), np.searchsorted(binned, ends).astype(np.intp)
     numbers = np.empty(ends[-1], np.uint16)
     place_values(values[binned], ends, levels, moments["low"], moments["high"], numbers)
     at, bin_ends = _runs(numbers, ends)
@@ -96,7 +97,7 @@ def sorted_distributions(
         values[known],
         counts[known],
         ends_of(np.where(few, distinct, 0)),
-        numbers[at],
+        numbers[at[:-1]],
         _sums(counts[binned], at),
         bin_ends,
         levels.astype(np.uint8),
@@ -111,18 +112,23 @@ def levels_of(moments: State, few: np.ndarray) -> np.ndarray:
 
 
 def _runs(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First places of the runs of equal values of every column; the ends of each column's runs."""
+    """Places where the runs of equal values of every column begin, and the end of the last one.
+
+    Beside them the ends of each column's runs.
+    """
     first = np.ones(len(values) + 1, bool)
     np.not_equal(values[1:], values[:-1], out=first[1:-1])
     first[ends] = True
-    at = np.flatnonzero(first[:-1])
+    at = np.flatnonzero(first)
     return at, np.searchsorted(at, ends).astype(np.intp)
 
 
 def _sums(counts: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The sums of runs of counts that begin at these places."""
-    sums: np.ndarray = np.add.reduceat(counts, at) if len(at) else counts[:0]
-    return sums
+    """The sums of the runs of counts that `at` gives the ends of."""
+    if counts.dtype.kind == "i":  # differences of sums are exact, and quicker
+        sums = ends_of(counts)[at]
+        return sums[1:] - sums[:-1]
+    return np.add.reduceat(counts, at[:-1]) if len(at) > 1 else counts[:0]
 
 
 def _joined(parts: list[Part]) -> tuple[np.ndarray, np.ndarray | None, np.ndarray] | None:
