@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ...numeric.bases.bsplines import Bases
+from ...numeric.bases.means import Pieces
 from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_offsets
 from ...passes.summary.facts import ColumnFacts, ends_of
@@ -128,43 +129,62 @@ class Densities(NamedTuple):
         return out
 
 
-def densities(facts: ColumnFacts, bases: Bases) -> Densities:
-    """The density of every column: at its values if each has a breakpoint, else in 32 bars."""
-    p = len(facts)
-    is_finite = np.isfinite(bases.knots)
-    n_points = np.diff(np.concatenate([[0], np.cumsum(is_finite)])[bases.first_knot])
-    low, high = np.zeros((2, p))
-    used = np.flatnonzero(n_points)
-    if len(used):
-        low[used] = bases.knots[bases.first_knot[used]]
-        high[used] = bases.knots[bases.first_knot[used] + n_points[used] - 1]
-    bars, n_at = np.zeros((p, N_BARS)), np.zeros(p, np.intp)
-    # a value that has a breakpoint is the column's own value: these are few enough to keep
-    keeps = (bases.kind == LEVELS) | facts.few
-    values, shares, sizes = [], [], np.zeros(p, np.intp)
-    for a, z in facts.blocks():
-        pieces = facts.pieces(a, z)
-        edges = low[a:z, None] + STEPS * (high[a:z, None] - low[a:z, None])
-        edges[:, -1] = high[a:z]
+class CountedDensities:
+    """The density of every column, counted while a summary's distributions pass by.
+
+    At the values of a column if each has a breakpoint, else in 32 bars.
+    """
+
+    def __init__(self, facts: ColumnFacts, bases: Bases) -> None:
+        self._facts, self._bases = facts, bases
+        p, is_finite = len(facts), np.isfinite(bases.knots)
+        self._n_points = np.diff(np.concatenate([[0], np.cumsum(is_finite)])[bases.first_knot])
+        self._low, self._high = np.zeros((2, p))
+        used = np.flatnonzero(self._n_points)
+        if len(used):
+            last = bases.first_knot[used] + self._n_points[used] - 1
+            self._low[used] = bases.knots[bases.first_knot[used]]
+            self._high[used] = bases.knots[last]
+        self._bars, self._sizes = np.zeros((p, N_BARS)), np.zeros(p, np.intp)
+        # a value that has a breakpoint is the column's own value: these are few enough to keep
+        self._keeps = (bases.kind == LEVELS) | facts.few
+        self._values: list[np.ndarray] = []
+        self._shares: list[np.ndarray] = []
+
+    def distributions(self) -> Iterator[Pieces]:
+        """The distributions of all columns, a block at a time; each is counted, then passed on."""
+        for first, stop in self._facts.blocks():
+            pieces = self._facts.pieces(first, stop)
+            self._count(first, stop, pieces)
+            yield pieces
+
+    def _count(self, first: int, stop: int, pieces: Pieces) -> None:
+        own, facts, n_points = slice(first, stop), self._facts, self._n_points
+        low, high = self._low[own, None], self._high[own]
+        edges = low + STEPS * (high[:, None] - low)
+        edges[:, -1] = high
         at, share = np.empty((2, len(pieces.lo)))
-        bars_of_columns(pieces, edges, bars[a:z], at, share, n_at[a:z])
-        for d in a + np.flatnonzero(keeps[a:z] & (n_points[a:z] > 0) & (facts.count[a:z] > 0)):
-            begin, n = pieces.ends[d - a], n_at[d]
-            own = at[begin : begin + n]
+        n_at = np.zeros(stop - first, np.intp)
+        bars_of_columns(pieces, edges, self._bars[own], at, share, n_at)
+        kept = self._keeps[own] & (n_points[own] > 0) & (facts.count[own] > 0)
+        for d in first + np.flatnonzero(kept):
+            begin, n = pieces.ends[d - first], n_at[d - first]
+            values = at[begin : begin + n]
             part: np.ndarray = share[begin : begin + n]
-            if bases.kind[d] == LEVELS:  # some may be there in rows that weigh nothing alone
-                part = np.bincount(own.astype(np.intp), part, n_points[d])
-                own = np.arange(n_points[d], dtype=np.float64)
+            if self._bases.kind[d] == LEVELS:  # some may be there in rows that weigh nothing alone
+                part = np.bincount(values.astype(np.intp), part, n_points[d])
+                values = np.arange(n_points[d], dtype=np.float64)
             elif n != n_points[d]:
                 continue
-            values.append(own.copy())
-            shares.append(part.copy())
-            sizes[d] = n_points[d]
-    total = facts.count + facts.missing
-    missing = facts.missing / np.where(total > 0, total, 1)
-    bars[(sizes > 0) | (n_points == 0) | (facts.count == 0)] = 0.0
-    none = np.empty(0)
-    ends = ends_of(sizes)
-    return Densities(
-        bars, np.concatenate([none, *values]), np.concatenate([none, *shares]), ends, missing
-    )
+            self._values.append(values.copy())
+            self._shares.append(part.copy())
+            self._sizes[d] = n_points[d]
+
+    def finish(self) -> Densities:
+        """The densities, once all distributions have passed; takes no more."""
+        facts, bars, none = self._facts, self._bars, np.empty(0)
+        total = facts.count + facts.missing
+        missing = facts.missing / np.where(total > 0, total, 1)
+        bars[(self._sizes > 0) | (self._n_points == 0) | (facts.count == 0)] = 0.0
+        values, shares = (np.concatenate([none, *parts]) for parts in (self._values, self._shares))
+        return Densities(bars, values, shares, ends_of(self._sizes), missing)

@@ -29,7 +29,7 @@ from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
 from ..pairs import PairTable, pair_margins, pair_tables, purified
 from ..smooth.posterior import Posterior
-from .densities import Densities, Density, densities
+from .densities import CountedDensities, Densities, Density
 from .figures import figures_of
 from .heat_maps import maps_of
 from .importances import importance_errors
@@ -133,9 +133,11 @@ class Terms(Uncertainty):
 
     def _keep_distribution(self, summary: Summary) -> None:
         """The facts of the rows that pictures and importances need."""
-        facts = summary.columns
-        self._densities = densities(facts, self.bases_.main)
-        self._importances = mean_sizes(self.bases_, facts.distributions(), self.coef_, self._shifts)
+        counted = CountedDensities(summary.columns, self.bases_.main)
+        # one walk over the distributions: to write them out takes longer than to count them
+        blocks = counted.distributions()
+        self._importances = mean_sizes(self.bases_, blocks, self.coef_, self._shifts)
+        self._densities = counted.finish()
         for i, pair in enumerate(self.pair_tables_):
             sizes = np.abs(pair.by_output).mean(axis=2)
             self._importances[self.bases_.n_columns + i] = (sizes * pair.density).sum()

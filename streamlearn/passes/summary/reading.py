@@ -172,7 +172,7 @@ def column_blocks(
 
 
 def _block_ends(sizes: np.ndarray, most: int) -> list[int]:
-    """Where runs of columns of these bytes begin and end, each of at most `most` bytes.
+    """Places where runs of columns of these bytes begin and end, each of at most `most` bytes.
 
     A larger column is a run alone, and no columns are one run.
     """

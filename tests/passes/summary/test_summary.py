@@ -8,6 +8,8 @@ import streamlearn as sl
 from streamlearn.data.source import Chunk, Csr
 from streamlearn.passes.fold import run_fold
 from streamlearn.passes.summary.columns import (
+    COLUMN_NBYTES,
+    TABLE_NBYTES,
     add_columns,
     empty_columns,
     merge_columns,
@@ -278,6 +280,26 @@ def test_bytes_need_no_bins():
     assert len(column_blocks(dataset(tall))) == 1
     assert len(column_blocks(dataset(tall.astype(np.float32)))) == 5
     assert len(column_blocks(dataset(tall).map(np.sqrt))) == 5
+
+
+@pytest.mark.parametrize("limit", [1, TABLE_NBYTES, COLUMN_NBYTES, 3 * COLUMN_NBYTES, 1 << 30])
+def test_blocks_take_columns_while_their_states_fit(limit):
+    pandas = pytest.importorskip("pandas")
+    small = np.random.default_rng(0).random(40) < 0.5
+    types = np.where(small, "bool", "float32")
+    frame = pandas.DataFrame({f"c{j}": np.zeros(40_000, kind) for j, kind in enumerate(types)})
+    sizes = dict(zip(frame, np.where(small, TABLE_NBYTES, COLUMN_NBYTES), strict=True))
+    blocks, room = [], 0
+    for name, size in sizes.items():
+        if size > room:
+            blocks.append([])
+            room = limit
+        blocks[-1].append(name)
+        room -= size
+    found = column_blocks(dataset(frame), limit)
+    assert [list(names) for names in found] == blocks
+    largest = max(sum(sizes[name] for name in names) for names in blocks)
+    assert state_nbytes(dataset(frame), limit) == largest
 
 
 def test_a_summary_reads_as_a_table(summary):
