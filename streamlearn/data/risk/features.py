@@ -24,7 +24,7 @@ class Features(ABC):
 
     @abstractmethod
     def kept(self, X: np.ndarray | Csr) -> np.ndarray | Csr:
-        """What rows at risk keep of the features of rows below."""
+        """The features of rows below that rows at risk keep."""
 
     @abstractmethod
     def sizes(self, X: np.ndarray | Csr) -> np.ndarray | int:
