@@ -15,7 +15,7 @@ from .encoding import Encoding
 from .levels import LevelCoder
 from .order import HashShare, kept_rows
 from .roles import check_columns
-from .row_ranges import Ref, largest_slice
+from .row_ranges import Ref, Refs, largest_slice
 from .source import Chunk, Convert, Source
 from .store import Store
 
@@ -167,9 +167,11 @@ class Choice(Source):
 
     @cached_property
     def overhead_nbytes(self) -> int:
-        # a column made to several needs a few numbers a row beside them
-        mapped = int(self.slice_rows * (self._row_nbytes + 64)) if self.maps else 0
-        return self.store.overhead_nbytes(self.columns, self.slice_rows) + mapped
+        mapped = 0.0
+        if self.maps:
+            mapped = self._row_nbytes + max(map(_beside_nbytes, self.maps))
+            mapped *= int(Refs.of(self.refs()).sizes.max(initial=0))
+        return self.store.overhead_nbytes(self.columns, self.slice_rows) + int(mapped)
 
     @property
     def shared_nbytes(self) -> int:
@@ -196,6 +198,13 @@ class Choice(Source):
 
     def place(self, ref: Ref) -> str:
         return self.store.place(ref.start, ref.stop)
+
+
+def _beside_nbytes(f: Callable[..., object] | Encoding) -> int:
+    """Bytes of a row that making its features takes beside them."""
+    if isinstance(f, Encoding) and not f.codings and not f.sparse and f.pick is None:
+        return len(f.names)  # whether each value is missing
+    return 64  # a column made to several needs a few numbers
 
 
 def _name_of(f: Callable[..., object] | Encoding) -> str:

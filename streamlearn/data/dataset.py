@@ -292,12 +292,13 @@ class Dataset(Choice):
         is done to a table, which here nobody sees.
 
         Choose parts (`split`, `take`, folds) before or after: all rows of a subject go together.
+        Sparse rows stay sparse.
 
         Parameters
         ----------
         duration : str
             The column of times until the event, or until the row was lost; at least 0.  It is no
-            feature of the result.
+            feature of the result.  Where it is one of sparse columns, what is not stored is 0.
         cuts : sequence of float
             Ends of the intervals, ascending from above 0.  What comes after the last is not seen.
         event : str, optional

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..numeric.checks import check_array, check_integer, check_records
 from .column_types import CATEGORIES, DAY, TIMES
-from .columns import select_csr
+from .columns import as_selector, select_csr
 from .levels import Coder, HashCoder, LevelCoder
 from .order import derive_seed, row_share
 from .source import Csr
@@ -277,8 +277,9 @@ class Encoding(NamedTuple):
         out = np.empty((len(X), int(widths.sum() + said.sum())), X.dtype, "F" if by_column else "C")
         part = self.parts(rows)
         plain = np.array([j for j in range(len(self.names)) if j not in codings], np.intp)
-        out[:, starts[plain]] = X[:, plain]
-        empty = np.isnan(X[:, plain])
+        numbers = X[:, as_selector(plain)]
+        out[:, as_selector(starts[plain])] = numbers
+        empty = np.isnan(numbers)
         for j in np.flatnonzero(empty.any(axis=0) | said[plain]).tolist():
             self._put_empty(empty[:, j], int(plain[j]), starts, widths, said, out)
         for j, coding in codings.items():

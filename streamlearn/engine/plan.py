@@ -40,6 +40,8 @@ class Needs:
     or what the phase holds of each of them.  Each partition has its equal share of these rows."""
     carried_bytes_per_row: float = 0
     """Bytes of each of these rows that travel from read to read, once a process."""
+    in_order: bool = False
+    """Reads go through the rows in their order, so that one task runs at a time."""
     on_driver: bool = False
     """Whether the phase is work between reads, during which no slice is in memory."""
     note: str = ""

@@ -358,8 +358,11 @@ def _terms(
             Term("step", at_once, step_bytes),
             *fixed,
         )
+    states = at_once + ceil(log2(max(n_lanes, 1))) + 1
+    if need.in_order:  # what the last chunk left, while that of the next is made
+        at_once, states = 1, 2
     return (
-        Term("state", at_once + ceil(log2(max(n_lanes, 1))) + 1, need.state_bytes),
+        Term("state", states, need.state_bytes),
         Term("slice", at_once, slice_bytes),
         Term("step", at_once, int(n_rows * need.step_bytes_per_row) + row_state + need.step_bytes),
         *fixed,

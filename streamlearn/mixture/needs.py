@@ -132,8 +132,13 @@ def counts(n_components: int | tuple[int, int]) -> tuple[int, int]:
     return n_components, n_components
 
 
-def seed_rows(p: int) -> int:
-    """Number of rows of the sample that k-means sees."""
+def seed_stride(p: int, n_rows: int) -> int:
+    """The n for which k-means sees every n-th of so many rows."""
+    return max(n_rows // _seed_rows(p), 1)
+
+
+def _seed_rows(p: int) -> int:
+    """Number of rows below the double of which k-means sees them all."""
     return max(SEED_NBYTES // (8 * p), 256)
 
 
@@ -161,12 +166,36 @@ def block_nbytes(size: Size) -> int:
     return 8 * block_rows(p + R) * (2 * p + ARRAYS * R)
 
 
-def em_nbytes(size: Size) -> int:
-    """Bytes that EM over rows in memory takes beside them."""
+def kept_nbytes(size: Size) -> int:
+    """Bytes that EM keeps between reads: the last steps, and the curvature."""
     rows, form = rows_nbytes(size), curvature_form(size)
     squares = 16 * (size.p + 1) ** 2
     matrices = rows if form == "first-order" else curvature_nbytes(size, form) + squares
-    return (2 * iteration.PAIRS + 12) * rows + matrices + 2 * block_nbytes(size)
+    return (2 * iteration.PAIRS + 12) * rows + matrices
+
+
+def em_nbytes(size: Size) -> int:
+    """Bytes that EM over rows in memory takes beside them."""
+    return kept_nbytes(size) + 2 * block_nbytes(size)
+
+
+def clusters_nbytes_per_row(size: Size) -> float:
+    """Bytes that k-means in memory takes for a row, with a copy to find the spread of all."""
+    return 8.0 * (2 * size.p + 4 * size.k)
+
+
+def first_slice(size: Size, n_rows: int) -> Needs:
+    """The phase in which a stream finds clusters of its first slice, of so many rows at most."""
+    each, most = clusters_nbytes_per_row(size), 2 * _seed_rows(size.p)
+    few = n_rows < most
+    return Needs(
+        "clusters",
+        0,
+        step_bytes_per_row=each if few else 0.0,
+        step_bytes=0 if few else int(most * each),
+        passes=(0, 0),
+        in_order=True,
+    )
 
 
 def held_most(size: Size) -> int:
@@ -182,25 +211,28 @@ def held_nbytes(size: Size, n_rows: int) -> int:
 
 def needs_of(size: Size, max_passes: int, *, in_sequence: bool) -> list[Needs]:
     """The phases of a fit after the summary; EM reads groups in one lane if `in_sequence`."""
-    p, rows, block = size.p, rows_nbytes(size), block_nbytes(size)
-    sample = int(size.sample * (size.row_nbytes + 16 + 4 * size.n_duals))
-    seeds = 8 * min(seed_rows(p), size.sample) * (2 * p + 4 * size.k)
-    driver = sample + max(seeds, em_nbytes(size))
+    rows, block = rows_nbytes(size), block_nbytes(size)
+    drawn = int(size.sample * (size.row_nbytes + 16))
+    sample = drawn + 4 * size.n_duals * size.sample
+    seeds = -(-size.sample // seed_stride(size.p, size.sample))
+    clusters = drawn + int(seeds * clusters_nbytes_per_row(size))
     return [
+        Needs("clusters", 0, driver_bytes=clusters, passes=(0, 0), on_driver=True),
         Needs(
             "lloyd",
-            nbytes_of(empty_clusters(size.k, p)),
+            nbytes_of(empty_clusters(size.k, size.p)),
             0,
-            sample + seeds,
+            drawn + 8 * seeds * size.p,
             rows,
             passes=(0, 2),
             step_bytes=block,
         ),
+        Needs("sample", 0, driver_bytes=sample + em_nbytes(size), passes=(0, 0), on_driver=True),
         Needs(
             "em",
             (6 if in_sequence else 1) * rows,
             0,
-            driver,
+            sample + kept_nbytes(size),
             2 * rows,
             row_state_bytes=4 * size.n_duals,
             group=GROUP if in_sequence else 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -20,9 +19,10 @@ from ..estimator.model import TakesRows
 from ..estimator.rows import encoding, inputs
 from ..estimator.rows.class_weights import refuse_balanced, weigh_stream
 from ..estimator.rows.spread import check_spread
-from ..estimator.rows.streams import ClassOrder, warn_if_sorted
+from ..estimator.rows.streams import ClassOrder, warn_if_sorted, with_waiting
 from ..estimator.rows.targets import coded, encode
-from ..passes.shuffling import COPIES, Waiting, nobody_waits, room_wanted, waiting_nbytes
+from ..passes.fold import nbytes_of
+from ..passes.shuffling import Waiting, nobody_waits, room_wanted
 from ..passes.summary.reading import collect_summary, state_nbytes, step_nbytes_per_row
 from ..passes.summary.summary import Summary
 from . import needs
@@ -88,22 +88,27 @@ def partial_fit(
         room = room_wanted(waiting, shuffle_buffer)
         ends = waiting is not None and waiting.n_most > 0 and room == 0
         most = room if waiting is None else max(room, waiting.n_most)
-        nbytes = waiting_nbytes(most, size.row_nbytes)
         sparse, p = bool(dataset.sparse), dataset.n_features
         held = nobody_waits(p, sparse=sparse, n_most=needs.held_most(size))
         if not new:
             held = model._held or held._replace(n_most=0)
         more = min(held.n_most - held.n_rows, dataset.n_physical_rows + most)
-        holds = needs.held_nbytes(size, held.n_rows + more)
+        holds = needs.held_nbytes(size, held.n_rows + more) if held.n_most else 0
+        first = min(dataset.slice_rows, dataset.n_physical_rows)
+        begins = [needs.first_slice(size, first)] if new else []
 
         def make(budget: int | None) -> Plan:
-            *begins, em = needs.needs_of(size, model.max_passes, in_sequence=True)
-            learns = replace(
-                em,
-                state_bytes=em.state_bytes + nbytes + holds,
-                step_bytes=em.step_bytes + COPIES * nbytes + holds,
-                model_bytes=em.model_bytes + nbytes + holds,
+            rows = needs.rows_nbytes(size)
+            learns = Needs(
+                "learning",
+                state_bytes=6 * rows + holds,
+                # rows of no weight are left out by a copy
+                step_bytes_per_row=size.row_nbytes + 16 if dataset.is_weighted else 0.0,
+                step_bytes=needs.block_nbytes(size) + (needs.em_nbytes(size) if holds else 0),
+                model_bytes=2 * rows + nbytes_of(held),
+                in_order=True,
             )
+            learns = with_waiting(learns, waiting, most, size.row_nbytes)
             return make_plan(dataset, [checked, *begins, learns], budget=budget)
 
         plan = plan_within(make)

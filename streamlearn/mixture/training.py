@@ -272,7 +272,7 @@ def start(
     shift, factor = scaling_of(
         model.scaling, summary, isinstance(rows.rows.X, Csr), getattr(model, "encoding_", None)
     )
-    few = _every(rows.rows, max(1, rows.rows.n_rows // needs.seed_rows(len(summary.columns))))
+    few = _every(rows.rows, needs.seed_stride(len(summary.columns), rows.rows.n_rows))
     seeds = Chunk(initial.scaled(few.X, shift, factor), few.y, few.weight, few.rows)
     random = np.random.Generator(np.random.Philox(key=derive_seed(model.random_state, n)))
     centres, tree = initial.clusters(seeds, model.n_components, random)

@@ -71,10 +71,11 @@ def refusal(error):
 
 @contextmanager
 def planned_peaks():
-    """The peaks that the plans of runs allowed, as they began or were planned anew."""
+    """The peaks that plans allowed: of runs, as they began or were planned anew, and of several."""
     from streamlearn.engine.run import Run
+    from streamlearn.engine.together.lockstep import Lockstep
 
-    peaks, enter, replan = [], Run.__enter__, Run.replan
+    peaks, enter, replan, together = [], Run.__enter__, Run.replan, Lockstep.run
 
     def entered(run):
         found = enter(run)
@@ -85,5 +86,14 @@ def planned_peaks():
         peaks.append(plan.peak_bytes)
         replan(run, plan)
 
-    with patch.object(Run, "__enter__", entered), patch.object(Run, "replan", replanned):
+    def ran(lockstep, *given, **options):
+        found = together(lockstep, *given, **options)
+        peaks.append(lockstep.peak_bytes)
+        return found
+
+    with (
+        patch.object(Run, "__enter__", entered),
+        patch.object(Run, "replan", replanned),
+        patch.object(Lockstep, "run", ran),
+    ):
         yield peaks

@@ -220,7 +220,7 @@ class Cell:
     def _cross_validate(self, data, _out):
         import streamlearn as sl
 
-        sl.cross_validate(self._new("AdditiveClassifier"), data, cv=2)
+        sl.cross_validate(self._new(self.owner or "AdditiveClassifier"), data, cv=2)
 
     def _survival_curves(self, data, _out):
         import streamlearn as sl

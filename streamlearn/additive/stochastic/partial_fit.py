@@ -28,20 +28,23 @@ from ...estimator.rows.class_weights import HasClasses, refuse_balanced, weigh_s
 from ...estimator.rows.encoding import HasColumns
 from ...estimator.rows.inputs import open_training
 from ...estimator.rows.spread import check_target, check_targets_of
-from ...estimator.rows.streams import ClassOrder, warn_if_beyond, warn_if_sorted
+from ...estimator.rows.streams import (
+    ClassOrder,
+    warn_if_beyond,
+    warn_if_sorted,
+    with_waiting,
+)
 from ...estimator.rows.targets import coded
 from ...numeric.bases.bsplines import Bases
 from ...numeric.checks import check_array, check_integer, check_number
 from ...passes.fold import Fold
 from ...passes.shuffling import (
-    COPIES,
     Waiting,
     check_waiting,
     let_all_go,
     nobody_waits,
     pass_through,
     room_wanted,
-    waiting_nbytes,
 )
 from ...passes.summary.facts import ColumnFacts
 from ...passes.summary.reading import collect_summary
@@ -182,17 +185,9 @@ def _phases(model: Learns, dataset: Dataset, stream: Stream | None, room: int) -
     size = sizes.size_of(model, dataset, None if stream is None else stream["summary"])
     size = size._replace(n_outputs=n_outputs(model))  # a stream knows its classes from the start
     learning, *_ = needs.needs_of("pegasos", size, 2)
-    waiting = waiting_nbytes(room, size.row_nbytes)
-    phases = [
-        replace(
-            learning,
-            group=1,
-            passes=(1, 1),
-            state_bytes=learning.state_bytes + waiting,
-            step_bytes=learning.step_bytes + COPIES * waiting,
-            model_bytes=learning.model_bytes + waiting,
-        )
-    ]
+    learning = replace(learning, group=0, in_order=True, passes=(1, 1))
+    waiting = None if stream is None else stream.get("waiting")
+    phases = [with_waiting(learning, waiting, room, size.row_nbytes)]
     if stream is None:
         phases.insert(0, column_needs(dataset, state_limit(dataset)))
     return phases

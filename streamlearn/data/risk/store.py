@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -17,19 +18,22 @@ import numpy as np
 from ...errors import SourceError
 from ..choice import Choice, Chosen
 from ..column_types import CATEGORIES
-from ..columns import Buffer
+from ..columns import Buffer, select_csr
 from ..dask.store import DaskStore
 from ..levels import LevelCoder
 from ..order import HashShare
 from ..roles import some
 from ..row_ranges import Ref
-from ..source import Chunk, SourceReader
+from ..source import Chunk, Csr, SourceReader
 from ..store import Column, Store
+from .features import DenseFeatures, SparseFeatures
 from .steps import Entered, Steps
 
 BLOCK = 1 << 16
 """Rows at risk made at a time, by temporaries of `STEP_NBYTES` each."""
 STEP_NBYTES = 6 * 8
+STORED_NBYTES = 8
+"""Bytes of a stored value and its column number, at least."""
 BESIDE_NBYTES = 8 + 8 + 1
 """Bytes of a row at risk beside its features: its number, weight and target."""
 SUBJECT_NBYTES = 9 * 8
@@ -46,6 +50,7 @@ class RowsAtRisk(Store):
         self.siblings = steps.n_steps
         self.kind = f"rows at risk, {data.kind}"
         self.features = tuple(name for name in data.feature_names if name not in steps.reads)
+        self.sparse = data.sparse
         self.filtered = steps.is_ended or data.n_rows != data.n_physical_rows
         self.takes_levels = data.store.takes_levels and not data.maps
         known = {} if data.maps else data.store.levels
@@ -92,7 +97,8 @@ class RowsAtRisk(Store):
 
     def below(self, names: Sequence[str]) -> Choice:
         """The dataset with those of its features that are asked for, and what the steps ask for."""
-        kept = [name for name in names if name in self.features]
+        known = set(self.features)
+        kept = [name for name in names if name in known]
         return self.data.select([*kept, *self.steps.reads] or self.data.feature_names[:1])
 
     def boundaries(self) -> np.ndarray:
@@ -101,16 +107,28 @@ class RowsAtRisk(Store):
     def live(self) -> np.ndarray:
         return self.data.store.live()
 
+    def row_nbytes(self, names: Sequence[str], dtype: np.dtype) -> float:
+        if not self.sparse:
+            return super().row_nbytes(names, dtype)
+        known = set(self.features)
+        kept = [name for name in names if name in known] or self.features[:1]
+        own = sum(name in self.steps.names for name in names)
+        return self.data.store.row_nbytes(kept, dtype) + own * (dtype.itemsize + 8)
+
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
         m = min(slice_rows // self.siblings + 2, self.data.n_physical_rows)
         below = self.below(names).with_slice_rows(m)
-        row = below.decoded_nbytes / max(below.n_physical_rows, 1) + SUBJECT_NBYTES
+        row = below.decoded_nbytes / max(below.n_physical_rows, 1)
+        copied, each = 0.0, 1.0
+        if self.sparse:  # columns are chosen by a copy, and stored values copied one by one
+            copied, each = row, self.row_nbytes(names, below.dtype) / STORED_NBYTES
         beside = BESIDE_NBYTES * min(slice_rows, self.n_rows)
-        at_once = min(slice_rows, max(BLOCK, self.siblings))
-        return below.overhead_nbytes + int(m * row) + beside + STEP_NBYTES * at_once
+        at_once = int(min(slice_rows * each, max(BLOCK, self.siblings * each)))
+        below_nbytes = below.overhead_nbytes + int(m * (row + copied + SUBJECT_NBYTES))
+        return below_nbytes + beside + STEP_NBYTES * at_once
 
     def left_out_nbytes(self, names: Sequence[str], dtype: np.dtype) -> int:
-        return len(names) * dtype.itemsize + BESIDE_NBYTES
+        return int(self.row_nbytes(names, dtype)) + BESIDE_NBYTES
 
     def stored_nbytes(self, names: Sequence[str]) -> int:
         return self.below(names).stored_nbytes
@@ -144,7 +162,7 @@ class Subjects(NamedTuple):
     """Rows below, in the buffers of their reader, and how far each comes."""
 
     rows: np.ndarray
-    X: np.ndarray
+    X: np.ndarray | Csr
     weight: np.ndarray | None
     words: np.ndarray | None
     entered: Entered
@@ -154,7 +172,8 @@ class Subjects(NamedTuple):
         index = np.flatnonzero(self.rows == row)
         weight = None if self.weight is None else self.weight[index]
         words = None if self.words is None else self.words[index]
-        return Subjects(self.rows[index], self.X[index], weight, words, self.entered.take(index))
+        X = self.X.take(index) if isinstance(self.X, Csr) else self.X[index]
+        return Subjects(self.rows[index], X, weight, words, self.entered.take(index))
 
 
 class RiskReader:
@@ -170,12 +189,12 @@ class RiskReader:
     ) -> None:
         self._store, self._names, self._target = store, tuple(names), target
         self._below = store.below(names)
-        self._places = {name: j for j, name in enumerate(self._below.feature_names)}
+        kind = SparseFeatures if store.sparse else DenseFeatures
+        self._features = kind(self._names, self._below.feature_names, dtype)
         self._reader: SourceReader = self._below.reader()
         apart = target in store.features
         self._words = store.data.column(str(target)).reader() if apart else None
         self._weighted = weight is not None
-        self._X = Buffer(dtype)
         self._numbers = [Buffer(np.dtype(kind)) for kind in (np.int64, np.float64, np.uint8)]
         self._kept: tuple[int, Subjects] | None = None
         """The last row below, if some of its steps are in the next slice; and its number."""
@@ -203,12 +222,17 @@ class RiskReader:
         ref = Ref(first, last, 0)
         chunk = self._reader.read(ref)
         words = None if self._words is None else self._words.read(ref).y
+        told = chunk
+        if isinstance(chunk.X, Csr) and self._store.steps.reads:
+            times = select_csr(chunk.X, [chunk.X.n_columns - 1])
+            told = replace(chunk, X=times.dense())
         try:
-            entered = self._store.steps.enter(chunk)
+            entered = self._store.steps.enter(told)
         except SourceError as error:
             raise SourceError(f"{self._below.place(ref)}: {error}") from error
         weight = chunk.weight if self._weighted else None
-        return Subjects(chunk.numbers, chunk.dense, weight, words, entered)
+        X = self._features.kept(chunk.X)
+        return Subjects(chunk.numbers, X, weight, words, entered)
 
     def _expand(self, pieces: list[Subjects], start: int, stop: int) -> Chunk:
         J, steps = self._store.siblings, self._store.steps
@@ -218,23 +242,21 @@ class RiskReader:
             for piece, first in zip(pieces, firsts, strict=True)
         ]
         n = int(sum(length.sum() for length in lengths))
-        X = self._X.take(n, len(self._names), "F")
+        features = self._features
+        features.begin([(length, p.X) for length, p in zip(lengths, pieces, strict=True)])
         numbers, weights, target = (buffer.take(n, 1)[:, 0] for buffer in self._numbers)
         told: list[np.ndarray] = []
         at = 0
         for piece, first, length in zip(pieces, firsts, lengths, strict=True):
-            for a, b in _blocks(length):
+            for a, b in _blocks(length * features.sizes(piece.X)):
                 of = np.repeat(np.arange(a, b), length[a:b])
                 here = slice(at, at + len(of))
                 begins = np.cumsum(length[a:b]) - length[a:b]
                 step = np.arange(len(of)) + (first[a:b] - begins)[of - a]
                 numbers[here] = J * piece.rows[of] + step
                 durations = piece.entered.durations[of]
-                for k, name in enumerate(self._names):
-                    j = self._places.get(name)
-                    X[here, k] = (
-                        steps.values(name, step, durations) if j is None else piece.X[of, j]
-                    )
+                own = partial(steps.values, step=step, durations=durations)
+                features.put(at, of, piece.X, own)
                 if self._target in steps.names:
                     told.append(steps.values(str(self._target), step, durations))
                 elif piece.words is not None:
@@ -251,18 +273,18 @@ class RiskReader:
         elif told:
             y = np.concatenate(told)
         return Chunk(
-            X,
+            features.finish(),
             y,
             weights if self._weighted else None,
             range(start, stop) if n == stop - start else numbers,
         )
 
 
-def _blocks(lengths: np.ndarray) -> list[tuple[int, int]]:
-    """Runs of rows below with about `BLOCK` steps together, or with one row."""
-    ends = np.cumsum(lengths)
+def _blocks(sizes: np.ndarray) -> list[tuple[int, int]]:
+    """Runs of rows below whose steps have about `BLOCK` temporaries together, or with one row."""
+    ends = np.cumsum(sizes)
     cuts = np.arange(BLOCK, ends[-1] if len(ends) else 0, BLOCK)
-    edges = np.unique([0, *np.searchsorted(ends, cuts).tolist(), len(lengths)])
+    edges = np.unique([0, *np.searchsorted(ends, cuts).tolist(), len(sizes)])
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
@@ -304,11 +326,6 @@ def _check_below(data: Choice, steps: Steps) -> None:
             "rows at risk of partitions cannot be counted for; give the levels before, by "
             "Dataset.with_levels, leave the columns out with features=, or write the rows first "
             "(Dataset.to_parquet)"
-        )
-    if data.sparse:
-        raise SourceError(
-            f"rows at risk have columns of their own, which the sparse rows of this {data.kind} "
-            "have no place for; open a table of dense columns"
         )
     taken = [name for name in steps.names if name in (*data.columns, *data.feature_names)]
     if taken:

@@ -16,10 +16,17 @@ BETWEEN_READS = ("driver", "model", "cached rows", "chosen rows", "carried rows"
 
 
 def held_bytes(plan: Plan) -> int:
-    """Bytes that a fit of this plan holds between its reads, at most."""
+    """Bytes that a fit of this plan holds while others read, at most.
+
+    What it takes for work between reads is gone by the time that it asks for the next.
+    """
     return max(
-        sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
-        for _, terms in plan.terms
+        (
+            sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
+            for _, terms in plan.terms
+            if any(term.label == "slice" for term in terms)
+        ),
+        default=0,
     )
 
 
@@ -69,6 +76,7 @@ def needs_together(
 
 def _largest(needs: Sequence[Needs], summary_bytes: int, row_nbytes: float) -> Needs:
     """The most of each kind that a shared read, or a fit between reads, needs of one fit."""
+    needs = [need for need in needs if not need.on_driver]
     return Needs(
         "splits",
         state_bytes=max(summary_bytes, *(need.state_bytes for need in needs)),

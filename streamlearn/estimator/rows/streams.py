@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
+from ...engine.plan import Needs
+from ...passes.fold import nbytes_of
+from ...passes.shuffling import COPIES, Waiting, waiting_nbytes
 from ...passes.summary.labels import BIAS_RATIO
 
 FEW_PARTS = 20.0
@@ -23,6 +27,23 @@ class WithoutStream:
     @property
     def partial_fit(self) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} has no partial_fit: {self._no_stream}")
+
+
+def with_waiting(learning: Needs, waiting: Waiting | None, n_most: int, row_nbytes: float) -> Needs:
+    """The phase of a stream that learns, where `n_most` rows may wait; `waiting`: those that do.
+
+    The rows that leave are as many as a chunk brings, and the call's first state stays to its end.
+    """
+    if not n_most:
+        return learning
+    most = waiting_nbytes(n_most, row_nbytes)
+    return replace(
+        learning,
+        state_bytes=learning.state_bytes + most,
+        step_bytes=learning.step_bytes + (COPIES - 2) * most,
+        step_bytes_per_row=learning.step_bytes_per_row + row_nbytes + 16,
+        model_bytes=learning.model_bytes + (0 if waiting is None else nbytes_of(waiting)),
+    )
 
 
 class ClassOrder(NamedTuple):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlearn as sl
-from streamlearn.data.risk.steps import Classes, Intervals
+from streamlearn.data.risk.steps import Intervals
 from streamlearn.data.risk.store import rows_at_risk
 from streamlearn.errors import SourceError
 from streamlearn.testing.rows import read_whole
@@ -304,11 +304,6 @@ def test_columns_that_do_not_fit_are_refused():
     for few in ([1], [1, 1], [1, None]):
         with pytest.raises(ValueError, match="must be at least two classes, each named once"):
             data.ordinal_steps(few)
-    from scipy import sparse
-
-    wide = sl.open_dataset(sparse.csr_array(np.eye(4)))
-    with pytest.raises(SourceError, match="sparse rows"):
-        rows_at_risk(wide, Classes([0, 1], "step"))
 
 
 def streamed(table):
