@@ -8,9 +8,8 @@ import numpy as np
 
 from ..data.source import Csr, Source
 from ..numeric.rows.dense import flat_rows
-from ..passes.summary.counts.quantiles import Cdf, quantiles
 from ..passes.summary.summary import Summary
-from .kernels import N_CELLS, ScaledColumns, project_rows
+from .kernels import N_CELLS, ScaledColumns, project_rows, scale_columns
 
 TAILS = (0.001, 0.999)
 """Quantiles to which values are clipped, so that one huge value does not set a column's scale."""
@@ -26,40 +25,18 @@ ROW_NBYTES = 24
 
 
 def make_columns(summary: Summary, standardize: bool) -> ScaledColumns:
-    """The scaling that a summary gives."""
+    """The scaling that a summary gives.
+
+    Four points stand for each piece of a distribution, and for a value with a mass of its own.
+    """
     facts = summary.columns
-    ends = zip(facts.min.tolist(), facts.max.tolist(), facts.cdfs(), strict=True)
-    return ScaledColumns(
-        *map(np.array, zip(*(_column(*c, standardize) for c in ends), strict=True))
-    )
-
-
-def _column(
-    least: float, most: float, cdf: Cdf, standardize: bool
-) -> tuple[float, float, float, float, np.ndarray]:
-    """The entries of `ScaledColumns` for one column."""
-    low, high = quantiles(cdf, np.array(TAILS)) if len(cdf.lo) else (0.0, 0.0)
-    if not low < high:  # a rare value is no outlier where there are few others
-        low, high = (least, most) if len(cdf.lo) else (0.0, 0.0)
-    with np.errstate(over="ignore"):
-        width = high - low
-    if not (0 < width < np.inf):
-        return low, high, low, np.inf, np.zeros(N_CELLS)
-    # Four points stand for each piece of the distribution, and for a value with a mass of its own.
-    share = (np.arange(4) + 0.5) / 4
-    x = np.clip(cdf.lo[:, None] * (1 - share) + cdf.hi[:, None] * share, low, high).ravel()
-    mass = np.repeat(cdf.mass / 4, 4)
-    total = mass.sum()
-    center = float(mass @ (x / total))
-    scale = float(np.sqrt(mass @ (((x - center) / width) ** 2) / total)) * width
-    if not scale > 0:
-        return low, high, low, np.inf, np.zeros(N_CELLS)
-    scale = scale if standardize else 1.0
-    cell = np.minimum((x - low) * (N_CELLS / width), N_CELLS - 1).astype(np.intp)
-    sums = np.bincount(cell, mass, N_CELLS), np.bincount(cell, mass * ((x - low) / width), N_CELLS)
-    middle = (np.arange(N_CELLS) + 0.5) / N_CELLS
-    mean = np.where(sums[0] > 0, sums[1] / np.where(sums[0] > 0, sums[0], 1.0), middle)
-    return low, high, center, scale, (low + width * mean - center) / scale
+    least, most = (np.asarray(of, np.float64) for of in (facts.min, facts.max))
+    columns = ScaledColumns(*(np.empty(of) for of in (*[len(least)] * 4, (len(least), N_CELLS))))
+    for first, stop in facts.blocks():
+        own = slice(first, stop)
+        part = ScaledColumns(*(of[own] for of in columns))
+        scale_columns(facts.pieces(first, stop), least[own], most[own], TAILS, standardize, part)
+    return columns
 
 
 def blocks(

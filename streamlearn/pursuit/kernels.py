@@ -64,17 +64,6 @@ class ScaledColumns(NamedTuple):
 
 
 @kernel
-def add_bins(t, low, high, pair, part, sums):
-    """Add the two numbers of each row, pair (m, 2), to its bin of sums[part] (., n, 2) in place."""
-    n = sums.shape[1]
-    scale = n / (high - low)
-    for i in range(len(t)):
-        b = int(min(max((t[i] - low) * scale, 0.0), n - 1.0))
-        sums[part[i], b, 0] += pair[i, 0]
-        sums[part[i], b, 1] += pair[i, 1]
-
-
-@kernel
 def step_values(t, low, high, heights, out):
     """Add the histogram function with these heights at t to `out`, in place."""
     n = len(heights)
@@ -173,61 +162,177 @@ def add_tables(rows, chosen, columns, runs, first, kept, row, values, tables):
 
 
 @kernel
-def dot_column(x, low, high, center, factor, q):
-    """Return sum q factor (clip(x, low, high) - center)."""
-    total = 0.0
-    for i in range(len(x)):
-        total += q[i] * (min(max(np.float64(x[i]), low), high) - center)
-    return factor * total
+def dot_columns(rows, live, columns, q, out):
+    """Add sum q z_m over the rows to out[m] for the columns m of `live`, in place."""
+    for m in live:
+        x = rows.flat[m * rows.column_step :]
+        low, high, center = columns.low[m], columns.high[m], columns.center[m]
+        total = 0.0
+        for i in range(rows.n_rows):
+            value = np.float64(x[i * rows.row_step])
+            total += q[i] * (min(max(value, low), high) - center)
+        out[m] += 1.0 / columns.scale[m] * total
+
+
+@inlined
+def place_column(rows, m, columns, t):
+    """Write z_m of every row into `t` in place; return the least and the largest that there are."""
+    x = rows.flat[m * rows.column_step :]
+    low, high, center = columns.low[m], columns.high[m], columns.center[m]
+    factor = 1.0 / columns.scale[m]
+    for i in range(rows.n_rows):
+        t[i] = factor * (min(max(np.float64(x[i * rows.row_step]), low), high) - center)
+    return (low - center) / columns.scale[m], (high - center) / columns.scale[m]
 
 
 @kernel
-def occupied_cells(table, s, z, scale, s_out, z_out, pair):
-    """Write the mean places and sums times `scale` of the cells that are not empty; their number.
+def count_cells(tables, ends):
+    """Write the number of cells that are not empty, of all tables before each, to ends in place."""
+    ends[0] = 0
+    for k in range(len(tables)):
+        n, table = 0, tables[k].reshape(-1)
+        for i in range(0, len(table), 2):
+            n += table[i] != 0.0 or table[i + 1] != 0.0
+        ends[k + 1] = ends[k] + n
 
-    table (a, b, 2) of cells at s (a,) and z (b,).
+
+@kernel
+def occupied_cells(tables, s, z, scale, s_out, z_out, pair):
+    """Write the mean places and sums times `scale` of the cells that are not empty, in place.
+
+    tables (c, a, b, 2) of cells at s (a,) and z (c, b); all cells of a table follow each other.
     """
     n = 0
-    for i in range(table.shape[0]):
-        for j in range(table.shape[1]):
-            if table[i, j, 0] != 0.0 or table[i, j, 1] != 0.0:
-                s_out[n], z_out[n] = s[i], z[j]
-                pair[n, 0] = scale * table[i, j, 0]
-                pair[n, 1] = scale * table[i, j, 1]
-                n += 1
-    return n
+    for k in range(len(tables)):
+        for i in range(tables.shape[1]):
+            for j in range(tables.shape[2]):
+                if tables[k, i, j, 0] != 0.0 or tables[k, i, j, 1] != 0.0:
+                    s_out[n], z_out[n] = s[i], z[k, j]
+                    pair[n, 0] = scale * tables[k, i, j, 0]
+                    pair[n, 1] = scale * tables[k, i, j, 1]
+                    n += 1
 
 
 @kernel
-def spread(s, z, shift, reach, low, high):
-    """Write the range of s + shift z over the cells for each move into low, high, in place.
+def spread(cells, at, shift, low, high):
+    """Write the range of s + shift z over the cells of table `at` for each move, in place.
 
-    `reach` (2,) is half a cell's extent in s and z: rows lie that far from their cell's mean.
+    Rows lie as far as the reach from their cell's mean.
     """
     for k in range(len(shift)):
         a, b = np.inf, -np.inf
-        for i in range(len(s)):
-            t = s[i] + shift[k] * z[i]
+        for i in range(cells.ends[at[k]], cells.ends[at[k] + 1]):
+            t = cells.s[i] + shift[k] * cells.z[i]
             a, b = min(a, t), max(b, t)
-        pad = reach[0] + abs(shift[k]) * reach[1]
+        pad = cells.reach[at[k], 0] + abs(shift[k]) * cells.reach[at[k], 1]
         low[k], high[k] = a - pad, b + pad
 
 
 @kernel
-def bins_of_cells(s, z, pair, shift, low, high, sums):
-    """Write histograms (k, n, 2) of the cells for each move, in place.
+def bins_of_cells(cells, at, shift, low, high, sums):
+    """Write histograms (k, n, 2) of the cells of table `at` for each move, in place.
 
     A cell is shared by the two bins whose centres are nearest: the cost is smooth in the move.
     """
     n = sums.shape[1]
     for k in range(len(shift)):
         scale = n / (high[k] - low[k])
-        for i in range(len(s)):
-            u = (s[i] + shift[k] * z[i] - low[k]) * scale - 0.5
+        for i in range(cells.ends[at[k]], cells.ends[at[k] + 1]):
+            u = (cells.s[i] + shift[k] * cells.z[i] - low[k]) * scale - 0.5
             u = min(max(u, 0.0), n - 1.0)
             b = min(int(u), n - 2)
             f = u - b
-            sums[k, b, 0] += (1.0 - f) * pair[i, 0]
-            sums[k, b, 1] += (1.0 - f) * pair[i, 1]
-            sums[k, b + 1, 0] += f * pair[i, 0]
-            sums[k, b + 1, 1] += f * pair[i, 1]
+            sums[k, b, 0] += (1.0 - f) * cells.pair[i, 0]
+            sums[k, b, 1] += (1.0 - f) * cells.pair[i, 1]
+            sums[k, b + 1, 0] += f * cells.pair[i, 0]
+            sums[k, b + 1, 1] += f * cells.pair[i, 1]
+
+
+@inlined
+def quantile_of(pieces, first, stop, share):
+    """Return the `quantiles` of the distribution in pieces [first, stop); NaN without mass."""
+    total = 0.0
+    for i in range(first, stop):
+        total += pieces.mass[i]
+    top, last = 0.0, -1
+    for i in range(first, stop):
+        if pieces.mass[i] > 0.0:
+            top += pieces.mass[i]
+            last = i
+            if top >= share * total:
+                break
+    if last < 0:
+        return np.nan
+    mass, lo, hi = pieces.mass[last], pieces.lo[last], pieces.hi[last]
+    inside = min(max((share * total - (top - mass)) / mass, 0.0), 1.0)
+    return lo if lo == hi else lo * (1.0 - inside) + hi * inside
+
+
+@kernel
+def scale_columns(pieces, least, most, tails, standardize, columns):
+    """Write the scaling of columns with these distributions into `columns` in place.
+
+    `least` and `most` are their extreme values, which hold where the quantiles at `tails` are one.
+    """
+    sums = np.empty((2, N_CELLS))
+    for d in range(len(least)):
+        first, stop = pieces.ends[d], pieces.ends[d + 1]
+        while stop > first and pieces.lo[stop - 1] == np.inf:  # what is missing
+            stop -= 1
+        low, high = 0.0, 0.0
+        if stop > first:
+            low = quantile_of(pieces, first, stop, tails[0])
+            high = quantile_of(pieces, first, stop, tails[1])
+            if not low < high:  # a rare value is no outlier where there are few others
+                low, high = least[d], most[d]
+        columns.low[d], columns.high[d], columns.center[d], columns.scale[d] = (
+            low,
+            high,
+            low,
+            np.inf,
+        )
+        columns.means[d] = 0.0
+        width = high - low
+        if not 0.0 < width < np.inf:
+            continue
+        total, center, square, lost = 0.0, 0.0, 0.0, 0.0
+        for i in range(first, stop):
+            total += pieces.mass[i]
+        for i in range(first, stop):
+            for q in range(4):
+                x = point_of(pieces, i, q, low, high) / total
+                center, lost = add_exactly(center, lost, 0.25 * pieces.mass[i] * x)
+        center += lost
+        sums[:], lost = 0.0, 0.0
+        for i in range(first, stop):
+            mass = 0.25 * pieces.mass[i]
+            for q in range(4):
+                x = point_of(pieces, i, q, low, high)
+                square, lost = add_exactly(square, lost, mass * ((x - center) / width) ** 2)
+                cell = int(min((x - low) * (N_CELLS / width), N_CELLS - 1.0))
+                sums[0, cell] += mass
+                sums[1, cell] += mass * ((x - low) / width)
+        square += lost
+        scale = np.sqrt(square / total) * width
+        if not scale > 0.0:
+            continue
+        if not standardize:
+            scale = 1.0
+        columns.center[d], columns.scale[d] = center, scale
+        for c in range(N_CELLS):
+            mean = sums[1, c] / sums[0, c] if sums[0, c] > 0.0 else (c + 0.5) / N_CELLS
+            columns.means[d, c] = (low + width * mean - center) / scale
+
+
+@inlined
+def add_exactly(total, lost, x):
+    """Return total + x, and `lost` with what its rounding took off (Kahan 1965)."""
+    more = total + x
+    return more, lost + (x - (more - total))
+
+
+@inlined
+def point_of(pieces, i, q, low, high):
+    """Return the q-th of the four points that stand for a piece, or a value with its own mass."""
+    share = (q + 0.5) / 4.0
+    return min(max(pieces.lo[i] * (1.0 - share) + pieces.hi[i] * share, low), high)

@@ -23,8 +23,14 @@ N_FINE = 8
 ROUNDING = 1e-12
 """Share of the scale of costs below which a gain depends on how the rows were cut into chunks."""
 
-CostOf = Callable[["Cells", np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
-"""Costs (k,), both ends of the ranges (k,), and fits (k, n), of k steps along one column."""
+GROUP = 8
+"""Number of columns whose steps are scored together, which bounds the temporaries."""
+
+CostOf = Callable[
+    ["Cells", np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+]
+"""Costs (k,), both ends of the ranges (k,), and fits (k, n), of k steps: of each the place of its
+column among those of the cells, and its size."""
 
 
 class Trial(NamedTuple):
@@ -175,66 +181,118 @@ def seek(
 
 
 class Cells(NamedTuple):
-    """The occupied cells of one column's table."""
+    """The occupied cells of several columns' tables, one column after the other."""
 
+    columns: np.ndarray
+    """(c,) numbers of the columns."""
+    ends: np.ndarray
+    """(c + 1,) where each column's cells begin, and where the last one's end."""
     s: np.ndarray
-    """(c,) mean projection."""
+    """(cells,) mean projection."""
     z: np.ndarray
-    """(c,) mean of the column."""
+    """(cells,) mean of the column."""
     pair: np.ndarray
-    """(c, 2) two sums of each cell."""
+    """(cells, 2) two sums of each cell."""
     reach: np.ndarray
-    """(2,) half of a cell's extent in both directions."""
+    """(c, 2) half of the extent of a column's cells in both directions."""
+
+
+class Steps(NamedTuple):
+    """The best step of each of several columns."""
+
+    shift: np.ndarray
+    """(c,) steps."""
+    values: np.ndarray
+    """(c,) entries of the direction after them."""
+    change: np.ndarray
+    """(c,) changes of the penalised cost from that of no step."""
+    low: np.ndarray
+    high: np.ndarray
+    theta: np.ndarray
+    """(c, n) fits."""
 
 
 def score_moves(
     alpha: np.ndarray,
-    tables: list[tuple[int, Cells, Cells]],
+    cells: Cells,
+    coarse: Cells,
     cost_of: CostOf,
     strength: Strength,
     penalty: str,
 ) -> tuple[Trial, ...]:
     """The best step of each column that has a table, the most promising column first.
 
-    A table consists of its cells, and of fewer ones for coarse steps.  `predicted` is the change of
-    the penalised cost from that of no step, by the same table.
+    `cells` are those of the tables, `coarse` the fewer ones for coarse steps.  `predicted` is the
+    change of the penalised cost from that of no step, by the same table.
     """
+    every = np.arange(len(coarse.columns))
     found = [
-        (*_best_step(alpha, m, coarse, COARSE, cost_of, strength, penalty), m, cells)
-        for m, cells, coarse in tables
+        best_steps(alpha, coarse, at, np.tile(COARSE, (len(at), 1)), cost_of, strength, penalty)
+        for at in np.split(every, every[GROUP::GROUP])
     ]
-    found.sort(key=lambda f: (f[0].predicted, f[2]))
-    fine = [
-        _best_step(alpha, m, cells, shift + FINE, cost_of, strength, penalty)[0]
-        for _, shift, m, cells in found[:N_FINE]
-    ]
-    fine.sort(key=lambda t: t.predicted)
-    return tuple(t for t in fine[: 2 * N_TRIALS] if t.predicted < 0)
+    change, shift = (np.concatenate([getattr(f, of) for f in found]) for of in ("change", "shift"))
+    first = np.lexsort((coarse.columns, change))[:N_FINE]
+    at = np.searchsorted(cells.columns, coarse.columns[first])
+    fine = best_steps(
+        alpha, cells, at, shift[first, None] + FINE, cost_of, strength, penalty
+    )  # fmt: skip
+    best = np.argsort(fine.change, kind="stable")[: 2 * N_TRIALS]
+    return tuple(
+        _trial(alpha, int(cells.columns[at[k]]), fine, k, penalty)
+        for k in best.tolist()
+        if fine.change[k] < 0
+    )
 
 
-def _best_step(
+def best_steps(
     alpha: np.ndarray,
-    m: int,
     cells: Cells,
+    at: np.ndarray,
     steps: np.ndarray,
     cost_of: CostOf,
     strength: Strength,
     penalty: str,
-) -> tuple[Trial, float]:
-    """The best of a_m + steps, of a_m = 0 and of no step, and the step."""
-    others = np.delete(alpha, m)
-    shifts = np.append(steps, [-alpha[m], 0.0])
-    values = alpha[m] + shifts
+) -> Steps:
+    """The best of a_m + steps, of a_m = 0 and of no step, of each column cells.columns[at].
+
+    `steps` (c, g) are those of each column.
+    """
+    columns = cells.columns[at]
+    own = alpha[columns]
+    shifts = np.column_stack([steps, -own, np.zeros(len(at))])
+    values = own[:, None] + shifts
     values[np.abs(values) < 1e-9] = 0.0
-    if not others.any():
-        shifts, values = shifts[values != 0], values[values != 0]
-    cost, low, high, fits = cost_of(cells, shifts)
-    rest = np.broadcast_to(others[others != 0], (len(values), int(np.count_nonzero(others))))
-    total = cost + strength.of(np.column_stack([rest, values]), penalty)
-    k = int(total.argmin())
+    none = (np.count_nonzero(alpha) == (own != 0))[:, None] & (values == 0)
+    shifts[none] = 0.0  # they would leave no direction
+    costs = cost_of(cells, np.repeat(at, shifts.shape[1]), shifts.ravel())
+    cost, low, high = (of.reshape(shifts.shape) for of in costs[:3])
+    total = cost + _penalties(alpha, columns, np.where(none, 1.0, values), strength, penalty)
+    total[none] = np.inf
+    best, each = total.argmin(1), np.arange(len(at))
+    return Steps(
+        shifts[each, best],
+        values[each, best],
+        total[each, best] - total[:, -1],
+        low[each, best],
+        high[each, best],
+        costs[3].reshape(*shifts.shape, -1)[each, best],
+    )
+
+
+def _penalties(
+    alpha: np.ndarray, columns: np.ndarray, values: np.ndarray, strength: Strength, penalty: str
+) -> np.ndarray:
+    """(c, g) penalties on `alpha` whose entry of one of `columns` is replaced by `values`."""
+    used = np.flatnonzero(alpha)
+    others = np.where(columns[:, None] == used, 0.0, alpha[used])
+    alphas = np.column_stack([np.repeat(others, values.shape[1], axis=0), values.ravel()])
+    return strength.of(alphas, penalty).reshape(values.shape)
+
+
+def _trial(alpha: np.ndarray, m: int, steps: Steps, k: int, penalty: str) -> Trial:
+    """The direction after the k-th of `steps`, along column m."""
     new = alpha.copy()
-    new[m] = round(float(values[k]), 10)
+    new[m] = round(float(steps.values[k]), 10)
     largest = 1.0 if penalty == "paper" else float(np.abs(new).max())
-    change = float(total[k] - total[-1])
-    lo, hi = float(low[k]) / largest, float(high[k]) / largest
-    return Trial(new / largest, lo, hi, fits[k], change), float(shifts[k])
+    low, high = float(steps.low[k]) / largest, float(steps.high[k]) / largest
+    return Trial(new / largest, low, high, steps.theta[k].copy(), float(steps.change[k]))

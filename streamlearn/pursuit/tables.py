@@ -6,7 +6,16 @@ import numpy as np
 
 from ..numeric.huge_pages import zeros
 from ..numeric.rows.dense import flat_rows
-from .kernels import N_CELLS, RUN, ScaledColumns, add_tables, dot_column, occupied_cells, place_rows
+from .kernels import (
+    N_CELLS,
+    RUN,
+    ScaledColumns,
+    add_tables,
+    count_cells,
+    dot_columns,
+    occupied_cells,
+    place_rows,
+)
 from .search import Cells, Trial
 
 MOST_TABLES = 128
@@ -150,25 +159,26 @@ def cells_of(
     chosen: np.ndarray,
     trial: Trial,
     scale: float,
-) -> list[tuple[int, Cells, Cells]]:
-    """The occupied cells of each column's table times `scale`, and cells for coarse steps.
+) -> tuple[Cells, Cells]:
+    """The occupied cells of the columns' tables times `scale`, and cells for coarse steps.
 
-    A cell lies at the means of its bins.  Where most are occupied, four make a coarse one.
+    A cell lies at the means of its bins.  Where most are occupied, four make a coarse one; columns
+    of such tables come last.
     """
     reach = (columns.high[chosen] - columns.low[chosen]) / columns.scale[chosen]
     reach = np.column_stack([np.full(len(chosen), trial.high - trial.low), reach]) / (2 * N_CELLS)
-    s = _places(state["places"], trial)
-    s2 = _places(state["places"].reshape(N_CELLS // 2, 2, 2).sum(1), trial)
-    found = []
-    for k, m in enumerate(chosen.tolist()):
-        table, z = state["cells"][k], columns.means[m]
-        cells = coarse = _occupied(s, z, table, scale, reach[k])
-        if len(cells.s) > N_CELLS**2 // 4:
-            twos = table[::2] + table[1::2]
-            fours = twos[:, ::2] + twos[:, 1::2]
-            coarse = _occupied(s2, z.reshape(-1, 2).mean(1), fours, scale, 2 * reach[k])
-        found.append((m, cells, coarse))
-    return found
+    tables, z = state["cells"], columns.means[chosen]
+    cells = _occupied(chosen, _places(state["places"], trial), z, tables, scale, reach)
+    many = np.diff(cells.ends) > N_CELLS**2 // 4
+    if not many.any():
+        return cells, cells
+    s = _places(state["places"].reshape(N_CELLS // 2, 2, 2).sum(1), trial)
+    twos = tables[many, ::2] + tables[many, 1::2]
+    fours = twos[:, :, ::2] + twos[:, :, 1::2]
+    z = z[many].reshape(len(fours), -1, 2).mean(2)
+    return cells, _joined(
+        _some(cells, ~many), _occupied(chosen[many], s, z, fours, scale, 2 * reach[many])
+    )
 
 
 def _places(places: np.ndarray, trial: Trial) -> np.ndarray:
@@ -180,21 +190,41 @@ def _places(places: np.ndarray, trial: Trial) -> np.ndarray:
 
 
 def _occupied(
-    s: np.ndarray, z: np.ndarray, table: np.ndarray, scale: float, reach: np.ndarray
+    chosen: np.ndarray,
+    s: np.ndarray,
+    z: np.ndarray,
+    tables: np.ndarray,
+    scale: float,
+    reach: np.ndarray,
 ) -> Cells:
-    a, b, _ = table.shape
-    s_out, z_out, pair = np.empty(a * b), np.empty(a * b), np.empty((a * b, 2))
-    n = occupied_cells(table, s, z, scale, s_out, z_out, pair)
-    return Cells(s_out[:n].copy(), z_out[:n].copy(), pair[:n].copy(), reach)
+    ends = np.empty(len(tables) + 1, np.intp)
+    count_cells(tables, ends)
+    n = ends[-1]
+    cells = Cells(chosen, ends, np.empty(n), np.empty(n), np.empty((n, 2)), reach)
+    occupied_cells(tables, s, z, scale, cells.s, cells.z, cells.pair)
+    return cells
+
+
+def _some(cells: Cells, kept: np.ndarray) -> Cells:
+    """The cells of the columns that are kept (c,)."""
+    sizes = np.diff(cells.ends)
+    own = np.repeat(kept, sizes)
+    ends = np.append(0, np.cumsum(sizes[kept]))
+    return Cells(
+        cells.columns[kept], ends, cells.s[own], cells.z[own], cells.pair[own], cells.reach[kept]
+    )
+
+
+def _joined(a: Cells, b: Cells) -> Cells:
+    """The cells of all columns of both."""
+    both = [np.concatenate(pair) for pair in zip(a, b, strict=True)]
+    both[1] = np.append(a.ends, a.ends[-1] + b.ends[1:])
+    return Cells(*both)
 
 
 def add_slopes(slopes: np.ndarray, X: np.ndarray, columns: ScaledColumns, q: np.ndarray) -> None:
     """Add the sum of q z_m to `slopes` (M,), for every column m, in place."""
-    for m in columns.live.tolist():
-        factor = 1.0 / columns.scale[m]
-        slopes[m] += dot_column(
-            X[:, m], columns.low[m], columns.high[m], columns.center[m], factor, q
-        )
+    dot_columns(flat_rows(X), columns.live, columns, q, slopes)
 
 
 def steepest(
@@ -208,5 +238,5 @@ def steepest(
     if len(used) and slopes is not None:
         # the cost does not change along alpha itself, so that part of the slope says nothing
         size = np.abs(slopes - alpha * (slopes @ alpha) / (alpha @ alpha))
-    order = sorted(live.tolist(), key=lambda m: (alpha[m] == 0, -size[m], m))
-    return np.array(sorted(order[:room]), np.intp)
+    order = np.lexsort((live, -size[live], alpha[live] == 0))
+    return np.sort(live[order[:room]])

@@ -20,11 +20,6 @@ BY_ERRORS = ("SuperSparseClassifierCV",)
 """Those whose splits count errors, by which they are judged here too."""
 DIVISIONS = {"breast cancer": 4, "wine": 4, "diabetes": 4}
 """Table -> ways to hold rows out, where one of them has too few rows to tell a choice from luck."""
-BY_LUCK = {
-    ("JensenShannonBoostClassifierCV", "wine"): "one or two of 134 rows, wrong and sure of it, "
-    "decide between 10 learners and 100",
-}
-"""Cells that are known to choose worse, and why."""
 ERRORS = 2.0
 """Standard errors of a difference that are noise."""
 
@@ -57,9 +52,7 @@ def losses(name, it, errors):
 @pytest.mark.turns(5, 0)
 @pytest.mark.parametrize("table", REAL)
 @pytest.mark.parametrize("name", PLAIN)
-def test_choosing_is_not_worse_than_the_default(name, table, request):
-    if (name, table) in BY_LUCK:
-        request.applymarker(pytest.mark.xfail(reason=BY_LUCK[name, table], strict=False))
+def test_choosing_is_not_worse_than_the_default(name, table):
     tables = tables_of(table, Subject(name).classifies)
     if not tables:
         pytest.skip(f"no {table} with such a target here")

@@ -18,6 +18,7 @@ from streamlearn.pursuit.kernels import (
     N_CELLS,
     ScaledColumns,
     add_tables,
+    count_cells,
     occupied_cells,
     place_rows,
     project_rows,
@@ -40,6 +41,7 @@ from streamlearn.pursuit.regression.smoothers import (
     score_splines,
     search_gamma,
 )
+from streamlearn.pursuit.search import Cells
 from streamlearn.pursuit.tables import runs_for_tables, runs_within
 
 
@@ -100,12 +102,15 @@ def test_values_of_a_spline(function):
 @either(splines_of_cells)
 def test_splines_of_cells(function):
     s, w, z = rows(40)
-    pair, shifts = np.column_stack([w, z]), np.array([0.0, 0.3])
-    gram, moment = np.zeros((2, 8, 4)), np.zeros((2, 8))
-    function(s, z, pair, shifts, np.full(2, -4.0), np.full(2, 4.0), gram, moment)
-    Phi = design(s + 0.3 * z, -4.0, 4.0, 8)
-    np.testing.assert_allclose(moment[1], Phi.T @ z, atol=1e-12)
-    np.testing.assert_allclose(full_gram(gram[1]), Phi.T @ (w[:, None] * Phi), atol=1e-12)
+    pair, shifts, at = np.column_stack([w, z]), np.array([0.0, 0.3, 0.3]), np.array([0, 0, 1])
+    cells = Cells(np.arange(2), np.array([0, 25, 40]), s, z, pair, np.zeros((2, 2)))
+    gram, moment = np.zeros((3, 8, 4)), np.zeros((3, 8))
+    function(cells, at, shifts, np.full(3, -4.0), np.full(3, 4.0), gram, moment)
+    for k, own in ((1, slice(25)), (2, slice(25, 40))):
+        Phi = design(s[own] + 0.3 * z[own], -4.0, 4.0, 8)
+        np.testing.assert_allclose(moment[k], Phi.T @ z[own], atol=1e-12)
+        expected = Phi.T @ (w[own, None] * Phi)
+        np.testing.assert_allclose(full_gram(gram[k]), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("noise", [0.01, 1.0, 30.0])
@@ -354,15 +359,18 @@ def test_a_table_of_the_rows_of_runs(function):
 
 @either(occupied_cells)
 def test_cells_that_are_not_empty(function):
-    table = np.zeros((3, 4, 2))
-    table[0, 2] = 1.0, 0.0
-    table[2, 1] = 0.0, -2.0
-    s, z, pair = np.empty(12), np.empty(12), np.empty((12, 2))
-    n = function(table, np.arange(3.0), np.arange(4.0), 10.0, s, z, pair)
-    assert n == 2
-    assert s[:2].tolist() == [0, 2]
-    assert z[:2].tolist() == [2, 1]
-    assert pair[:2].tolist() == [[10, 0], [0, -20]]
+    tables = np.zeros((2, 3, 4, 2))
+    tables[0, 0, 2] = 1.0, 0.0
+    tables[0, 2, 1] = 0.0, -2.0
+    tables[1, 1, 3] = 3.0, 4.0
+    count, ends = count_cells if function is occupied_cells else count_cells.py_func, np.zeros(3)
+    count(tables, ends)
+    assert ends.tolist() == [0, 2, 3]
+    s, z, pair = np.empty(3), np.empty(3), np.empty((3, 2))
+    function(tables, np.arange(3.0), np.arange(8.0).reshape(2, 4), 10.0, s, z, pair)
+    assert s.tolist() == [0, 2, 1]
+    assert z.tolist() == [2, 1, 7]
+    assert pair.tolist() == [[10, 0], [0, -20], [30, 40]]
 
 
 def test_runs_of_a_block_are_those_of_its_span():

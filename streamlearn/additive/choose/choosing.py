@@ -26,13 +26,9 @@ from ...estimator.certificate import Certificate
 from ...estimator.fitting import replan
 from ...estimator.model import Model
 from ...estimator.planning import with_calibration
-from ...estimator.scores.choosing import (
-    Member,
-    Results,
-    best_index,
-    cv_results,
-)
+from ...estimator.scores.choosing import Member
 from ...estimator.scores.paths import Candidate
+from ...estimator.scores.results import Results, best_index, cv_results
 from ...passes.summary.summary import Summary
 from ...solvers.newton import Evaluation, newton, relative_gap
 from ..basis.column_bases import mean_splines

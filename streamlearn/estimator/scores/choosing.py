@@ -47,11 +47,10 @@ from ..rows.weights import SAID
 from .cross_validate import scores_of_split, without_split
 from .metrics import check_gain, find_metric
 from .paths import Candidate
+from .results import Results, best_index, cv_results
 
 Member = Any
 """An estimator that does not choose."""
-Results = dict[str, Any]
-"""Table of candidates, with the keys of `GridSearchCV.cv_results_`."""
 
 SCORED_ROW_NBYTES = 64.0
 """Bytes of a row's decision of two classes and of what is made of it."""
@@ -73,6 +72,8 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
     _in_one_fit: ClassVar[tuple[str, ...]] = ()
     """Parameters of `_plain` of whose values one fit gives all models, if not bit for bit."""
     _same_in_one_fit: ClassVar[Mapping[str, float]] = {}  # a fit that has chosen has one model
+    _keeps_default: ClassVar[bool] = False
+    """Whether `_plain`'s default is left only for what is better beyond the noise of the splits."""
     _choosing_constraints: ClassVar[dict[str, list[object]]] = {
         "cv": [Interval(Integral, 2, None, closed="left")],
         "scoring": [str, None],
@@ -108,6 +109,12 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         own = [self._tried(name) for name in self._choices]
         names = list(self._choices.values())
         return [dict(zip(names, values, strict=True)) for values in product(*own)]
+
+    def _default_of(self, candidates: Sequence[Candidate]) -> int | None:
+        """The number of the candidate that has the default values of `_plain`, if there is one."""
+        values = self._plain().get_params(deep=False)
+        default = {name: values[name] for name in self._choices.values()}
+        return next((k for k, one in enumerate(candidates) if one == default), None)
 
     def _member(self, parameters: Candidate) -> Member:
         """The estimator that does not choose, with these parameters."""
@@ -295,7 +302,11 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             n_scored = sum(n_reads for _, n_reads in scored)
             self.cv_results_ = self._results_of(candidates, scores, fits)
             self._set_choice(
-                best_index(self.cv_results_, one_standard_error=self.one_standard_error)
+                best_index(
+                    self.cv_results_,
+                    one_standard_error=self.one_standard_error,
+                    default=self._default_of(candidates) if self._keeps_default else None,
+                )
             )
             last = several.of_all_rows(place)
             final = self._member(candidates[self.best_index_]).fit(rows, checkpoint=last)
@@ -397,52 +408,3 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         check_integer("best_index", int(tree["best_index"]), 0, n - 1)
         self.cv_results_ = results
         self._set_choice(int(tree["best_index"]))
-
-
-def cv_results(parameters: Sequence[Candidate], scores: np.ndarray) -> Results:
-    """Table of candidates, with the keys of `GridSearchCV.cv_results_`.
-
-    `scores` (candidates, splits); a score is NaN where a split holds no rows, and such a split has
-    no part in means.
-    """
-    mean, spread = _over_splits(scores)
-    rank = np.empty(len(mean), np.int64)
-    rank[np.argsort(-mean, kind="stable")] = np.arange(1, len(mean) + 1)
-    columns = {f"param_{name}": _column([p[name] for p in parameters]) for name in parameters[0]}
-    return {
-        "params": [dict(p) for p in parameters],
-        **columns,
-        **{f"split{f}_test_score": column.copy() for f, column in enumerate(scores.T)},
-        "mean_test_score": mean,
-        "std_test_score": spread,
-        "rank_test_score": rank,
-    }
-
-
-def _column(values: list[object]) -> object:
-    """Values of one parameter: an array where they are all numbers, else a list."""
-    plain = all(isinstance(v, int | float | np.number) for v in values)
-    return np.array(values) if plain else values
-
-
-def best_index(results: Results, *, one_standard_error: bool) -> int:
-    """The best candidate; or the first, and so simplest, within its standard error."""
-    mean = results["mean_test_score"]
-    if np.isnan(mean).all():
-        raise ValueError("none of the splits holds a row to judge on; fit more rows")
-    best = int(np.nanargmax(mean))
-    scores = [results[key][best] for key in results if key.startswith("split")]
-    n = int(np.sum(~np.isnan(scores)))
-    if not one_standard_error or n < 2:
-        return best
-    error = results["std_test_score"][best] / np.sqrt(n - 1)
-    return int(np.flatnonzero(mean >= mean[best] - error)[0])
-
-
-def _over_splits(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each row, of the splits that have a score."""
-    there = ~np.isnan(scores)
-    n = np.where(there.any(axis=1), there.sum(axis=1), np.nan)
-    mean = np.where(there, scores, 0.0).sum(axis=1) / n
-    square = np.where(there, scores - mean[:, None], 0.0) ** 2
-    return mean, np.sqrt(square.sum(axis=1) / n)

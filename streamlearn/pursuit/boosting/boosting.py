@@ -12,7 +12,7 @@ from ...data.source import Chunk
 from ...numeric.rows.dense import flat_rows
 from ...passes.summary.facts import ColumnFacts
 from ..columns import bounds, dense_block, project, unit
-from ..kernels import ScaledColumns, add_bins
+from ..kernels import ScaledColumns
 from ..search import Found, Strength, Trial, seek
 from ..tables import add_slopes, steepest, table_room
 from .histograms import (
@@ -28,6 +28,7 @@ from .histograms import (
     slopes,
     smoothed,
 )
+from .kernels import bins_of_columns
 from .reads import BoostAnswer, gain_of_bins
 from .rows import N_MARGINS, BoostRequest, Halves, Learner, add_learner, half_of, row_slopes
 
@@ -269,10 +270,7 @@ class _SampleMargin:
         pair = np.zeros((len(v), 2))
         pair[np.arange(len(v)), self.plus] = v
         sums = np.zeros((len(live), settings.n_bins, 2))
-        none = np.zeros(len(v), np.int8)
-        for k, m in enumerate(live.tolist()):
-            t = project(self.X, columns, unit(columns, m))
-            add_bins(t, *bounds(columns, m), pair, none, sums[k : k + 1])
+        bins_of_columns(flat_rows(self.X), live, columns, pair, sums)
         noise = 0.0
         if settings.smooth:
             squares = np.bincount(self.plus, v**2 / np.where(self.w > 0, self.w, 1.0), 2)

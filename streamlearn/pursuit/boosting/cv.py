@@ -22,6 +22,12 @@ class JensenShannonBoostClassifierCV(ChoosesBySplits, JensenShannonBoostClassifi
     is cv fits of the largest number, a scoring read for each split, and the fit of the best to all
     rows.  A row's split is a hash of its number, as in `cross_validate` with this seed.
 
+    A few held-out rows that are wrong and sure of it decide between means of log-losses, while the
+    test of `JensenShannonBoostClassifier` has already ended its fit.  So where its own defaults are
+    among the candidates they are taken, unless the best is better by more than a standard error
+    of the difference, over the splits, whose variance is (1 / cv + 1 / (cv - 1)) that of the splits
+    (Nadeau & Bengio 2003).
+
     Parameters
     ----------
     n_learners : int or list of int, default=(10, 30, 100)
@@ -68,6 +74,8 @@ class JensenShannonBoostClassifierCV(ChoosesBySplits, JensenShannonBoostClassifi
     _plain: ClassVar[Member] = JensenShannonBoostClassifier
     _choices: ClassVar[dict[str, str]] = {"n_learners": "n_learners", "tau": "tau"}
     _in_one_fit: ClassVar[tuple[str, ...]] = ("n_learners", "tau")
+    # the fit's own test ends it: fewer learners need better evidence than luck
+    _keeps_default: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...numeric.elementary import exponential
 from ...numeric.jit import inlined, kernel
-from ..kernels import TILE, project_tile
+from ..kernels import TILE, place_column, project_tile
 
 
 @inlined
@@ -130,3 +130,16 @@ def split_rows(v, kind, runs, minus, plus, searched):
             minus[i] = 0.0 if own else v[i]
             plus[i] = v[i] if own else 0.0
             searched[i] = v[i] if kind[i] < 2 else 0.0
+
+
+@kernel
+def bins_of_columns(rows, live, columns, pair, sums):
+    """Add two numbers of each row, pair (m, 2), to its bin of each column, sums (., n, 2)."""
+    t, n = np.empty(rows.n_rows), sums.shape[1]
+    for k in range(len(live)):
+        low, high = place_column(rows, live[k], columns, t)
+        scale = n / (high - low)
+        for i in range(rows.n_rows):
+            b = int(min(max((t[i] - low) * scale, 0.0), n - 1.0))
+            sums[k, b, 0] += pair[i, 0]
+            sums[k, b, 1] += pair[i, 1]

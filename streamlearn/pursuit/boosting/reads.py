@@ -152,9 +152,10 @@ def _answer(columns: ScaledColumns, request: BoostRequest, sums: BoostSums) -> B
             rows = float((1.0 / np.where(noise > 0, noise, 1.0)).sum())
             weight = float(gain[0]) / request.tau
             strength = make_strength(weight, rows, len(columns.live), float(noise.sum()) / 4)
-        cells = cells_of(sums["tables"], columns, request.chosen, request.trials[0], 1.0)
+        first = request.trials[0]
+        cells, coarse = cells_of(sums["tables"], columns, request.chosen, first, 1.0)
         cost_of = partial(score_bins, request.n_bins, charged / request.share)
-        moves = score_moves(request.trials[0].alpha, cells, cost_of, strength, request.penalty)
+        moves = score_moves(first.alpha, cells, coarse, cost_of, strength, request.penalty)
     measured = [Divided(part, sums["squares"]) for part in sums["sums"]]
     return BoostAnswer(
         costs,
@@ -174,15 +175,15 @@ def gain_of_bins(sums: np.ndarray) -> np.ndarray:
 
 
 def score_bins(
-    n_bins: int, noise: float, cells: Cells, shifts: np.ndarray
+    n_bins: int, noise: float, cells: Cells, at: np.ndarray, shifts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Costs, ranges, and slopes by bin, of steps along one column, from its table.
+    """Costs, ranges, and slopes by bin, of steps along the columns `at`, from their tables.
 
     `noise` is that of the rows in the table, which are fewer and so have more of it.
     """
-    low, high = ranges(cells, shifts)
+    low, high = ranges(cells, at, shifts)
     sums = np.zeros((len(shifts), n_bins, 2))
-    bins_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, sums)
+    bins_of_cells(cells, at, shifts, low, high, sums)
     table = slopes(smoothed(sums[..., 0]), smoothed(sums[..., 1]))
     costs = charge_of_bins(sums, noise) - gain_of_bins(sums)
     return costs, low, high, table.reshape(len(shifts), -1)

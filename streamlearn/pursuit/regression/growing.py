@@ -20,6 +20,8 @@ from .supsmu import SuperSmoother
 
 N_STARTS = 3
 """Number of columns whose best step is compared, to start from the most promising one."""
+START_COLUMNS = 64
+"""Number of columns that are fitted to the sample together, which bounds the temporaries."""
 SAMPLE_TABLES = 16
 """Number of columns whose steps are compared there."""
 
@@ -286,16 +288,17 @@ def start_trial(
         term.add_values(project(X, columns, term.alpha), f)
         r = r - f
     live = columns.live
-    band = np.zeros((len(live), smoother.n_bases, smoother.band))
-    moment = np.zeros((len(live), smoother.n_bases))
-    for k, m in enumerate(live.tolist()):
-        t = project(X, columns, unit(columns, m))
-        smoother.add_rows(t, *bounds(columns, m), w, w * r, band[k], moment[k])
-    n = float(w.sum())
-    fit = smoother.fit(band, moment, float(w @ r**2), n, search_gamma(n))
+    n, rr = float(w.sum()), float(w @ r**2)
+    costs, fits = np.empty(len(live)), np.empty((len(live), smoother.n_bases))
+    for first in range(0, len(live), START_COLUMNS):
+        own = slice(first, first + START_COLUMNS)
+        moment = np.zeros_like(fits[own])
+        band = np.zeros((*moment.shape, smoother.band))
+        smoother.add_columns(X, columns, live[own], w, w * r, band, moment)
+        costs[own], fits[own] = smoother.score(band, moment, rr, n, search_gamma(n))
     guesses = []
-    for k in np.argsort(fit.cost, kind="stable")[:N_STARTS].tolist():
-        start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fit.theta[k])
+    for k in np.argsort(costs, kind="stable")[:N_STARTS].tolist():
+        start = Trial(unit(columns, live[k]), *bounds(columns, live[k]), fits[k])
         slopes = np.zeros(len(columns.scale))
         q = row_slopes(project(X, columns, start.alpha), r, start, smoother) * w
         add_slopes(slopes, X, columns, q)

@@ -12,11 +12,14 @@ import numpy as np
 from ...numeric.bases.splines import POLYNOMIALS
 from ...numeric.jit import inlined, kernel
 from ...numeric.simd.quads import add_multiple
+from ..kernels import place_column
 
 TILE = 128
 """Rows whose places are found before they are added."""
 CUBIC = POLYNOMIALS[3].copy()
 """[a, q]: the coefficient of f^q in the a-th active spline."""
+LANES = 40
+"""Penalties that are tried at once: a whole number of vectors that is at least `GRID`."""
 SURE = 1e-12
 """Share of its diagonal that a pivot must keep, so that rounding is 1e-4 of it."""
 
@@ -127,13 +130,28 @@ def spline_values(t, low, high, theta, out):
 
 
 @kernel
-def splines_of_cells(s, z, pair, shift, low, high, gram, moment):
-    """Write `add_splines` of the cells for each move: gram (k, n, 4), moment (k, n), in place."""
-    t = np.empty(len(s))
-    w, wr = pair[:, 0].copy(), pair[:, 1].copy()
+def splines_of_columns(rows, live, columns, w, wr, gram, moment):
+    """Add `add_splines` of the rows placed by each column of `live`, (c, n, 4) and (c, n)."""
+    t = np.empty(rows.n_rows)
+    for k in range(len(live)):
+        low, high = place_column(rows, live[k], columns, t)
+        add_splines(t, low, high, w, wr, gram[k], moment[k])
+
+
+@kernel
+def splines_of_cells(cells, at, shift, low, high, gram, moment):
+    """Write `add_splines` of the cells of table `at` for each move: gram (k, n, 4), moment (k, n).
+
+    Both in place.
+    """
+    t = w = wr = np.empty(0)
     for k in range(len(shift)):
-        for i in range(len(s)):
-            t[i] = s[i] + shift[k] * z[i]
+        first, stop = cells.ends[at[k]], cells.ends[at[k] + 1]
+        if k == 0 or at[k] != at[k - 1]:
+            t = np.empty(stop - first)
+            w, wr = cells.pair[first:stop, 0].copy(), cells.pair[first:stop, 1].copy()
+        for i in range(len(t)):
+            t[i] = cells.s[first + i] + shift[k] * cells.z[first + i]
         add_splines(t, low[k], high[k], w, wr, gram[k], moment[k])
 
 
@@ -142,84 +160,126 @@ def least_gcv(band, b, P, mus, ridge, rr, n, gamma, least, cost, theta):
     """Write the least GCV cost over the penalties mus (k, g) P, and its fit, of each direction.
 
     band (k, B, 4) and P (B, 4) are the diagonals of G and P and those above, b (k, B), ridge (k,)
-    is added to G; cost (k,) and theta (k, B) are written in place.  A cost is NaN where rounding
-    decides about it: of rows with hardly another projection.
+    is added to G; cost (k,) and theta (k, B) are written in place; g is at most LANES.  A cost is
+    NaN where rounding decides about it: of rows with hardly another projection.
     """
-    B = b.shape[1]
-    G, A, y, best = np.zeros((B + 3, 4)), np.zeros((B + 3, 4)), np.zeros(B + 3), np.zeros(B)
-    whole = np.empty(B)
+    B, n_mus = b.shape[1], mus.shape[1]
+    G, A, of_rows = np.zeros((B, 4)), np.zeros(5 * LANES * (B + 3)), np.zeros((9, LANES))
+    mu, rss, df, sure = np.zeros((4, LANES))
     for k in range(len(b)):
         for i in range(B):
             for d in range(4):
                 G[i, d] = band[k, i, d] if i + d < B else 0.0
             G[i, 0] += ridge[k]
-        cost[k] = np.inf
-        for mu in mus[k]:
-            for i in range(B):
-                for d in range(4):
-                    A[i, d] = G[i, d] + mu * P[i, d]
-                y[i], whole[i] = b[k, i], A[i, 0]
-            rss, df, sure = fit_band(G, A, y, b[k], whole, ridge[k])
-            left = max(1.0 - gamma * df / n, least)
-            value = max(rr + rss, 0.0) / (left * left)
-            if not sure:
-                cost[k] = np.nan
-                break
+        for q in range(LANES):
+            mu[q] = mus[k, min(q, n_mus - 1)]
+        fill_lanes(G, P, b[k], mu, A)
+        eliminate(A, G, P, mu, ridge[k], sure)
+        substitute(A, G, b[k], of_rows, rss, df)
+        cost[k], best, all_sure = np.inf, 0, True
+        for q in range(n_mus):
+            left = max(1.0 - gamma * df[q] / n, least)
+            value = max(rr + rss[q], 0.0) / (left * left)
+            all_sure = all_sure and sure[q] > 0.0
             if value < cost[k]:
-                cost[k] = value
-                for i in range(B):
-                    best[i] = y[i]
+                cost[k], best = value, q
+        if not all_sure:
+            cost[k] = np.nan
         for i in range(B):
-            theta[k, i] = best[i]
+            theta[k, i] = lane(A, i, 4)[best]
 
 
 @inlined
-def fit_band(G, A, y, b, whole, least):
-    """Solve A x = b in place of y = b; return x'G x - 2 b'x, tr A^-1 G and whether to trust them.
+def lane(A, i, d):
+    """Return the numbers of all penalties: entry (i, i + d) of the matrix, or b's if d = 4."""
+    at = np.uintp(LANES * (5 * i + d))
+    return A[at : at + np.uintp(LANES)]
 
-    Bands (B + 3, 4), beyond B all 0; A is overwritten, `whole` (B,) is its diagonal.  A = L D L' by
-    the outer products of its columns; only rounding takes a pivot below the ridge, `least`.  The
-    entries of A^-1 within the band follow from the last row to the first (Takahashi, Fagan & Chin
-    1973).
-    """
-    B, sure = len(b), True
-    for i in range(B):
-        sure = sure and A[i, 0] > SURE * whole[i]
-        a1, a2, a3 = A[i, 1], A[i, 2], A[i, 3]
-        inverse = 1.0 / max(A[i, 0], least)
-        l1, l2, l3 = a1 * inverse, a2 * inverse, a3 * inverse
-        A[i + 1, 0] -= l1 * a1
-        A[i + 1, 1] -= l1 * a2
-        A[i + 1, 2] -= l1 * a3
-        A[i + 2, 0] -= l2 * a2
-        A[i + 2, 1] -= l2 * a3
-        A[i + 3, 0] -= l3 * a3
-        r = y[i]
-        y[i + 1] -= l1 * r
-        y[i + 2] -= l2 * r
-        y[i + 3] -= l3 * r
-        y[i] = r * inverse
-        A[i, 0], A[i, 1], A[i, 2], A[i, 3] = inverse, l1, l2, l3
-    rss, df = 0.0, 0.0
-    y1, y2, y3 = 0.0, 0.0, 0.0
-    # of A^-1: row i + 1 has z11, z12, z13, row i + 2 has z22, z23, row i + 3 has z33
-    z11, z12, z13, z22, z23, z33 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(B - 1, -1, -1):
-        inverse, l1, l2, l3 = A[i, 0], A[i, 1], A[i, 2], A[i, 3]
-        y0 = y[i] - (l1 * y1 + l2 * y2 + l3 * y3)
-        y[i] = y0
-        z01 = -(l1 * z11 + l2 * z12 + l3 * z13)
-        z02 = -(l1 * z12 + l2 * z22 + l3 * z23)
-        z03 = -(l1 * z13 + l2 * z23 + l3 * z33)
-        z00 = inverse - (l1 * z01 + l2 * z02 + l3 * z03)
-        g0, g1, g2, g3 = G[i, 0], G[i, 1], G[i, 2], G[i, 3]
-        df += g0 * z00 + 2.0 * (g1 * z01 + g2 * z02 + g3 * z03)
-        rss += y0 * (g0 * y0 + 2.0 * (g1 * y1 + g2 * y2 + g3 * y3) - 2.0 * b[i])
-        y1, y2, y3 = y0, y1, y2
-        z11, z12, z13, z22, z23, z33 = z00, z01, z02, z11, z12, z22
-    # what was taken off the rows beyond the last
-    for i in range(B, B + 3):
-        y[i] = 0.0
+
+@inlined
+def fill_lanes(G, P, b, mu, A):
+    """Write G + mu P and b of all penalties into A, and zeros beyond the last row."""
+    A[5 * LANES * len(b) :] = 0.0
+    for i in range(len(b)):
         for d in range(4):
-            A[i, d] = 0.0
-    return rss, df, sure
+            g, p, out = G[i, d], P[i, d], lane(A, i, d)
+            for q in range(LANES):
+                out[q] = g + mu[q] * p
+        out = lane(A, i, 4)
+        for q in range(LANES):
+            out[q] = b[i]
+
+
+@inlined
+def eliminate(A, G, P, mu, least, sure):
+    """Factorise A = L D L' of all penalties in place, and solve L D x = b; `sure`: 0 or 1 of each.
+
+    By the outer products of its columns, and for all penalties at once, so that it vectorises.
+    Only rounding takes a pivot below the ridge, `least`.
+    """
+    sure[:] = 1.0
+    for i in range(len(G)):
+        a0, a1, a2, a3, x = (
+            lane(A, i, 0),
+            lane(A, i, 1),
+            lane(A, i, 2),
+            lane(A, i, 3),
+            lane(A, i, 4),
+        )
+        b0, b1, b2, y = lane(A, i + 1, 0), lane(A, i + 1, 1), lane(A, i + 1, 2), lane(A, i + 1, 4)
+        c0, c1, z, d0, u = (
+            lane(A, i + 2, 0), lane(A, i + 2, 1), lane(A, i + 2, 4),
+            lane(A, i + 3, 0), lane(A, i + 3, 4),
+        )  # fmt: skip
+        g, p = G[i, 0], P[i, 0]
+        for q in range(LANES):
+            pivot, r1, r2, r3, r = a0[q], a1[q], a2[q], a3[q], x[q]
+            sure[q] = sure[q] if pivot > SURE * (g + mu[q] * p) else 0.0
+            inverse = 1.0 / max(pivot, least)
+            l1, l2, l3 = r1 * inverse, r2 * inverse, r3 * inverse
+            b0[q] -= l1 * r1
+            b1[q] -= l1 * r2
+            b2[q] -= l1 * r3
+            c0[q] -= l2 * r2
+            c1[q] -= l2 * r3
+            d0[q] -= l3 * r3
+            y[q] -= l1 * r
+            z[q] -= l2 * r
+            u[q] -= l3 * r
+            a0[q], a1[q], a2[q], a3[q], x[q] = inverse, l1, l2, l3, r * inverse
+
+
+@inlined
+def substitute(A, G, b, of_rows, rss, df):
+    """Write the solutions into A, x'G x - 2 b'x and tr A^-1 G of all penalties, in place.
+
+    The entries of A^-1 within the band follow from the last row to the first (Takahashi, Fagan &
+    Chin 1973); `of_rows` (9, LANES) is room for those of three rows.
+    """
+    of_rows[:], rss[:], df[:] = 0.0, 0.0, 0.0
+    y1, y2, y3 = of_rows[0], of_rows[1], of_rows[2]
+    # of A^-1: row i + 1 has z11, z12, z13, row i + 2 has z22, z23, row i + 3 has z33
+    z11, z12, z13 = of_rows[3], of_rows[4], of_rows[5]
+    z22, z23, z33 = of_rows[6], of_rows[7], of_rows[8]
+    for i in range(len(b) - 1, -1, -1):
+        a0, a1, a2, a3, x = (
+            lane(A, i, 0),
+            lane(A, i, 1),
+            lane(A, i, 2),
+            lane(A, i, 3),
+            lane(A, i, 4),
+        )
+        g0, g1, g2, g3, twice = G[i, 0], G[i, 1], G[i, 2], G[i, 3], 2.0 * b[i]
+        for q in range(LANES):
+            inverse, l1, l2, l3 = a0[q], a1[q], a2[q], a3[q]
+            x1, x2, x3 = y1[q], y2[q], y3[q]
+            w11, w12, w13, w22, w23, w33 = z11[q], z12[q], z13[q], z22[q], z23[q], z33[q]
+            x0 = x[q] - (l1 * x1 + l2 * x2 + l3 * x3)
+            w01 = -(l1 * w11 + l2 * w12 + l3 * w13)
+            w02 = -(l1 * w12 + l2 * w22 + l3 * w23)
+            w03 = -(l1 * w13 + l2 * w23 + l3 * w33)
+            w00 = inverse - (l1 * w01 + l2 * w02 + l3 * w03)
+            df[q] += g0 * w00 + 2.0 * (g1 * w01 + g2 * w02 + g3 * w03)
+            rss[q] += x0 * (g0 * x0 + 2.0 * (g1 * x1 + g2 * x2 + g3 * x3) - twice)
+            x[q], y1[q], y2[q], y3[q] = x0, x0, x1, x2
+            z11[q], z12[q], z13[q], z22[q], z23[q], z33[q] = w00, w01, w02, w11, w12, w22

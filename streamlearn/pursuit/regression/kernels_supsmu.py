@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...numeric.jit import inlined, kernel
+from ..kernels import place_column
 
 SPANS = (0.05, 0.2, 0.5)
 """Tweeter, midrange and woofer: shares of the mass that a line is fitted to (Friedman 1984)."""
@@ -131,6 +132,15 @@ def add_counts(t, low, high, w, wr, counts, moment):
         b = int(min(max((t[i] - low) * scale, 0.0), n - 1.0))
         counts[b] += w[i]
         moment[b] += wr[i]
+
+
+@kernel
+def counts_of_columns(rows, live, columns, w, wr, counts, moment):
+    """Add `add_counts` of the rows placed by each column of `live`, (c, n, 1) and (c, n)."""
+    t = np.empty(rows.n_rows)
+    for k in range(len(live)):
+        low, high = place_column(rows, live[k], columns, t)
+        add_counts(t, low, high, w, wr, counts[k, :, 0], moment[k])
 
 
 @kernel

@@ -225,7 +225,7 @@ def _answer(columns: ScaledColumns, request: RidgeRequest, sums: RidgeSums) -> R
         strength = make_strength(rr / request.tau, n, len(columns.live), noise)
     part_rr, part_n = sums["table"]
     scale = n / part_n if part_n > 0 else 1.0  # the rows in tables stand for all
-    cells = cells_of(sums["tables"], columns, request.chosen, request.trials[0], scale)
+    cells, coarse = cells_of(sums["tables"], columns, request.chosen, request.trials[0], scale)
     cost_of = partial(score_steps, request.smoother, scale * part_rr, n)
     return RidgeAnswer(
         costs,
@@ -235,27 +235,32 @@ def _answer(columns: ScaledColumns, request: RidgeRequest, sums: RidgeSums) -> R
             Measured(sums["band"][k], sums["moment"][k], sums["cross"] if k == 0 else [], rr, n)
             for k in range(len(request.trials))
         ],
-        score_moves(request.trials[0].alpha, cells, cost_of, strength, request.penalty),
+        score_moves(request.trials[0].alpha, cells, coarse, cost_of, strength, request.penalty),
         sums["slopes"],
     )
 
 
 def score_steps(
-    smoother: PSpline | SuperSmoother, rr: float, n: float, cells: Cells, shifts: np.ndarray
+    smoother: PSpline | SuperSmoother,
+    rr: float,
+    n: float,
+    cells: Cells,
+    at: np.ndarray,
+    shifts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Costs, ranges and fits of steps along one column, from its table."""
-    low, high = ranges(cells, shifts)
+    """Costs, ranges and fits of steps along the columns `at`, from their tables."""
+    low, high = ranges(cells, at, shifts)
     band = np.zeros((len(shifts), smoother.n_bases, smoother.band))
     moment = np.zeros((len(shifts), smoother.n_bases))
-    smoother.add_cells(cells, shifts, low, high, band, moment)
+    smoother.add_cells(cells, at, shifts, low, high, band, moment)
     cost, theta = smoother.score(band, moment, rr, n, search_gamma(n))
     return cost, low, high, theta
 
 
-def ranges(cells: Cells, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ranges(cells: Cells, at: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The range of the cells' projections for each step, which is never empty."""
     low, high = np.empty(len(shifts)), np.empty(len(shifts))
-    spread(cells.s, cells.z, shifts, cells.reach, low, high)
+    spread(cells, at, shifts, low, high)
     flat = ~(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)))
     middle = np.where(flat & np.isfinite(low), low, 0.0)
     return np.where(flat, middle - 0.5, low), np.where(flat, middle + 0.5, high)

@@ -15,8 +15,17 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ...numeric.rows.dense import flat_rows
+from ..kernels import ScaledColumns
 from ..search import Cells
-from .kernels_splines import add_cross, add_splines, least_gcv, spline_values, splines_of_cells
+from .kernels_splines import (
+    add_cross,
+    add_splines,
+    least_gcv,
+    spline_values,
+    splines_of_cells,
+    splines_of_columns,
+)
 
 GAMMA = 1.4
 """Factor g of the degrees of freedom in GCV (Wood 2006, section 4.5.4: 1 fits too roughly)."""
@@ -175,6 +184,13 @@ class PSpline:
         """Add rows to the sums gram (n, band) and moment (n,), in place."""
         add_splines(t, low, high, w, wr, gram, moment)
 
+    def add_columns(
+        self, X: np.ndarray, columns: ScaledColumns, live: np.ndarray, w: np.ndarray,
+        wr: np.ndarray, gram: np.ndarray, moment: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Add rows, placed by each of the columns `live`, to gram and moment of each, in place."""
+        splines_of_columns(flat_rows(X), live, columns, w, wr, gram, moment)
+
     def add_cross(
         self, t: np.ndarray, low: float, high: float, t2: np.ndarray, low2: float, high2: float,
         w: np.ndarray, out: np.ndarray,
@@ -183,11 +199,11 @@ class PSpline:
         add_cross(t, low, high, t2, low2, high2, w, out)
 
     def add_cells(
-        self, cells: Cells, shifts: np.ndarray, low: np.ndarray, high: np.ndarray,
-        gram: np.ndarray, moment: np.ndarray,
+        self, cells: Cells, at: np.ndarray, shifts: np.ndarray, low: np.ndarray,
+        high: np.ndarray, gram: np.ndarray, moment: np.ndarray,
     ) -> None:  # fmt: skip
-        """Add a table's cells to gram (k, n, band) and moment (k, n) for each step, in place."""
-        splines_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, gram, moment)
+        """Add the cells of the tables `at` to gram (k, n, band) and moment (k, n), in place."""
+        splines_of_cells(cells, at, shifts, low, high, gram, moment)
 
     def add_values(
         self, t: np.ndarray, low: float, high: float, theta: np.ndarray, out: np.ndarray

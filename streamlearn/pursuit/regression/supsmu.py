@@ -12,9 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..kernels import bins_of_cells, step_values
+from ...numeric.rows.dense import flat_rows
+from ..kernels import ScaledColumns, bins_of_cells, step_values
 from ..search import Cells
-from .kernels_supsmu import add_counts, add_joint_counts, super_smooth
+from .kernels_supsmu import add_counts, add_joint_counts, counts_of_columns, super_smooth
 from .smoothers import GAMMA, LEAST_DIVISOR, Fit
 
 SWEEPS = 20
@@ -42,6 +43,13 @@ class SuperSmoother:
         """Add rows to the counts gram (n, 1) and moment (n,), in place."""
         add_counts(t, low, high, w, wr, gram[:, 0], moment)
 
+    def add_columns(
+        self, X: np.ndarray, columns: ScaledColumns, live: np.ndarray, w: np.ndarray,
+        wr: np.ndarray, gram: np.ndarray, moment: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Add rows, placed by each of the columns `live`, to gram and moment of each, in place."""
+        counts_of_columns(flat_rows(X), live, columns, w, wr, gram, moment)
+
     def add_cross(
         self, t: np.ndarray, low: float, high: float, t2: np.ndarray, low2: float, high2: float,
         w: np.ndarray, out: np.ndarray,
@@ -50,12 +58,12 @@ class SuperSmoother:
         add_joint_counts(t, low, high, t2, low2, high2, w, out)
 
     def add_cells(
-        self, cells: Cells, shifts: np.ndarray, low: np.ndarray, high: np.ndarray,
-        gram: np.ndarray, moment: np.ndarray,
+        self, cells: Cells, at: np.ndarray, shifts: np.ndarray, low: np.ndarray,
+        high: np.ndarray, gram: np.ndarray, moment: np.ndarray,
     ) -> None:  # fmt: skip
-        """Add a table's cells to gram (k, n, 1) and moment (k, n) for each step, in place."""
+        """Add the cells of the tables `at` to gram (k, n, 1) and moment (k, n), in place."""
         sums = np.zeros((*moment.shape, 2))
-        bins_of_cells(cells.s, cells.z, cells.pair, shifts, low, high, sums)
+        bins_of_cells(cells, at, shifts, low, high, sums)
         gram += sums[..., :1]
         moment += sums[..., 1]
 

@@ -6,6 +6,7 @@ from laws.subjects import rows_of
 
 import streamlearn as sl
 from streamlearn.estimator.scores.cross_validate import without_split
+from streamlearn.estimator.scores.results import best_index, cv_results, error_of_difference
 from streamlearn.solvers.splits import split_shares
 
 N = 360
@@ -147,6 +148,45 @@ def test_fewest_of_those_that_are_as_good():
     mean, std = (simple.cv_results_[f"{what}_test_score"] for what in ("mean", "std"))
     within = mean >= mean[best.best_index_] - std[best.best_index_]
     assert simple.best_index_ == int(np.flatnonzero(within)[0]) <= best.best_index_
+
+
+def test_error_of_a_difference_over_splits():
+    gains = np.array([1.0, 3.0, 2.0, 6.0])
+    expected = np.sqrt((1 / 4 + 1 / 3) * (4 + 0 + 1 + 9) / 3)
+    assert error_of_difference(gains) == pytest.approx(expected)
+    assert error_of_difference(np.append(gains, np.nan)) == pytest.approx(expected)
+    assert error_of_difference(gains[:1]) == np.inf
+
+
+ROOM = np.array([0.0, 0.1, -0.1, 0.2, -0.2])
+"""Deviations of a gain over splits: its error is their deviation times sqrt(1 / 5 + 1 / 4)."""
+
+
+@pytest.mark.parametrize(("factor", "left"), [(0.9, False), (1.1, True)])
+def test_the_default_is_left_for_more_than_a_standard_error(factor, left):
+    gains = ROOM + factor * error_of_difference(ROOM)
+    scores = np.array([np.arange(5.0) + gains, np.arange(5.0), np.arange(5.0) - 9])
+    results = cv_results([{"n": k} for k in range(3)], scores)
+    assert best_index(results, one_standard_error=False) == 0
+    assert best_index(results, one_standard_error=False, default=1) == (0 if left else 1)
+    assert best_index(results, one_standard_error=True, default=2) == 0
+    scores[2] = np.nan
+    results = cv_results([{"n": k} for k in range(3)], scores)
+    assert best_index(results, one_standard_error=False, default=2) == 0
+
+
+def test_boosting_keeps_its_default_against_luck():
+    """Of labels that no column tells, fewer learners are better by luck alone."""
+    X = np.random.default_rng(0).standard_normal((80, 3))
+    y = np.random.default_rng(3).integers(0, 2, 80)
+    model = sl.JensenShannonBoostClassifierCV([1, 100], cv=4, n_bins=4).fit(X, y)
+    scores = np.array([model.cv_results_[f"split{k}_test_score"] for k in range(4)])
+    gains = scores[:, 0] - scores[:, 1]
+    better = gains.mean() > error_of_difference(gains)
+    assert model.best_params_["n_learners"] == (1 if better else 100)
+    # candidates without the default have none to keep
+    model = sl.JensenShannonBoostClassifierCV([1, 2])
+    assert model._default_of(model._candidates()) is None
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
