@@ -13,13 +13,22 @@ from ..planning import RESERVE_BYTES, make_plan
 
 BETWEEN_READS = ("driver", "model", "cached rows", "chosen rows", "carried rows")
 """Terms of a plan that a fit holds while others read."""
+SLICE = "slice"
+"""Term of every phase that reads."""
 
 
 def held_bytes(plan: Plan) -> int:
-    """Bytes that a fit of this plan holds between its reads, at most."""
+    """Bytes that a fit of this plan holds while it waits for a read, at most.
+
+    Work between reads, during which no slice is in memory, is of one fit at a time.
+    """
     return max(
-        sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
-        for _, terms in plan.terms
+        (
+            sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
+            for _, terms in plan.terms
+            if any(term.label == SLICE for term in terms)
+        ),
+        default=0,
     )
 
 
