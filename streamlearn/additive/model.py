@@ -13,7 +13,7 @@ from ..engine.run import Run
 from ..estimator.base import StreamEstimator
 from ..estimator.certificate import Certificate
 from ..estimator.fitting import replan
-from ..estimator.planning import with_calibration
+from ..estimator.planning import all_needs, with_calibration
 from ..estimator.predicting import check_finite
 from ..numeric.bases.pairs import add_pairs
 from ..numeric.bases.roughness import make_reference, make_roughness
@@ -213,8 +213,8 @@ class AdditiveModel(Planned, StreamEstimator):
             known = size_with(size, main, problem, asked._rows_in_hand(dataset))
             own = partial(asked._phases, dataset, summary, known)
             replan(run, lambda: with_calibration(self, own(), summary), always=True)
-        elif problem.joint and self._is_open(summary):  # the plan was of one class at a time
-            replan(run, partial(self._needs, dataset, summary), always=True)
+        elif self._was_bound(dataset, summary, joint=problem.joint):
+            replan(run, partial(all_needs, self, dataset, summary), always=True)
         n_reads = 1 + (late > 0)
         return Outline(asked, choice, criterion, problem, before, sample, share, None, n_reads)
 

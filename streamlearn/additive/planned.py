@@ -38,6 +38,10 @@ WARM = ("newton", "lbfgs")
 """Solvers that can start from coefficients, and take directions from a sample."""
 LATE = "sample"
 """Name of the read that draws a sample after the summary."""
+UNCOUNTED_NOTE = (
+    "columns may have fewer coefficients than n_bases and max_levels allow; they are counted as "
+    "what the budget has room for until the summary has counted them"
+)
 GRAM = "gram"
 """The way that needs no start: a warm start gives it the bases of the last fit alone."""
 
@@ -168,6 +172,14 @@ class Planned(Mergeable):
         return ""
 
     # What it costs.
+
+    def _was_bound(self, dataset: Source, summary: Summary, *, joint: bool) -> bool:
+        """Whether the plan before the summary was of more than this fit may be.
+
+        It counted the most that the curvature of all rows may be, or one class at a time.
+        """
+        of_moments = bool(why_moments(self, self._chosen_by(dataset)))
+        return of_moments or (joint and self._is_open(summary))
 
     @property
     def _is_free(self) -> bool:
@@ -313,10 +325,10 @@ class Planned(Mergeable):
         size = self._size(dataset, summary)._replace(drawn_rows=drawn_rows)
         if summary is None:
             size = size._replace(dim=min(size.dim, smooth_costs.largest_dim()))
-        held = sizes.held_nbytes_of_sample(size) if size.loss.quadratic else 0
+        held = sizes.held_nbytes_of_sample(size)
         phases = [
-            replace(phase, driver_bytes=phase.driver_bytes + held, passes=(0, 0))
-            for phase in smooth_costs.moments_needs(size, self.max_passes, at_end=False)
+            replace(phase, passes=(0, 0))
+            for phase in smooth_costs.moments_needs(size, self.max_passes, at_end=False, held=held)
         ]
         return needs.with_temporaries(phases, self, size, summary, pairs=False)
 
@@ -327,17 +339,26 @@ class Planned(Mergeable):
         choice = self._choice(dataset, summary)
         criterion = self._chosen_by(dataset, summary)
         alone = goes_by_moments(self, criterion)
+        # beside pairs the sample is counted with them
+        has_sample = not (size.loss.quadratic or has_pairs(self))
         phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
         if summary is None and criterion != self.smoothness:  # one C may take its place
             one_c = needs.needs_of(self._one_c(size).solver, size, self._most_passes)
             most = size._replace(dim=min(size.dim, smooth_costs.largest_dim()))
-            chosen = smooth_costs.moments_needs(most, self.max_passes, at_end=False)
+            held = sizes.held_nbytes_of_sample(most) if has_sample else 0
+            chosen = smooth_costs.moments_needs(most, self.max_passes, at_end=False, held=held)
             phases = smooth_costs.either(one_c, chosen)
         elif why := why_moments(self, criterion):
-            if summary is None:
-                size = smooth_costs.least_size(size, self.n_bases, dataset)
-            smooth_costs.choose_moments(why, size, self.solver, self._asks_joint)
-            phases += smooth_costs.moments_needs(size, self.max_passes, at_end=not alone)
+            least = smooth_costs.least_size(size, self.n_bases, dataset)
+            known = least if summary is None else size
+            smooth_costs.choose_moments(why, known, self.solver, self._asks_joint)
+            counted = smooth_costs.planned_size(size) if summary is None else size
+            held = sizes.held_nbytes_of_sample(size) if has_sample else 0
+            phases += smooth_costs.moments_needs(
+                counted, self.max_passes, at_end=not alone, held=held
+            )
+            if counted.dim < size.dim:
+                phases[-1] = replace(phases[-1], note=UNCOUNTED_NOTE)
         if late := self._late_rows(dataset, summary):
             phases.insert(0, Needs(LATE, 0, driver_bytes=sample_nbytes(dataset, late)))
         if not has_pairs(self):

@@ -33,6 +33,8 @@ def main(job):
         return read(self, ref)
 
     lanes.RetryingReader.read = counted
+    if job.get("verb") == "cross_validate":
+        return cross_validated(job)
     with settings(job):
         reset_peak()
         baseline = resident_bytes()
@@ -52,8 +54,36 @@ def main(job):
     }
 
 
-def fit(job):
-    """The fitted model and its data."""
+def cross_validated(job):
+    """The peak of two fits that share their reads, and what their plans allowed together."""
+    from unittest.mock import patch
+
+    import streamlearn as sl
+    from streamlearn.engine.memory import peak_resident_bytes
+    from streamlearn.engine.together.lockstep import Lockstep
+
+    found, run = [], Lockstep.run
+
+    def noted(lockstep, *functions, **options):
+        found.append(lockstep)
+        return run(lockstep, *functions, **options)
+
+    with (
+        settings(job),
+        sl.config_context(**job.get("config", {})),
+        patch.object(Lockstep, "run", noted),
+    ):
+        model, data = kind_of(job)(**job["parameters"]), opened(job)
+        reset_peak()
+        baseline = resident_bytes()
+        sl.cross_validate(model, data, cv=2)
+        over_baseline = peak_resident_bytes() - baseline
+    planned = max(lockstep.peak_bytes for lockstep in found)
+    return {"over_baseline": over_baseline, "planned": planned}
+
+
+def opened(job):
+    """The data of the job."""
     import streamlearn as sl
 
     chosen = {name: job[name] for name in ("chunk_rows", "filters") if name in job}
@@ -62,8 +92,22 @@ def fit(job):
         data = data.at_risk(**job["at_risk"])
     if "share" in job:
         data, _ = data.split(job["share"])
+    return data
+
+
+def kind_of(job):
+    """The estimator's class, or `compress`."""
+    import streamlearn as sl
+
     additive = "AdditiveRegressor" if job.get("regression") else "AdditiveClassifier"
-    kind = getattr(sl, job.get("estimator", additive))
+    return getattr(sl, job.get("estimator", additive))
+
+
+def fit(job):
+    """The fitted model and its data."""
+    import streamlearn as sl
+
+    data, kind = opened(job), kind_of(job)
     parameters, checkpoint = job.get("parameters", {}), job.get("checkpoint")
     small = samples_of(job.get("sample_rows")), partitions_of(job.get("partition_nbytes"))
     with sl.config_context(**job.get("config", {})), small[0], small[1]:

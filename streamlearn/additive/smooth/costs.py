@@ -34,6 +34,9 @@ PAIRS_NBYTES, PAIRS_SHARE = 32 << 20, 24
 """Largest matrices of the coefficients of pairs, one an output, with which their smoothness is
 chosen, and the times that they must fit in the budget, where one is set."""
 
+BLAS_NBYTES = 6 << 20
+"""Buffers of BLAS for products of such matrices, and pages of LAPACK that nothing else has used."""
+
 LEAST_ROWS = ROWS_A_SPLINE * (FEWEST + 1)
 """Rows from which the smoothness is chosen where nothing is said of it: those from which a column
 gets more splines, so that fits of small tables stay as quick as one C makes them."""
@@ -155,6 +158,31 @@ def least_size(size: Size, n_bases: CountOfSplines, dataset: Source) -> Size:
     return size._replace(dim=int(least.sum()))
 
 
+def matrices_between_reads(n_outputs: int) -> int:
+    """Matrices of all coefficients that are there at most between two reads, or after the last.
+
+    Each output's model at two points, and what one choice takes (the inverse of a trial, the next
+    one's factor and inverse); at the end each output's model, inverse and covariance, and one more.
+    """
+    return max(2 * n_outputs + 3, 3 * n_outputs + 1)
+
+
+def planned_size(size: Size) -> Size:
+    """The size before the summary, which counts columns of few values: the most, within reason.
+
+    More coefficients than `choose_moments` takes are refused.  Where a budget is set, and these may
+    not fit, they are counted as what half of it has room for: to refuse is for the summary.
+    """
+    K, budget = size.n_outputs, get_config().memory_budget
+    most = min(size.dim, isqrt(MOMENTS_NBYTES // (8 * K)))
+    if budget is not None:
+        left = max(budget - held_nbytes_of_sample(size), 0)
+        one = 8 * matrices_between_reads(K)
+        if one * most**2 > left // 4 * 3:
+            most = min(most, isqrt(left // 2 // one))
+    return size._replace(dim=most)
+
+
 def either(one: list[Needs], other: list[Needs]) -> list[Needs]:
     """The phases of a fit that runs those of `one` or those of `other`: memory and reads of both.
 
@@ -169,28 +197,39 @@ def either(one: list[Needs], other: list[Needs]) -> list[Needs]:
     return [*phases[:-1], replace(phases[-1], passes=(least, most))]
 
 
-def moments_needs(size: Size, max_passes: int, *, at_end: bool) -> list[Needs]:
-    """The phase of a fit after the summary; `at_end`: of one read where another solver ended."""
+def moments_needs(size: Size, max_passes: int, *, at_end: bool, held: int) -> list[Needs]:
+    """The phases of a fit after the summary: its reads, and the work between them.
+
+    `at_end`: of one read where another solver ended.  `held`: bytes of the sample, which stays.
+    """
     dim, K = size.dim, size.n_outputs
     matrix = 8 * (dim + 1) ** 2
     state = nbytes_of(empty_moments(K, 0)) + K * (8 * dim**2 + 16 * dim)
     once = at_end or size.loss.quadratic
     rows = 0 if once else min(sample_rows(size), size.n_rows)
-    sample = int(rows * (size.row_nbytes + 16 + 48 + 8 * K))
-    # each output's model and fit, those of the point before it, and what one fit takes
-    driver = sample + K * 4 * matrix + 6 * matrix
+    summing = int(rows * (96 + 24 * K)) + (2 * K + 1) * matrix
+    solving = matrices_between_reads(K) * matrix + BLAS_NBYTES
     copied = 0 if once else copied_nbytes(size)
     again = not (once or copied or size.in_memory or size.sparse)
+    cached = size.row_nbytes + size.label_nbytes if again else 0
+    name = "covariance" if at_end else "smoothness"
     return [
         Needs(
-            "covariance" if at_end else "smoothness",
+            name,
             state,
             96.0 + 24 * K + copied,  # targets, weights, decisions, losses, slopes, curvatures
-            driver,
+            held + (0 if once else K * matrix),
             3 * 8 * K * dim,
-            step_bytes=state // max(K, 1),
             scratch_bytes_per_row=copied + 16 if copied else 0,
             passes=(1, 1 if once else max_passes - 1),
-            cached_bytes_per_row=size.row_nbytes + size.label_nbytes if again else 0,
-        )
+            cached_bytes_per_row=cached,
+        ),
+        Needs(
+            f"{name}, between reads",
+            0,
+            driver_bytes=held + max(summing, solving),
+            passes=(0, 0),
+            on_driver=True,
+            cached_bytes_per_row=cached,
+        ),
     ]

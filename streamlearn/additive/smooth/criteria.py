@@ -109,6 +109,10 @@ class Fit(NamedTuple):
     forces: np.ndarray
     """(dim + 1,) G'mu of the inequalities that hold the point; 0 without any."""
 
+    def lean(self) -> Fit:
+        """The fit without its matrix, for those who keep many."""
+        return self._replace(V=np.empty((0, 0)))
+
 
 def fit_at(model: Quadratic, penalties: Penalties, weights: np.ndarray) -> Fit:
     """The optimum of the model with these weights."""

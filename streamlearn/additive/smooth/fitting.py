@@ -50,7 +50,7 @@ class Point(NamedTuple):
 
 
 class Stand(NamedTuple):
-    """The point of one output, and its target."""
+    """The point of one output, and its target; of matrices only the point's own."""
 
     point: Point
     weights: np.ndarray
@@ -114,8 +114,8 @@ def fit_smooth(
     if weights is not None:
         first_weights = list(weights)
     elif sample is not None and start is None:
-        first = fit_sample(task, sample, n_threads)
-        theta, first_weights = first.outcome.theta, [fit.weights for fit in first.fits]
+        theta, found_weights = fit_sample(task, sample, n_threads)
+        first_weights = list(found_weights)
     problem = problem._replace(bases=reads.bases)
     n_reads = 0
 
@@ -129,8 +129,11 @@ def fit_smooth(
     return iteration.run(of_all, theta, first_weights, task.max_reads, watch)
 
 
-def fit_sample(task: Task, sample: Chunk, n_threads: int) -> SmoothFit:
-    """The fit to rows in memory, as they are; no read."""
+def fit_sample(task: Task, sample: Chunk, n_threads: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Coefficients and each output's weights from rows in memory, as they are; no read.
+
+    What they came from, two matrices an output, is not kept.
+    """
     problem = task.problem
 
     def of_sample(at: np.ndarray) -> list[RowMoments]:
@@ -138,7 +141,8 @@ def fit_sample(task: Task, sample: Chunk, n_threads: int) -> SmoothFit:
 
     weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
     theta = np.zeros((problem.n_outputs, problem.dim + 1))
-    return _Iteration(task).run(of_sample, theta, weights, SAMPLE_ITERATIONS, None)
+    found = _Iteration(task).run(of_sample, theta, weights, SAMPLE_ITERATIONS, None)
+    return found.outcome.theta, [fit.weights for fit in found.fits]
 
 
 class _Iteration:
@@ -184,9 +188,8 @@ class _Iteration:
             trial = evaluation.theta + np.array(
                 [stand.size * (stand.target.theta - stand.point.model.theta) for stand in stands]
             )
-            tried = self._points(trial, measure(trial))
+            stands = self._all_after(stands, self._points(trial, measure(trial)))
             n_reads += 1
-            stands = [self._after(*pair) for pair in zip(stands, tried, strict=True)]
         if done.all():
             reason = f"relative gap {gap.max():.2g} <= tol {tol:.2g}"
         elif not reason:
@@ -201,7 +204,7 @@ class _Iteration:
 
     def _stand(self, point: Point, weights: np.ndarray, reach: float, last: np.ndarray) -> Stand:
         """The state of an output that has moved to a point, with the next target in reach."""
-        chosen = self._choose(point.model, self._penalties, weights)
+        chosen = self._choose(point.model, self._penalties, weights).lean()
         gamma = fit_at(point.model, self._penalties, weights).gamma
         change = np.abs(chosen.gamma - gamma)
         is_steady = bool((change <= STEADY * (1.0 + np.abs(gamma))).all())
@@ -218,7 +221,12 @@ class _Iteration:
             return stand
         change = np.clip(np.where(turns, 0.5 * change, change), -stand.reach, stand.reach)
         weights = stand.weights * np.exp(change)
-        return stand._replace(target=fit_at(stand.point.model, self._penalties, weights))
+        target = fit_at(stand.point.model, self._penalties, weights).lean()
+        return stand._replace(target=target)
+
+    def _all_after(self, stands: list[Stand], tried: list[Point]) -> list[Stand]:
+        """Every output's `_after`; of each one of the two models is left behind."""
+        return [self._after(*pair) for pair in zip(stands, tried, strict=True)]
 
     def _after(self, stand: Stand, tried: Point) -> Stand:
         """The output at the point tried, if its value there is low enough; else another target."""
@@ -269,10 +277,8 @@ class _Iteration:
         return SmoothFit(outcome, moved, fits)
 
     def _points(self, theta: np.ndarray, moments: list[RowMoments]) -> list[Point]:
-        return [
-            Point(quadratic(self._problem, theta[k], found), float(found.sums[5]))
-            for k, found in enumerate(moments)
-        ]
+        """The points of all outputs; takes the moments away, so that no matrix is there twice."""
+        return [point_of(self._problem, at, moments.pop(0)) for at in theta]
 
     def _own(self, stand: Stand) -> Fit:
         """The fit at the weights at hand, with the curvature of this very point, and at it."""
@@ -306,3 +312,8 @@ class _Iteration:
             ]
         )
         return Evaluation(theta, value, gradient, value - short)
+
+
+def point_of(problem: Problem, theta: np.ndarray, moments: RowMoments) -> Point:
+    """The point of one output, from the moments of a read."""
+    return Point(quadratic(problem, theta, moments), float(moments.sums[5]))

@@ -18,8 +18,8 @@ from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch, caches_in_scratch
 from .criteria import CRITERIA, fit_at
-from .fitting import Choose, Point, Task, fit_smooth
-from .moments import moments_fold, quadratic
+from .fitting import Choose, Task, fit_smooth, point_of
+from .moments import moments_fold
 from .penalties import make_penalties
 from .posterior import Posterior, make_posterior
 from .shape import SHAPES, Signs, in_cone, make_cone
@@ -187,12 +187,12 @@ def posterior_at(
     problem = problem._replace(C=1.0)
     found = run.fold(moments_fold(problem, theta, given.null), source, name="covariance")
     points, fits = [], []
-    for k, moments in enumerate(found):
-        model = quadratic(problem, theta[k], moments)
-        fit = fit_at(model, penalties, weights)
-        psi = model.dispersion(theta[k], fit.edf)
-        points.append(Point(model, float(moments.sums[5])))
-        fits.append(fit._replace(theta=theta[k], psi=psi))
+    for at in theta:
+        point = point_of(problem, at, found.pop(0))
+        fit = fit_at(point.model, penalties, weights)
+        psi = point.model.dispersion(at, fit.edf)
+        points.append(point)
+        fits.append(fit._replace(theta=at, psi=psi))
     return make_posterior(penalties, points, fits, problem.reference.c, given.means, problem.loss)
 
 

@@ -23,6 +23,8 @@ from ...numeric.bases.roughness import Roughness
 
 LINE_WEIGHT = 1e-3
 """Weight of a straight line's penalty that is not chosen: as little as a thousandth of a row."""
+MIRRORED = 256
+"""Rows of a block whose mirror image is made at once."""
 
 
 class Penalty(NamedTuple):
@@ -137,7 +139,14 @@ def inverse_of(A: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.nda
             "tell the same, or a column has too few values; lower n_bases, or leave columns out"
         )
     inverse, _ = dpotri(factor, lower=1, overwrite_c=0)
-    inverse = np.tril(inverse)
-    V = inverse + inverse.T
-    np.fill_diagonal(V, inverse.diagonal())
-    return V, partial(cho_solve, (factor, True))
+    mirror_lower(inverse)
+    return inverse, partial(cho_solve, (factor, True))
+
+
+def mirror_lower(A: np.ndarray) -> None:
+    """The lower triangle above the diagonal too, in place: no other matrix is made."""
+    for start in range(0, len(A), MIRRORED):
+        stop = start + MIRRORED
+        own = np.tril(A[start:stop, start:stop])
+        A[start:stop, start:stop] = own + np.tril(own, -1).T
+        A[start:stop, stop:] = A[stop:, start:stop].T

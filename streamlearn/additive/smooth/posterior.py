@@ -107,7 +107,8 @@ def make_posterior(
             weights[k, d] = fit.weights[own[0]]
             lines[k, d] = fit.weights[own[1]] if len(own) > 1 else 0.0
             tests[:, k, d] = test_term(fit.theta[at], model.H[at, at], VHV[at, at], fit.psi, rows)
-        covariance[k] = fit.psi * V
+        del VHV  # of matrices there is one less when the next output's is made
+        np.multiply(V, fit.psi, out=covariance[k])
     return Posterior(
         covariance,
         reference,

@@ -52,14 +52,12 @@ def weigh_curves(
     own = problem._replace(single=False, C=1.0)
     penalties = make_penalties(own.bases, own.roughness, order, scale, intercept, False)
     task = Task(own, penalties, CRITERIA["reml"], null, TOL, 1)
-    fit = fit_sample(task, sample, n_threads)
-    logs = [np.log(own.weights) for own in fit.fits]
-    weights = np.clip(np.exp(np.mean(logs, axis=0)), LEAST, MOST)
+    theta, each = fit_sample(task, sample, n_threads)
+    weights = np.clip(np.exp(np.mean(np.log(each), axis=0)), LEAST, MOST)
     roughness = weighed(problem.roughness, penalties, weights)
     reference = make_reference(roughness, problem.reference.c)
     problem = problem._replace(roughness=roughness, reference=reference)
-    each = [own.weights for own in fit.fits]
-    return Curves(problem, fit.outcome.theta, sample, null, each)
+    return Curves(problem, theta, sample, null, each)
 
 
 def weighed(roughness: Roughness, penalties: Penalties, weights: np.ndarray) -> Roughness:

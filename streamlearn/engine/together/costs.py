@@ -13,18 +13,20 @@ from ..planning import RESERVE_BYTES, make_plan
 
 BETWEEN_READS = ("driver", "model", "cached rows", "chosen rows", "carried rows")
 """Terms of a plan that a fit holds while others read."""
+SLICE = "slice"
+"""Term of every phase that reads."""
 
 
 def held_bytes(plan: Plan) -> int:
-    """Bytes that a fit of this plan holds while others read, at most.
+    """Bytes that a fit of this plan holds while it waits for a read, at most.
 
-    What it takes for work between reads is gone by the time that it asks for the next.
+    Work between reads, during which no slice is in memory, is of one fit at a time.
     """
     return max(
         (
             sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
             for _, terms in plan.terms
-            if any(term.label == "slice" for term in terms)
+            if any(term.label == SLICE for term in terms)
         ),
         default=0,
     )
