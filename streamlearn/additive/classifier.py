@@ -72,7 +72,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     max_levels : int, default=255
         Most categories of a column of strings, dictionaries or pandas categories: the most
         frequent ones.  All others, those not seen in training, and missing ones share a level.
-    interactions : int, "auto" or list of pairs of int or str, default=0
+    interactions : int, "auto" or list of pairs of int or str, default="auto"
         Pairs of columns, by number or name, that get a term of both, fitted jointly with the
         curves: bilinear between 8 x 8 quantiles (Eilers & Marx 2003), of categories all levels, of
         missing values a level of their own; at most 1,024 functions a pair.  Their means along
@@ -218,7 +218,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | str | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         solver: str = "auto",
         multi_class: str = "auto",
         class_weight: object = None,

@@ -134,7 +134,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | str | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         epsilon: float = 0.1,
         power: float = 1.5,
         dispersion: float = 1.0,
