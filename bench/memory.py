@@ -12,6 +12,7 @@ import subprocess
 from functools import partial
 
 from . import data
+from .peers.ours import SAID
 from .run import mib
 
 BUDGETS = ("256MiB", "64MiB")
@@ -20,6 +21,7 @@ RIVALS = {"ours_explicit": "CSR + LIBLINEAR, MiB", "spline_linear": "SplineTrans
 
 
 def run(session):
+    session.note(SAID)
     compile_cost(session)
     for title, make, fits, model in jobs(session):
         labels = [f"{title}, {b}, {s}, {run_on(session, n)}" for b, s, n in fits]

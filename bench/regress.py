@@ -17,6 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from . import data, pixels
+from .peers.ours import SAID
 from .run import ROOT, git
 
 BUDGET = "256MiB"
@@ -39,6 +40,7 @@ class Row(NamedTuple):
 
 
 def run(session):
+    session.note(SAID)
     sections = (gradient, sparse_hinge, dense_epoch, million, covtype, start, memory)
     with worktree(session) as base:
         trees = {"base": base, "head": ROOT}

@@ -18,7 +18,7 @@ FLOPS = 20e9
 DECODED = 1e12
 HINGE = {"solver": "dual-cd", "loss": "hinge", "tol": 1e-2, "max_passes": 20}
 FITS = {
-    "Newton-Gram": ("AdditiveClassifier", {"solver": "newton"}),
+    "Newton-Gram": ("AdditiveClassifier", {"solver": "newton", "interactions": 0}),
     "dual CD": ("AdditiveClassifier", {"solver": "dual-cd", "loss": "hinge", "max_passes": 3}),
     "EM": ("SVMMixtureClassifier", {"gate": "linear", "n_components": EXPERTS, "max_passes": 4}),
     "ShareBoost": ("ShareBoostClassifier", {"n_selected": 3, "columns_per_pass": 3}),

@@ -5,6 +5,7 @@ theirs from arrays in memory, the same number of threads each.
 import subprocess
 
 from . import data, pixels, shapes
+from .peers.ours import SAID
 
 RIVALS = (
     "rustystats_bs",
@@ -20,6 +21,7 @@ KINDS = ("fold", "cache")
 
 
 def run(session):
+    session.note(SAID)
     session.measure("startup", label="compile", what="warm")  # so that no fit below pays for it
     for section in (covtype, million, gradient_pass, sparse_hinge, dense_epoch, start):
         if session.wants(section.__name__):

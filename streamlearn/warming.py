@@ -168,6 +168,8 @@ def _warm_additive() -> None:
     row_losses(LogLoss(), 2.0 * y - 1.0, np.zeros(N_ROWS), NONE)  # of a sample's moments
     for table in (single, double):  # terms of two columns have passes of their own
         AdditiveClassifier(C=1.0, n_bases=4, interactions=[(0, 1)], max_passes=3).fit(table, y)
+    # and so has the search for them, of one dtype, which "auto" leaves out with so few rows
+    AdditiveClassifier(C=1.0, n_bases=4, interactions=1, max_passes=4).fit(single, y)
     for table in (single, double):  # what a reader of columns does while it decodes them
         columns = [np.ascontiguousarray(column) for column in table.T]
         for column in columns:

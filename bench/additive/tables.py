@@ -10,6 +10,7 @@ C of table 5 by training rows held out.
 """
 
 from bench import data
+from bench.peers.ours import SAID
 from bench.run import mib
 
 from . import choice, phog
@@ -41,6 +42,7 @@ C_LINEAR = {"phog": 1.0, "pixels": 0.01, "covtype": 1.0}
 
 
 def run(session):
+    session.note(SAID)
     if session.options.only.startswith("choice"):
         return choice.run(session)
     for section in (table2, table3, table4, table5):

@@ -56,6 +56,7 @@ def choose(name, n, draws, *, tiny=False):
 def models(name, n, seed, C, *, tiny=False, rivals=True):
     """(label, unfitted model) of a draw."""
     import streamlearn as sl
+    from bench.peers.ours import AS_RIVALS
 
     yield "ours", sl.SVMMixtureClassifier(C=C, random_state=seed, **settings(name, n))
     yield "linear", linear()
@@ -64,7 +65,8 @@ def models(name, n, seed, C, *, tiny=False, rivals=True):
         yield "own", sl.SVMMixtureClassifier(C=C, random_state=seed, **own)
     few = seed < (CHOICE_DRAWS if n <= FEW else 1)
     if few and rivals and not (tiny and name == "mnist"):
-        yield "additive", sl.AdditiveClassifier(C=1.0, n_bases=8 if name == "covtype" else 4)
+        few = 8 if name == "covtype" else 4
+        yield "additive", sl.AdditiveClassifier(**AS_RIVALS, n_bases=few)
     if few and rivals and n <= RBF_ROWS:
         yield "RBF", rbf(name)
     if few and rivals and n <= BOOSTED_ROWS:

@@ -47,8 +47,8 @@ def run(report, *, model, **options):
 # Ours.
 
 OURS = {
-    "ours: additive": ("Additive", {}),
-    "ours: additive, pairs": ("Additive", {"interactions": "auto"}),
+    "ours: additive": ("Additive", {"interactions": 0}),
+    "ours: additive, pairs": ("Additive", {}),
     "ours: additive hinge": ("Additive", {"loss": "hinge"}),
     "ours: mixture": ("SVMMixtureClassifier", {}),
     "ours: boosting": ("JensenShannonBoostClassifier", {}),

@@ -17,11 +17,11 @@ def run(report, *, task, threads, **options):
     from sklearn.exceptions import ConvergenceWarning
 
     import streamlearn
-    from bench.peers.ours import time_reads
+    from bench.peers.ours import AS_RIVALS, time_reads
     from bench.shapes import load
 
     (X, y), (X_test, y_test) = load(task)
-    own = {"C": 1.0, "n_bases": task["n_bases"], **task["model"]}  # as the rival has them
+    own = {**AS_RIVALS, "n_bases": task["n_bases"], **task["model"]}
     model = streamlearn.AdditiveClassifier(task["loss"], **own | {"solver": task["solver"]})
     reads, seconds = time_reads(), []
     stored = task.get("train")

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import streamlearn as sl
 from bench import data
 from bench.peers import pursuit_rivals as rivals
+from bench.peers.ours import AS_RIVALS
 from bench.run import mib
 
 PAPER_4 = {5: 0.1935, 10: 0.0334, 15: 0.0223, 30: 0.0291, 100: 0.032, np.inf: 0.1674}
@@ -189,7 +190,7 @@ def regression(session, most, folds):
             "SpPPR, supsmu": lambda: sl.ProjectionPursuitRegressor(smoother="supsmu"),
             "SpPPR, tau 300": lambda: sl.ProjectionPursuitRegressor(tau=300.0),
             "PPR": lambda: sl.ProjectionPursuitRegressor(tau=np.inf),
-            "AM": lambda: sl.AdditiveRegressor(C=1.0),
+            "AM": lambda: sl.AdditiveRegressor(**AS_RIVALS),
             "SVR": rivals.svr,
         }
         y = (y - y[rows].mean()) / y[rows].std()

@@ -38,7 +38,8 @@ def draw_curves(path):
     import pyarrow.parquet as pq
 
     target = pq.read_schema(train).names[-1]
-    model = sl.AdditiveClassifier(C=1.0, n_bases=20).fit(sl.open_dataset(train, target=target))
+    model = sl.AdditiveClassifier(C=1.0, n_bases=20, interactions=0)
+    model.fit(sl.open_dataset(train, target=target))
     figure = sl.AdditiveDisplay.from_estimator(model, features=COLUMNS).figure_
     figure.set_size_inches(8, 5)
     figure.savefig(path, metadata={"Date": None})

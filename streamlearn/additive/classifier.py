@@ -33,9 +33,10 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
 
         minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i f(x_i)),   f(x) = b + sum_d f_d(x_d)
 
-    (Maji 2012, with penalties scaled to the curves and terms centred).  More than two classes: one
-    against the rest, all in the same reads, or one multinomial problem.  Reads 4 to 8 passes with
-    ``solver="newton"``, tens with ``"dual-cd"``.
+    (Maji 2012, with penalties scaled to the curves and terms centred), and of surfaces of two
+    columns where `interactions` finds such.  More than two classes: one against the rest, all in
+    the same reads, or one multinomial problem.  Reads 4 to 8 passes with ``solver="newton"`` (one
+    more that looks for pairs), tens with ``"dual-cd"``.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     max_levels : int, default=255
         Most categories of a column of strings, dictionaries or pandas categories: the most
         frequent ones.  All others, those not seen in training, and missing ones share a level.
-    interactions : int, "auto" or list of pairs of int or str, default=0
+    interactions : int, "auto" or list of pairs of int or str, default="auto"
         Pairs of columns, by number or name, that get a term of both, fitted jointly with the
         curves: bilinear between 8 x 8 quantiles (Eilers & Marx 2003), of categories all levels, of
         missing values a level of their own; at most 1,024 functions a pair.  Their means along
@@ -124,9 +125,9 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
     smoothness : {None, "reml", "gcv"}, default=None
         How much each term is smoothed. None: C says it, for all alike; and if C is left out too,
         "reml" where it is cheap: a smooth loss of one output at a time, `solver` "auto" or
-        "newton", no `interactions`, `monotone`, `convex`, `early_stopping` or `warm_start`, 4,200
-        rows or more, a curvature of all outputs (8 K dim^2 bytes) of at most 4 MiB, and a budget of
-        64 times that. Elsewhere it is None with C = 1; but beside `interactions`, on the other
+        "newton", no pairs, `monotone`, `convex`, `early_stopping` or `warm_start`, 4,200 rows or
+        more, a curvature of all outputs (8 K dim^2 bytes) of at most 4 MiB, and a budget of
+        64 times that. Elsewhere it is None with C = 1; but beside pairs, on the other
         conditions and with any `solver`, the penalty of each curve, not of pairs, is multiplied by
         the weight that "reml" gives it on the sample of the rows, main effects alone. "reml": each
         term (of each class) has a weight of its own in the objective, 1/2 sum_d lambda_d w_d'P_d
@@ -218,7 +219,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | str | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         solver: str = "auto",
         multi_class: str = "auto",
         class_weight: object = None,

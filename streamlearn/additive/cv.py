@@ -46,10 +46,10 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     limits each of these.  While the unsettled rows of all fits have room in memory each read is
     followed by as many visits of them as small gaps want.
 
-    With `interactions` that are found by the targets, and where dual coordinate descent would have
-    any `interactions`, or its rows in memory anyway, each fit takes the reads of an
-    `AdditiveClassifier` without the rows of its split, knots included: cv fits for each candidate,
-    one scoring read for each split, and the fit of the best to all rows.
+    ``interactions="auto"`` has no pairs here, as each split would find its own.  With a number of
+    them, and where dual coordinate descent would have any, or its rows in memory anyway, each fit
+    takes the reads of an `AdditiveClassifier` without the rows of its split, knots included: cv
+    fits for each candidate, one scoring read for each split, and the fit of the best to all rows.
 
     More than two classes are fitted one against the rest.
 
@@ -123,7 +123,7 @@ class_weight, intercept_scaling, tol, max_passes, calibration
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | str | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         class_weight: object = None,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
@@ -150,11 +150,11 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
     out.  (More values of n_bases than fit the memory budget are a read for each group; a Gram too
     large for that, and Newton reads as for the other smooth losses.)
 
-    Other losses, and `interactions` that are found by the targets, as in `AdditiveClassifierCV`:
-    the reads of Newton's method or, with "epsilon_insensitive" and "quantile", of dual coordinate
-    descent, for all fits together where there are no pairs and the rows are not in memory.  Where
-    reads are shared, intercepts are held to the mean target of all rows, and the means of counts
-    and amounts are relative to it.
+    Other losses, and a number of `interactions`, as in `AdditiveClassifierCV`: the reads of
+    Newton's method or, with "epsilon_insensitive" and "quantile", of dual coordinate descent, for
+    all fits together where there are no pairs and the rows are not in memory.  Where reads are
+    shared, intercepts are held to the mean target of all rows, and the means of counts and amounts
+    are relative to it.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ random_state
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | str | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         epsilon: float = 0.1,
         power: float = 1.5,
         dispersion: float = 1.0,

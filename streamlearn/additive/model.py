@@ -225,10 +225,10 @@ class AdditiveModel(Planned, StreamEstimator):
         problem, first = outline.problem, outline.first
         shapes = check_shapes(self, dataset, problem.bases, problem.n_outputs)
         given = given._replace(shapes=shapes, sample=outline.sample, share=outline.share)
-        start, weights, n_reads = warm_point(problem, outline.before), None, 1
-        if first is not None:
-            start, weights, n_reads = first.theta, first.weights, outline.n_reads
-        given = given._replace(start=start, weights=weights, n_reads=n_reads)
+        given = given._replace(start=warm_point(problem, outline.before), n_reads=outline.n_reads)
+        # an exact read needs no start: terms that vanished in the sample come back from it slowly
+        if first is not None and not problem.loss.quadratic:
+            given = given._replace(start=first.theta, weights=first.weights)
         outcome, posterior = train_smooth(
             self, outline.criterion, run, dataset, problem, watch, given
         )

@@ -47,8 +47,8 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
         minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i, f(x_i)),   f(x) = b + sum_d f_d(x_d)
 
     for targets less their weighted mean; counts and amounts have the mean m e^f, m their mean.  The
-    squared error takes two reads, the summary and one Gram of all rows, to the exact optimum; where
-    the Gram is too large for every lane to have one, Newton reads a few more.
+    squared error without pairs takes two reads, the summary and one Gram of all rows, to the exact
+    optimum; where the Gram is too large for every lane to have one, Newton reads a few more.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
-        interactions: int | str | Sequence[Sequence[int | str]] = 0,
+        interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         epsilon: float = 0.1,
         power: float = 1.5,
         dispersion: float = 1.0,

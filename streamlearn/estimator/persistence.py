@@ -99,13 +99,16 @@ def _model_of(tree: object, path: object) -> BaseEstimator:
             f"{FORMAT}; load it with the version that wrote it, or train again"
         )
     cls = find_class(tree["class"], path)
-    unknown = sorted(set(tree["parameters"]) - set(cls().get_params(deep=False)))
+    known = set(cls().get_params(deep=False))
+    unknown = sorted(set(tree["parameters"]) - known)
     if unknown:
         raise ArchiveError(
             f"{path} holds a {tree['class']} with parameters this version of streamlearn does not "
             f"know: {', '.join(unknown)}; load it with the version that wrote it, or train again"
         )
-    model = cls(**tree["parameters"])
+    # a file does not say what came after it, and meant what asks for nothing, not today's default
+    later = getattr(cls, "_later_parameters", {})  # an embedding has none
+    model = cls(**{k: v for k, v in later.items() if k in known} | tree["parameters"])
     if hasattr(model, "_validate_params"):
         model._validate_params()
     restore_fitted(model, tree["fitted"])

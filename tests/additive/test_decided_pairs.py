@@ -233,7 +233,9 @@ def test_a_screening_that_finds_none_leaves_the_smoothness_to_all_rows(loss):
     assert said(pair_choice.NONE_FOUND) in auto.certificate_.reason
     assert auto.n_passes_ <= none.n_passes_ + 2  # the screening, and a step from the sample's fit
     assert auto.n_passes_ in range(auto.plan_.passes[0], auto.plan_.passes[1] + 1)
-    # the same problem but for breakpoints, which are quantiles of a sample
+    if loss == "squared_error":  # the read of all rows is all that decides
+        np.testing.assert_array_equal(auto.coef_, none.coef_)
+    # else the same problem from another start
     np.testing.assert_allclose(auto.effective_dof_, none.effective_dof_, rtol=0.1, atol=0.1)
     assert len(auto.summary_table()) == len(none.summary_table())
     kept = fitted("auto", loss, frame, y, n_bases=12, C=1.0)

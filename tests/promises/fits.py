@@ -38,6 +38,8 @@ FITS = {
         "partition_nbytes": 30_000,
     },
     "regressor": {"estimator": "AdditiveRegressor", "parameters": {"n_bases": 8}},
+    "joint-default": {"estimator": "AdditiveClassifier", "parameters": {}},
+    "joint-default-3-classes": {"estimator": "AdditiveClassifier", "parameters": {"n_bases": 8}},
     "at-risk": {
         "estimator": "AdditiveRegressor",
         "parameters": {"n_bases": 8, "loss": "poisson", "exposure": "exposure"},
@@ -144,5 +146,6 @@ def make_job(name, path, n_rows, group):
     """The fit called `name` to `n_rows` rows that are read `group` at a time."""
     n_classes = 3 if "classes" in name else 2
     levels = "levels" in name or "encoded" in name
-    path = write_rows(path, n_rows, 6, row_group=group, n_classes=n_classes, levels=levels)
+    more = {"n_classes": n_classes, "levels": levels, "joint": "joint" in name}
+    path = write_rows(path, n_rows, 6, row_group=group, **more)
     return {"path": path, "chunk_rows": group, **FITS[name]}

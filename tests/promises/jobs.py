@@ -25,10 +25,13 @@ def run(**job):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def write_rows(path, n_rows, n_columns, *, row_group=2_000, n_classes=2, seed=0, levels=False):
+def write_rows(
+    path, n_rows, n_columns, *, row_group=2_000, n_classes=2, seed=0, levels=False, joint=False
+):
     """A table on which an additive model is right; column x1 has five values.
 
     `levels`: x1 is one of 5,000 words, a few of them frequent, and x3 has missing values.
+    `joint`: x3 and x4 act together, which no sum of curves can follow.
     """
     rng = np.random.default_rng(seed)
     writer = None
@@ -37,6 +40,8 @@ def write_rows(path, n_rows, n_columns, *, row_group=2_000, n_classes=2, seed=0,
         X = rng.random((m, n_columns), dtype=np.float32)
         X[:, 1] = np.floor(5 * X[:, 1])
         f = np.sin(6 * X[:, 0]) + 0.3 * X[:, 1] + (X[:, 2] - 0.5) ** 2
+        if joint:
+            f += 4 * (X[:, 3] - 0.5) * (X[:, 4] - 0.5)
         score = f + 0.5 * rng.standard_normal(m)
         y = np.digitize(score, np.linspace(0.3, 1.4, n_classes - 1)).astype(np.int8)
         columns = {f"x{j}": X[:, j] for j in range(n_columns)}

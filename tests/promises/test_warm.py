@@ -28,9 +28,10 @@ before = kernels()
 """
 PARQUET = """
 data = sl.open_dataset(sys.argv[1], target="y", chunk_rows=8192)
-for parameters in ({}, {"solver": "dual-cd", "max_passes": 4}, {"tol": 1e-9}):
+for parameters in ({"solver": "dual-cd", "max_passes": 4}, {"tol": 1e-9}, {"C": 1.0}, {}):
     model = sl.AdditiveClassifier(**parameters).fit(data)
     model.score(data)
+assert "x3 & x4" in model.term_names_  # the default had something to find
 model.explain(data)
 options = {"Cs": 2, "n_bases": [4, 6], "cv": 2}
 sl.AdditiveClassifierCV(**options, calibration="sigmoid").fit(data)
@@ -129,7 +130,7 @@ def after_warm(code, *arguments):
 
 @pytest.mark.slow
 def test_a_fit_after_warm_brings_no_new_kernel(tmp_path):
-    path = write_rows(tmp_path / "rows.parquet", 120_000, 5, row_group=8_192)
+    path = write_rows(tmp_path / "rows.parquet", 120_000, 5, row_group=8_192, joint=True)
     assert new_kernels(PARQUET, path) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 from stored.make import models
 
 import streamlearn as sl
+from streamlearn.data.files.archive import read_archive
 
 FOLDER = Path(__file__).parent
 FORMATS = sorted(path.name for path in FOLDER.glob("format-*"))
@@ -30,6 +31,17 @@ def test_a_stored_model_decides_as_it_did(made, name):
     decide = getattr(model, "decision_function", model.predict)
     expected = np.load(FOLDER / made / f"{name}.npy")
     np.testing.assert_allclose(decide(X)[:20], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("made", FORMATS)
+def test_a_stored_model_asks_for_nothing_that_came_after_it(made, name):
+    """A parameter that its file does not say is not the default of today: fitted anew, it is the
+    estimator that it was."""
+    model = sl.load(FOLDER / made / f"{name}.slm")
+    said = read_archive(FOLDER / made / f"{name}.slm")["parameters"]
+    later = {k: v for k, v in model._later_parameters.items() if k in model.get_params()}
+    assert {k: model.get_params()[k] for k in later} == {k: said.get(k, later[k]) for k in later}
 
 
 @pytest.mark.parametrize("stored", CHECKPOINTS)

@@ -42,7 +42,9 @@ def write(folder, store):
 
 
 def fit(data, **options):
-    return sl.AdditiveClassifier(loss="log_loss", n_bases=6, tol=1e-6, **options).fit(data)
+    return sl.AdditiveClassifier(
+        interactions=0, loss="log_loss", n_bases=6, tol=1e-6, **options
+    ).fit(data)
 
 
 @pytest.mark.usefixtures("few_sampled")
@@ -74,7 +76,10 @@ def test_only_where_the_budget_has_room(tmp_path):
     columns = {f"x{j}": column for j, column in enumerate(X)}
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({**columns, "y": (X[0] > 0.5).astype(np.int8)}), path)
-    data, model = sl.open_dataset(path, target="y"), sl.AdditiveClassifier(n_bases=6, C=1.0)
+    data, model = (
+        sl.open_dataset(path, target="y"),
+        sl.AdditiveClassifier(interactions=0, n_bases=6, C=1.0),
+    )
     kept = sl.plan(model, data, memory_budget="1GiB")
     sizes = {term.label: term.total_bytes for term in dict(kept.terms)["newton"]}
     assert kept.keeps_rows

@@ -92,7 +92,7 @@ def test_a_jagged_column_beside_a_smooth_one_and_a_pair():
     train, test = slice(0, 8000), slice(8000, None)
     scores = {}
     for name, given in (("weighed", {}), ("one C", {"C": 1.0}), ("alone", None)):
-        options = {} if given is None else {"interactions": [(2, 3)], **given}
+        options = {"interactions": 0} if given is None else {"interactions": [(2, 3)], **given}
         model = sl.AdditiveRegressor(**options).fit(X[train], y[train])
         scores[name] = model.score(X[test], y[test])
         assert model.certificate_.converged
