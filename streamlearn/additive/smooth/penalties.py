@@ -25,6 +25,8 @@ LINE_WEIGHT = 1e-3
 """Weight of a straight line's penalty that is not chosen: as little as a thousandth of a row."""
 MIRRORED = 256
 """Rows of a block whose mirror image is made at once."""
+ABOVE = np.triu(np.ones((MIRRORED, MIRRORED), bool), 1)
+"""Which entries of such a block are above the diagonal."""
 
 
 class Penalty(NamedTuple):
@@ -147,6 +149,6 @@ def mirror_lower(A: np.ndarray) -> None:
     """The lower triangle above the diagonal too, in place: no other matrix is made."""
     for start in range(0, len(A), MIRRORED):
         stop = start + MIRRORED
-        own = np.tril(A[start:stop, start:stop])
-        A[start:stop, start:stop] = own + np.tril(own, -1).T
+        own = A[start:stop, start:stop]
+        np.copyto(own, own.T.copy(), where=ABOVE[: len(own), : len(own)])
         A[start:stop, stop:] = A[stop:, start:stop].T
