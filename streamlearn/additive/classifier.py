@@ -1,4 +1,4 @@
-"""The additive classifier: a smooth curve a column, to a proved optimum."""
+"""The additive classifier: curves of columns and of pairs of columns, to a proved optimum."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TARGETS = (CLASS,)
 
 
 class AdditiveClassifier(AdditiveModel, StreamClassifier):
-    """Classifier whose decision is a sum of one smooth curve a column.
+    """Classifier whose decision is a sum of a smooth curve a column, and of pairs of columns.
 
         minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i f(x_i)),   f(x) = b + sum_d f_d(x_d)
 

@@ -42,7 +42,7 @@ TARGETS = (NUMBER, COUNT, TOTAL, AMOUNT)
 
 
 class AdditiveRegressor(AdditiveModel, StreamRegressor):
-    """Regressor whose prediction is a sum of one smooth curve a column.
+    """Regressor whose prediction is a sum of a smooth curve a column, and of pairs of columns.
 
         minimise  1/2 w'Pw + 1/2 b^2/B^2 + C sum_i s_i l(y_i, f(x_i)),   f(x) = b + sum_d f_d(x_d)
 

@@ -138,10 +138,8 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             groups.setdefault(repr(apart), []).append(k)
         return list(groups.values())
 
-    def _fit_without(
-        self, parameters: Candidate, train: Dataset, apart: Dataset, checkpoint: str | None
-    ) -> Member:
-        """One fit of a split, whose held-out rows are `apart`."""
+    def _fit_without(self, parameters: Candidate, train: Dataset, checkpoint: str | None) -> Member:
+        """One fit of a split."""
         return self._member(parameters).fit(train, checkpoint=checkpoint)
 
     def _scoring(self) -> str:
@@ -275,10 +273,10 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
 
             def fit_without(split: int) -> list[Member]:
                 """The fits of a split, in the order of `groups`."""
-                train, apart = splits[split]
+                train, _ = splits[split]
                 with self._named(split):
                     return [
-                        self._fit_without(joint, train, apart, several.of_split(place, split, n))
+                        self._fit_without(joint, train, several.of_split(place, split, n))
                         for n, joint in enumerate(joints)
                     ]
 
@@ -345,14 +343,19 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         apart: Dataset,
         place: str | None,
     ) -> tuple[np.ndarray, int]:
-        """Scores of one split's models, and the number of reads; from a checkpoint if there."""
+        """Scores of one split's models, and the number of reads; from a checkpoint if there.
+
+        Rows of a class that no other split has are left out: to all candidates it is unknown.
+        """
         scoring = self._scoring()
         if place is None:
-            return scores_of_split(models, apart, scoring)
+            return scores_of_split(models, apart, scoring, known_only=True)
         kept = several.once(
             place,
             fitting.identity(self, rows, None),
-            lambda: dict(zip(_KEPT, scores_of_split(models, apart, scoring), strict=True)),
+            lambda: dict(
+                zip(_KEPT, scores_of_split(models, apart, scoring, known_only=True), strict=True)
+            ),
         )
         try:
             scores, n_reads = (np.asarray(kept[name]) for name in _KEPT)

@@ -230,18 +230,19 @@ def without_split(
 
 
 def scores_of_split(
-    models: Sequence[Model], apart: Dataset, scoring: str
+    models: Sequence[Model], apart: Dataset, scoring: str, *, known_only: bool = False
 ) -> tuple[np.ndarray, int]:
     """Scores of fitted models on the same rows, and the reads made: one for the same features.
 
-    The models may be of different candidates, or several of one fit.
+    The models may be of different candidates, or several of one fit.  `known_only`: as in
+    `evaluate_models`.
     """
     scores, groups = np.empty(len(models)), _alike(models)
     before = n_served()
     for alike in groups:
         members = [models[k] for k in alike]
         shown = features_of(members[0], as_trained(members[0], apart))
-        results = evaluate_models(members, shown, [scoring])
+        results = evaluate_models(members, shown, [scoring], known_only=known_only)
         scores[alike] = [result[scoring] for result in results]
     return scores, len(groups) - (n_served() - before)
 

@@ -15,7 +15,7 @@ from .. import predicting
 from ..model import Model
 from ..restored import n_outputs
 from ..rows.inputs import open_scored, used_columns
-from ..rows.targets import is_finite
+from ..rows.targets import encode, is_finite
 from .metrics import OF_QUANTILES, Sums, check_metric, find_metric
 
 States = list[list[Sums]]
@@ -36,16 +36,20 @@ def evaluate(
 
 
 def evaluate_models(
-    models: Sequence[Model], dataset: Dataset, scoring: Sequence[str]
+    models: Sequence[Model], dataset: Dataset, scoring: Sequence[str], *, known_only: bool = False
 ) -> list[dict[str, float]]:
-    """Scores of several fitted models with the same features, in one read of `dataset`."""
+    """Scores of several fitted models with the same features, in one read of `dataset`.
+
+    `known_only`: rows of classes that these models, which were fitted to the same rows, have not
+    seen are left out.
+    """
     for model in models:
         for name in scoring:
             check_metric(model, name)
     metrics = tuple(find_metric(name) for name in scoring)
     fold: Fold[States, States] = Fold(
         partial(_start, len(models), len(scoring)),
-        partial(_step, tuple(models), metrics),
+        partial(_step, tuple(models), metrics, known_only),
         partial(_merge, metrics),
     )
     n_classes = max(len(getattr(model, "classes_", ())) for model in models)
@@ -103,12 +107,16 @@ def _start(n_models: int, n_metrics: int) -> list[list[np.ndarray | None]]:
     return [[None] * n_metrics for _ in range(n_models)]
 
 
-def _step(models: tuple, metrics: tuple, state: list, chunk: Chunk) -> list:
+def _step(models: tuple, metrics: tuple, known_only: bool, state: list, chunk: Chunk) -> list:
     if chunk.n_rows == 0:
         return state
     if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
         chunk = chunk.where(chunk.weight > 0)
     check_labelled(chunk)
+    if known_only and hasattr(models[0], "classes_"):
+        chunk = chunk.where(encode(chunk.target, models[0].classes_) >= 0)
+        if chunk.n_rows == 0:
+            return state
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
     new = []
     for model in models:

@@ -157,6 +157,8 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
         self.class_weight = class_weight
         self.encoding = encoding
 
+    _path_is_scored = False
+    """Whether each model of a path is scored afterwards, so that the fit need not choose."""
     _same_in_one_fit: ClassVar[Mapping[str, float]] = {"n_learners": math.inf}
 
     def _needs(self, dataset: Source, summary: Summary | None = None) -> list[Needs]:
@@ -193,7 +195,7 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
     ) -> Certificate:
         assert sample is not None  # `_sample_rows` is at least 64
         taus = check_tau(self.tau)
-        if len(taus) > 1 and validation is None:
+        if len(taus) > 1 and validation is None and not self._path_is_scored:
             raise ValueError(
                 f"tau={taus} is a path, and which to keep is chosen by rows held out; call "
                 "fit(..., validation=0.1), or give one tau"

@@ -98,11 +98,7 @@ class JensenShannonBoostClassifierCV(ChoosesBySplits, JensenShannonBoostClassifi
     ) -> None:
         self._store(locals())
 
-    def _fit_without(
-        self, parameters: Candidate, train: Dataset, apart: Dataset, checkpoint: str | None
-    ) -> Member:
+    def _fit_without(self, parameters: Candidate, train: Dataset, checkpoint: str | None) -> Member:
         member = self._member(parameters)
-        if not isinstance(parameters["tau"], list):
-            return member.fit(train, checkpoint=checkpoint)
-        # a path asks for rows to choose by; here all of its models are scored
-        return member.fit(train, validation=apart, checkpoint=checkpoint)
+        member._path_is_scored = True
+        return member.fit(train, checkpoint=checkpoint)

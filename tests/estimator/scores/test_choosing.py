@@ -5,6 +5,7 @@ import pytest
 from laws.subjects import rows_of
 
 import streamlearn as sl
+from streamlearn.data.order import row_share
 from streamlearn.estimator.scores.cross_validate import without_split
 from streamlearn.estimator.scores.results import best_index, cv_results, error_of_difference
 from streamlearn.solvers.splits import split_shares
@@ -49,6 +50,27 @@ def plain_of(model, parameters):
     plain = model._plain()
     shared = {k: v for k, v in model.get_params().items() if k in plain.get_params()}
     return model._plain(**{**shared, **parameters})
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", [name for name in CASES if "Classifier" in name])
+def test_a_class_of_one_split_alone_is_left_out_there(name, tmp_path):
+    """No candidate can know it: the split's scores are those of a table without its row."""
+    X, y, _ = table()
+    edges, seed = split_shares(2, 3)
+    lone = np.flatnonzero(row_share(np.arange(N), seed) >= edges[1])[0]
+    y[lone] = 2
+    without = np.ones(N)
+    without[lone] = 0.0
+    place = tmp_path / "kept"
+    found = made(name, "neg_log_loss").fit(rows_of(X, y, np.ones(N)), checkpoint=place)
+    other = made(name, "neg_log_loss").fit(rows_of(X, y, without))
+    assert found.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(
+        found.cv_results_["split1_test_score"], other.cv_results_["split1_test_score"]
+    )
+    with pytest.raises(ValueError, match=r"label .*2.* was not in the training data"):
+        sl.cross_validate(plain_of(found, found.best_params_), X, y=y, cv=2, scoring="neg_log_loss")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
