@@ -313,14 +313,18 @@ def _largest_chunk(source: Source, refs: Refs, counted: Counted) -> tuple[int, i
 
 
 def _keeping(plan: Plan, needs: Sequence[Needs], n_rows: int) -> Plan:
-    """The plan with the rows that may be kept, if the budget has room for them too."""
+    """The plan with the rows that may be kept, if the budget has ample room for them too.
+
+    Without them a plan seldom fills its budget, and what allocators keep of reads of words finds
+    room (measured: twice the reserve, beside fits that take turns); kept rows must leave it some.
+    """
     kept = [int(n_rows * need.cached_bytes_per_row) for need in needs]
     terms = tuple(
         (name, (*part, Term("cached rows", 1, nbytes)))
         for (name, part), nbytes in zip(plan.terms, kept, strict=True)
     )
     peak = max((total_nbytes(part) for _, part in terms), default=0)
-    if not any(kept) or peak > plan.budget:
+    if not any(kept) or peak + RESERVE_BYTES > plan.budget:
         return plan
     return replace(plan, terms=terms, peak_bytes=peak, keeps_rows=True)
 

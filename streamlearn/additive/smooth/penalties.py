@@ -26,7 +26,7 @@ LINE_WEIGHT = 1e-3
 MIRRORED = 256
 """Rows of a block whose mirror image is made at once."""
 ABOVE = np.triu(np.ones((MIRRORED, MIRRORED), bool), 1)
-"""Which entries of such a block are above the diagonal."""
+"""Places of such a block that are above the diagonal."""
 
 
 class Penalty(NamedTuple):

@@ -34,6 +34,7 @@ from typing import Generic, TypeVar
 import sklearn
 
 from ...config import config_context, get_config
+from ...numeric.malloc import trim_heaps
 from ..checkpoint.stopping import orderly_end
 from ..executor import findable_anywhere
 from ..lanes import LaneState
@@ -123,14 +124,18 @@ class Turn(Generic[Value]):
             self.check()
             with sklearn.config_context(**settings):
                 self.result = self.function()
+        except _GivenUp:
+            self.error = _GivenUp()  # without the frames of the fit, which hold what it held
         except BaseException as error:  # raised again by the coordinator
             self.error = error
         finally:
             _TURN.reset(token)
+            trim_heaps()
             self.ended = True
             self._came_back.release()
 
     def _wait(self) -> None:
+        trim_heaps()  # what this thread has freed is in the way of the others
         began = monotonic()
         self._came_back.release()
         self._go.acquire()

@@ -10,7 +10,7 @@ import streamlearn as sl
 from streamlearn.additive.costs import sizes
 from streamlearn.engine import planning
 from streamlearn.engine.plan import Needs
-from streamlearn.engine.planning import make_plan
+from streamlearn.engine.planning import RESERVE_BYTES, make_plan
 from streamlearn.estimator.fitting import replan
 
 N = 12_000
@@ -112,7 +112,7 @@ def test_given_up_where_what_the_summary_tells_leaves_no_room(tmp_path):
 
     class Planned:
         source = sl.open_dataset(write(tmp_path, "parquet"), target="y")
-        plan = make_plan(source, [Needs("reads", 0, cached_bytes_per_row=100)], budget=20 << 20)
+        plan = make_plan(source, [Needs("reads", 0, cached_bytes_per_row=100)], budget=32 << 20)
         counted = None
 
         def replan(self, plan):
@@ -120,7 +120,7 @@ def test_given_up_where_what_the_summary_tells_leaves_no_room(tmp_path):
 
     run = Planned()
     assert run.plan.keeps_rows
-    room = run.plan.budget - run.plan.peak_bytes
+    room = run.plan.budget - run.plan.peak_bytes - RESERVE_BYTES
     replan(run, lambda: [Needs("reads", 0, cached_bytes_per_row=100, driver_bytes=room + 1)])
     assert not run.plan.keeps_rows
     assert run.plan.peak_bytes <= run.plan.budget

@@ -177,7 +177,8 @@ def test_a_choice_that_was_killed_goes_on_to_the_same(name, tmp_path, monkeypatc
     monkeypatch.setattr(lockstep, "read_together", stopped)
     for _ in range(200):
         try:
-            model.fit(rows, checkpoint=tmp_path / "run")
+            with sl.config_context(scheduler="threads"):  # not the cluster of another test
+                model.fit(rows, checkpoint=tmp_path / "run")
             break
         except KeyboardInterrupt:
             n_killed += 1
