@@ -162,33 +162,33 @@ def test_a_choice_that_was_killed_goes_on_to_the_same(name, tmp_path, monkeypatc
     """In every third of the reads that its splits share, the last of its chunks stops it."""
     from streamlearn.engine.together import lockstep
 
-    model = getattr(sl, name)().set_params(**QUICK[name])
-    X, y = table(True)
-    whole = getattr(sl, name)().set_params(**QUICK[name]).fit(parquet(X, y, tmp_path))
-    rows, read, n_reads, n_killed = parquet(X, y, tmp_path), lockstep.read_together, 0, 0
+    with sl.config_context(scheduler="threads"):  # not the cluster of another test
+        model = getattr(sl, name)().set_params(**QUICK[name])
+        X, y = table(True)
+        whole = getattr(sl, name)().set_params(**QUICK[name]).fit(parquet(X, y, tmp_path))
+        rows, read, n_reads, n_killed = parquet(X, y, tmp_path), lockstep.read_together, 0, 0
 
-    def stopped(reads, at_once):
-        nonlocal n_reads
-        n_reads += 1
-        if n_reads % 3 == 0:
-            raise KeyboardInterrupt
-        return read(reads, at_once)
+        def stopped(reads, at_once):
+            nonlocal n_reads
+            n_reads += 1
+            if n_reads % 3 == 0:
+                raise KeyboardInterrupt
+            return read(reads, at_once)
 
-    monkeypatch.setattr(lockstep, "read_together", stopped)
-    for _ in range(200):
-        try:
-            with sl.config_context(scheduler="threads"):  # not the cluster of another test
+        monkeypatch.setattr(lockstep, "read_together", stopped)
+        for _ in range(200):
+            try:
                 model.fit(rows, checkpoint=tmp_path / "run")
-            break
-        except KeyboardInterrupt:
-            n_killed += 1
-    assert n_killed > 1
-    assert (model.best_params_, model.best_score_) == (whole.best_params_, whole.best_score_)
-    np.testing.assert_array_equal(model.decision_function(rows), whole.decision_function(rows))
-    assert model.n_passes_ == whole.n_passes_
-    again = model.fit(rows, checkpoint=tmp_path / "run")
-    assert again.n_passes_ == whole.n_passes_
-    assert sl.plan(model, rows).peak_bytes >= whole.plan_.peak_bytes
+                break
+            except KeyboardInterrupt:
+                n_killed += 1
+        assert n_killed > 1
+        assert (model.best_params_, model.best_score_) == (whole.best_params_, whole.best_score_)
+        np.testing.assert_array_equal(model.decision_function(rows), whole.decision_function(rows))
+        assert model.n_passes_ == whole.n_passes_
+        again = model.fit(rows, checkpoint=tmp_path / "run")
+        assert again.n_passes_ == whole.n_passes_
+        assert sl.plan(model, rows).peak_bytes >= whole.plan_.peak_bytes
 
 
 def test_what_a_split_lacks_is_said_of_the_first_that_lacks_it(tmp_path):
