@@ -226,7 +226,8 @@ def _warm_pursuit() -> None:
         JensenShannonBoostClassifier(n_learners=1).fit(table, X[:, 0] > 0.5)
         model = ProjectionPursuitRegressor(n_terms, n_bases=8, backfit=0, stop=None, tol=0.1)
         model.fit(table, product)
-    model.set_params(smoother="supsmu").fit(X, product)
+    for table in (X, X.astype(np.float32)):
+        model.set_params(smoother="supsmu").fit(table, product)
 
 
 def _warm_shareboost() -> None:

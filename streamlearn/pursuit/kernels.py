@@ -63,6 +63,23 @@ class ScaledColumns(NamedTuple):
         return np.flatnonzero(np.isfinite(self.scale))
 
 
+class Cells(NamedTuple):
+    """The occupied cells of several columns' tables, one column after the other."""
+
+    columns: np.ndarray
+    """(c,) numbers of the columns."""
+    ends: np.ndarray
+    """(c + 1,) where each column's cells begin, and where the last one's end."""
+    s: np.ndarray
+    """(cells,) mean projection."""
+    z: np.ndarray
+    """(cells,) mean of the column."""
+    pair: np.ndarray
+    """(cells, 2) two sums of each cell."""
+    reach: np.ndarray
+    """(c, 2) half of the extent of a column's cells in both directions."""
+
+
 @kernel
 def step_values(t, low, high, heights, out):
     """Add the histogram function with these heights at t to `out`, in place."""

@@ -14,6 +14,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from .kernels import Cells
+
 COARSE = np.arange(-10, 11) / 10
 FINE = np.arange(-10, 11) / 100
 N_TRIALS = 3
@@ -178,23 +180,6 @@ def seek(
                 n_reads, measured, place = n_reads + 1, answer, 0
             break
     return Found(trial, measured, place, cost, costs, n_reads, converged, strength, first)
-
-
-class Cells(NamedTuple):
-    """The occupied cells of several columns' tables, one column after the other."""
-
-    columns: np.ndarray
-    """(c,) numbers of the columns."""
-    ends: np.ndarray
-    """(c + 1,) where each column's cells begin, and where the last one's end."""
-    s: np.ndarray
-    """(cells,) mean projection."""
-    z: np.ndarray
-    """(cells,) mean of the column."""
-    pair: np.ndarray
-    """(cells, 2) two sums of each cell."""
-    reach: np.ndarray
-    """(c, 2) half of the extent of a column's cells in both directions."""
 
 
 class Steps(NamedTuple):

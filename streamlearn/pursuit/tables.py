@@ -9,6 +9,7 @@ from ..numeric.rows.dense import flat_rows
 from .kernels import (
     N_CELLS,
     RUN,
+    Cells,
     ScaledColumns,
     add_tables,
     count_cells,
@@ -16,7 +17,7 @@ from .kernels import (
     occupied_cells,
     place_rows,
 )
-from .search import Cells, Trial
+from .search import Trial
 
 MOST_TABLES = 128
 """Largest number of tables in one state, of 64 KiB each, in huge pages."""

@@ -16,6 +16,7 @@ from streamlearn.pursuit.boosting.kernels import (
 from streamlearn.pursuit.boosting.rows import Halves, half_of
 from streamlearn.pursuit.kernels import (
     N_CELLS,
+    Cells,
     ScaledColumns,
     add_tables,
     count_cells,
@@ -41,7 +42,6 @@ from streamlearn.pursuit.regression.smoothers import (
     score_splines,
     search_gamma,
 )
-from streamlearn.pursuit.search import Cells
 from streamlearn.pursuit.tables import runs_for_tables, runs_within
 
 

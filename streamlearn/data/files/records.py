@@ -55,7 +55,7 @@ RECORDS: dict[str, tuple[str, str | None]] = {
         "pursuit.boost_reads:BoostAnswer",
     ),
     "pursuit.Boosted": ("pursuit.boosting.boosting:Boosted", "pursuit.boosting:Boosted"),
-    "pursuit.Cells": ("pursuit.search:Cells", "pursuit.search:Cells"),
+    "pursuit.Cells": ("pursuit.kernels:Cells", "pursuit.search:Cells"),
     "pursuit.Columns": ("pursuit.kernels:ScaledColumns", "pursuit.columns:Columns"),
     "pursuit.Divided": ("pursuit.boosting.reads:Divided", "pursuit.boost_reads:Divided"),
     "pursuit.Grown": ("pursuit.regression.growing:Grown", "pursuit.growing:Grown"),

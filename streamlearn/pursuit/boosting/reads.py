@@ -12,9 +12,9 @@ from ...numeric.rows.dense import flat_rows, some_rows
 from ...passes.fold import Fold, RowState
 from ...passes.sums import add_sums
 from ..columns import BLOCK, TURNED, blocks, span_rows
-from ..kernels import ScaledColumns, bins_of_cells
+from ..kernels import Cells, ScaledColumns, bins_of_cells
 from ..regression.reads import ranges
-from ..search import Cells, Strength, Trial, make_strength, score_moves
+from ..search import Strength, Trial, make_strength, score_moves
 from ..tables import Filling, cells_of, empty_tables, runs_for_tables, runs_within
 from .histograms import charge_of_bins, divergence, noise_of, slopes, smoothed
 from .rows import N_MARGINS, BlockRows, BoostRequest, BoostSums, add_learner, half_of

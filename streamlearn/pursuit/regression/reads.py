@@ -11,8 +11,8 @@ from ...data.source import Chunk
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ..columns import BLOCK, TURNED, blocks, project, span_rows
-from ..kernels import ScaledColumns, spread
-from ..search import Cells, Strength, Trial, make_strength, score_moves
+from ..kernels import Cells, ScaledColumns, spread
+from ..search import Strength, Trial, make_strength, score_moves
 from ..tables import Filling, add_slopes, cells_of, empty_tables, runs_for_tables, runs_within
 from .smoothers import PSpline, search_gamma
 from .supsmu import SuperSmoother

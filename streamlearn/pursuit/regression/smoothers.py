@@ -16,8 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...numeric.rows.dense import flat_rows
-from ..kernels import ScaledColumns
-from ..search import Cells
+from ..kernels import Cells, ScaledColumns
 from .kernels_splines import (
     add_cross,
     add_splines,

@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...numeric.rows.dense import flat_rows
-from ..kernels import ScaledColumns, bins_of_cells, step_values
-from ..search import Cells
+from ..kernels import Cells, ScaledColumns, bins_of_cells, step_values
 from .kernels_supsmu import add_counts, add_joint_counts, counts_of_columns, super_smooth
 from .smoothers import GAMMA, LEAST_DIVISOR, Fit
 
