@@ -50,6 +50,8 @@ class Size(NamedTuple):
     """Number of physical rows."""
     unit_bytes: int
     """Bytes of a scoring read's state for one column, or for one anchor of pieces."""
+    made_bytes: int
+    """Bytes that the driver makes of one unit's state."""
     n_units: int
     """Number of columns, or of anchors."""
     at_once: int
@@ -104,6 +106,7 @@ def needs_of(size: Size) -> list[Needs]:
     if size.base:  # moments of every candidate's features, scores of a block of anchors
         features = size.unit_bytes // (8 * K)
         gradient += 12 * features * size.n_units + 40 * features * block
+    gradient += block * size.made_bytes
     thin = size.thin_rows * size.thin_row_nbytes / max(min(size.slice_rows, size.n_rows), 1)
     disk = size.side_row_nbytes + size.shortlist * item + start
     return [
@@ -170,6 +173,8 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
         slice_rows=dataset.slice_rows or dataset.n_physical_rows,
         n_rows=dataset.n_physical_rows,
         unit_bytes=unit_bytes,
+        # of each bin: running sums, gradients, a dozen numbers, and those of use once more
+        made_bytes=4 * unit_bytes if kind == "stumps" else 0,
         n_units=n_units,
         at_once=max(MOST_AT_ONCE, at_once),
     )

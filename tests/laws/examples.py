@@ -332,7 +332,9 @@ def shareboost_folds():
     around = candidates.Pieces(
         rng.standard_normal((4, P)).astype(np.float32), np.tile(np.float32([1.0, 3.0, 8.0]), (4, 1))
     )
-    bins = stumps.make_bins(range(P), [np.linspace(-1, 1, j + 1) for j in range(P)], np.float32)
+    cuts = [np.linspace(-1, 1, j + 1, dtype=np.float32) for j in range(P)]
+    edges = stumps.make_edges(np.repeat(np.arange(P), [len(own) for own in cuts]), np.hstack(cuts))
+    bins = edges.bins(np.arange(P))
     newton, blocks = (curvature.Metric(kind, ((0, 3),), 1) for kind in ("newton", "blocks"))
     shortlist = RowState("shortlist", "float64", 2)
     choices = [(1,), (3,)]

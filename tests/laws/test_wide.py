@@ -16,8 +16,6 @@ import streamlearn as sl
 P, ROWS = 240, 290
 MOST = {"fit": 24, "predict": 6, "save": 1, "load": 1, "plan": 8, "summary": 10}
 """Calls a column: names and types are checked, and little else."""
-WIDER = {"stumps": 160, "pursuit": 90}
-"""Of `fit` in families that still work on one column's quantiles and tables at a time."""
 FAMILIES = {
     "dual": lambda: sl.AdditiveClassifier(n_bases=5, max_passes=4, tol=1e3, solver="dual-cd"),
     "lbfgs": lambda: sl.AdditiveClassifier(n_bases=5, max_passes=4, tol=1e3, solver="lbfgs"),
@@ -25,7 +23,9 @@ FAMILIES = {
     "mixture": lambda: sl.SVMMixtureClassifier(2, max_passes=3),
     "shareboost": lambda: sl.ShareBoostClassifier(1),
     "stumps": lambda: sl.ShareBoostClassifier(1, candidates="stumps"),
+    "pieces": lambda: sl.ShareBoostClassifier(1, candidates="soft-pieces"),
     "pursuit": lambda: sl.ProjectionPursuitRegressor(1),
+    "boosting": lambda: sl.JensenShannonBoostClassifier(1),
     "supersparse": lambda: sl.SuperSparseClassifier(2, n_passes=3),
 }
 
@@ -80,8 +80,6 @@ def test_a_column_adds_few_calls(family, tmp_path, monkeypatch):
         make().fit(narrow, y)  # what is done once a process is not counted
         few, many = (verbs(make, X, y, tmp_path / "model.slm") for X in (narrow, wide))
     for verb, most in MOST.items():
-        if verb == "fit":
-            most = WIDER.get(family, most)
         per_column = {
             name: (count - few[verb][name]) / P
             for name, count in many[verb].items()

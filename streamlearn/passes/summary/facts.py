@@ -260,14 +260,6 @@ class ColumnFacts:
         """The distributions of all columns, a block at a time."""
         return (self.pieces(first, stop) for first, stop in self.blocks())
 
-    def cdfs(self) -> Iterator[Cdf]:
-        """The distribution of the values of each column, missing ones left out."""
-        missing = self.missing > 0
-        for first, stop in self.blocks():
-            lo, hi, mass, ends = self.pieces(first, stop)
-            for a, z in zip(ends[:-1], ends[1:] - missing[first:stop], strict=True):
-                yield Cdf(lo[a:z], hi[a:z], mass[a:z])
-
     def pieces(self, first: int, stop: int) -> Pieces:
         """The distributions of some columns; what is missing lies at +inf, and last.
 

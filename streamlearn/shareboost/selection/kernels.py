@@ -50,6 +50,15 @@ def count_rows(X, edges, first, R, share, sums, low, high):
                 high[bin] = max(high[bin], x)
 
 
+@kernel
+def running_sums(sums, ends):
+    """Replace the rows of each column, between `ends`, by their running sums, in place."""
+    for j in range(len(ends) - 1):
+        for i in range(ends[j] + 1, ends[j + 1]):
+            for k in range(sums.shape[1]):
+                sums[i, k] += sums[i - 1, k]
+
+
 @sum_kernel
 def distances_to(x, anchor):
     """|x - anchor|^2, in the dtype of x."""

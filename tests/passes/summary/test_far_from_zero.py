@@ -22,7 +22,7 @@ def breakpoints(summary):
 
 
 def edges(summary):
-    return first_edges(summary, np.dtype(np.float64))[0]
+    return first_edges(summary, np.dtype(np.float64)).value
 
 
 @pytest.mark.parametrize("name", FAR)

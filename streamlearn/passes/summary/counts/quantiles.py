@@ -33,13 +33,28 @@ def quantiles(cdf: Cdf, q: np.ndarray | float) -> np.ndarray:
     share = np.asarray(q, np.float64)
     if np.any(~((share >= 0) & (share <= 1))):
         raise ValueError(f"quantiles are asked for by shares between 0 and 1, got {q}")
-    keep = cdf.mass > 0
-    lo, hi, mass = (a[keep] for a in cdf)
-    if not len(mass):
-        return np.full(share.shape, np.nan)
+    found = quantiles_of_all(*cdf, np.array([0, len(cdf.mass)]), share.ravel())
+    return found.reshape(share.shape)
+
+
+def quantiles_of_all(
+    lo: np.ndarray, hi: np.ndarray, mass: np.ndarray, ends: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """(p, n) quantiles at `share` (n,) of p columns, whose pieces lie between `ends` (p + 1,).
+
+    A piece at +inf is of missing values, and left out.
+    """
+    kept = (mass > 0) & (lo < np.inf)
+    ends = np.concatenate([[0], np.cumsum(kept)])[ends]
+    lo, hi, mass = lo[kept], hi[kept], mass[kept]
+    out = np.full((len(ends) - 1, len(share)), np.nan)
+    filled = ends[1:] > ends[:-1]
+    first, last = ends[:-1][filled, None], ends[1:][filled, None] - 1
     top = np.cumsum(mass)
-    wanted = share * top[-1]
-    at = np.minimum(np.searchsorted(top, wanted), len(top) - 1)
+    before = np.concatenate([[0.0], top])[first]
+    wanted = before + share * (top[last] - before)
+    at = np.clip(np.searchsorted(top, wanted), first, last)
     inside = np.clip((wanted - (top[at] - mass[at])) / mass[at], 0.0, 1.0)
     lo, hi = lo[at], hi[at]
-    return np.where(lo == hi, lo, lo * (1 - inside) + hi * inside)
+    out[filled] = np.where(lo == hi, lo, lo * (1 - inside) + hi * inside)
+    return out
