@@ -69,7 +69,7 @@ class Edges(NamedTuple):
         return Bins(columns.astype(np.intp), self.value[own], before.astype(np.intp))
 
     def and_more(self, more: Edges) -> Edges:
-        """These and other edges."""
+        """Edges of both, in order."""
         return make_edges(*map(np.concatenate, zip(self, more, strict=True)))
 
 
@@ -139,11 +139,11 @@ class Counted(NamedTuple):
     """(bins,) whether there is a stump that promises something, and no neighbour more."""
 
     def some(self, which: np.ndarray) -> Counted:
-        """These bins."""
+        """Facts of these bins alone."""
         return Counted(*(fact[which] for fact in self))
 
     def beside(self, other: Counted) -> Counted:
-        """These bins and those of other columns, in the order of the columns."""
+        """Facts of these bins and of those of other columns, in the order of the columns."""
         every = Counted(*map(np.concatenate, zip(self, other, strict=True)))
         return every.some(np.argsort(every.column, kind="stable"))
 
