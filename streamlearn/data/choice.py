@@ -159,19 +159,32 @@ class Choice(Source):
         widths = [f.n_features for f in self.maps if isinstance(f, Encoding) and not f.sparse]
         return max([row, *(float(width * self.dtype.itemsize) for width in widths)])
 
+    @property
+    def _roles(self) -> tuple[str, ...]:
+        """Names of target and weight, if there are."""
+        return tuple(name for name in (self.target, self.weight) if name is not None)
+
     @cached_property
     def stored_nbytes(self) -> int:
         """Bytes on disk that one read of the dataset's columns takes."""
-        names = dict.fromkeys([*self.columns, *filter(None, (self.target, self.weight))])
-        return self.store.stored_nbytes(tuple(names))
+        return self.store.stored_nbytes(tuple(dict.fromkeys((*self.columns, *self._roles))))
 
     @cached_property
     def overhead_nbytes(self) -> int:
-        mapped = 0.0
-        if self.maps:
-            mapped = self._row_nbytes + max(map(_beside_nbytes, self.maps))
-            mapped *= int(Refs.of(self.refs()).sizes.max(initial=0))
-        return self.store.overhead_nbytes(self.columns, self.slice_rows) + int(mapped)
+        each = (self._beside_nbytes(f, in_place=self.fills_in_place(f)) for f in self.maps)
+        mapped = max(each, default=0.0) * int(Refs.of(self.refs()).sizes.max(initial=0))
+        names = self.store.read_together(self.columns, self._roles)
+        return self.store.overhead_nbytes(names, self.slice_rows) + int(mapped)
+
+    def _beside_nbytes(self, f: Callable[..., object] | Encoding, *, in_place: bool) -> float:
+        """Bytes of a row that making its features takes beside them."""
+        if isinstance(f, Encoding):
+            return f.beside_nbytes(self._row_nbytes, self.dtype.itemsize, in_place)
+        return self._row_nbytes + 64  # a column made to several needs a few numbers
+
+    def fills_in_place(self, f: Callable[..., object] | Encoding) -> bool:
+        """Whether a map may write to the rows it is given: the reader's own, not an array here."""
+        return f is self.maps[0] and not self.in_memory
 
     @property
     def shared_nbytes(self) -> int:
@@ -198,13 +211,6 @@ class Choice(Source):
 
     def place(self, ref: Ref) -> str:
         return self.store.place(ref.start, ref.stop)
-
-
-def _beside_nbytes(f: Callable[..., object] | Encoding) -> int:
-    """Bytes of a row that making its features takes beside them."""
-    if isinstance(f, Encoding) and not f.codings and not f.sparse and f.pick is None:
-        return len(f.names)  # whether each value is missing
-    return 64  # a column made to several needs a few numbers
 
 
 def _name_of(f: Callable[..., object] | Encoding) -> str:

@@ -53,7 +53,8 @@ class Selection:
             for f in data.maps:
                 mapped: object
                 if isinstance(f, Encoding):
-                    mapped = f.encode(chunk.X, subjects_of(chunk, data.siblings))
+                    subjects, in_place = subjects_of(chunk, data.siblings), data.fills_in_place(f)
+                    mapped = f.encode(chunk.X, subjects, in_place=in_place)
                 else:
                     mapped = f(chunk.X)
                 chunk.X = mapped if isinstance(mapped, Csr) else np.asarray(mapped)
