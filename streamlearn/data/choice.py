@@ -171,20 +171,17 @@ class Choice(Source):
 
     @cached_property
     def overhead_nbytes(self) -> int:
-        each = (self._beside_nbytes(f, in_place=self.fills_in_place(f)) for f in self.maps)
-        mapped = max(each, default=0.0) * int(Refs.of(self.refs()).sizes.max(initial=0))
+        mapped = max(map(self._beside_nbytes, self.maps), default=0.0)
+        mapped *= int(Refs.of(self.refs()).sizes.max(initial=0))
         names = self.store.read_together(self.columns, self._roles)
         return self.store.overhead_nbytes(names, self.slice_rows) + int(mapped)
 
-    def _beside_nbytes(self, f: Callable[..., object] | Encoding, *, in_place: bool) -> float:
+    def _beside_nbytes(self, f: Callable[..., object] | Encoding) -> float:
         """Bytes of a row that making its features takes beside them."""
         if isinstance(f, Encoding):
+            in_place = may_write(self, f)
             return f.beside_nbytes(self._row_nbytes, self.dtype.itemsize, in_place)
         return self._row_nbytes + 64  # a column made to several needs a few numbers
-
-    def fills_in_place(self, f: Callable[..., object] | Encoding) -> bool:
-        """Whether a map may write to the rows it is given: the reader's own, not an array here."""
-        return f is self.maps[0] and not self.in_memory
 
     @property
     def shared_nbytes(self) -> int:
@@ -211,6 +208,11 @@ class Choice(Source):
 
     def place(self, ref: Ref) -> str:
         return self.store.place(ref.start, ref.stop)
+
+
+def may_write(data: Choice, f: Callable[..., object] | Encoding) -> bool:
+    """Whether one of a dataset's maps may write to the rows it is given: those of a reader."""
+    return f is data.maps[0] and not data.in_memory
 
 
 def _name_of(f: Callable[..., object] | Encoding) -> str:

@@ -34,6 +34,8 @@ PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}
 """Seconds of what repeats itself; 1 January 1970 was a Thursday, which no sum of waves minds."""
 
 
+_PLACES_NBYTES = 9
+"""Bytes of a row in the mask of one column, and in the places of what it masks."""
 _CODED_NBYTES = 64
 """Bytes of a row while one column's codes are found and looked up."""
 
@@ -319,10 +321,10 @@ class Encoding(NamedTuple):
             return row_nbytes + _CODED_NBYTES
         p = len(self.names)
         if self.is_plain:
-            return 1 if in_place else p * itemsize + 1
+            return _PLACES_NBYTES + (0 if in_place else p * itemsize)
         coded = {coding.position for coding in self.codings}
         plain = [j for j in range(p) if j not in coded]
-        beside = p * itemsize + len(plain)  # and whether each number is missing
+        beside = p * itemsize + len(plain) + _PLACES_NBYTES  # whether each number is missing
         if not isinstance(as_selector(plain), slice):
             beside += len(plain) * itemsize
         if coded:
