@@ -272,10 +272,7 @@ class Encoding(NamedTuple):
     def encode(
         self, X: np.ndarray | Csr, rows: np.ndarray | range, *, in_place: bool = False
     ) -> np.ndarray | Csr:
-        """The features of rows; `X` itself, if all are plain numbers and there.
-
-        With `in_place` X may be written to: no copy is made where every feature is a column.
-        """
+        """The features of rows; `X` itself, if all are plain numbers and there, or `in_place`."""
         if isinstance(X, Csr):
             return self._encode_sparse(X)
         if self.is_plain:
@@ -307,29 +304,24 @@ class Encoding(NamedTuple):
             if self.location is None or np.isfinite(X.sum()):
                 return X
         out = X if in_place else np.array(X, order="K")
-        for j, location in enumerate(self.location.tolist()):  # a mask of one column at a time
-            column = out[:, j]
+        for column, location in zip(out.T, self.location, strict=True):  # a mask of one at a time
             column[np.isnan(column)] = location
         return out
 
     def beside_nbytes(self, row_nbytes: float, itemsize: int, in_place: bool) -> float:
-        """Bytes of a row that `encode` takes beside its features, numbers of `itemsize` bytes.
-
-        The rows as they are stored, of `row_nbytes` bytes, and what it makes them features by.
-        """
+        """Bytes of a row that `encode` takes beside its features: the row as stored, and masks."""
+        p = len(self.names)
         if self.sparse:
             return row_nbytes + _CODED_NBYTES
-        p = len(self.names)
         if self.is_plain:
             return _PLACES_NBYTES + (0 if in_place else p * itemsize)
-        coded = {coding.position for coding in self.codings}
-        plain = [j for j in range(p) if j not in coded]
+        plain = sorted(set(range(p)) - {coding.position for coding in self.codings})
         beside = p * itemsize + len(plain) + _PLACES_NBYTES  # whether each number is missing
         if not isinstance(as_selector(plain), slice):
             beside += len(plain) * itemsize
-        if coded:
-            means = [len(coding.outputs) + 1 for coding in self.codings if coding.outputs]
-            beside += _CODED_NBYTES + 8 * max(means, default=0)
+        if self.codings:
+            most = max(len(coding.outputs) for coding in self.codings)
+            beside += _CODED_NBYTES + 8 * (most + 1)
         if self.pick is not None:
             beside += self._replace(pick=None).n_features * itemsize
         return beside

@@ -50,13 +50,13 @@ class Largest(NamedTuple):
     """Bytes of the largest chunk of a column."""
 
     packed: int
-    """As it is stored."""
+    """Bytes stored."""
     plain: int
-    """Decompressed."""
+    """Bytes decompressed."""
 
     @property
     def nbytes(self) -> int:
-        """Both."""
+        """Bytes of both, which the library holds."""
         return self.packed + self.plain
 
     def or_of(self, other: Largest) -> Largest:
