@@ -159,19 +159,29 @@ class Choice(Source):
         widths = [f.n_features for f in self.maps if isinstance(f, Encoding) and not f.sparse]
         return max([row, *(float(width * self.dtype.itemsize) for width in widths)])
 
+    @property
+    def _roles(self) -> tuple[str, ...]:
+        """Names of target and weight, if there are."""
+        return tuple(name for name in (self.target, self.weight) if name is not None)
+
     @cached_property
     def stored_nbytes(self) -> int:
         """Bytes on disk that one read of the dataset's columns takes."""
-        names = dict.fromkeys([*self.columns, *filter(None, (self.target, self.weight))])
-        return self.store.stored_nbytes(tuple(names))
+        return self.store.stored_nbytes(tuple(dict.fromkeys((*self.columns, *self._roles))))
 
     @cached_property
     def overhead_nbytes(self) -> int:
-        mapped = 0.0
-        if self.maps:
-            mapped = self._row_nbytes + max(map(_beside_nbytes, self.maps))
-            mapped *= int(Refs.of(self.refs()).sizes.max(initial=0))
-        return self.store.overhead_nbytes(self.columns, self.slice_rows) + int(mapped)
+        mapped = max(map(self._beside_nbytes, self.maps), default=0.0)
+        mapped *= int(Refs.of(self.refs()).sizes.max(initial=0))
+        names = self.store.read_together(self.columns, self._roles)
+        return self.store.overhead_nbytes(names, self.slice_rows) + int(mapped)
+
+    def _beside_nbytes(self, f: Callable[..., object] | Encoding) -> float:
+        """Bytes of a row that making its features takes beside them."""
+        if isinstance(f, Encoding):
+            in_place = may_write(self, f)
+            return f.beside_nbytes(self._row_nbytes, self.dtype.itemsize, in_place)
+        return self._row_nbytes + 64  # a column made to several needs a few numbers
 
     @property
     def shared_nbytes(self) -> int:
@@ -200,11 +210,9 @@ class Choice(Source):
         return self.store.place(ref.start, ref.stop)
 
 
-def _beside_nbytes(f: Callable[..., object] | Encoding) -> int:
-    """Bytes of a row that making its features takes beside them."""
-    if isinstance(f, Encoding) and not f.codings and not f.sparse and f.pick is None:
-        return len(f.names)  # whether each value is missing
-    return 64  # a column made to several needs a few numbers
+def may_write(data: Choice, f: Callable[..., object] | Encoding) -> bool:
+    """Whether one of a dataset's maps may write to the rows it is given: those of a reader."""
+    return f is data.maps[0] and not data.in_memory
 
 
 def _name_of(f: Callable[..., object] | Encoding) -> str:

@@ -34,6 +34,12 @@ PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}
 """Seconds of what repeats itself; 1 January 1970 was a Thursday, which no sum of waves minds."""
 
 
+_PLACES_NBYTES = 9
+"""Bytes of a row in the mask of one column, and in the places of what it masks."""
+_CODED_NBYTES = 64
+"""Bytes of a row while one column's codes are found and looked up."""
+
+
 class Coding(NamedTuple):
     """Rule by which one column that is no plain number becomes features."""
 
@@ -263,13 +269,14 @@ class Encoding(NamedTuple):
             return None
         return parts_of(rows, self.seed)
 
-    def encode(self, X: np.ndarray | Csr, rows: np.ndarray | range) -> np.ndarray | Csr:
-        """The features of rows; `X` itself, if all are plain numbers and there."""
+    def encode(
+        self, X: np.ndarray | Csr, rows: np.ndarray | range, *, in_place: bool = False
+    ) -> np.ndarray | Csr:
+        """The features of rows; `X` itself, if all are plain numbers and there, or `in_place`."""
         if isinstance(X, Csr):
             return self._encode_sparse(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.is_plain and (self.location is None or np.isfinite(X.sum())):
-                return X
+        if self.is_plain:
+            return self._filled(X, in_place)
         widths, codings = self._layout()
         said = self._indicators()
         starts = np.cumsum(widths + said) - widths - said
@@ -290,6 +297,34 @@ class Encoding(NamedTuple):
             empty = coding.fill(values, part, here)
             self._put_empty(empty, j, starts, widths, said, out)
         return out if self.pick is None else out[:, self.pick]
+
+    def _filled(self, X: np.ndarray, in_place: bool) -> np.ndarray:
+        """Plain numbers, what is missing at their locations."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.location is None or np.isfinite(X.sum()):
+                return X
+        out = X if in_place else np.array(X, order="K")
+        for column, location in zip(out.T, self.location, strict=True):  # a mask of one at a time
+            column[np.isnan(column)] = location
+        return out
+
+    def beside_nbytes(self, row_nbytes: float, itemsize: int, in_place: bool) -> float:
+        """Bytes of a row that `encode` takes beside its features: the row as stored, and masks."""
+        p = len(self.names)
+        if self.sparse:
+            return row_nbytes + _CODED_NBYTES
+        if self.is_plain:
+            return _PLACES_NBYTES + (0 if in_place else p * itemsize)
+        plain = sorted(set(range(p)) - {coding.position for coding in self.codings})
+        beside = p * itemsize + len(plain) + _PLACES_NBYTES  # whether each number is missing
+        if not isinstance(as_selector(plain), slice):
+            beside += len(plain) * itemsize
+        if self.codings:
+            most = max(len(coding.outputs) for coding in self.codings)
+            beside += _CODED_NBYTES + 8 * (most + 1)
+        if self.pick is not None:
+            beside += self._replace(pick=None).n_features * itemsize
+        return beside
 
     def _put_empty(
         self,

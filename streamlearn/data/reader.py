@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SourceError
-from .choice import Choice
+from .choice import Choice, may_write
 from .encoding import Encoding
 from .order import HashShare
 from .roles import some
@@ -53,7 +53,8 @@ class Selection:
             for f in data.maps:
                 mapped: object
                 if isinstance(f, Encoding):
-                    mapped = f.encode(chunk.X, subjects_of(chunk, data.siblings))
+                    subjects = subjects_of(chunk, data.siblings)
+                    mapped = f.encode(chunk.X, subjects, in_place=may_write(data, f))
                 else:
                     mapped = f(chunk.X)
                 chunk.X = mapped if isinstance(mapped, Csr) else np.asarray(mapped)

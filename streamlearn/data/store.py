@@ -138,6 +138,13 @@ class Store(ABC):
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
         """Bytes a reader holds beside its chunk (decoded pages, whole storage chunks)."""
 
+    def read_together(self, names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+        """The columns that `overhead_nbytes` is asked of, when these and `others` are read.
+
+        `others` are target and weight.
+        """
+        return tuple(names)
+
     @abstractmethod
     def stored_nbytes(self, names: Sequence[str]) -> int:
         """Bytes on disk (compressed) that one pass over these columns reads; 0 if in memory."""

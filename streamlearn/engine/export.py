@@ -16,6 +16,9 @@ from .checkpoint.stopping import orderly_end
 from .plan import Needs
 from .reads import planned_reads
 
+WORD_NBYTES = 64
+"""Bytes of a target that is a word, while it is written."""
+
 
 def write_parquet(dataset: Choice, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """The rows of a dataset as a folder of parquet files, one a chunk."""
@@ -72,9 +75,16 @@ def _write_all(dataset: Choice, sink: Sink, assembly_bytes: int) -> None:
 
 
 def _needs(sink: Sink, assembly_bytes: int, dataset: Source) -> Sequence[Needs]:
-    """A part's rows three times: one column copied, the encoded bytes, and what encodes them."""
-    row = dataset.n_features * dataset.dtype.itemsize + 64 * (len(sink.columns) > 1)
-    return [Needs("export", 64, step_bytes_per_row=3 * row, driver_bytes=assembly_bytes)]
+    """A part's rows three times: one column copied, the encoded bytes, and what encodes them.
+
+    What puts the parts together comes after the read.
+    """
+    row = dataset.n_features * dataset.dtype.itemsize
+    row += sum(WORD_NBYTES if kind == "string" else 8 for _, kind in _extra(dataset))
+    read = Needs("export", 64, step_bytes_per_row=3 * row)
+    if not assembly_bytes:
+        return [read]
+    return [read, Needs("assembly", 0, driver_bytes=assembly_bytes, passes=(0, 0), on_driver=True)]
 
 
 def _write_part(sink: Sink, n_rows: int, chunk: Chunk) -> int:

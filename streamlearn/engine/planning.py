@@ -89,7 +89,8 @@ def make_plan(
             if lanes_in_flight > 1 or chosen:
                 plan = _plan(source, refs, needs, lanes_in_flight, budget, halved, chosen, counted)
             if plan.peak_bytes <= budget:
-                return _keeping(plan, needs, plan.n_rows if counted is None else counted.n_rows)
+                known = plan.n_rows if source.n_rows is None else source.n_rows
+                return _keeping(plan, needs, known if counted is None else counted.n_rows)
         finer = _finer(source)
         if finer is None:
             break

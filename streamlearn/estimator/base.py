@@ -92,6 +92,10 @@ class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator
         """Whether NaN may be among the features; `_has_level` (p,) bool then says where."""
         return False
 
+    def _decision_row_nbytes(self, dataset: Source) -> float:
+        """Bytes of a row of the dataset that `_decision_chunk` takes beside its answer."""
+        return 0.0
+
     def _sample_rows(self, dataset: Source) -> int:
         """Rows of a seeded sample that `_fit` wants as a fifth argument, a coded `Chunk`; 0 = none.
 

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -30,6 +29,7 @@ from ..passes.fold import Fold, Result, State
 from ..passes.sums import add_sums
 from .model import Model
 from .restored import n_outputs, output_labels
+from .row_size import SCORED, RowSize, model_bytes, row_bytes, row_size
 from .rows.inputs import check_count, is_dask, match_names, open_features, small_rows
 
 if TYPE_CHECKING:
@@ -150,15 +150,15 @@ def answer(model: Model, X: object, what: str) -> np.ndarray | DaskArray:
     like = empty_answer(model, what)
     limit = None if dataset.in_memory else get_config().memory_budget
     check_size(dataset.n_rows or 0, like, limit)
-    size = {"driver_bytes_per_row": row_bytes(like), "row_width": prod(like.shape[1:])}
+    row = row_size(what, like)
     if _knows_places(dataset):
         whole = np.empty((dataset.n_physical_rows, *like.shape[1:]), like.dtype)
         writes: Fold[int, int] = Fold(int, partial(_write_rows, model, what, whole), add_sums)
-        run(model, dataset, writes, name="predict", **size)
+        run(model, dataset, writes, name="predict", row=row)
         return whole
     fold: Fold[Parts, Parts]
     fold = Fold(list, partial(_append_answer, model, what, limit), partial(_join, limit))
-    parts = run(model, dataset, fold, name="predict", **size)
+    parts = run(model, dataset, fold, name="predict", row=row)
     out = np.empty((sum(map(len, parts)), *like.shape[1:]), like.dtype)
     at = freed = 0
     parts.reverse()
@@ -234,11 +234,6 @@ def empty_answer(model: Model, what: str) -> np.ndarray:
     return np.empty((0, len(classes)))
 
 
-def row_bytes(like: np.ndarray) -> int:
-    """Bytes of one row of an answer."""
-    return like.dtype.itemsize * prod(like.shape[1:])
-
-
 def run(
     model: Model,
     dataset: Dataset,
@@ -247,40 +242,29 @@ def run(
     name: str,
     n_models: int = 1,
     score_bytes: int = 64,
-    driver_bytes_per_row: int = 0,
-    row_width: int = 1,
+    row: RowSize = SCORED,
 ) -> Result:
     """One read of a dataset: here if its rows are in memory, else by the engine.
 
     `score_bytes`: of what a state holds for each of `n_models`.
     """
-    width = max(len(getattr(model, "classes_", (0, 0))), n_outputs(model), row_width)
+    width = max(len(getattr(model, "classes_", (0, 0))), n_outputs(model))
 
     def needs(rows: Source) -> list[Needs]:
         return [
             Needs(
                 name,
                 state_bytes=score_bytes * n_models,
-                # decision, what is made of it, and the family's own temporaries, about as large
-                step_bytes_per_row=4 * 8 * width,
-                driver_bytes=driver_bytes_per_row * (rows.n_rows or 0),
+                step_bytes_per_row=row.decisions * 8 * width
+                + row.answer
+                + model._decision_row_nbytes(rows),
+                driver_bytes=row.kept * (rows.n_rows or 0),
                 model_bytes=n_models * model_bytes(model),
             )
         ]
 
     with planned_reads(dataset, needs, f"{type(model).__name__}-{name}") as (_, reads):
         return reads.fold(fold, name=name)
-
-
-def model_bytes(model: object) -> int:
-    """Bytes of a fitted model's arrays."""
-    items = [v for value in vars(model).values() for v in as_items(value)]
-    return sum(v.nbytes for v in items if isinstance(v, np.ndarray))
-
-
-def as_items(value: object) -> tuple[object, ...]:
-    """The fields of a NamedTuple, or the value alone."""
-    return tuple(value) if isinstance(value, tuple) else (value,)
 
 
 def write_answers(
@@ -300,8 +284,8 @@ def write_answers(
         else:
             fold: Fold[int, int]
             fold = Fold(int, partial(_write_part, model, what, sink, names, None), add_sums)
-            width = prod(like.shape[1:])
-            n_rows = run(model, dataset, fold, name="predict_to", row_width=width)
+            row = row_size(what, like, written=True)
+            n_rows = run(model, dataset, fold, name="predict_to", row=row)
         sink.commit(n_rows)
 
 
@@ -321,7 +305,8 @@ def write_rows(
     fold: Fold[int, int]
     with writing(path, [(name, "float64") for name in names], overwrite=overwrite) as sink:
         fold = Fold(int, partial(_write_part, model, what, sink, names, made), add_sums)
-        sink.commit(run(model, rows, fold, name="predict_to", row_width=len(names)))
+        row = row_size(what, np.empty((0, len(names))), written=True)
+        sink.commit(run(model, rows, fold, name="predict_to", row=row))
 
 
 @contextmanager

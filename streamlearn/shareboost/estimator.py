@@ -31,6 +31,8 @@ from .selection.stumps import MOST_BINS
 from .side import Side, ThinSource
 from .training import Settings, Training
 
+DECIDED_ROWS = 1 << 14
+"""Rows of which features are made at a time."""
 PRIOR = 0.5
 """Total weight times ``ridge="auto"`` of a column of variance 1: the penalty that
 `sklearn.linear_model.LogisticRegression` with nothing set has of scaled columns."""
@@ -298,7 +300,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
             run,
             source,
             Layout((TARGET,), (), size.base, dtype, size.stored_dtype),
-            capacity=self.n_selected * size.stored,
+            capacity=size.n_stored,
             in_memory=needs.fits_in_memory(size, run.plan),
         )
         training = Training(
@@ -348,10 +350,15 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         X = chunk.of_few_columns() if self.choices_ else np.empty((chunk.n_rows, 0))
-        V = np.ascontiguousarray(self._features(X))
-        Z = np.empty((chunk.n_rows, len(self.intercept_)))
-        score_rows(V, self.coef_, self.intercept_, Z)
-        return Z[:, 1] - Z[:, 0] if Z.shape[1] == 2 else Z
+        K = len(self.intercept_)
+        out = np.empty(chunk.n_rows) if K == 2 else np.empty((chunk.n_rows, K))
+        for start in range(0, chunk.n_rows, DECIDED_ROWS):  # features may be more than the columns
+            part = slice(start, start + DECIDED_ROWS)
+            V = np.ascontiguousarray(self._features(X[part]))
+            Z = np.empty((len(V), K))
+            score_rows(V, self.coef_, self.intercept_, Z)
+            out[part] = Z[:, 1] - Z[:, 0] if K == 2 else Z
+        return out
 
     def _check_probability(self) -> None:
         pass

@@ -12,6 +12,7 @@ from ..engine.memory import available_bytes
 from ..engine.plan import Needs, Plan
 from .correction import MEMORY
 from .curvature import LOOKED_AT, NEWTON_SIZE
+from .reads import GRAM_ROWS
 from .selection.candidates import OFFERED, OFFERED_PIECES, Options
 from .selection.pieces import PIECES
 from .selection.scoring import stride_of
@@ -33,10 +34,12 @@ class Size(NamedTuple):
     """Number of candidates that the driver has a gradient of."""
     n_classes: int
     n_selected: int
-    width: int
-    """Largest number of features of one choice."""
-    stored: int
-    """Largest number of columns of the side store that a choice takes."""
+    n_features: int
+    """Largest number of features of everything that is selected."""
+    n_stored: int
+    """Largest number of columns of the side store that this takes."""
+    shortlist: int
+    """Largest number of columns that one read fetches."""
     stored_dtype: str
     """Dtype of these columns."""
     base: int
@@ -54,21 +57,14 @@ class Size(NamedTuple):
     """Bytes that the driver makes of one unit's state."""
     n_units: int
     """Number of columns, or of anchors."""
-    at_once: int
-    """Largest number selected from one read; that of "auto" if fewer are requested, because the
-    saving would only make slices larger."""
-
-    @property
-    def shortlist(self) -> int:
-        """Largest number of columns that one read fetches."""
-        offered = OFFERED_PIECES if self.base else OFFERED
-        return self.stored * max(offered * self.at_once, LOOKED_AT)
+    copies: int
+    """Copies of features while they are made of a chunk's columns."""
 
     @property
     def side_row_nbytes(self) -> int:
         """Bytes of a row of the side store once everything is selected."""
         item = np.dtype(self.stored_dtype).itemsize
-        return 16 + (self.n_selected * self.stored + 1) * item + self.base * self.itemsize
+        return 16 + (self.n_stored + 1) * item + self.base * self.itemsize
 
     @property
     def thin_row_nbytes(self) -> int:
@@ -97,8 +93,8 @@ def needs_of(size: Size) -> list[Needs]:
     block = block_of(size, score_state_bytes(size, budget))
     K, item = size.n_classes, size.itemsize
     start = 16 + K * item
-    n = 1 + size.n_selected * size.width
-    blocks = size.n_selected * size.width**2 if size.base else n * n
+    n = 1 + size.n_features
+    blocks = size.n_selected * (size.base + 1) ** 2 if size.base else n * n
     # Newton's metric while the coefficients are few, then the blocks of all of them
     metric = 8 * max(min(K * n, NEWTON_SIZE) ** 2, K * blocks if K * n > NEWTON_SIZE else 0)
     path = 8 * K * n * (1 + size.n_selected // 2)
@@ -122,7 +118,8 @@ def needs_of(size: Size) -> list[Needs]:
         Needs(
             "fetch",
             state_bytes=8 * (size.shortlist + 1) ** 2,
-            step_bytes_per_row=size.shortlist * (3 * item + 16),  # sparse rows are written out
+            step_bytes_per_row=size.shortlist * item * size.copies,
+            step_bytes=(3 * 8 + 8) * size.shortlist * GRAM_ROWS,
             driver_bytes=gradient + path,
             row_state_bytes=size.shortlist * item,
             passes=(1, size.n_selected),
@@ -153,19 +150,26 @@ def fits_in_memory(size: Size, plan: Plan) -> bool:
 def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind: str) -> Size:
     """The size of a fit, from metadata; two classes are assumed while they are not known."""
     d, item = dataset.n_features, dataset.dtype.itemsize
-    members = 1
-    groups = model._feature_groups() if kind == "columns" else None
-    if groups is not None:
-        members = int(np.unique(np.asarray(groups), return_counts=True)[1].max())
+    n_selected = min(model.n_selected, n_units if kind == "columns" else model.n_selected)
+    # of "auto" also if fewer are requested, because the saving would only make slices larger
     at_once = 1 if model.columns_per_pass == "auto" else int(model.columns_per_pass)
     pieces = kind in PIECES
+    offered = (OFFERED_PIECES if pieces else OFFERED) * max(MOST_AT_ONCE, at_once)
+    offered, n_stored = max(offered, LOOKED_AT), n_selected
+    if kind == "columns":  # each is selected once: the largest groups are all that can be
+        groups = model._feature_groups()
+        members = np.arange(d) if groups is None else np.asarray(groups)
+        sizes = np.sort(np.unique(members, return_counts=True)[1])[::-1]
+        offered, n_stored = (int(sizes[:n].sum()) for n in (offered, n_selected))
     row_nbytes = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
+    n_columns = n_units if kind in ("columns", "stumps", *PIECES) else d * (d - 1) // 2
     return Size(
-        n_columns=n_units if kind in ("columns", "stumps", *PIECES) else d * (d - 1) // 2,
+        n_columns=n_columns,
         n_classes=len(getattr(model, "classes_", (0, 0))),
-        n_selected=min(model.n_selected, n_units if kind == "columns" else model.n_selected),
-        width=d + 1 if pieces else members,
-        stored=1 if pieces else members,
+        n_selected=n_selected,
+        n_features=n_selected * (d + 1) if pieces else n_stored,
+        n_stored=n_stored,
+        shortlist=min(offered, n_columns) if kind == "products" else offered,
         stored_dtype="uint8" if kind == "pieces" else dataset.dtype.name,
         base=d if pieces else 0,
         itemsize=item,
@@ -176,5 +180,6 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
         # of each bin: running sums, gradients, a dozen numbers, and those of use once more
         made_bytes=4 * unit_bytes if kind == "stumps" else 0,
         n_units=n_units,
-        at_once=max(MOST_AT_ONCE, at_once),
+        # of columns themselves one; else both factors, or a comparison; sparse rows written out
+        copies=(1 if kind == "columns" else 3) + dataset.sparse,
     )

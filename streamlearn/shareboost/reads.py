@@ -16,6 +16,9 @@ from .design import TARGET, Layout, rows_of
 from .objective import margin_softmax, residual
 from .selection.candidates import Choice, Kind
 
+GRAM_ROWS = 1 << 13
+"""Rows whose products are summed at a time."""
+
 State = TypeVar("State")
 Result = TypeVar("Result")
 
@@ -119,10 +122,13 @@ def _fetch(
 ) -> Sums:
     values = kind.values(chunk.of_few_columns(), needed, choices)
     chunk.state[name][:] = values
-    V = values.astype(np.float64)
-    share = np.full(len(V), 1.0 / total) if chunk.weight is None else chunk.weight / total
-    state["gram"] += (V * share[:, None]).T @ V
-    state["sum"] += share @ V
+    for start in range(0, len(values), GRAM_ROWS):  # as float64 they are a few times larger
+        V = values[start : start + GRAM_ROWS].astype(np.float64)
+        share = np.full(len(V), 1.0)
+        if chunk.weight is not None:
+            share = chunk.weight[start : start + GRAM_ROWS]
+        state["gram"] += (V * (share / total)[:, None]).T @ V
+        state["sum"] += (share / total) @ V
     return state
 
 

@@ -46,7 +46,8 @@ def measured(verb, job):
             cell.run(job["path"], verb)
         return refusal(refused.value)
     try:
-        cell.run(job["small"], f"{verb}-small")
+        with planned_peaks():  # the modules that it looks at are there before the baseline
+            cell.run(job["small"], f"{verb}-small")
     except REFUSALS as error:
         return refusal(error)
     trim_heaps()

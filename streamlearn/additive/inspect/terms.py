@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...data.levels import Coder
-from ...data.source import Chunk, Csr
+from ...data.source import Chunk, Csr, Source
 from ...estimator import predicting
 from ...estimator.facts import Parts
 from ...estimator.model import Model
@@ -159,6 +159,11 @@ class Terms(Uncertainty):
         margins_rows(chunk.X, self.bases_, self.coef_, F)
         F += self.intercept_ - self._shifts.sum(axis=1)
         return F[:, 0] if F.shape[1] == 1 else F
+
+    def _decision_row_nbytes(self, dataset: Source) -> float:
+        # a chunk with missing values is copied, with what kernels take for them
+        has_missing = bool(self.bases_.has_missing.any())
+        return has_missing * dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
 
     def explain(self: Model, X: object) -> np.ndarray:
         """Contribution of each term to the decision of each row.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...data.source import Chunk
 from ...estimator.colours import NEGATIVE, POSITIVE
 from ...estimator.model import Model
-from ...estimator.predicting import answer_chunk, empty_answer, run
+from ...estimator.predicting import answer_chunk, run
 from ...estimator.restored import output_labels
 from ...estimator.rows.encoding import column_names
 from ...estimator.rows.inputs import open_features
@@ -192,8 +191,8 @@ def _few_sums(
         _check_count(dataset.n_rows or 0)  # 0: it is known once they are read
     fold: Fold[list[RowSum], list[RowSum]]
     fold = Fold(list, partial(_add_sums, model, numbers, chosen, n_terms), _join)
-    width = prod(empty_answer(model, "explanation").shape[1:])
-    rows: list[RowSum] = run(model, dataset, fold, name="explain", row_width=width)
+    # at most `MOST_ROWS` rows are explained, the others left out before
+    rows: list[RowSum] = run(model, dataset, fold, name="explain")
     if numbers is not None and len(rows) < len(numbers):
         missing = np.setdiff1d(numbers, [row.number for row in rows]).tolist()
         raise ValueError(

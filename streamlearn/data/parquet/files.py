@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import CATEGORIES, MEASURED, NUMBERS, arrow_type
+from ..column_types import CATEGORIES, MEASURED, NUMBERS, SINGLE, arrow_type
 from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
 from ..levels import LevelCoder
 from ..store import Column, Store
-from .footer import FileFacts, Footers, kept_nbytes, page_nbytes
+from .footer import FileFacts, Footers, Largest, kept_nbytes, page_nbytes
 from .pages.excerpt import ColumnPages
-from .pages.reader import USABLE
+from .pages.reader import ROWS_PER_PLACE, USABLE
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -65,11 +65,14 @@ class ParquetFiles(Store):
         self._compare_schemas(footers)
         self._add_partitions()
         self._stored: dict[str, float] = {}
-        self._largest: dict[str, int] = {}
+        self._largest: dict[str, Largest] = {}
         for footer in footers:
             for name, nbytes in footer.stored.items():
                 self._stored[name] = self._stored.get(name, 0.0) + nbytes
-                self._largest[name] = max(self._largest.get(name, 0), footer.largest[name])
+                here = footer.largest[name]
+                self._largest[name] = self._largest.get(name, here).or_of(here)
+        known = [footer.known for footer in footers if any(footer.group_rows)]
+        self._known = frozenset.intersection(*known) if known else frozenset()
         self._digests = [footer.digest for footer in footers]
         self._live = np.ones(len(self._group_file), bool)
         self.filter_names: tuple[str, ...] = ()
@@ -166,14 +169,16 @@ class ParquetFiles(Store):
     def overhead_nbytes(self, names: Sequence[str], slice_rows: int) -> int:
         """Pages and decoded columns in flight, the pool's slack; not the shared footers.
 
-        Row groups read whole hold a few columns at a time.  Of those larger than `slice_rows` one
+        Row groups read whole hold a few columns at a time; those read by their pages alone take
+        nothing of the library's pool.  Of row groups larger than `slice_rows` one
         column's pages that hold a slice are in memory, or (remote and nested ones) of every column
         the current page, its dictionary and a batch of rows.
         """
         stored = [name for name in {*names, *self.filter_names} if name in self._largest]
         rows = np.diff(self._starts)
-        largest = max((self._largest[name] for name in stored), default=0)
-        held = 0
+        sizes = [self._largest[name] for name in stored]
+        largest = max((size.nbytes for size in sizes), default=0)
+        held = by_pages = 0
         read = [c for c in self.columns if c.name in stored]
         kinds = [c.dtype for c in read]
         words = [c.name for c in read if c.dtype in CATEGORIES or c.name in self.levels]
@@ -182,11 +187,11 @@ class ParquetFiles(Store):
             wide = 16  # the values as stored, and as seconds
         whole = int(rows[rows <= slice_rows].max(initial=0))
         if whole:
-            step = columns_at_once(whole)
-            held = min(len(stored), step) * (largest + 2 * wide * whole)
-            # by their pages: bytes, values, a page and a dictionary
-            some = min(len(stored), PAGES_TO_ARROW * step)
-            held = max(held, some * (largest + wide * whole) + 2 * wide * whole)
+            known = [name for name in stored if name in self._known]
+            held = min(len(stored) - len(known), columns_at_once(whole)) * (
+                largest + 2 * wide * whole
+            )
+            by_pages = self._pages_nbytes(known, whole)
         sliced = rows[rows > slice_rows]
         for n_rows in np.unique(sliced).tolist():
             kept = self.held_nbytes(stored, n_rows)
@@ -204,13 +209,34 @@ class ParquetFiles(Store):
                 held = max(held, each + len(stored) * (PAGE_BUFFER + batch))
         if words and len(rows):
             n = int(rows.max())
-            m, text = min(n, slice_rows), max(self._largest[name] for name in words)
+            m, text = min(n, slice_rows), max(self._largest[name].nbytes for name in words)
             # a word that is stored takes four bytes and its characters
             held += CODING_NBYTES * m + WORD_NBYTES * min(m, text // 4 + 1) + text * m // n
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest
-        return int(_SLACK * held) + _POOL + remote
+        pool = int(_SLACK * held) + _POOL if held else 0
+        return by_pages + pool + remote
+
+    def _pages_nbytes(self, names: Sequence[str], n_rows: int) -> int:
+        """Bytes that decoding these columns of a whole row group takes, all from their pages."""
+        if not names:
+            return 0
+        kinds = {column.name: column.dtype for column in self.columns}
+        like = "float32" if all(kinds[name] in SINGLE for name in names) else "float64"
+        width = np.dtype(like).itemsize
+        some = min(len(names), PAGES_TO_ARROW * columns_at_once(n_rows))
+        sizes = [self._largest[name] for name in names]
+        packed, plain = max(size.packed for size in sizes), max(size.plain for size in sizes)
+        # those of another type than the chunk's are copied before they are converted
+        other = sum(kinds[name] != like for name in names)
+        columns = some * (packed + width * n_rows) + min(other, some) * width * n_rows
+        # of a dictionary's values, what each is mapped to, for every feature
+        mapped = (some * width + len(names) * 4) * n_rows // ROWS_PER_PLACE
+        return columns + mapped + 2 * plain  # a page and a dictionary, which may be all of a chunk
+
+    def read_together(self, names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+        return (*names, *others)  # target and weight are columns like others
 
     def pages(self, file: int, group: int, names: Sequence[str]) -> dict[str, ColumnPages] | None:
         """Places of these columns' pages, if slices are read by them; None: streamed."""

@@ -22,6 +22,7 @@ from ..files.versions import Versions, info_version, local_version
 from .footer_layout import DamagedFooter, Layout, read_layout
 from .kernels_footer import DATA_AT, DICTIONARY_AT, NBYTES, PLAIN_NBYTES
 from .pages.excerpt import ColumnPages, find_pages
+from .pages.reader import USABLE, known_columns
 from .thrift import list_head
 
 if TYPE_CHECKING:
@@ -45,6 +46,24 @@ Bytes: TypeAlias = io.BufferedReader | RemoteFile
 """An open file, here or behind a URL."""
 
 
+class Largest(NamedTuple):
+    """Bytes of the largest chunk of a column."""
+
+    packed: int
+    """Bytes stored."""
+    plain: int
+    """Bytes decompressed."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both, which the library holds."""
+        return self.packed + self.plain
+
+    def or_of(self, other: Largest) -> Largest:
+        """The most of either kind."""
+        return Largest(max(self.packed, other.packed), max(self.plain, other.plain))
+
+
 class FileFacts(NamedTuple):
     """Facts of one parquet file that the store remembers."""
 
@@ -54,8 +73,9 @@ class FileFacts(NamedTuple):
     """Resident bytes of its footer, parsed: of one block, of all."""
     stored: dict[str, float]
     """Compressed bytes per column."""
-    largest: dict[str, int]
-    """Compressed and decompressed bytes of the column's largest chunk."""
+    largest: dict[str, Largest]
+    known: frozenset[str]
+    """The columns whose pages are decoded here, none of them by the library."""
     digest: str
 
 
@@ -172,7 +192,16 @@ class Footers:
         chunk = _BYTES_PER_CHUNK * leaves
         parsed = chunk * len(block.layout.rows), chunk * n
         digest = hashlib.sha256(content).hexdigest()[:32]
-        return FileFacts(block.schema, layout.rows.tolist(), parsed, stored, largest, digest)
+        known = self._known(file, layout, block.schema)
+        return FileFacts(block.schema, layout.rows.tolist(), parsed, stored, largest, known, digest)
+
+    def _known(self, file: int, layout: Layout, schema: pa.Schema) -> frozenset[str]:
+        """The columns that are decoded from their pages here: of local files alone."""
+        if self.fs is not None or not USABLE:
+            return frozenset()
+        with self._reading(file) as stream:
+            assert not isinstance(stream, RemoteFile)
+            return known_columns(layout, schema, stream.fileno())
 
     def _shared(self, schema: pa.Schema) -> pa.Schema:
         """One copy of the schema of all files that are written alike."""
@@ -287,16 +316,16 @@ def _check_places(layout: Layout, end: int) -> None:
         raise DamagedFooter(f"a column in it reaches beyond byte {end}, where its footer begins")
 
 
-def _column_sizes(layout: Layout, names: list[str]) -> tuple[dict[str, float], dict[str, int]]:
+def _column_sizes(layout: Layout, names: list[str]) -> tuple[dict[str, float], dict[str, Largest]]:
     """Compressed bytes per column, and those of its largest chunk, also decompressed."""
     stored: dict[str, float] = dict.fromkeys(names, 0.0)
-    largest: dict[str, int] = dict.fromkeys(names, 0)
-    packed = layout.facts[:, :, NBYTES]
-    both = packed + layout.facts[:, :, PLAIN_NBYTES]
+    largest = dict.fromkeys(names, Largest(0, 0))
+    packed, plain = layout.facts[:, :, NBYTES], layout.facts[:, :, PLAIN_NBYTES]
     for leaf, column in enumerate(layout.column_of.tolist()):
         name = names[column]
         stored[name] += float(packed[:, leaf].sum())
-        largest[name] = max(largest[name], int(both[:, leaf].max(initial=0)))
+        here = Largest(*(int(sizes[:, leaf].max(initial=0)) for sizes in (packed, plain)))
+        largest[name] = largest[name].or_of(here)
     return stored, largest
 
 

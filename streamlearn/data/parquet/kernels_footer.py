@@ -15,12 +15,13 @@ TRUE, FALSE, BYTE, INT16, INT32, INT64, DOUBLE, BINARY, LIST, SET, STRUCT = *ran
 """Types of the protocol: booleans live in the field's own byte, whole numbers are varints."""
 DEEPEST = 32
 """Structs and lists inside one another, at most: parquet has six."""
-N_FIELDS = 12
-"""Fields of a struct that are looked at: 1 to 11."""
-TYPE, CODEC, N_VALUES, PLAIN_NBYTES, NBYTES, DATA_AT, DICTIONARY_AT, ENCODINGS = range(8)
-N_FACTS = 8
+N_FIELDS = 13
+"""Fields of a struct that are looked at: 1 to 12."""
+TYPE, CODEC, N_VALUES, PLAIN_NBYTES, NBYTES, DATA_AT, DICTIONARY_AT, ENCODINGS, NULLS = range(9)
+N_FACTS = 9
 """Numbers kept of a column chunk: type, codec, values, bytes decompressed and as stored, where its
-data pages and its dictionary (0: none) begin, and a bit for each encoding of its pages."""
+data pages and its dictionary (0: none) begin, a bit for each encoding of its pages, and its nulls
+by its statistics (-1: they do not tell)."""
 N_TYPES, N_CODECS, N_ENCODINGS = 8, 8, 10
 _LARGEST = 1 << 40
 """Rows, values or bytes of a column chunk, at most."""
@@ -200,6 +201,9 @@ def read_groups(data, at, types, single, starts, rows, facts):
             read_fields(data, own[3, 1], own, left, inner)
             if not read_chunk(data, own, facts[g, c]) or facts[g, c, N_VALUES] < rows[g]:
                 return False
+            facts[g, c, NULLS] = -1
+            if own[12, 0] == STRUCT and read_fields(data, own[12, 1], own, left, inner) >= 0:
+                facts[g, c, NULLS] = number(data, own, 3, INT64, _LARGEST)
             if facts[g, c, TYPE] != types[c] or single[c] and facts[g, c, N_VALUES] > rows[g]:
                 return False
     starts[len(rows)] = at
@@ -208,14 +212,17 @@ def read_groups(data, at, types, single, starts, rows, facts):
 
 @kernel
 def read_chunk(data, fields, facts):
-    """Write the `N_FACTS` of the column chunk with these fields; return whether they are legal."""
+    """Write the facts of the column chunk with these fields but its nulls; return if all are legal.
+
+    Those are told by the statistics of its values, a struct of their own.
+    """
     facts[TYPE] = number(data, fields, 1, INT32, N_TYPES - 1)
     facts[CODEC] = number(data, fields, 4, INT32, N_CODECS - 1)
     facts[N_VALUES] = number(data, fields, 5, INT64, _LARGEST)
     facts[PLAIN_NBYTES] = number(data, fields, 6, INT64, _LARGEST)
     facts[NBYTES] = number(data, fields, 7, INT64, _LARGEST)
     facts[DATA_AT] = number(data, fields, 9, INT64, np.int64(1) << 60)
-    facts[DICTIONARY_AT] = facts[ENCODINGS] = 0
+    facts[DICTIONARY_AT] = facts[ENCODINGS] = facts[NULLS] = 0
     if fields[11, 0]:
         facts[DICTIONARY_AT] = number(data, fields, 11, INT64, np.int64(1) << 60)
     n, kind, at = list_head(data, fields[2, 1])

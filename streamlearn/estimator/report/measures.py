@@ -23,8 +23,9 @@ from ...passes.summary.reading import collect_summary
 from ...passes.summary.summary import Summary
 from ...passes.sums import add_sums
 from .. import fitting
-from ..predicting import decide, model_bytes
+from ..predicting import decide
 from ..restored import n_outputs, output_labels
+from ..row_size import model_bytes
 from ..rows.inputs import open_scored, used_columns
 from ..rows.targets import coded
 from .figures import Reported

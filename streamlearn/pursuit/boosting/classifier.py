@@ -176,12 +176,13 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
         return [
             Needs(
                 "search",
-                state + block,
+                state,
                 0,
                 state + cells,
                 model,
                 row_state_bytes=8 * models,
                 passes=(1, reads),
+                step_bytes=block,
             )
         ]
 

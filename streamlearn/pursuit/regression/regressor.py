@@ -181,7 +181,9 @@ class ProjectionPursuitRegressor(PursuitModel[Grown], StreamRegressor):
         model = T * self.n_terms * 8 * (M + n) + M * 8 * 70
         reads = self.n_terms * (1 + self.backfit) * (4 * M + 18)
         fits = 40 * smoother.fit_nbytes
-        return [Needs("search", state + block, 0, driver + fits, model, passes=(1, reads))]
+        return [
+            Needs("search", state, 0, driver + fits, model, passes=(1, reads), step_bytes=block)
+        ]
 
     def _fit(
         self,

@@ -557,6 +557,7 @@ def assert_facts(layout, index, known):
             column.data_page_offset,
             column.dictionary_page_offset or 0,
             sum({1 << encodings[name] for name in column.encodings}),
+            -1 if column.statistics is None else column.statistics.null_count,
         ]
 
 

@@ -90,6 +90,15 @@ def walk_pages(file: int, layout: Layout, group: int, leaf: int) -> Iterator[Pag
         at = end
 
 
+def is_of_first_version(file: int, layout: Layout, group: int, leaf: int) -> bool:
+    """Whether the first data page of a column chunk is of the first version, and understood."""
+    try:
+        pages = walk_pages(file, layout, group, leaf)
+        return next((page.kind for page in pages if page.kind != DICTIONARY), None) == DATA
+    except ValueError:
+        return False
+
+
 def check_pages(file: int, layout: Layout, group: int, leaf: int) -> None:
     """Raise ValueError unless the pages of a column chunk are as `walk_pages` asks."""
     for _ in walk_pages(file, layout, group, leaf):

@@ -19,6 +19,9 @@ import pyarrow as pa
 from ....numeric.huge_pages import zeros
 from ...source import Convert
 from ..footer_layout import Layout
+from ..kernels_footer import CODEC, ENCODINGS, N_VALUES, NBYTES, NULLS, PLAIN_NBYTES, TYPE
+from .headers import is_of_first_version
+from .kernels import INDICES, OLD_INDICES, PLAIN, RLE
 
 _FLOATS = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}
 _SHORT = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
@@ -33,12 +36,14 @@ _BITS = {"FLOAT": np.uint32, "INT32": np.uint32, "DOUBLE": np.uint64, "INT64": n
 _PHYSICAL = {"INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5}
 _PACKED = {0: False, 1: True}
 """Codecs by their numbers in a footer: none, and snappy."""
+_ENCODED = sum(1 << encoding for encoding in (PLAIN, OLD_INDICES, RLE, INDICES))
+"""Encodings of values and of their levels."""
 _TOO_LARGE = 1 << 30
 _DICTIONARY = 1 << 20
 """Values of a dictionary."""
 _ALIGNED = 64
 """Bytes between the beginnings of columns of different types."""
-_ROWS_PER_PLACE = 16
+ROWS_PER_PLACE = 16
 """Rows for each value of a dictionary from which on the values are mapped: tables of them then take
 little beside the rows."""
 
@@ -147,14 +152,15 @@ class PageReader:
         leaf = layout.leaf_of(self._index[name])
         if leaf is None:
             return None
-        physical, codec, n_values, plain, nbytes, start, dictionary, _ = layout.facts[
-            group, leaf
-        ].tolist()
+        facts = layout.facts[group, leaf].tolist()
+        physical, codec, n_values, plain, nbytes, start, dictionary = facts[:ENCODINGS]
         if dictionary:
             start = min(start, dictionary)
         packed, n_rows = _PACKED.get(codec), int(layout.rows[group])
         alike = n_values == n_rows and physical == _PHYSICAL[_NUMBERS[kind]]
         if packed is None or not alike or not 0 < max(nbytes, plain) < _TOO_LARGE:
+            return None
+        if facts[NULLS] > 0:
             return None
         return _Chunk(name, start, nbytes, plain, packed, has_levels, dictionary > 0)
 
@@ -192,7 +198,7 @@ class PageReader:
         from .kernels import decode_mapped, read_dictionaries
 
         n = int(layout.rows[group])
-        places = 1 << max(n // _ROWS_PER_PLACE, 1).bit_length() - 1
+        places = 1 << max(n // ROWS_PER_PLACE, 1).bit_length() - 1
         chunks = []
         for name in wanted:
             kind = self._kinds.get(name)
@@ -254,6 +260,32 @@ class PageReader:
         packed = np.array([chunk.packed for chunk in chunks])
         levels = np.array([chunk.has_levels for chunk in chunks])
         return raw, at, packed, levels, self._page
+
+
+def known_columns(layout: Layout, schema: pa.Schema, file: int) -> frozenset[str]:
+    """The columns of an open file that `PageReader` reads, by what the footer says of their chunks.
+
+    And by one page, for all pages of a file are of one version.
+    """
+    facts, some = layout.facts, layout.rows > 0
+    n_values, codec, nulls = (facts[some][:, :, fact] for fact in (N_VALUES, CODEC, NULLS))
+    largest = facts[some][:, :, (NBYTES, PLAIN_NBYTES)].max(axis=2)
+    known = (n_values == layout.rows[some, None]) & np.isin(codec, list(_PACKED))
+    known &= (facts[some][:, :, ENCODINGS] & ~_ENCODED == 0) & (n_values <= _DICTIONARY)
+    known &= (0 < largest) & (largest < _TOO_LARGE)
+    names: dict[str, int] = {}
+    for column, field in enumerate(schema):
+        leaf, kind = layout.leaf_of(column), _NUMBERS.get(field.type)
+        if leaf is None or kind is None or not known[:, leaf].all():
+            continue
+        if field.nullable and (nulls[:, leaf] != 0).any():
+            continue
+        if (facts[some][:, leaf, TYPE] == _PHYSICAL[kind]).all():
+            names[field.name] = leaf
+    if not names or not some.any():
+        return frozenset()
+    is_first = is_of_first_version(file, layout, int(some.argmax()), min(names.values()))
+    return frozenset(names) if is_first else frozenset()
 
 
 def load_kernels() -> None:

@@ -1,0 +1,81 @@
+"""The plan of every public verb that reads a dataset: never under the peak, and near to it."""
+
+import pytest
+from promises import verb_job
+from promises.forks import started
+from promises.jobs import write_rows
+from promises.test_verbs import TOGETHER
+from promises.verbs import verbs
+
+from streamlearn.additive.costs.needs import COLD_NBYTES
+from streamlearn.engine.planning import RESERVE_BYTES
+
+CONSTANT = RESERVE_BYTES + COLD_NBYTES
+"""Memory that every process needs, as in the plans of pairs."""
+RATIO = 1.5
+N_ROWS, N_COLUMNS = 1_000_000, 20
+"""So many that the buffers of every reader fill."""
+DRAWN = ("MixtureDisplay.from_estimator", "PrototypeDisplay.plane")
+"""Pictures of a point a row, for which a dataset is refused before it is read."""
+FACTS = (
+    *("open_dataset", "plan"),
+    *("FourierEmbedding.transform", "SplineEmbedding.transform"),
+    *("ShareBoostClassifier.transform", "ShareBoostClassifierCV.transform"),
+    "AdditiveRegressorCV.predict_interval",
+)
+"""Verbs that read no rows: they look at metadata, give a dataset, or refuse."""
+OF_FEW_COLUMNS = [
+    f"ShareBoostClassifier{cv}.{verb}"
+    for cv in ("", "CV")
+    for verb in ("decision_function", "predict", "predict_to", "score")
+]
+OTHERS = {
+    **dict.fromkeys(
+        OF_FEW_COLUMNS,
+        "a slice of the two columns that are read has a million rows, so that the plan is of the "
+        "few numbers that a row takes beside them: two decisions, where there is one",
+    ),
+    **dict.fromkeys(
+        ("survival_curves", "ordinal_probabilities"),
+        "rows at risk count each row's steps as if some left it, and weights and targets as if "
+        "there were any",
+    ),
+    "ProjectionPursuitRegressorCV.fit": "of fits that take turns, each kind of sums is counted at "
+    "its most at once: states of a search, rows that are scored",
+}
+"""Verbs whose plan is not under the peak, but over 1.5 times of it, and why."""
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verbs")
+    return [
+        write_rows(folder / f"{n}.parquet", n, N_COLUMNS, row_group=32_768) for n in (3_000, N_ROWS)
+    ]
+
+
+def test_the_verbs_left_out_are_verbs():
+    assert {*FACTS, *DRAWN, *OTHERS} <= set(verbs())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("owners", TOGETHER, ids=lambda owners: owners[-1])
+def test_the_plan_is_near_the_peak_and_never_under_it(owners, paths, tmp_path):
+    some = [verb for verb in verbs() if verb.rpartition(".")[0] in owners and verb not in DRAWN]
+    job = {
+        **{"verbs": some, "small": paths[0], "path": paths[1]},
+        **{"folder": str(tmp_path), "features": None, "config": {}},
+    }
+    process, pipe = started(verb_job.main, job)
+    assert pipe.poll(900)
+    cells = pipe.recv()  # EOFError if the process failed: its error is on standard error
+    process.join()
+    assert [cell["verb"] for cell in cells] == some
+    for cell in cells:
+        assert cell["refused"] is None, cell
+        if cell["verb"] in FACTS:
+            assert cell["planned"] == 0, cell
+            continue
+        assert cell["over_baseline"] <= cell["planned"], cell
+        if cell["verb"] not in OTHERS:
+            assert cell["planned"] <= RATIO * cell["over_baseline"] + CONSTANT, cell
