@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ...errors import SourceError
 from ...numeric.huge_pages import zeros
 from ...numeric.malloc import BLOCK_BYTES
+from ..memory.arrow_values import dictionaries_of
 from ..source import Chunk, Convert
 from .arrays import decode_numbers, join, ready_numbers, target_values
 from .files import BATCH_ROWS, PAGE_BUFFER, PAGES_TO_ARROW, ParquetFiles, columns_at_once
@@ -345,20 +346,30 @@ class _Excerpts:
     def take(self, start: int, stop: int) -> Iterator[Batch]:
         for name, pages in self._pages.items():
             first, last = pages.run(start, stop)
-            base, end = int(pages.rows[first]), int(pages.rows[last])
-            raw = read_run(self._file, pages, first, last)
-            largest = max(int(pages.plain_nbytes[first:last].max()), pages.dictionary_nbytes)
-            array = self._numbers.run(self._facts, name, raw[len(MAGIC) :], largest, end - base)
-            by_words = name if name in self._words and pages.share_words(first, last) else None
-            by_library = array is None
-            pieces = decode_run(raw, pages, first, last, by_words) if by_library else [array]
-            del raw, array
+            base = int(pages.rows[first])
+            if name in self._words:  # pages of both kinds at once would share a growing dictionary
+                runs = pages.alike(first, last)
+                decoded = (piece for run in runs for piece in self._decoded(name, *run))
+                pieces = [some for piece in decoded for some in dictionaries_of(piece)]
+            else:
+                pieces = self._decoded(name, first, last)
             some = pa.chunked_array(pieces).slice(start - base, stop - start).chunks
             yield [(name, some)]
-            del pieces, some
-            if by_library and largest >= BLOCK_BYTES:
-                # 8 MiB in use became 21 kept after some hundred slices of a million distinct words
-                pa.default_memory_pool().release_unused()
+
+    def _decoded(self, name: str, first: int, last: int, by_words: bool = False) -> list[pa.Array]:
+        """The values of pages [first, last) of a column."""
+        pages = self._pages[name]
+        n_rows = int(pages.rows[last] - pages.rows[first])
+        raw = read_run(self._file, pages, first, last)
+        largest = max(int(pages.plain_nbytes[first:last].max()), pages.dictionary_nbytes)
+        array = self._numbers.run(self._facts, name, raw[len(MAGIC) :], largest, n_rows)
+        if array is not None:
+            return [array]
+        pieces = decode_run(raw, pages, first, last, name if by_words else None)
+        if largest >= BLOCK_BYTES:
+            # 8 MiB in use became 21 kept after some hundred slices of a million distinct words
+            pa.default_memory_pool().release_unused()
+        return pieces
 
 
 class _Stream:

@@ -9,6 +9,7 @@ begins, and hands them on with a footer for them alone: whatever the library dec
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -59,13 +60,17 @@ class ColumnPages(NamedTuple):
         first = int(np.searchsorted(self.rows, start, side="right")) - 1
         return first, int(np.searchsorted(self.rows, stop, side="left"))
 
-    def share_words(self, first: int, last: int) -> bool:
-        """Whether some of the pages [first, last) may be indices: written out, words take more.
+    def alike(self, first: int, last: int) -> list[tuple[int, int, bool]]:
+        """Runs of the pages [first, last), and whether those of a run are indices of words.
 
-        An index has four bytes at most, a word its length in four bytes and its characters.
+        An index has four bytes at most, a word its length in four bytes and its characters.  A
+        writer whose dictionary is full writes the words themselves from there on.
         """
         rows = np.diff(self.rows[first : last + 1])
-        return bool((self.plain_nbytes[first:last] < 4 * rows).any())
+        indices = self.plain_nbytes[first:last] < 4 * rows
+        cuts = np.flatnonzero(np.diff(indices)) + 1
+        ends = [0, *cuts.tolist(), last - first]
+        return [(first + a, first + z, bool(indices[a])) for a, z in pairwise(ends)]
 
     def held_nbytes(self, slice_rows: int, width: int) -> int:
         """Bytes that reading a run of so many rows takes at most, values of `width` bytes."""
