@@ -159,5 +159,27 @@ def test_words_whose_dictionary_is_full_are_read_by_pages_of_both_kinds(tmp_path
             X = codes.read(ref).X
             np.testing.assert_array_equal(X[:, 1], expected[ref.start : ref.stop])
     some = sl.open_dataset(str(path), chunk_rows=32_768, filters=[("word", "in", ["w49", "w7"])])
-    rows = np.concatenate([chunk.X[:, 0].copy() for chunk in some.select(["x"]).iter_chunks()])
-    assert rows.tolist() == [k for k in range(n) if words[k] in ("w49", "w7")]
+    assert rows_of(some) == [k for k in range(n) if words[k] in ("w49", "w7")]
+
+
+def rows_of(data):
+    return np.concatenate([c.X[:, 0].copy() for c in data.select(["x"]).iter_chunks()]).tolist()
+
+
+def test_bytes_and_numbers_whose_dictionary_is_full_are_filtered_by(tmp_path):
+    n = 50_000
+    numbers = np.arange(n) % 30_000
+    path = tmp_path / "a.parquet"
+    table = pa.table(
+        {
+            "x": np.arange(n, dtype=np.float32),
+            "number": numbers,
+            "raw": [b"r%d" % k for k in numbers.tolist()],
+        }
+    )
+    write(path, table, dictionary_pagesize_limit=40_000, write_batch_size=512)
+    for name, value in (("number", 29_999), ("raw", b"r29999"), ("number", 3), ("raw", b"r3")):
+        some = sl.open_dataset(
+            str(path), chunk_rows=32_768, filters=[(name, "=", value)], features=["x"], target=None
+        )
+        assert rows_of(some) == np.flatnonzero(numbers == int(str(value).strip("br'"))).tolist()

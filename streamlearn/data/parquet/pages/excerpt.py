@@ -50,6 +50,8 @@ class ColumnPages(NamedTuple):
     """First byte of the dictionary page in the file, and the end of it; (0, 0) without one."""
     dictionary_nbytes: int
     """Bytes of the dictionary page decompressed."""
+    dictionary_words: int
+    """Values of the dictionary, if they are words: each has its length in four bytes."""
     schema: bytes
     """The elements of a schema of this column alone, as a list."""
     kind: list[tuple[int, int, bytes]]
@@ -93,10 +95,11 @@ def find_pages(stream: int, layout: Layout, group: int, name: str, leaf: int) ->
     """
     facts, n_rows = layout.facts[group, leaf], int(layout.rows[group])
     data: list[Page] = []
-    dictionary, dictionary_nbytes = (0, 0), 0
+    dictionary, dictionary_nbytes, dictionary_words = (0, 0), 0, 0
     for page in walk_pages(stream, layout, group, leaf):
         if page.kind == DICTIONARY and not data and not dictionary[1]:
             dictionary, dictionary_nbytes = (page.start, page.stop), page.plain_nbytes
+            dictionary_words = min(page.n_values, page.plain_nbytes // 4)
         elif page.kind in (DATA, DATA_2) and page.n_values > 0:
             data.append(page)
         else:
@@ -116,7 +119,8 @@ def find_pages(stream: int, layout: Layout, group: int, name: str, leaf: int) ->
         (3, LIST, list_head(1, BINARY) + binary(name.encode())),
         (4, INT32, number(int(facts[CODEC]))),
     ]
-    return ColumnPages(starts, rows, plain, dictionary, dictionary_nbytes, schema, kind)
+    sizes = dictionary_nbytes, dictionary_words
+    return ColumnPages(starts, rows, plain, dictionary, *sizes, schema, kind)
 
 
 def read_run(stream: int, pages: ColumnPages, first: int, last: int) -> np.ndarray:
