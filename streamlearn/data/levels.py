@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import chain, islice
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,9 @@ from ..errors import SourceError
 
 Word: TypeAlias = str | float | None
 """A value of a column of categories, before it has a name."""
+BLOCK_WORDS = 4096
+"""Words that are Python objects at a time.  A million in turn are made in the same half mebibyte;
+of a slice's worth at once, Python's allocator keeps its arenas long after."""
 MAX_LENGTH = 1024
 """Characters of a word at most: longer ones are text, not categories."""
 
@@ -64,8 +68,8 @@ class Coder(LevelCoder):
     def of_words(self, words: Iterable[Word]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
         nan = float("nan")
-        codes = [self._codes.get(word_of(word, self.name), nan) for word in words]  # type: ignore[arg-type]
-        return np.array([*codes, nan], np.float32)
+        codes = (self._codes.get(word_of(word, self.name), nan) for word in words)  # type: ignore[arg-type]
+        return np.fromiter(chain(codes, [nan]), np.float32)
 
 
 class HashCoder(LevelCoder):
@@ -77,14 +81,19 @@ class HashCoder(LevelCoder):
 
     def of_words(self, words: Iterable[Word]) -> np.ndarray:
         """Codes of a dictionary's words, and NaN after the last: index -1 is missing."""
-        given = [word_of(word, self.name) for word in words]
-        codes = np.full(len(given) + 1, np.nan, np.float32)
+        rest, codes = iter(words), []
+        while given := list(islice(rest, BLOCK_WORDS)):
+            codes.append(self._of_block([word_of(word, self.name) for word in given]))
+        return np.concatenate([*codes, np.full(1, np.nan, np.float32)])
+
+    def _of_block(self, given: list[str | None]) -> np.ndarray:
+        codes = np.full(len(given), np.nan, np.float32)
         there = np.array([word is not None for word in given], bool)
         hashes = hash_words([word for word in given if word is not None])
         if len(self.hashes) and len(hashes):
             at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
             found = self.hashes[at] == hashes
-            codes[:-1][there] = np.where(found, at, np.nan)
+            codes[there] = np.where(found, at, np.nan)
         return codes
 
 

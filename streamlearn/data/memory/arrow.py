@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -49,10 +49,10 @@ class ArrowVector(Vector):
             if valid is not None:
                 piece[~valid] = np.nan
 
-    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Word]]]:
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, Iterable[Word]]]:
         """The rows' strings as (indices, words), a run at a time."""
         for run in self.array.slice(start, stop - start).chunks:
-            yield encode_arrow(run)
+            yield from encode_arrow(run)
 
     def values(self, start: int, stop: int) -> np.ndarray:
         run = self.array.slice(start, stop - start)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import SourceError
 from ..column_types import DAY, MEASURED, UNITS_OF_A_SECOND
-from ..levels import Word
+from ..levels import BLOCK_WORDS, Word
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,14 +53,35 @@ def numbers_of(array: pa.Array, dtype: str) -> tuple[np.ndarray, np.ndarray | No
     return np.frombuffer(values, dtype)[first : first + n], valid
 
 
-def encode_arrow(array: pa.Array) -> tuple[np.ndarray, list[Word]]:
-    """An Arrow array of strings or dictionaries as (indices, words); index -1 is missing."""
+def encode_arrow(array: pa.Array) -> Iterator[tuple[np.ndarray, Iterator[Word]]]:
+    """An Arrow array of strings or dictionaries as (indices, words), a run at a time.
+
+    Index -1 is missing.
+    """
+    for run in dictionaries_of(array):
+        indices, words = used_words(run)
+        yield indices, words_of(words)
+
+
+def dictionaries_of(array: pa.Array) -> Iterator[pa.DictionaryArray]:
+    """A dictionary array as it is; strings as dictionaries of some rows at a time.
+
+    One of all rows, if most words are distinct, would take several times what they take, while it
+    grows.
+    """
     import pyarrow.types as t
 
-    if not t.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    indices, words = used_words(array)
-    return indices, words.to_pylist()
+    if t.is_dictionary(array.type):
+        yield array
+        return
+    for first in range(0, len(array), BLOCK_WORDS):
+        yield array.slice(first, BLOCK_WORDS).dictionary_encode()
+
+
+def words_of(array: pa.Array) -> Iterator[Word]:
+    """The words of an Arrow array, made some at a time."""
+    for first in range(0, len(array), BLOCK_WORDS):
+        yield from array.slice(first, BLOCK_WORDS).to_pylist()
 
 
 def used_words(array: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:

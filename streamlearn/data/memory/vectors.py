@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ class Vector(ABC):
     def values(self, start: int, stop: int) -> np.ndarray:
         """The rows as a target: numbers as stored, or str objects and None."""
 
-    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Word]]]:
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, Iterable[Word]]]:
         """The rows' words, of strings or categories, as (indices, words), a run at a time.
 
         Index -1 is missing.
@@ -162,7 +162,7 @@ class SeriesVector(Vector):
         values, valid = measured(run.array.__arrow_array__().combine_chunks())
         return values if valid is None else np.where(valid, values, np.nan)
 
-    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, list[Word]]]:
+    def encoded(self, start: int, stop: int) -> Iterator[tuple[np.ndarray, Iterable[Word]]]:
         """The rows' categories as (indices, words)."""
         run = self.series.iloc[start:stop]
         if self.column.dtype == "dictionary":

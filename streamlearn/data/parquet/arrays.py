@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ...errors import SourceError
 from ..column_types import MEASURED, arrow_type
-from ..memory.arrow_values import encode_arrow, measured, used_words
+from ..memory.arrow_values import dictionaries_of, encode_arrow, measured, used_words
 from .files import ParquetFiles
 
 _EXACT = 2**53
@@ -20,9 +20,9 @@ def decode_numbers(
     coder, at = store.levels.get(name), 0
     if coder is not None:
         for array in pieces:
-            indices, words = encode_arrow(array)
-            out[at : at + len(array)] = coder.of_words(words)[indices]
-            at += len(array)
+            for indices, words in encode_arrow(array):
+                out[at : at + len(indices)] = coder.of_words(words)[indices]
+                at += len(indices)
         return
     for array in pieces:
         n = len(array)
@@ -83,17 +83,16 @@ def target_values(pieces: list[pa.Array]) -> np.ndarray:
     """Targets as stored: numbers (float64 with NaN for nulls), or str objects and None."""
     parts = []
     for array in pieces:
-        if _is_text(array.type):  # an object for every word, not for every row
-            array = array.dictionary_encode()
-        if pa.types.is_dictionary(array.type):
-            indices, dictionary = used_words(array)
-            words = _words(dictionary)
-            if words.dtype == object or array.null_count:
-                words = np.concatenate([words.astype(object), np.array([None])])
-            parts.append(words[indices])
-        else:
+        if not _is_text(array.type) and not pa.types.is_dictionary(array.type):
             values, valid = _buffers(array)
             parts.append(values.copy() if valid is None else np.where(valid, values, np.nan))
+            continue
+        for run in dictionaries_of(array):  # an object for every word, not for every row
+            indices, dictionary = used_words(run)
+            words = _words(dictionary)
+            if words.dtype == object or run.null_count:
+                words = np.concatenate([words.astype(object), np.array([None])])
+            parts.append(words[indices])
     return join(parts)
 
 

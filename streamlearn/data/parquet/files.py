@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import SourceError
 from ..column_types import CATEGORIES, MEASURED, NUMBERS, SINGLE, arrow_type
 from ..files.listing import READ_AHEAD, hive_values, parse_partition, relative
-from ..levels import LevelCoder
+from ..levels import BLOCK_WORDS, LevelCoder
 from ..store import Column, Store
 from .footer import FileFacts, Footers, Largest, kept_nbytes, page_nbytes
 from .pages.excerpt import ColumnPages
@@ -28,6 +28,9 @@ CODING_NBYTES = 40
 """Bytes of a row of a string column while it becomes codes or objects: indices, code, pointers."""
 WORD_NBYTES = 160
 """Bytes of a word beside its characters, as a Python object and in the library's dictionary."""
+_FOUND_NBYTES = 100
+"""Bytes of a word in a dictionary that grows by doubling, beside its page: its place by a hash, and
+where it begins."""
 _POOL = 8 << 20
 """Bytes that the library's pool and page decoders keep beside their results (measured: 7.5 MiB)."""
 
@@ -178,7 +181,7 @@ class ParquetFiles(Store):
         rows = np.diff(self._starts)
         sizes = [self._largest[name] for name in stored]
         largest = max((size.nbytes for size in sizes), default=0)
-        held = by_pages = 0
+        held, by_pages, paged = 0, 0, False
         read = [c for c in self.columns if c.name in stored]
         kinds = [c.dtype for c in read]
         words = [c.name for c in read if c.dtype in CATEGORIES or c.name in self.levels]
@@ -200,8 +203,13 @@ class ParquetFiles(Store):
             file, group = self.unit(int(np.argmax(rows)))
             pages = self.pages(file, group, stored)
             if pages is not None:
+                paged = not whole
                 widths = {name: wide + CODING_NBYTES * (name in words) for name in pages}
-                each = max(pages[name].held_nbytes(slice_rows, widths[name]) for name in pages)
+                each = max(
+                    pages[name].held_nbytes(slice_rows, widths[name])
+                    + _FOUND_NBYTES * pages[name].dictionary_words * (name in words)
+                    for name in pages
+                )
                 held = max(held, each)
             else:
                 each = page_nbytes(self.footers, file, group, stored)
@@ -211,7 +219,10 @@ class ParquetFiles(Store):
             n = int(rows.max())
             m, text = min(n, slice_rows), max(self._largest[name].nbytes for name in words)
             # a word that is stored takes four bytes and its characters
-            held += CODING_NBYTES * m + WORD_NBYTES * min(m, text // 4 + 1) + text * m // n
+            different = min(m, text // 4 + 1)
+            if paged and all(name in self.levels for name in words):  # coded some at a time
+                different = min(different, BLOCK_WORDS)
+            held += CODING_NBYTES * m + WORD_NBYTES * different + text * m // n
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest

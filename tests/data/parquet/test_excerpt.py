@@ -132,3 +132,54 @@ def test_a_page_that_is_damaged_is_told_by_its_place(tmp_path):
     data = sl.open_dataset(str(path), chunk_rows=65_536)
     with pytest.raises(sl.SourceError, match=r"a.parquet, row group 0, rows .* damaged"):
         list(data.iter_chunks())
+
+
+def test_words_whose_dictionary_is_full_are_read_by_pages_of_both_kinds(tmp_path):
+    """A writer whose dictionary is full writes the words themselves from there on."""
+    n = 50_000
+    words = [None if k % 7 == 3 else f"w{k % 20_000 if k < 5_000 else k}" for k in range(n)]
+    words[-9_000:] = ["w5", None, "w49"] * 3_000
+    path = tmp_path / "a.parquet"
+    table = pa.table({"x": np.arange(n, dtype=np.float32), "word": words})
+    write(path, table, dictionary_pagesize_limit=40_000, write_batch_size=512)
+    layout = Footers(None, [str(path)], ["a"]).parsed(0).layout
+    with open(path, "rb") as file:
+        pages = find_pages(file.fileno(), layout, 0, "word", 1)
+    runs = pages.alike(0, len(pages.rows) - 1)
+    assert [run[2] for run in runs[:2]] == [True, False]
+    assert [run[0] for run in runs] == [0, *(run[1] for run in runs[:-1])]
+    assert runs[-1][1] == len(pages.rows) - 1
+    levels = ["w49", "w7", "w31000", "w5", "nowhere"]
+    expected = np.array([levels.index(w) if w in levels else np.nan for w in words], np.float32)
+    data = sl.open_dataset(str(path), chunk_rows=32_768, target=None)
+    coded = data.with_levels({"word": levels})
+    with data.column("word").reader() as column, coded.reader() as codes:
+        for ref in list(data.refs())[::-1]:
+            assert column.read(ref).y.tolist() == words[ref.start : ref.stop]
+            X = codes.read(ref).X
+            np.testing.assert_array_equal(X[:, 1], expected[ref.start : ref.stop])
+    some = sl.open_dataset(str(path), chunk_rows=32_768, filters=[("word", "in", ["w49", "w7"])])
+    assert rows_of(some) == [k for k in range(n) if words[k] in ("w49", "w7")]
+
+
+def rows_of(data):
+    return np.concatenate([c.X[:, 0].copy() for c in data.select(["x"]).iter_chunks()]).tolist()
+
+
+def test_bytes_and_numbers_whose_dictionary_is_full_are_filtered_by(tmp_path):
+    n = 50_000
+    numbers = np.arange(n) % 30_000
+    path = tmp_path / "a.parquet"
+    table = pa.table(
+        {
+            "x": np.arange(n, dtype=np.float32),
+            "number": numbers,
+            "raw": [b"r%d" % k for k in numbers.tolist()],
+        }
+    )
+    write(path, table, dictionary_pagesize_limit=40_000, write_batch_size=512)
+    for name, value in (("number", 29_999), ("raw", b"r29999"), ("number", 3), ("raw", b"r3")):
+        some = sl.open_dataset(
+            str(path), chunk_rows=32_768, filters=[(name, "=", value)], features=["x"], target=None
+        )
+        assert rows_of(some) == np.flatnonzero(numbers == int(str(value).strip("br'"))).tolist()

@@ -9,6 +9,7 @@ begins, and hands them on with a footer for them alone: whatever the library dec
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,8 @@ class ColumnPages(NamedTuple):
     """First byte of the dictionary page in the file, and the end of it; (0, 0) without one."""
     dictionary_nbytes: int
     """Bytes of the dictionary page decompressed."""
+    dictionary_words: int
+    """Values of the dictionary, if they are words: each has its length in four bytes."""
     schema: bytes
     """The elements of a schema of this column alone, as a list."""
     kind: list[tuple[int, int, bytes]]
@@ -59,13 +62,17 @@ class ColumnPages(NamedTuple):
         first = int(np.searchsorted(self.rows, start, side="right")) - 1
         return first, int(np.searchsorted(self.rows, stop, side="left"))
 
-    def share_words(self, first: int, last: int) -> bool:
-        """Whether some of the pages [first, last) may be indices: written out, words take more.
+    def alike(self, first: int, last: int) -> list[tuple[int, int, bool]]:
+        """Runs of the pages [first, last), and whether those of a run are indices of words.
 
-        An index has four bytes at most, a word its length in four bytes and its characters.
+        An index has four bytes at most, a word its length in four bytes and its characters.  A
+        writer whose dictionary is full writes the words themselves from there on.
         """
         rows = np.diff(self.rows[first : last + 1])
-        return bool((self.plain_nbytes[first:last] < 4 * rows).any())
+        indices = self.plain_nbytes[first:last] < 4 * rows
+        cuts = np.flatnonzero(np.diff(indices)) + 1
+        ends = [0, *cuts.tolist(), last - first]
+        return [(first + a, first + z, bool(indices[a])) for a, z in pairwise(ends)]
 
     def held_nbytes(self, slice_rows: int, width: int) -> int:
         """Bytes that reading a run of so many rows takes at most, values of `width` bytes."""
@@ -88,10 +95,11 @@ def find_pages(stream: int, layout: Layout, group: int, name: str, leaf: int) ->
     """
     facts, n_rows = layout.facts[group, leaf], int(layout.rows[group])
     data: list[Page] = []
-    dictionary, dictionary_nbytes = (0, 0), 0
+    dictionary, dictionary_nbytes, dictionary_words = (0, 0), 0, 0
     for page in walk_pages(stream, layout, group, leaf):
         if page.kind == DICTIONARY and not data and not dictionary[1]:
             dictionary, dictionary_nbytes = (page.start, page.stop), page.plain_nbytes
+            dictionary_words = min(page.n_values, page.plain_nbytes // 4)
         elif page.kind in (DATA, DATA_2) and page.n_values > 0:
             data.append(page)
         else:
@@ -111,7 +119,8 @@ def find_pages(stream: int, layout: Layout, group: int, name: str, leaf: int) ->
         (3, LIST, list_head(1, BINARY) + binary(name.encode())),
         (4, INT32, number(int(facts[CODEC]))),
     ]
-    return ColumnPages(starts, rows, plain, dictionary, dictionary_nbytes, schema, kind)
+    sizes = dictionary_nbytes, dictionary_words
+    return ColumnPages(starts, rows, plain, dictionary, *sizes, schema, kind)
 
 
 def read_run(stream: int, pages: ColumnPages, first: int, last: int) -> np.ndarray:
