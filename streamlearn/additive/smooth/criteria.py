@@ -38,7 +38,7 @@ RANGE = (-18.0, 18.0)
 MOST_UPDATES = 200
 ROUNDING = 1e-12
 """Relative error of a likelihood's logarithm."""
-EARLY_UPDATES = 4
+EARLY_UPDATES = 8
 """Updates of a choice that is made again at the next point of a sample."""
 SETTLED = 1e-4
 """Largest change of a penalty's degrees of freedom at which updates end."""
@@ -216,10 +216,7 @@ def gcv(model: Quadratic, penalties: Penalties, start: Fit | None, most: int = M
 
     if free.any():
         bounds = list(zip(low[free], high[free], strict=True))
-        options = {"maxiter": most}
-        found = minimize(
-            value, log[free], jac=True, method="L-BFGS-B", bounds=bounds, options=options
-        )
+        found = minimize(value, log[free], jac=True, method="L-BFGS-B", bounds=bounds)
         log[free] = found.x
     return fit_at(model, penalties, np.exp(log))
 
@@ -248,9 +245,7 @@ Choose = Callable[[Quadratic, Penalties, Fit | None], Fit]
 """The best weights for a model, from those of a start, if there is one."""
 CRITERIA: dict[str, Choose] = {"reml": reml, "gcv": gcv}
 """Criteria by the values of the parameter `smoothness`."""
-EARLY: dict[str, Choose] = {
-    name: partial(choose, most=EARLY_UPDATES) for name, choose in (("reml", reml), ("gcv", gcv))
-}
+EARLY: dict[str, Choose] = {"reml": partial(reml, most=EARLY_UPDATES), "gcv": gcv}
 """The same with few updates: for models that the next point replaces at little cost."""
 
 
