@@ -28,6 +28,7 @@ from scipy.optimize import minimize
 
 from ...numeric.links import LOG, LOGIT
 from ...numeric.losses import Loss
+from .optimum import Fit
 from .penalties import LINE_WEIGHT, Penalties, inverse_of
 from .weight_steps import LONGEST, newton_step
 
@@ -99,28 +100,6 @@ class Quadratic(NamedTuple):
 def least_weight(loss: Loss) -> float:
     """`Quadratic.least` of a loss: those have one whose decisions are log-odds or logarithms."""
     return LINE_WEIGHT if loss.link in (LOG, LOGIT) else 0.0
-
-
-class Fit(NamedTuple):
-    """The optimum for one choice of weights."""
-
-    weights: np.ndarray
-    """(m,) lambda."""
-    theta: np.ndarray
-    V: np.ndarray
-    gamma: np.ndarray
-    """(m,) degrees of freedom that each penalty leaves."""
-    edf: float
-    """Degrees of freedom of the whole fit, the intercept's too."""
-    psi: float
-    log_det: float
-    """Logarithm of the determinant of H + S."""
-    forces: np.ndarray
-    """(dim + 1,) G'mu of the inequalities that hold the point; 0 without any."""
-
-    def lean(self) -> Fit:
-        """The fit without its matrix, for those who keep many."""
-        return self._replace(V=np.empty((0, 0)))
 
 
 def fit_at(model: Quadratic, penalties: Penalties, weights: np.ndarray) -> Fit:

@@ -23,8 +23,9 @@ from ...solvers.newton import SHORTEST, Evaluation, relative_gap
 from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch
-from .criteria import Choose, Fit, Quadratic, fit_at, start_weights
+from .criteria import Choose, Quadratic, fit_at, start_weights
 from .moments import RowMoments, moments_fold, quadratic
+from .optimum import Fit
 from .penalties import Penalties
 
 STEADY = 2e-3

@@ -27,7 +27,8 @@ from ...data.source import Source
 from ...numeric.bases.bsplines import Bases
 from ...numeric.bases.registry import LEVELS
 from ..targets import find_column
-from .criteria import Fit, Quadratic
+from .criteria import Quadratic
+from .optimum import Fit
 from .penalties import Penalties
 
 Signs = Mapping[str | int, int]

@@ -11,14 +11,10 @@ V, as an update of Fellner & Schall does, and beside it dim^2 times the size of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from .optimum import Fit
 from .penalties import Penalties
-
-if TYPE_CHECKING:
-    from .criteria import Fit
 
 LEAST_CURVATURE = 0.05
 """Least curvature of a direction, in units in which an update of Fellner & Schall has 1."""
