@@ -12,13 +12,15 @@ Of the squared error that is twice the residual variance, of other losses Pearso
 
     lambda_j <- psi gamma_j / theta'S_j theta,     gamma_j = rank(S_j) - lambda_j tr(V S_j),
 
-with every third step as long as a geometric series of the last two.  "gcv" minimises n D / (n -
+whose fixed points are that likelihood's stationary points.  Newton's step on its logarithm is taken
+first (`weight_steps`), and the update where that makes it no larger.  "gcv" minimises n D / (n -
 edf)^2, D the losses, or where psi is known (UBRE) D / psi + edf, by its gradient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,13 +28,19 @@ from scipy.optimize import minimize
 
 from ...numeric.links import LOG, LOGIT
 from ...numeric.losses import Loss
+from .optimum import Fit
 from .penalties import LINE_WEIGHT, Penalties, inverse_of
+from .weight_steps import LONGEST, newton_step
 
-LONGEST = 5.0
-"""Largest change of a weight's logarithm in a step."""
+FAINT = 0.1
+"""Degrees of freedom below which a penalty that grows leaps towards its end."""
 RANGE = (-18.0, 18.0)
 """Limits of a weight's logarithm, less the one at which the penalty equals the curvature."""
 MOST_UPDATES = 200
+ROUNDING = 1e-12
+"""Relative error of a likelihood's logarithm."""
+EARLY_UPDATES = 8
+"""Updates of a choice that is made again at the next point of a sample."""
 SETTLED = 1e-4
 """Largest change of a penalty's degrees of freedom at which updates end."""
 LEAST_ROWS = 1e-3
@@ -94,67 +102,89 @@ def least_weight(loss: Loss) -> float:
     return LINE_WEIGHT if loss.link in (LOG, LOGIT) else 0.0
 
 
-class Fit(NamedTuple):
-    """The optimum for one choice of weights."""
-
-    weights: np.ndarray
-    """(m,) lambda."""
-    theta: np.ndarray
-    V: np.ndarray
-    gamma: np.ndarray
-    """(m,) degrees of freedom that each penalty leaves."""
-    edf: float
-    """Degrees of freedom of the whole fit, the intercept's too."""
-    psi: float
-    forces: np.ndarray
-    """(dim + 1,) G'mu of the inequalities that hold the point; 0 without any."""
-
-    def lean(self) -> Fit:
-        """The fit without its matrix, for those who keep many."""
-        return self._replace(V=np.empty((0, 0)))
-
-
 def fit_at(model: Quadratic, penalties: Penalties, weights: np.ndarray) -> Fit:
     """The optimum of the model with these weights."""
-    A = penalties.matrix(weights)
-    A += model.H
-    V, solve = inverse_of(A)
+    V, solve, log_det = inverse_of(penalties.added(weights, model.H.copy()))
     theta = solve(model.H @ model.theta - model.g)
     sizes = np.array([penalty.size for penalty in penalties.each])
     gamma = sizes - weights * penalties.traces(V)
     # a fixed penalty's degrees are free, but for what it takes
     edf = float(gamma.sum()) + 1.0 - penalties.intercept * float(V[-1, -1])
-    return Fit(weights, theta, V, gamma, edf, model.dispersion(theta, edf), 0.0 * theta)
+    psi = model.dispersion(theta, edf)
+    return Fit(weights, theta, V, gamma, edf, psi, log_det, 0.0 * theta)
 
 
-def reml(model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fit:
-    """The fit with the weights of largest marginal likelihood, from `start` (m,)."""
+def reml(
+    model: Quadratic, penalties: Penalties, start: Fit | None, most: int = MOST_UPDATES
+) -> Fit:
+    """The fit with the weights of largest marginal likelihood, from those of `start`."""
     low, high, log, free = _begin(model, penalties, start)
-    last = np.zeros(len(log))
-    for n in range(MOST_UPDATES):
-        fit = fit_at(model, penalties, np.exp(log))
+    fit = _started(model, penalties, start, log)
+    may_leap, reach = free.copy(), LONGEST
+    for _ in range(most):
         gamma, sums = np.maximum(fit.gamma, 1e-300), penalties.sums(fit.theta)
-        step = np.log(fit.psi * gamma) - np.log(np.maximum(sums, 1e-300)) - log
-        step = np.where(free, np.clip(step, -LONGEST, LONGEST), 0.0)
-        if n % 3 == 2:
-            step = extrapolated(step, last)
-        moved = np.clip(log + step, low, high) - log
-        if not (np.abs(moved) * np.maximum(fit.gamma, 0.0) > SETTLED).any():
+        plain = np.log(fit.psi * gamma) - np.log(np.maximum(sums, 1e-300)) - log
+        plain = np.where(free, np.clip(plain, -LONGEST, LONGEST), 0.0)
+        # a weight at its limit stays there, whatever the others do
+        inside = free & (np.clip(log + plain, low, high) != log)
+        step = np.zeros(len(log))
+        step[inside] = newton_step(penalties, fit, np.flatnonzero(inside))
+        # the likelihood of a term that vanishes is flat: nothing says how far it is to the end
+        leaps = may_leap & (gamma < FAINT) & (plain > 0.0)
+        near = np.clip(step, -reach, reach)
+        nearer = 0.25 * float(np.abs(near).max(initial=0.0))
+        steps = [np.where(leaps, LONGEST, near), near, np.clip(near, -nearer, nearer), plain]
+        moves = [np.clip(log + of, low, high) - log for of in steps]
+        if not (np.abs(moves[0]) * np.maximum(fit.gamma, 0.0) > SETTLED).any():
             return fit
-        log, last = log + moved, moved
-    return fit_at(model, penalties, np.exp(log))
+        before = fit.lean()
+        del fit  # its matrix is not there beside those of the next
+        first = int(not leaps.any())
+        fit, n = _moved(model, penalties, before, moves[first:])
+        if first + n > 0:
+            may_leap &= ~leaps
+        reach = min(2.0 * reach, LONGEST) if first + n < 2 else nearer
+        log = np.log(fit.weights)
+    return fit
 
 
-def extrapolated(step: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Steps of logarithms as long as the geometric series that each is in with its last one."""
-    rate = np.divide(step, last, out=np.zeros_like(step), where=last != 0)
-    faster = (rate > 0) & (rate < 0.98)
-    longer = np.where(faster, step / (1.0 - np.where(faster, rate, 0.0)), step)
-    return np.clip(longer, -LONGEST, LONGEST)
+def _moved(
+    model: Quadratic, penalties: Penalties, before: Fit, moves: list[np.ndarray]
+) -> tuple[Fit, int]:
+    """The fit after the first move that does not lower the likelihood, or the last; its number."""
+    for n, move in enumerate(moves[:-1]):
+        fit = fit_at(model, penalties, before.weights * np.exp(move))
+        if _is_likelier(model, penalties, before, fit):
+            return fit, n
+        del fit
+    return fit_at(model, penalties, before.weights * np.exp(moves[-1])), len(moves) - 1
 
 
-def gcv(model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fit:
-    """The fit with the weights of least generalised cross-validation, from `start` (m,)."""
+def _is_likelier(model: Quadratic, penalties: Penalties, before: Fit, after: Fit) -> bool:
+    """Whether the likelihood at the dispersion before has not fallen, but for rounding."""
+
+    def height(fit: Fit) -> float:
+        penalty = float(fit.weights @ penalties.sums(fit.theta))
+        penalty += penalties.intercept * float(fit.theta[-1]) ** 2
+        return model.at(fit.theta) + 0.5 * penalty
+
+    sizes = np.array([penalty.size for penalty in penalties.each])
+    here, there = height(before), height(after)
+    ranks = float(sizes @ np.log(after.weights / before.weights))
+    change = (there - here) / before.psi + 0.5 * (after.log_det - before.log_det - ranks)
+    return change <= ROUNDING * (1.0 + abs(here) / before.psi)
+
+
+def _started(model: Quadratic, penalties: Penalties, start: Fit | None, log: np.ndarray) -> Fit:
+    """The fit with the weights exp(log), which may be the start itself."""
+    weights = np.exp(log)
+    if start is not None and np.allclose(start.weights, weights, rtol=1e-12, atol=0.0):
+        return start
+    return fit_at(model, penalties, weights)
+
+
+def gcv(model: Quadratic, penalties: Penalties, start: Fit | None, most: int = MOST_UPDATES) -> Fit:
+    """The fit with the weights of least generalised cross-validation, from those of `start`."""
     low, high, log, free = _begin(model, penalties, start)
 
     def value(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -190,11 +220,12 @@ def gcv_score(model: Quadratic, penalties: Penalties, fit: Fit) -> tuple[float, 
     return score, of_losses / max(losses, tiny) + 2.0 * of_edf / rows
 
 
-CRITERIA: dict[str, Callable[[Quadratic, Penalties, np.ndarray | None], Fit]] = {
-    "reml": reml,
-    "gcv": gcv,
-}
+Choose = Callable[[Quadratic, Penalties, Fit | None], Fit]
+"""The best weights for a model, from those of a start, if there is one."""
+CRITERIA: dict[str, Choose] = {"reml": reml, "gcv": gcv}
 """Criteria by the values of the parameter `smoothness`."""
+EARLY: dict[str, Choose] = {"reml": partial(reml, most=EARLY_UPDATES), "gcv": gcv}
+"""The same with few updates: for models that the next point replaces at little cost."""
 
 
 def start_weights(model: Quadratic, penalties: Penalties) -> np.ndarray:
@@ -203,7 +234,7 @@ def start_weights(model: Quadratic, penalties: Penalties) -> np.ndarray:
 
 
 def _begin(
-    model: Quadratic, penalties: Penalties, start: np.ndarray | None
+    model: Quadratic, penalties: Penalties, start: Fit | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(m,) least, largest and first logarithms of the weights, and which are free."""
     equal, least = [], []
@@ -214,7 +245,7 @@ def _begin(
     middle = np.log(np.array(equal))
     low = np.maximum(middle + RANGE[0], np.log(np.maximum(least, np.finfo(float).tiny)))
     high = np.maximum(middle + RANGE[1], low)
-    log = middle if start is None else np.log(start)
+    log = middle if start is None else np.log(start.weights)
     free = penalties.free
     log = np.where(free, np.clip(log, low, high), np.log(LINE_WEIGHT))
     return np.where(free, low, log), np.where(free, high, log), log, free

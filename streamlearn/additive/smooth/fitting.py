@@ -4,7 +4,8 @@ Every read gives value, gradient and curvature of all rows at a point, so the qu
 losses there, whatever the weights of the penalties are.  Between two reads the criterion chooses
 the weights for that model and goes to its optimum (the performance-oriented iteration: Gu 1992;
 Wood, Goude & Shaw 2015).  It ends at a point that is optimal for the weights at hand, by the
-duality gap of all rows, and where the model of its own read no longer moves the degrees of freedom.
+duality gap of all rows, and where the model of its own read no longer moves the degrees of freedom;
+outputs that are there stay there, and the reads that others need leave them out.
 With the squared error one read is all: its model holds everywhere.
 """
 
@@ -22,13 +23,17 @@ from ...solvers.newton import SHORTEST, Evaluation, relative_gap
 from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch
-from .criteria import Fit, Quadratic, fit_at, start_weights
+from .criteria import Choose, Quadratic, fit_at, start_weights
 from .moments import RowMoments, moments_fold, quadratic
+from .optimum import Fit
 from .penalties import Penalties
 
 STEADY = 2e-3
 """Largest change of a term's degrees of freedom, beside one and them, between two reads at the end:
 about one part in a hundred of its weight."""
+BETWEEN = 0.05
+"""Share of its change at which a weight has turned so often that it stays between two choices: the
+model of each then chooses the other, and none chooses itself."""
 SAMPLE_ITERATIONS = 30
 HELD = 0.25
 """Decrease over that of the slope alone from which on the model is said to hold; 1/2 if exact."""
@@ -37,8 +42,8 @@ FARTHEST = 8.0
 SLACK = 1e-13
 """Relative error of a value."""
 
-Measure = Callable[[np.ndarray], list[RowMoments]]
-Choose = Callable[[Quadratic, Penalties, np.ndarray | None], Fit]
+Measure = Callable[[np.ndarray, np.ndarray], list[RowMoments]]
+"""(K, dim + 1) points and numbers of outputs -> the moments of those outputs."""
 
 
 class Point(NamedTuple):
@@ -67,6 +72,8 @@ class Stand(NamedTuple):
     """Largest change of a weight's logarithm."""
     last: np.ndarray
     """(m,) change of the weights' logarithms with which it came."""
+    share: np.ndarray
+    """(m,) share of their next change that is gone, less at every turn."""
 
 
 class SmoothFit(NamedTuple):
@@ -84,6 +91,8 @@ class Task(NamedTuple):
     problem: Problem
     penalties: Penalties
     choose: Choose
+    early: Choose
+    """The choice at a point of a sample, after which there is another."""
     null: np.ndarray
     """(K,) best constant decision of each output."""
     tol: float
@@ -119,10 +128,10 @@ def fit_smooth(
     problem = problem._replace(bases=reads.bases)
     n_reads = 0
 
-    def of_all(at: np.ndarray) -> list[RowMoments]:
+    def of_all(at: np.ndarray, outputs: np.ndarray) -> list[RowMoments]:
         nonlocal n_reads
         n_reads += 1
-        fold = moments_fold(problem, at, task.null)
+        fold = moments_fold(problem, at, task.null, outputs=outputs.tolist())
         found: list[RowMoments] = reads.fold(fold, f"smooth-{n_reads}")
         return found
 
@@ -136,12 +145,16 @@ def fit_sample(task: Task, sample: Chunk, n_threads: int) -> tuple[np.ndarray, l
     """
     problem = task.problem
 
-    def of_sample(at: np.ndarray) -> list[RowMoments]:
-        return run_fold(moments_fold(problem, at, task.null, n_threads), [sample])
+    def of_sample(at: np.ndarray, outputs: np.ndarray) -> list[RowMoments]:
+        fold = moments_fold(problem, at, task.null, n_threads, outputs=outputs.tolist())
+        return run_fold(fold, [sample])
 
     weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
     theta = np.zeros((problem.n_outputs, problem.dim + 1))
-    found = _Iteration(task).run(of_sample, theta, weights, SAMPLE_ITERATIONS, None)
+    choose = task.choose if problem.loss.quadratic else task.early
+    found = _Iteration(task._replace(choose=choose)).run(
+        of_sample, theta, weights, SAMPLE_ITERATIONS, None
+    )
     return found.outcome.theta, [fit.weights for fit in found.fits]
 
 
@@ -162,13 +175,15 @@ class _Iteration:
     ) -> SmoothFit:
         """Iterate from a point, and from weights where they are known."""
         tol = self._tol
-        points = self._points(theta, measure(theta))
+        every = np.arange(len(theta))
+        points = self._points(theta, measure(theta, every))
         if self._problem.loss.quadratic:
             return self._exact(points, weights, watch)
+        n_penalties = len(self._penalties.each)
         stands = [
             self._stand(
                 point, start_weights(point.model, self._penalties) if weight is None else weight,
-                np.inf, np.zeros(len(self._penalties.each)),
+                np.inf, np.zeros(n_penalties), np.ones(n_penalties),
             )
             for point, weight in zip(points, weights, strict=True)
         ]  # fmt: skip
@@ -185,10 +200,13 @@ class _Iteration:
             stuck = ~done & np.array([stand.size < SHORTEST for stand in stands])
             if reason or (done | stuck).all() or n_reads >= max_reads:
                 break
+            # outputs that are done stay where they are
+            going = every[~(done | stuck)]
             trial = evaluation.theta + np.array(
                 [stand.size * (stand.target.theta - stand.point.model.theta) for stand in stands]
             )
-            stands = self._all_after(stands, self._points(trial, measure(trial)))
+            tried = self._points(trial[going], measure(trial, going))
+            self._move(stands, going.tolist(), tried)
             n_reads += 1
         if done.all():
             reason = f"relative gap {gap.max():.2g} <= tol {tol:.2g}"
@@ -202,31 +220,44 @@ class _Iteration:
         ends = [stand.point for stand in stands]
         return SmoothFit(outcome, ends, [self._own(stand) for stand in stands])
 
-    def _stand(self, point: Point, weights: np.ndarray, reach: float, last: np.ndarray) -> Stand:
+    def _stand(
+        self,
+        point: Point,
+        weights: np.ndarray,
+        reach: float,
+        last: np.ndarray,
+        share: np.ndarray,
+    ) -> Stand:
         """The state of an output that has moved to a point, with the next target in reach."""
-        chosen = self._choose(point.model, self._penalties, weights).lean()
-        gamma = fit_at(point.model, self._penalties, weights).gamma
-        change = np.abs(chosen.gamma - gamma)
-        is_steady = bool((change <= STEADY * (1.0 + np.abs(gamma))).all())
-        return self._aimed(Stand(point, weights, chosen, chosen, is_steady, 1.0, reach, last))
+        here = fit_at(point.model, self._penalties, weights)
+        chosen = self._choose(point.model, self._penalties, here).lean()
+        change = np.abs(chosen.gamma - here.gamma)
+        moves = change > STEADY * (1.0 + np.abs(here.gamma))
+        turns = np.log(chosen.weights / weights) * last < 0.0
+        share = np.where(turns, 0.5 * share, np.minimum(1.25 * share, 1.0))
+        is_steady = not (moves & (share > BETWEEN)).any()
+        return self._aimed(
+            Stand(point, weights, chosen, chosen, is_steady, 1.0, reach, last, share)
+        )
 
     def _aimed(self, stand: Stand) -> Stand:
         """The stand with its target within reach of the weights at hand.
 
-        A weight that turns round goes half as far: else two choices may lead to each other forever.
+        A weight that turns round goes half as far, each time again, and then slowly farther: else a
+        few choices may lead to each other forever.
         """
         change = np.log(stand.chosen.weights / stand.weights)
-        turns = change * stand.last < 0.0
-        if np.abs(change).max(initial=0.0) <= stand.reach and not turns.any():
+        if np.abs(change).max(initial=0.0) <= stand.reach and (stand.share == 1.0).all():
             return stand
-        change = np.clip(np.where(turns, 0.5 * change, change), -stand.reach, stand.reach)
+        change = np.clip(stand.share * change, -stand.reach, stand.reach)
         weights = stand.weights * np.exp(change)
         target = fit_at(stand.point.model, self._penalties, weights).lean()
         return stand._replace(target=target)
 
-    def _all_after(self, stands: list[Stand], tried: list[Point]) -> list[Stand]:
-        """Every output's `_after`; of each one of the two models is left behind."""
-        return [self._after(*pair) for pair in zip(stands, tried, strict=True)]
+    def _move(self, stands: list[Stand], outputs: list[int], tried: list[Point]) -> None:
+        """The `_after` of these outputs, in place; of each one of the two models is left behind."""
+        for k in outputs:
+            stands[k] = self._after(stands[k], tried.pop(0))
 
     def _after(self, stand: Stand, tried: Point) -> Stand:
         """The output at the point tried, if its value there is low enough; else another target."""
@@ -244,7 +275,7 @@ class _Iteration:
             held = after <= before + HELD * stand.size * slope
             reach = (4.0 if held else 1.0) * stand.reach
             last = np.log(target.weights / stand.weights)
-            return self._stand(tried, target.weights, reach, last)
+            return self._stand(tried, target.weights, reach, last, stand.share)
         # the model does not hold as far as that: other weights, not too far, and shorter steps
         size = stand.size
         if np.isfinite(stand.reach):
@@ -256,7 +287,11 @@ class _Iteration:
     ) -> SmoothFit:
         """The optimum of losses that are quadratic, from one read."""
         fits = [
-            self._choose(point.model, self._penalties, weight)
+            self._choose(
+                point.model,
+                self._penalties,
+                None if weight is None else fit_at(point.model, self._penalties, weight),
+            )
             for point, weight in zip(points, weights, strict=True)
         ]
         moved = [

@@ -82,7 +82,7 @@ def _model_of(part: Part, k: int, problem: Problem, penalties: Penalties) -> Qua
             w[first.at] -= (pull @ w[first.at]) / pull.sum()
     b = part.intercept[k] + part.coef[k] @ posterior.reference - part.target_mean
     slope = -penalties.times(weights, np.append(w, b))
-    H = psi * inverse_of(posterior.covariance[k].copy())[0]
+    H = psi * inverse_of(posterior.covariance[k].copy()).matrix
     H -= penalties.matrix(weights)
     curvature, e = float(H[-1, -1]), posterior.reference - problem.reference.c
     H[:-1, :-1] += np.outer(e, H[-1, :-1])

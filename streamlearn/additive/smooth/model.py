@@ -17,8 +17,8 @@ from ...numeric.targets import CLASS
 from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch, caches_in_scratch
-from .criteria import CRITERIA, fit_at
-from .fitting import Choose, Task, fit_smooth, point_of
+from .criteria import CRITERIA, EARLY, Choose, fit_at
+from .fitting import Task, fit_smooth, point_of
 from .moments import moments_fold
 from .penalties import make_penalties
 from .posterior import Posterior, make_posterior
@@ -143,11 +143,12 @@ def train_smooth(
         problem.bases, problem.roughness, order, scale, intercept, model.select
     )
     choose: Choose
+    early: Choose
     weights = None if criterion else np.ones(len(penalties.each))
     if criterion is not None:
-        choose = CRITERIA[criterion]
+        choose, early = CRITERIA[criterion], EARLY[criterion]
     else:
-        choose = partial(in_cone, make_cone(problem.bases, given.shapes))
+        choose = early = partial(in_cone, make_cone(problem.bases, given.shapes))
     again = given.share < 1.0 and not problem.loss.quadratic
     to_scratch = again and caches_in_scratch(source)
     found = fit_smooth(
@@ -155,6 +156,7 @@ def train_smooth(
             problem,
             penalties,
             choose,
+            early,
             given.null,
             model.tol,
             max(model.max_passes - given.n_reads, 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,15 +28,21 @@ class RowMoments(NamedTuple):
 
 
 def moments_fold(
-    problem: Problem, theta: np.ndarray, null: np.ndarray, n_threads: int = 1
+    problem: Problem,
+    theta: np.ndarray,
+    null: np.ndarray,
+    n_threads: int = 1,
+    *,
+    outputs: Sequence[int] | None = None,
 ) -> Fold[list[RowMoments], list[RowMoments]]:
-    """Fold: the moments of every output at theta (K, dim + 1).  State 8 K dim^2 bytes.
+    """Fold: the moments of these outputs, or all, at theta (K, dim + 1).  State 8 K dim^2 bytes.
 
     `null` (K,): each output's best constant decision.
     """
+    numbers = range(problem.n_outputs) if outputs is None else outputs
     return Fold(
-        partial(empty_moments, problem.n_outputs, problem.dim),
-        partial(_add, problem, theta, null, n_threads),
+        partial(empty_moments, len(numbers), problem.dim),
+        partial(_add, problem, theta, null, n_threads, numbers),
         add_sums,
         _finish,
     )
@@ -51,6 +58,7 @@ def _add(
     theta: np.ndarray,
     null: np.ndarray,
     n_threads: int,
+    outputs: Sequence[int],
     state: list[RowMoments],
     chunk: Chunk,
 ) -> list[RowMoments]:
@@ -58,7 +66,7 @@ def _add(
         return state
     targets, s = problem.targets(chunk), weights(chunk)
     F = decisions(problem, theta, chunk)
-    for k, (gram, sums) in enumerate(state):
+    for k, (gram, sums) in zip(outputs, state, strict=True):
         y = targets if problem.n_outputs == 1 else np.where(targets == k, 1.0, -1.0)
         f = np.ascontiguousarray(F[:, k])
         value, slope = row_losses(problem.loss, y, f, s)

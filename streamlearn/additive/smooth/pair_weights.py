@@ -24,9 +24,10 @@ from ...numeric.bases.roughness import make_reference
 from ...passes.fold import run_fold
 from ..newton.curvature import add_penalty
 from ..objective import Problem
-from .criteria import LEAST_ROWS, LONGEST, Quadratic, extrapolated
+from .criteria import LEAST_ROWS, Quadratic
 from .moments import moments_fold, quadratic
 from .sampled import LEAST, MOST, Curves
+from .weight_steps import LONGEST, extrapolated
 
 MOST_UPDATES = 60
 STEADY = 0.05

@@ -38,6 +38,8 @@ class Penalty(NamedTuple):
     """The term's coefficients."""
     S: np.ndarray
     """(n, n) on those."""
+    root: np.ndarray
+    """(n, size) whose product with its transpose is S."""
     size: int
     """Its rank."""
     line: bool
@@ -63,11 +65,14 @@ class Penalties(NamedTuple):
 
     def matrix(self, weights: np.ndarray) -> np.ndarray:
         """(dim + 1, dim + 1) of the weighted sum, the intercept's last."""
-        out = np.zeros((self.dim + 1, self.dim + 1))
-        for penalty, weight in zip(self.each, weights, strict=True):
-            out[penalty.at, penalty.at] += weight * penalty.S
-        out[-1, -1] = self.intercept
-        return out
+        return self.added(weights, np.zeros((self.dim + 1, self.dim + 1)))
+
+    def added(self, weights: np.ndarray, H: np.ndarray) -> np.ndarray:
+        """H (dim + 1, dim + 1), to which the weighted sum is added in place."""
+        for penalty, weight in zip(self.each, weights.tolist(), strict=True):
+            H[penalty.at, penalty.at] += weight * penalty.S
+        H[-1, -1] += self.intercept
+        return H
 
     def times(self, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """(dim + 1,) the weighted sum times theta."""
@@ -116,21 +121,40 @@ def make_penalties(
         if not n:
             continue
         begin, at = int(roughness.table[d]), slice(a, z)
-        P = roughness.P[begin : begin + n * n].reshape(n, n)
+        P, R = (of[begin : begin + n * n].reshape(n, n) for of in (roughness.P, roughness.R))
         own = n - int(bases.has_missing[d]) * int(bases.degree[d])
         lines = bases.basis(d).unpenalised(own, order, scale)
         if not lines.shape[1]:
-            each.append(Penalty(d, at, P, n, False, False))
+            each.append(Penalty(d, at, P, R.T, n, False, False))
             continue
-        S = np.zeros((n, n))
-        S[:own, :own] = lines @ lines.T
-        each.append(Penalty(d, at, P - S, n - lines.shape[1], False, False))
-        each.append(Penalty(d, at, S, lines.shape[1], True, not select))
+        line = np.zeros((n, lines.shape[1]))
+        line[:own] = lines
+        S = line @ line.T
+        rank = n - lines.shape[1]
+        each.append(Penalty(d, at, P - S, root_of(P - S, rank), rank, False, False))
+        each.append(Penalty(d, at, S, line, lines.shape[1], True, not select))
     return Penalties(each, bases.dim, len(first) - 1, intercept)
 
 
-def inverse_of(A: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """A^-1 and b -> A^-1 b of a symmetric positive definite A, which is overwritten.
+def root_of(S: np.ndarray, rank: int) -> np.ndarray:
+    """(n, rank) whose product with its transpose is S."""
+    values, vectors = np.linalg.eigh(S)
+    root: np.ndarray = vectors[:, -rank:] * np.sqrt(np.maximum(values[-rank:], 0.0))
+    return root
+
+
+class Inverse(NamedTuple):
+    """A^-1 of a symmetric positive definite A."""
+
+    matrix: np.ndarray
+    solve: Callable[[np.ndarray], np.ndarray]
+    """b -> A^-1 b."""
+    log_det: float
+    """Logarithm of the determinant of A."""
+
+
+def inverse_of(A: np.ndarray) -> Inverse:
+    """The inverse of a symmetric positive definite A, which is overwritten.
 
     Raises ValueError if A is not positive definite to rounding.
     """
@@ -142,7 +166,8 @@ def inverse_of(A: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.nda
         )
     inverse, _ = dpotri(factor, lower=1, overwrite_c=0)
     mirror_lower(inverse)
-    return inverse, partial(cho_solve, (factor, True))
+    log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
+    return Inverse(inverse, partial(cho_solve, (factor, True)), log_det)
 
 
 def mirror_lower(A: np.ndarray) -> None:

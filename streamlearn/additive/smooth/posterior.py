@@ -17,8 +17,8 @@ from ...numeric.checks import check_array, check_number
 from ...numeric.losses import Loss
 from ..basis.functions import LEAST_ROWS, tiles
 from ..basis.kernels import present
-from .criteria import Fit
 from .fitting import Point
+from .optimum import Fit
 from .penalties import Penalties
 from .significance import test_term
 

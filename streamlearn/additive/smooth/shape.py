@@ -27,7 +27,8 @@ from ...data.source import Source
 from ...numeric.bases.bsplines import Bases
 from ...numeric.bases.registry import LEVELS
 from ..targets import find_column
-from .criteria import Fit, Quadratic, fit_at
+from .criteria import Quadratic
+from .optimum import Fit
 from .penalties import Penalties
 
 Signs = Mapping[str | int, int]
@@ -133,10 +134,10 @@ def make_cone(bases: Bases, shapes: Mapping[int, tuple[int, int]]) -> Cone:
     return Cone(np.concatenate([np.zeros((0, bases.dim)), *rows]), blocks)
 
 
-def in_cone(cone: Cone, model: Quadratic, penalties: Penalties, start: np.ndarray | None) -> Fit:
+def in_cone(cone: Cone, model: Quadratic, penalties: Penalties, start: Fit | None) -> Fit:
     """The best point of the cone for the model, at the weights that are given."""
     assert start is not None  # nothing chooses them
-    fit = fit_at(model, penalties, start)
+    fit = start
     G = np.column_stack([cone.G, np.zeros(len(cone.G))])
     GV = G @ fit.V
     mu = np.zeros(len(G))

@@ -298,8 +298,8 @@ def test_a_point_far_worse_than_foretold_is_no_step_whatever_the_weights():
     light, heavy = np.full(4, 1e-3), np.full(4, 1e6)
     here = Point(model.moved(fit_at(model, penalties, light).theta), 0.0)
     target = fit_at(here.model, penalties, heavy)
-    stand = Stand(here, light, target, target, False, 1.0, np.inf, np.zeros(4))
-    iteration = _Iteration(Task(None, penalties, reml, np.zeros(1), 1e-4, 5))
+    stand = Stand(here, light, target, target, False, 1.0, np.inf, np.zeros(4), np.ones(4))
+    iteration = _Iteration(Task(None, penalties, reml, reml, np.zeros(1), 1e-4, 5))
     there = here.model.moved(target.theta)
     assert iteration._after(stand, Point(there, 0.0)).point.model is there
     worse = there._replace(value=there.value + 1e3)
@@ -313,7 +313,17 @@ def test_a_weight_that_turns_round_goes_half_as_far():
     weights = np.ones(4)
     chosen = fit_at(model, penalties, np.exp([1.0, -1.0, 1.0, -1.0]))
     last = np.array([1.0, 1.0, -1.0, 0.0])
-    stand = Stand(Point(model, 0.0), weights, chosen, chosen, False, 1.0, np.inf, last)
-    iteration = _Iteration(Task(None, penalties, reml, np.zeros(1), 1e-4, 5))
+    stand = Stand(
+        Point(model, 0.0),
+        weights,
+        chosen,
+        chosen,
+        False,
+        1.0,
+        np.inf,
+        last,
+        np.array([1.0, 0.5, 0.5, 1.0]),
+    )
+    iteration = _Iteration(Task(None, penalties, reml, reml, np.zeros(1), 1e-4, 5))
     target = iteration._aimed(stand).target
     np.testing.assert_allclose(np.log(target.weights), [1.0, -0.5, 0.5, -1.0])
