@@ -91,7 +91,10 @@ class Quadratic(NamedTuple):
             return 1.0
         rows = max(self.weight - edf, LEAST_ROWS * self.weight)
         if self.exact:
-            return max(2.0 * self.at(theta) / rows, np.finfo(float).tiny)
+            # a perfect fit leaves rounding alone, of which a smaller psi would be made
+            scale = abs(self.value) + 0.5 * float(theta @ self.H @ theta)
+            least = max(np.finfo(float).eps * scale, np.finfo(float).tiny)
+            return 2.0 * max(self.at(theta), least) / rows
         if not self.curvature > 0:
             return 1.0
         return self.squares / self.curvature * self.weight / rows

@@ -40,22 +40,25 @@ def derivatives(
     penalties: Penalties, fit: Fit, numbers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(f,) slopes and (f, f) curvature in the logarithms of the weights of those numbers."""
-    V, weights = fit.V, fit.weights[numbers]
-    each = [penalties.each[j] for j in numbers.tolist()]
+    V, each = fit.V, [penalties.each[j] for j in numbers.tolist()]
     first = np.cumsum([0, *(p.size for p in each)])
     B, pull = np.empty((len(V), int(first[-1]))), np.empty((len(V), len(each)))
-    forces = [p.S @ fit.theta[p.at] for p in each]
+    # the weights enter the factors: of a perfect fit their squares over psi would overflow
+    roots = [np.sqrt(fit.weights[j]) * penalties.each[j].root for j in numbers.tolist()]
+    sides = [
+        root.T @ fit.theta[p.at] / np.sqrt(fit.psi) for root, p in zip(roots, each, strict=True)
+    ]
+    forces = [root @ side for root, side in zip(roots, sides, strict=True)]
     for j, p in enumerate(each):
-        np.matmul(V[:, p.at], p.root, out=B[:, first[j] : first[j + 1]])
+        np.matmul(V[:, p.at], roots[j], out=B[:, first[j] : first[j + 1]])
         pull[:, j] = V[:, p.at] @ forces[j]
     T, Q = np.empty((len(each), len(each))), np.empty((len(each), len(each)))
     for j, p in enumerate(each):
-        T[j] = np.add.reduceat(((p.root.T @ B[p.at]) ** 2).sum(axis=0), first[:-1])
+        T[j] = np.add.reduceat(((roots[j].T @ B[p.at]) ** 2).sum(axis=0), first[:-1])
         Q[j] = forces[j] @ pull[p.at]
-    s = weights * np.array([f @ fit.theta[p.at] for f, p in zip(forces, each, strict=True)])
-    s /= fit.psi
+    s = np.array([side @ side for side in sides])
     ranks = np.array([float(p.size) for p in each])
-    curvature = -np.outer(weights, weights) * (T + 2.0 / fit.psi * Q)
+    curvature = -(T + 2.0 * Q)
     curvature[np.diag_indices(len(each))] += s + ranks - fit.gamma[numbers]
     return s - fit.gamma[numbers], 0.5 * (curvature + curvature.T)
 
