@@ -301,7 +301,7 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
             source,
             Layout((TARGET,), (), size.base, dtype, size.stored_dtype),
             capacity=size.n_stored,
-            in_memory=needs.fits_in_memory(size, run.plan),
+            in_memory=needs.fits_in_memory(run.plan),
         )
         training = Training(
             run,

@@ -105,6 +105,8 @@ def needs_of(size: Size) -> list[Needs]:
     gradient += block * size.made_bytes
     thin = size.thin_rows * size.thin_row_nbytes / max(min(size.slice_rows, size.n_rows), 1)
     disk = size.side_row_nbytes + size.shortlist * item + start
+    # the side store's copy in memory, and where its chunks lie
+    kept = size.side_row_nbytes + 8.0
     return [
         Needs(
             "score",
@@ -114,6 +116,7 @@ def needs_of(size: Size) -> list[Needs]:
             driver_bytes=gradient + path,
             row_state_bytes=start,
             passes=(1, size.n_selected + 1),
+            cached_bytes_per_row=kept,
         ),
         Needs(
             "fetch",
@@ -123,6 +126,7 @@ def needs_of(size: Size) -> list[Needs]:
             driver_bytes=gradient + path,
             row_state_bytes=size.shortlist * item,
             passes=(1, size.n_selected),
+            cached_bytes_per_row=kept,
         ),
         Needs(
             "correct",
@@ -132,6 +136,7 @@ def needs_of(size: Size) -> list[Needs]:
             row_state_bytes=0,
             scratch_bytes_per_row=2 * disk,
             passes=(size.n_selected, 100 * size.n_selected),
+            cached_bytes_per_row=kept,
         ),
     ]
 
@@ -141,10 +146,9 @@ def score_state_bytes(size: Size, budget: int) -> int:
     return max(budget // SCORE_SHARE, size.unit_bytes)
 
 
-def fits_in_memory(size: Size, plan: Plan) -> bool:
-    """Whether the side store fits in what the plan leaves of the budget."""
-    room = size.n_rows * (size.side_row_nbytes + 8) + np.dtype(np.intp).itemsize
-    return bool(room <= plan.budget - plan.peak_bytes)
+def fits_in_memory(plan: Plan) -> bool:
+    """Whether the side store fits in what the plan leaves of the budget, and is counted there."""
+    return plan.keeps_rows
 
 
 def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind: str) -> Size:

@@ -40,8 +40,13 @@ OTHERS = {
         "rows at risk count each row's steps as if some left it, and weights and targets as if "
         "there were any",
     ),
-    "ProjectionPursuitRegressorCV.fit": "of fits that take turns, each kind of sums is counted at "
-    "its most at once: states of a search, rows that are scored",
+    **dict.fromkeys(
+        ("ProjectionPursuitRegressorCV.fit", "JensenShannonBoostClassifierCV.fit"),
+        "of fits that take turns, each kind of sums is counted at its most at once: states of a "
+        "search, rows that are scored",
+    ),
+    "ShareBoostClassifier.fit": "a shortlist is counted as all columns that may be offered, beside "
+    "the side store of all rows: most fits look at fewer",
 }
 """Verbs whose plan is not under the peak, but over 1.5 times of it, and why."""
 

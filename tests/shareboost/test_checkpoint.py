@@ -23,7 +23,7 @@ def fit(folder, X, y, candidates):
 @pytest.mark.parametrize("in_memory", [True, False])
 @pytest.mark.parametrize("candidates", ["columns", "stumps", "pieces", "soft-pieces"])
 def test_killed_before_every_few_reads(tmp_path, monkeypatch, candidates, in_memory):
-    monkeypatch.setattr(needs, "fits_in_memory", lambda size, plan: in_memory)
+    monkeypatch.setattr(needs, "fits_in_memory", lambda plan: in_memory)
     X, y, _ = planted(300, 6, columns=(1, 4))
     expected = fit(None, X, y, candidates)
     left = [0]

@@ -265,7 +265,7 @@ def test_the_side_store_gives_the_same_bits_from_disk(monkeypatch, kw):
     weight = np.random.default_rng(0).integers(0, 3, 3000).astype(float)
     data = as_dataset(X.astype(np.float32), y, weight, rows=257)
     memory = sl.ShareBoostClassifier(**how).fit(data)
-    monkeypatch.setattr(needs, "fits_in_memory", lambda size, plan: False)
+    monkeypatch.setattr(needs, "fits_in_memory", lambda plan: False)
     disk = sl.ShareBoostClassifier(**how).fit(data)
     assert disk.choices_ == memory.choices_
     np.testing.assert_array_equal(disk.coef_, memory.coef_)

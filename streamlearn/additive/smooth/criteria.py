@@ -225,10 +225,23 @@ def gcv_score(model: Quadratic, penalties: Penalties, fit: Fit) -> tuple[float, 
 
 Choose = Callable[[Quadratic, Penalties, Fit | None], Fit]
 """The best weights for a model, from those of a start, if there is one."""
-CRITERIA: dict[str, Choose] = {"reml": reml, "gcv": gcv}
+
+
+class Criterion(NamedTuple):
+    """A choice of weights."""
+
+    choose: Choose
+    early: Choose
+    """The same with few updates: for a model that the next point replaces at little cost."""
+    takes_matrix: bool
+    """Whether it begins with the inverse of its start, which is held beside its own then."""
+
+
+CRITERIA = {
+    "reml": Criterion(reml, partial(reml, most=EARLY_UPDATES), True),
+    "gcv": Criterion(gcv, gcv, False),
+}
 """Criteria by the values of the parameter `smoothness`."""
-EARLY: dict[str, Choose] = {"reml": partial(reml, most=EARLY_UPDATES), "gcv": gcv}
-"""The same with few updates: for models that the next point replaces at little cost."""
 
 
 def start_weights(model: Quadratic, penalties: Penalties) -> np.ndarray:

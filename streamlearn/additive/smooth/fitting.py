@@ -23,7 +23,7 @@ from ...solvers.newton import SHORTEST, Evaluation, relative_gap
 from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch
-from .criteria import Choose, Quadratic, fit_at, start_weights
+from .criteria import Criterion, Quadratic, fit_at, start_weights
 from .moments import RowMoments, moments_fold, quadratic
 from .optimum import Fit
 from .penalties import Penalties
@@ -90,9 +90,7 @@ class Task(NamedTuple):
 
     problem: Problem
     penalties: Penalties
-    choose: Choose
-    early: Choose
-    """The choice at a point of a sample, after which there is another."""
+    criterion: Criterion
     null: np.ndarray
     """(K,) best constant decision of each output."""
     tol: float
@@ -151,19 +149,18 @@ def fit_sample(task: Task, sample: Chunk, n_threads: int) -> tuple[np.ndarray, l
 
     weights: list[np.ndarray | None] = [task.weights] * problem.n_outputs
     theta = np.zeros((problem.n_outputs, problem.dim + 1))
-    choose = task.choose if problem.loss.quadratic else task.early
-    found = _Iteration(task._replace(choose=choose)).run(
-        of_sample, theta, weights, SAMPLE_ITERATIONS, None
-    )
+    iteration = _Iteration(task, early=not problem.loss.quadratic)
+    found = iteration.run(of_sample, theta, weights, SAMPLE_ITERATIONS, None)
     return found.outcome.theta, [fit.weights for fit in found.fits]
 
 
 class _Iteration:
     """The iteration over all rows, or over a sample of them."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, *, early: bool = False) -> None:
         self._problem, self._penalties, self._tol = task.problem, task.penalties, task.tol
-        self._choose = task.choose
+        self._choose = task.criterion.early if early else task.criterion.choose
+        self._takes_matrix = task.criterion.takes_matrix
 
     def run(
         self,
@@ -230,6 +227,8 @@ class _Iteration:
     ) -> Stand:
         """The state of an output that has moved to a point, with the next target in reach."""
         here = fit_at(point.model, self._penalties, weights)
+        if not self._takes_matrix:
+            here = here.lean()
         chosen = self._choose(point.model, self._penalties, here).lean()
         change = np.abs(chosen.gamma - here.gamma)
         moves = change > STEADY * (1.0 + np.abs(here.gamma))

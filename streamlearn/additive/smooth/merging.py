@@ -58,7 +58,7 @@ def merge_parts(
         if criterion is None:
             fit = fit_at(total, penalties, _weights_of(parts[0].posterior, k, penalties))
         else:
-            fit = CRITERIA[criterion](total, penalties, None)
+            fit = CRITERIA[criterion].choose(total, penalties, None)
         alone = 0.0
         for part, model in zip(parts, models, strict=True):
             gap = part.target_mean - problem.target_mean  # of the constants that are best

@@ -17,7 +17,7 @@ from ...numeric.targets import CLASS
 from ..newton.reads import CachedReads
 from ..objective import Problem
 from ..training import Outcome, Watch, caches_in_scratch
-from .criteria import CRITERIA, EARLY, Choose, fit_at
+from .criteria import CRITERIA, Criterion, fit_at
 from .fitting import Task, fit_smooth, point_of
 from .moments import moments_fold
 from .penalties import make_penalties
@@ -142,21 +142,19 @@ def train_smooth(
     penalties = make_penalties(
         problem.bases, problem.roughness, order, scale, intercept, model.select
     )
-    choose: Choose
-    early: Choose
     weights = None if criterion else np.ones(len(penalties.each))
     if criterion is not None:
-        choose, early = CRITERIA[criterion], EARLY[criterion]
+        chooses = CRITERIA[criterion]
     else:
-        choose = early = partial(in_cone, make_cone(problem.bases, given.shapes))
+        choose = partial(in_cone, make_cone(problem.bases, given.shapes))
+        chooses = Criterion(choose, choose, True)
     again = given.share < 1.0 and not problem.loss.quadratic
     to_scratch = again and caches_in_scratch(source)
     found = fit_smooth(
         Task(
             problem,
             penalties,
-            choose,
-            early,
+            chooses,
             given.null,
             model.tol,
             max(model.max_passes - given.n_reads, 1),

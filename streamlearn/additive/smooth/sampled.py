@@ -15,7 +15,7 @@ import numpy as np
 from ...data.source import Chunk
 from ...numeric.bases.roughness import Roughness, make_reference
 from ..objective import Problem
-from .criteria import CRITERIA, EARLY
+from .criteria import CRITERIA
 from .fitting import Task, fit_sample
 from .model import Parameters
 from .penalties import Penalties, make_penalties
@@ -51,7 +51,7 @@ def weigh_curves(
     intercept = 1.0 / problem.intercept_scaling**2
     own = problem._replace(single=False, C=1.0)
     penalties = make_penalties(own.bases, own.roughness, order, scale, intercept, False)
-    task = Task(own, penalties, CRITERIA["reml"], EARLY["reml"], null, TOL, 1)
+    task = Task(own, penalties, CRITERIA["reml"], null, TOL, 1)
     theta, each = fit_sample(task, sample, n_threads)
     weights = np.clip(np.exp(np.mean(np.log(each), axis=0)), LEAST, MOST)
     roughness = weighed(problem.roughness, penalties, weights)

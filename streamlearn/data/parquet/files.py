@@ -181,7 +181,7 @@ class ParquetFiles(Store):
         rows = np.diff(self._starts)
         sizes = [self._largest[name] for name in stored]
         largest = max((size.nbytes for size in sizes), default=0)
-        held, by_pages, paged = 0, 0, False
+        held, by_pages, found, paged = 0, 0, 0, False
         read = [c for c in self.columns if c.name in stored]
         kinds = [c.dtype for c in read]
         words = [c.name for c in read if c.dtype in CATEGORIES or c.name in self.levels]
@@ -205,12 +205,10 @@ class ParquetFiles(Store):
             if pages is not None:
                 paged = not whole
                 widths = {name: wide + CODING_NBYTES * (name in words) for name in pages}
-                each = max(
-                    pages[name].held_nbytes(slice_rows, widths[name])
-                    + _FOUND_NBYTES * pages[name].dictionary_words * (name in words)
-                    for name in pages
-                )
+                each = max(pages[name].held_nbytes(slice_rows, widths[name]) for name in pages)
                 held = max(held, each)
+                of_words = (pages[name].dictionary_words for name in words if name in pages)
+                found = _FOUND_NBYTES * max(of_words, default=0)
             else:
                 each = page_nbytes(self.footers, file, group, stored)
                 batch = 2 * wide * min(BATCH_ROWS, slice_rows)
@@ -226,7 +224,8 @@ class ParquetFiles(Store):
         if self.filtered:
             held += 16 * slice_rows * (1 + len(self.filter_names))
         remote = 0 if self.fs is None else 2 * READ_AHEAD + largest
-        pool = int(_SLACK * held) + _POOL if held else 0
+        # what the pool keeps are such tables, once they are let go
+        pool = int(_SLACK * held) + max(_POOL, found) if held else 0
         return by_pages + pool + remote
 
     def _pages_nbytes(self, names: Sequence[str], n_rows: int) -> int:

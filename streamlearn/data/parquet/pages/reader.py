@@ -291,9 +291,13 @@ def known_columns(layout: Layout, schema: pa.Schema, file: int) -> frozenset[str
 def load_kernels() -> None:
     """Compile or load what reads footers and decodes pages, for both dtypes."""
     from ..footer_layout import read_layout
-    from .kernels import decode_chunks, decode_mapped, read_dictionaries
+    from .kernels import HEADER, decode_chunks, decode_mapped, read_dictionaries, read_header
+    from .prefixes import is_by_prefixes
 
     read_layout(_EMPTY_FOOTER)
+    page = np.zeros(16, np.uint8)
+    read_header(page, 0, np.empty(HEADER, np.int64))
+    is_by_prefixes(page)
 
     raw, none, at = np.empty(0, np.uint8), np.zeros(0, bool), np.zeros(1, np.int64)
     for dtype in (np.uint32, np.uint64):
