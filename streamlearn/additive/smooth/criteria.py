@@ -207,13 +207,17 @@ def gcv_score(model: Quadratic, penalties: Penalties, fit: Fit) -> tuple[float, 
     """The logarithm of GCV, or UBRE, of a fit, and its slopes in the logarithms of the weights."""
     theta, V = fit.theta, fit.V
     losses = model.at(theta) if model.exact else _working_losses(model, theta)
-    VHV = V - V @ penalties.matrix(fit.weights) @ V
+    VP = np.zeros_like(V)  # of V H V = V - V P V each penalty takes one block
+    VP[:, -1] = penalties.intercept * V[:, -1]
+    for p, w in zip(penalties.each, fit.weights.tolist(), strict=True):
+        VP[:, p.at] += w * (V[:, p.at] @ p.S)
+    taken = [float(((VP[p.at] @ V[:, p.at]) * p.S).sum()) for p in penalties.each]
     forces = V @ penalties.times(fit.weights, theta)
     of_losses = np.array(
         [w * forces[p.at] @ p.S @ theta[p.at]
          for p, w in zip(penalties.each, fit.weights, strict=True)]
     )  # fmt: skip
-    of_edf = -fit.weights * penalties.traces(VHV)
+    of_edf = -fit.weights * (penalties.traces(V) - np.array(taken))
     if model.known:
         scale = 1.0 / model.weight
         return scale * (losses + fit.edf), scale * (of_losses + of_edf)
