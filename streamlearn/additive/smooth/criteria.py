@@ -238,7 +238,7 @@ class Criterion(NamedTuple):
     early: Choose
     """The same with few updates: for a model that the next point replaces at little cost."""
     takes_matrix: bool
-    """Whether it begins with the inverse of its start, which is held beside its own then."""
+    """Whether a choice uses the inverse at its start, which is in memory beside others then."""
 
 
 CRITERIA = {
