@@ -131,10 +131,11 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         conditions and with any `solver`, the penalty of each curve, not of pairs, is multiplied by
         the weight that "reml" gives it on the sample of the rows, main effects alone. "reml": each
         term (of each class) has a weight of its own in the objective, 1/2 sum_d lambda_d w_d'P_d
-        w_d + sum_i s_i l(y_i f(x_i)), the one of largest restricted likelihood, by generalised
-        Fellner-Schall updates (Wood & Fasiolo 2017); "gcv": of least generalised cross-validation.
-        Newton's method with the curvature of all rows, so each read also sums up 8 K dim^2 bytes a
-        lane; the reads are about as few.
+        w_d + sum_i s_i l(y_i f(x_i)), the one of largest restricted likelihood, by Newton's
+        steps (Wood 2011), or where one would lower it a generalised Fellner-Schall update (Wood &
+        Fasiolo 2017); "gcv": of least generalised cross-validation.  Newton's method with the
+        curvature of all rows, so each read also sums up 8 K dim^2 bytes a lane; the reads are about
+        as few for two classes, and two or three times as many for several.
     select : bool, default=False
         With `smoothness`: each term may vanish.  With ``penalty_order=2`` its straight line, which
         is else all but free, has a penalty of its own (Marra & Wood 2011); the penalties of lower

@@ -235,6 +235,7 @@ class Criterion(NamedTuple):
     """A choice of weights."""
 
     choose: Choose
+    """The choice at a point of all rows."""
     early: Choose
     """The same with few updates: for a model that the next point replaces at little cost."""
     takes_matrix: bool
