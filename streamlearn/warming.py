@@ -235,8 +235,13 @@ def _warm_shareboost() -> None:
     import numpy as np
     from scipy.sparse import csr_array
 
+    from .shareboost.design import Dense
     from .shareboost.estimator import ShareBoostClassifier
 
+    zeros, pairs = np.zeros((1, 1, 1, 1)), np.zeros(1, np.intp)
+    for dtype in (np.float32, np.float64):  # of features that are mostly 0
+        features = Dense(np.zeros((1, 1), dtype, order="F"))
+        features.add_products(zeros[0, 0], pairs, pairs, zeros)
     X = np.random.default_rng(0).random((N_ROWS, 2))
     y = (X[:, 0] + X[:, 1] > 1.0).astype(np.int64)
     for table in (X.astype(np.float32), X):

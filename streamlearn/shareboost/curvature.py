@@ -134,18 +134,22 @@ def _add_hessian(layout: Layout, theta: np.ndarray, state: Sums, chunk: Chunk) -
     if not len(rows.codes):
         return state
     assert isinstance(rows.design, Dense)  # `choose_metric` takes blocks for pieces
-    A = rows.design.A.astype(np.float64, copy=False)
-    _, rho = margin_softmax(A @ theta.T, rows.codes)
+    _, rho = margin_softmax(_doubled(rows.design).forward(theta), rows.codes)
     K, n = theta.shape
     H = state["H"].reshape(K, n, K, n)
-    for k in range(K):
-        left = A * (rows.share * rho[:, k])[:, None]
-        # rho_k (1 - rho_k) as a sum over the other classes: 1 - rho_k would leave nothing but
-        # rounding of rows that are told apart without doubt
-        others = rho[:, :k].sum(axis=1) + rho[:, k + 1 :].sum(axis=1)
-        H[k, :, k, :] += left.T @ (A * others[:, None])
-        for j in range(k):
-            H[k, :, j, :] -= left.T @ (A * rho[:, j, None])
+    # rho_k (1 - rho_k) as a sum over the other classes: 1 - rho_k would leave nothing but rounding
+    # of rows that are told apart without doubt
+    others = np.zeros_like(rho)
+    others[:, 1:] = np.cumsum(rho[:, :-1], axis=1)
+    others[:, :-1] += np.cumsum(rho[:, :0:-1], axis=1)[:, ::-1]
+    first, second = np.tril_indices(K)
+    for start in range(0, len(first), n):  # as many pairs of classes as there are features
+        k, j = first[start : start + n], second[start : start + n]
+        W = -rho[:, j]
+        W[:, k == j] = others[:, k[k == j]]
+        W *= rho[:, k]
+        W *= rows.share[:, None]
+        rows.design.add_products(W, k, j, H)
     return state
 
 

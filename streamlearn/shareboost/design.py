@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.source import Chunk
 from ..passes.fold import RowState
+from .kernels import add_sparse_products
 from .selection.kernels import score_pieces, sum_pieces
 
 TARGET = RowState("target", "float64", 2, False)
@@ -20,6 +21,8 @@ BASE = "base"
 """Name of the row state that holds all columns, where pieces are selected."""
 CACHED = "cached"
 """Name of what a chunk has instead of row states, when the side store is in memory."""
+SPARSE = 0.125
+"""Largest share of features that are not 0 at which products go over those alone."""
 
 
 class Layout(NamedTuple):
@@ -117,6 +120,10 @@ class Dense:
         weights are next to nothing.
         """
         A = self.A[:, start:stop]
+        if _is_sparse(A):
+            classes = np.arange(len(out))
+            _add_sparse(A, H, classes, np.zeros_like(classes), out[:, :, None])
+            return
         for k in range(len(out)):
             h, many = H[:, k].astype(A.dtype, copy=False), heavy[:, k]
             if many.all():
@@ -125,6 +132,20 @@ class Dense:
             out[k] += _gram(A[many], h[many])
             light = A[~many]
             _diagonal(out[k])[:] += h[~many] @ (light * light)
+
+    def add_products(
+        self, W: np.ndarray, first: np.ndarray, second: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Add A' diag(w) A to out[first[p], :, second[p], :] for each column w, number p, of W.
+
+        `out` (K, n, K, n) is float64, and so are all products: those of float32 features are exact.
+        """
+        if _is_sparse(self.A):
+            _add_sparse(self.A, W, first, second, out)
+            return
+        A = self.A.astype(np.float64, copy=False)
+        for w, k, j in zip(W.T, first.tolist(), second.tolist(), strict=True):
+            out[k, :, j] += _gram(A, w)
 
 
 class Pieces:
@@ -181,6 +202,17 @@ class Pieces:
     def _room(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Arrays for intermediate results of the kernels."""
         return np.empty(n, self.V.dtype), np.empty(self.weights.shape[1] + 1, np.intp)
+
+
+def _is_sparse(A: np.ndarray) -> bool:
+    return bool(np.count_nonzero(A) <= SPARSE * A.size)
+
+
+def _add_sparse(
+    A: np.ndarray, W: np.ndarray, first: np.ndarray, second: np.ndarray, out: np.ndarray
+) -> None:
+    n = A.shape[1]
+    add_sparse_products(A, W, first, second, np.empty(n, np.intp), np.empty(n), out)
 
 
 def _squares(A: np.ndarray, h: np.ndarray) -> np.ndarray:
