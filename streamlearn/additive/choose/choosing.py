@@ -322,7 +322,9 @@ class Choosing(PlannedChoice):
             if k and models[k - 1].split == model.split and thetas[-1].shape == shape:
                 at = thetas[-1]
             if start is None or share >= 1.0:
-                at = own.minimise(at, tol=EXACT if share >= 1.0 else None)
+                # steps to rounding cost little while a matrix is kept, as that of one output is
+                whole = EXACT if model.problem.n_outputs == 1 else self.tol
+                at = own.minimise(at, tol=whole if share >= 1.0 else None)
             thetas.append(at)
         left = self.max_passes - run.n_passes - (1 if name == "refit" else 3) - has_pairs(self)
         left = max(left, 1)
