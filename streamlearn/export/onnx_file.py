@@ -23,7 +23,8 @@ def to_onnx(model: object) -> bytes:
     second), and the prediction of a regressor, for rows of float64; in other dtypes the model
     itself rounds its rows.  An additive model has an input (n, 1) for each column, named as the
     column: float64, where NaN is missing, or strings, where a word that training did not have is
-    like a missing one.  Other models have one input "X" (n, p) of float64.
+    like a missing one.  Dates and times, of any unit, are seconds since the begin of 1970, of zones
+    in UTC.  Other models have one input "X" (n, p) of float64.
 
     Parameters
     ----------

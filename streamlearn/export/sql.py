@@ -12,7 +12,8 @@ def to_sql(model: object, *, what: str = "decision", label: object = None) -> st
 
     NULL is the missing value, and a word that training did not have is like one.  Where the model
     refuses a missing value the expression is NULL.  Numbers are taken as DOUBLE PRECISION, as the
-    model takes rows of float64; answers differ by rounding alone.
+    model takes rows of float64; answers differ by rounding alone.  Dates and times are numbers
+    too: seconds since the begin of 1970 (`EXTRACT(EPOCH FROM ...)`), of zones in UTC.
 
     Parameters
     ----------

@@ -107,3 +107,19 @@ def test_what_has_no_exact_form_is_refused():
         sl.to_onnx(make("supersparse", {"similarity": lambda A, B: A @ B.T}).fit(X, y))
     with pytest.raises(TypeError, match="is not exported to ONNX"):
         sl.to_onnx(sl.ProjectionPursuitRegressor(1, backfit=0).fit(X, y))
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ms", "us", "ns"])
+@pytest.mark.parametrize("language", ["onnx", "sql"])
+def test_times_of_any_unit_are_seconds_since_1970(unit, language):
+    rng = np.random.default_rng(0)
+    x, day = rng.random(300), np.datetime64("2020-01-01") + rng.integers(0, 900, 300)
+    frame = pd.DataFrame({"x": x, "when": day.astype(f"M8[{unit}]")})
+    model = sl.AdditiveRegressor(n_bases=5, interactions=0).fit(frame, x + day.astype(int) / 300)
+    seconds = frame.assign(when=day.astype("M8[s]").astype(np.int64).astype(float))
+    if language == "onnx":
+        got = run(model, as_inputs(seconds))[:, 0]
+    else:
+        duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+        got = duckdb.sql(f"SELECT {sl.to_sql(model)} AS f FROM seconds").fetchnumpy()["f"]
+    np.testing.assert_allclose(got, model.predict(frame), rtol=1e-9)
