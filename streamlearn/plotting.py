@@ -17,6 +17,7 @@ from .data.source import Chunk
 from .estimator.model import Estimator, Model
 from .estimator.predicting import answer_chunk, run
 from .estimator.report.measures import grouped
+from .estimator.row_size import NUMBER_BYTES, RowSize, probability_bytes
 from .estimator.rows.inputs import open_scored, used_columns
 from .estimator.rows.targets import code_targets
 from .solvers.calibration import score_fold
@@ -127,7 +128,13 @@ def _calibration(model: Model, data: object, target: str | None) -> Figure:
     dataset = used_columns(model, open_scored(model, data, target, None))
     fold = score_fold(partial(_probabilities, model), len(classes))
     fold = replace(fold, step=partial(_step_of_codes, fold.step, model.classes_))
-    histograms = run(model, dataset, fold, name="calibration")
+    histograms = run(
+        model,
+        dataset,
+        fold,
+        name="calibration",
+        row=RowSize(probability_bytes(model) + 2 * NUMBER_BYTES),  # bins, and what is added there
+    )
     figure, ax = plt.subplots(figsize=(4.0, 4.0), layout="constrained")
     ax.plot([0, 1], [0, 1], "k:", label="calibrated")
     for label, histogram in zip(classes, histograms, strict=True):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.source import Chunk, Source
 from ..estimator.base import StreamRegressor
 from ..estimator.predicting import answer
+from ..estimator.row_size import NUMBER_BYTES
 from ..estimator.rows.inputs import is_dask
 from ..numeric.bases.basis import Basis
 from ..numeric.checks import check_integer
@@ -232,6 +233,11 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         if known.column >= 0:
             f += column_of(chunk, known.column).reshape(-1, *[1] * (f.ndim - 1))
         return f
+
+    def _decision_row_nbytes(self, dataset: Source) -> float:
+        # beside sums of terms the means, exposures or offsets
+        beside = 2 if self._loss.link is LOG else int(self._column_of_mean >= 0)
+        return super()._decision_row_nbytes(dataset) + beside * NUMBER_BYTES
 
     def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:
         deviation = super()._deviation_chunk(chunk)

@@ -35,6 +35,8 @@ class Needs:
     """Temporaries of a step, whatever its rows."""
     cached_bytes_per_row: float = 0
     """Rows that stay in memory between its reads, if what else it takes leaves room for all."""
+    cached_bytes: int = 0
+    """The same of rows however many are left out."""
     chosen_bytes_per_row: float = 0
     """Rows of the fold's choice that stay in memory, as many as what else it takes leaves room for;
     or what the phase holds of each of them.  Each partition has its equal share of these rows."""

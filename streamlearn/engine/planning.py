@@ -319,7 +319,7 @@ def _keeping(plan: Plan, needs: Sequence[Needs], n_rows: int) -> Plan:
     Without them a plan seldom fills its budget, and what allocators keep of reads of words finds
     room (measured: twice the reserve, beside fits that take turns); kept rows must leave it some.
     """
-    kept = [int(n_rows * need.cached_bytes_per_row) for need in needs]
+    kept = [int(n_rows * need.cached_bytes_per_row) + need.cached_bytes for need in needs]
     terms = tuple(
         (name, (*part, Term("cached rows", 1, nbytes)))
         for (name, part), nbytes in zip(plan.terms, kept, strict=True)

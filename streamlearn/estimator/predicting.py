@@ -29,7 +29,7 @@ from ..passes.fold import Fold, Result, State
 from ..passes.sums import add_sums
 from .model import Model
 from .restored import n_outputs, output_labels
-from .row_size import SCORED, RowSize, model_bytes, row_bytes, row_size
+from .row_size import RowSize, decision_bytes, model_bytes, row_bytes, row_size
 from .rows.inputs import check_count, is_dask, match_names, open_features, small_rows
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def answer(model: Model, X: object, what: str) -> np.ndarray | DaskArray:
     like = empty_answer(model, what)
     limit = None if dataset.in_memory else get_config().memory_budget
     check_size(dataset.n_rows or 0, like, limit)
-    row = row_size(what, like)
+    row = row_size(model, what, like)
     if _knows_places(dataset):
         whole = np.empty((dataset.n_physical_rows, *like.shape[1:]), like.dtype)
         writes: Fold[int, int] = Fold(int, partial(_write_rows, model, what, whole), add_sums)
@@ -242,22 +242,22 @@ def run(
     name: str,
     n_models: int = 1,
     score_bytes: int = 64,
-    row: RowSize = SCORED,
+    row: RowSize,
 ) -> Result:
     """One read of a dataset: here if its rows are in memory, else by the engine.
 
     `score_bytes`: of what a state holds for each of `n_models`.
     """
-    width = max(len(getattr(model, "classes_", (0, 0))), n_outputs(model))
 
     def needs(rows: Source) -> list[Needs]:
         return [
             Needs(
                 name,
                 state_bytes=score_bytes * n_models,
-                step_bytes_per_row=row.decisions * 8 * width
-                + row.answer
-                + model._decision_row_nbytes(rows),
+                step_bytes_per_row=decision_bytes(model)
+                + model._decision_row_nbytes(rows)
+                + row.made,
+                step_bytes=row.each_chunk,
                 driver_bytes=row.kept * (rows.n_rows or 0),
                 model_bytes=n_models * model_bytes(model),
             )
@@ -284,7 +284,7 @@ def write_answers(
         else:
             fold: Fold[int, int]
             fold = Fold(int, partial(_write_part, model, what, sink, names, None), add_sums)
-            row = row_size(what, like, written=True)
+            row = row_size(model, what, like, written=True)
             n_rows = run(model, dataset, fold, name="predict_to", row=row)
         sink.commit(n_rows)
 
@@ -305,7 +305,7 @@ def write_rows(
     fold: Fold[int, int]
     with writing(path, [(name, "float64") for name in names], overwrite=overwrite) as sink:
         fold = Fold(int, partial(_write_part, model, what, sink, names, made), add_sums)
-        row = row_size(what, np.empty((0, len(names))), written=True)
+        row = row_size(model, what, np.empty((0, len(names))), written=True)
         sink.commit(run(model, rows, fold, name="predict_to", row=row))
 
 

@@ -43,6 +43,12 @@ def decisions(problem: Problem, at: Parameters, X: np.ndarray | Csr) -> np.ndarr
     return out - links.log_sum(out, 1)
 
 
+def decision_row_nbytes(problem: Problem) -> float:
+    """Bytes of a row that `decisions` takes beside them: logarithms, twice to sum them."""
+    K = problem.n_outputs
+    return 8.0 * (2 * K + 2 if K > 2 else 3)
+
+
 def gate_shares(problem: Problem, at: Parameters, X: np.ndarray | Csr) -> np.ndarray:
     """(m, k) shares of rows that the gate gives to the components."""
     out = np.empty((X.shape[0], problem.tree.n_leaves))

@@ -335,6 +335,9 @@ class SVMMixtureClassifier(StreamClassifier):
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         return answers.decisions(self.problem_, self.parameters_, chunk.X)
 
+    def _decision_row_nbytes(self, dataset: Source) -> float:
+        return answers.decision_row_nbytes(self.problem_)
+
     def _check_probability(self) -> None:
         """Accept every loss: e^-loss, normalised over the classes, is a probability."""
 

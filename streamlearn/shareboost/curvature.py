@@ -28,10 +28,8 @@ BLOCK_WORK = 1e11
 """Number of multiply-adds beyond which the blocks are summed over every second, third, ... row."""
 LIGHT = 1e-4
 """Least rho (1 - rho) of a row that adds to a whole block; others add to its diagonal alone."""
-LOOKED_AT = 8
-"""Number of candidates that rule="lookahead" compares."""
 LOOK_STEPS = 3
-"""Newton steps taken along each of them, one read each."""
+"""Newton steps that rule="lookahead" takes along each candidate it compares, one read each."""
 
 Sums = dict[str, np.ndarray]
 

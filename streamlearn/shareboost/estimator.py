@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -31,8 +31,8 @@ from .selection.stumps import MOST_BINS
 from .side import Side, ThinSource
 from .training import Settings, Training
 
-DECIDED_ROWS = 1 << 14
-"""Rows of which features are made at a time."""
+DECIDED_ROWS, DECIDED_BYTES = 1 << 14, 1 << 20
+"""Rows of which features are made at a time, at most, and their bytes."""
 PRIOR = 0.5
 """Total weight times ``ridge="auto"`` of a column of variance 1: the penalty that
 `sklearn.linear_model.LogisticRegression` with nothing set has of scaled columns."""
@@ -352,13 +352,17 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
         X = chunk.of_few_columns() if self.choices_ else np.empty((chunk.n_rows, 0))
         K = len(self.intercept_)
         out = np.empty(chunk.n_rows) if K == 2 else np.empty((chunk.n_rows, K))
-        for start in range(0, chunk.n_rows, DECIDED_ROWS):  # features may be more than the columns
-            part = slice(start, start + DECIDED_ROWS)
+        each = 2 * X.itemsize * self.coef_.shape[1] + 8 * K
+        rows = max(min(DECIDED_ROWS, DECIDED_BYTES // each), 1)
+        for start in range(0, chunk.n_rows, rows):  # features may be more than the columns
+            part = slice(start, start + rows)
             V = np.ascontiguousarray(self._features(X[part]))
             Z = np.empty((len(V), K))
             score_rows(V, self.coef_, self.intercept_, Z)
             out[part] = Z[:, 1] - Z[:, 0] if K == 2 else Z
         return out
+
+    _probability_copies: ClassVar[int] = 3
 
     def _check_probability(self) -> None:
         pass

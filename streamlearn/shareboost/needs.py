@@ -11,12 +11,11 @@ from ..data.source import Source
 from ..engine.memory import available_bytes
 from ..engine.plan import Needs, Plan
 from .correction import MEMORY
-from .curvature import LOOKED_AT, NEWTON_SIZE
+from .curvature import NEWTON_SIZE
 from .reads import GRAM_ROWS
-from .selection.candidates import OFFERED, OFFERED_PIECES, Options
+from .selection.candidates import OFFERED, OFFERED_PIECES, Options, most_at_once, n_offered
 from .selection.pieces import PIECES
 from .selection.scoring import stride_of
-from .training import MOST_AT_ONCE
 
 SCORE_SHARE = 16
 """One state of a scoring read takes at most one part in so many of the budget; a larger read is cut
@@ -103,10 +102,12 @@ def needs_of(size: Size) -> list[Needs]:
         features = size.unit_bytes // (8 * K)
         gradient += 12 * features * size.n_units + 40 * features * block
     gradient += block * size.made_bytes
-    thin = size.thin_rows * size.thin_row_nbytes / max(min(size.slice_rows, size.n_rows), 1)
+    # a shortlist lies beside the side store while it is compared, and of each row once more
+    thin_row = size.thin_row_nbytes + 2 * size.shortlist * item
+    thin = size.thin_rows * thin_row / max(min(size.slice_rows, size.n_rows), 1)
     disk = size.side_row_nbytes + size.shortlist * item + start
-    # the side store's copy in memory, and where its chunks lie
-    kept = size.side_row_nbytes + 8.0
+    # the side store's copy in memory, of all rows that there are, and where its chunks lie
+    kept = size.n_rows * (size.side_row_nbytes + 8)
     return [
         Needs(
             "score",
@@ -116,17 +117,18 @@ def needs_of(size: Size) -> list[Needs]:
             driver_bytes=gradient + path,
             row_state_bytes=start,
             passes=(1, size.n_selected + 1),
-            cached_bytes_per_row=kept,
+            cached_bytes=kept,
         ),
         Needs(
             "fetch",
             state_bytes=8 * (size.shortlist + 1) ** 2,
-            step_bytes_per_row=size.shortlist * item * size.copies,
+            # pieces are weighed from a copy of all columns, which the first read writes down
+            step_bytes_per_row=(size.shortlist * size.copies + size.base) * item,
             step_bytes=(3 * 8 + 8) * size.shortlist * GRAM_ROWS,
             driver_bytes=gradient + path,
-            row_state_bytes=size.shortlist * item,
+            row_state_bytes=max(size.shortlist, size.base) * item,
             passes=(1, size.n_selected),
-            cached_bytes_per_row=kept,
+            cached_bytes=kept,
         ),
         Needs(
             "correct",
@@ -136,7 +138,7 @@ def needs_of(size: Size) -> list[Needs]:
             row_state_bytes=0,
             scratch_bytes_per_row=2 * disk,
             passes=(size.n_selected, 100 * size.n_selected),
-            cached_bytes_per_row=kept,
+            cached_bytes=kept,
         ),
     ]
 
@@ -155,11 +157,12 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
     """The size of a fit, from metadata; two classes are assumed while they are not known."""
     d, item = dataset.n_features, dataset.dtype.itemsize
     n_selected = min(model.n_selected, n_units if kind == "columns" else model.n_selected)
-    # of "auto" also if fewer are requested, because the saving would only make slices larger
-    at_once = 1 if model.columns_per_pass == "auto" else int(model.columns_per_pass)
     pieces = kind in PIECES
-    offered = (OFFERED_PIECES if pieces else OFFERED) * max(MOST_AT_ONCE, at_once)
-    offered, n_stored = max(offered, LOOKED_AT), n_selected
+    at_once = max(
+        most_at_once(model.columns_per_pass, model.n_selected, n) for n in range(n_selected)
+    )
+    offered = n_offered(OFFERED_PIECES if pieces else OFFERED, model.rule, at_once)
+    n_stored = n_selected
     if kind == "columns":  # each is selected once: the largest groups are all that can be
         groups = model._feature_groups()
         members = np.arange(d) if groups is None else np.asarray(groups)
@@ -185,5 +188,5 @@ def size_of(model: Options, dataset: Source, n_units: int, unit_bytes: int, kind
         made_bytes=4 * unit_bytes if kind == "stumps" else 0,
         n_units=n_units,
         # of columns themselves one; else both factors, or a comparison; sparse rows written out
-        copies=(1 if kind == "columns" else 3) + dataset.sparse,
+        copies=(1 if kind == "columns" else 3) + dataset.sparse * (1 + (kind == "products")),
     )

@@ -10,17 +10,24 @@ import numpy as np
 from ..engine.run import Run
 from ..passes.fold import RowState
 from .correction import Solved, correct
-from .curvature import LOOKED_AT, choose_metric, values_ahead
+from .curvature import choose_metric, values_ahead
 from .design import BASE, Layout
 from .objective import Penalty
 from .path import PathPoint
 from .reads import Reader, base_fold, copy_fold, fetch_fold, residual_fold, unlike, without_fold
-from .selection.candidates import Choice, Kind, Pieces, likeness, stored_width
+from .selection.candidates import (
+    Choice,
+    Kind,
+    Pieces,
+    likeness,
+    most_at_once,
+    n_offered,
+    stored_width,
+    takes_first,
+)
 from .selection.scoring import Shortlist
 from .side import Side
 
-MOST_AT_ONCE = 8
-"""Largest number that "auto" selects from one read."""
 PRECISION = 0.01
 """Share of the round's gain that a step must promise for a correction to go on."""
 FINAL = 0.1
@@ -109,12 +116,8 @@ class Training(Generic[Progress]):
         wanted = self._settings.n_selected
         while True:
             n = self._how_many() if len(self.choices) < wanted else 0
-            offered = (
-                max(n, 1)
-                if self._takes_first(n)
-                else min(max(likeness(self._kind)[0] * n, LOOKED_AT), self._search.n_open)
-            )
-            best = self._search.search(offered)
+            offered = n_offered(likeness(self._kind)[0], self._settings.rule, n)
+            best = self._search.search(min(offered, max(self._search.n_open, 1)))
             self._note(best)
             if not n:
                 self.reason = f"{wanted} selected"
@@ -134,13 +137,8 @@ class Training(Generic[Progress]):
     def _how_many(self) -> int:
         """Number to select in the next round."""
         n = len(self.choices)
-        given = self._settings.columns_per_pass
-        wanted = min(MOST_AT_ONCE, 1 + n // MOST_AT_ONCE) if given == "auto" else int(given)
-        return min(wanted, self._settings.n_selected - n, max(self._search.n_open, 1))
-
-    def _takes_first(self, n: int) -> bool:
-        """Whether the best by score is selected without a comparison of the shortlist."""
-        return n <= 1 and self._settings.rule != "lookahead"
+        most = most_at_once(self._settings.columns_per_pass, self._settings.n_selected, n)
+        return min(most, max(self._search.n_open, 1))
 
     def _round(self, best: Shortlist, n: int) -> None:
         """Fetch the shortlist, select from it, correct, and renew the residuals."""
@@ -159,8 +157,8 @@ class Training(Generic[Progress]):
         widths = [stored_width(kind, choice) for choice in best.choices]
         dtype = self._side.layout.stored
         needed = kind.needed(best.choices)
-        takes_first = self._takes_first(n)
-        name = f"selected-{self._n_rounds}" if takes_first else f"shortlist-{sum(widths)}"
+        first_only = takes_first(self._settings.rule, n)
+        name = f"selected-{self._n_rounds}" if first_only else f"shortlist-{sum(widths)}"
         state = RowState(name, dtype, sum(widths))
         if isinstance(kind, Pieces) and self._base is None:
             self._base = RowState(BASE, self._side.layout.dtype, len(self._read.names))
@@ -169,7 +167,7 @@ class Training(Generic[Progress]):
             self._side.layout = self._side.layout._replace(states=states)
         fold = fetch_fold(kind, needed, best.choices, state, self._settings.total_weight)
         correlations = self._read(fold, needed, "fetch")
-        if takes_first:
+        if first_only:
             self._side.add(state, range(sum(widths)))
             return [0]
         order = list(range(len(widths)))

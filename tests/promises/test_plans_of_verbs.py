@@ -26,31 +26,15 @@ FACTS = (
     "AdditiveRegressorCV.predict_interval",
 )
 """Verbs that read no rows: they look at metadata, give a dataset, or refuse."""
-OF_FEW_COLUMNS = [
-    f"ShareBoostClassifier{cv}.{verb}"
-    for cv in ("", "CV")
-    for verb in ("decision_function", "predict", "predict_to", "score")
-]
 OTHERS = {
-    **dict.fromkeys(
-        OF_FEW_COLUMNS,
-        "a slice of the two columns that are read has a million rows, so that the plan is of the "
-        "few numbers that a row takes beside them: two decisions, where there is one",
-    ),
     **dict.fromkeys(
         ("survival_curves", "ordinal_probabilities"),
         "rows at risk count each row's steps as if some left it, and weights and targets as if "
         "there were any",
     ),
     **dict.fromkeys(
-        ("ProjectionPursuitRegressorCV.fit", "JensenShannonBoostClassifierCV.fit"),
-        "of fits that take turns, each kind of sums is counted at its most at once: states of a "
-        "search, rows that are scored",
-    ),
-    **dict.fromkeys(
-        ("ShareBoostClassifier.fit", "ShareBoostClassifier.fit_transform"),
-        "a shortlist is counted as all columns that may be offered, beside the side store of all "
-        "rows: most fits look at fewer",
+        ("ProjectionPursuitRegressorCV.fit",),
+        "of fits that take turns, each is counted with what it holds of a search at its largest",
     ),
 }
 """Verbs whose plan is not under the peak, but over 1.5 times of it, and why."""

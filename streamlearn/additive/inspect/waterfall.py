@@ -14,6 +14,7 @@ from ...estimator.colours import NEGATIVE, POSITIVE
 from ...estimator.model import Model
 from ...estimator.predicting import answer_chunk, run
 from ...estimator.restored import output_labels
+from ...estimator.row_size import NUMBER_BYTES, RowSize
 from ...estimator.rows.encoding import column_names
 from ...estimator.rows.inputs import open_features
 from ...passes.fold import Fold
@@ -191,8 +192,8 @@ def _few_sums(
         _check_count(dataset.n_rows or 0)  # 0: it is known once they are read
     fold: Fold[list[RowSum], list[RowSum]]
     fold = Fold(list, partial(_add_sums, model, numbers, chosen, n_terms), _join)
-    # at most `MOST_ROWS` rows are explained, the others left out before
-    rows: list[RowSum] = run(model, dataset, fold, name="explain")
+    # at most `MOST_ROWS` rows are explained, the others left out before, by their numbers
+    rows: list[RowSum] = run(model, dataset, fold, name="explain", row=RowSize(4 * NUMBER_BYTES))
     if numbers is not None and len(rows) < len(numbers):
         missing = np.setdiff1d(numbers, [row.number for row in rows]).tolist()
         raise ValueError(

@@ -8,7 +8,7 @@ from math import ceil, log2
 
 from ...data.source import Source
 from ...errors import MemoryBudgetError
-from ..plan import Needs, Plan
+from ..plan import Needs, Plan, Term
 from ..planning import RESERVE_BYTES, make_plan
 
 BETWEEN_READS = ("driver", "model", "cached rows", "chosen rows", "carried rows")
@@ -22,14 +22,20 @@ def held_bytes(plan: Plan) -> int:
 
     Work between reads, during which no slice is in memory, is of one fit at a time.
     """
-    return max(
-        (
-            sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
-            for _, terms in plan.terms
-            if any(term.label == SLICE for term in terms)
-        ),
-        default=0,
-    )
+    return max((_held(terms) for terms in _reading(plan)), default=0)
+
+
+def _reading(plan: Plan) -> list[tuple[Term, ...]]:
+    """The terms of the phases that read."""
+    return [terms for _, terms in plan.terms if any(term.label == SLICE for term in terms)]
+
+
+def _held(terms: Sequence[Term]) -> int:
+    return sum(term.total_bytes for term in terms if term.label in BETWEEN_READS)
+
+
+def _each(terms: Sequence[Term], label: str) -> int:
+    return max((term.each_bytes for term in terms if term.label == label), default=0)
 
 
 def together_bytes(plans: Sequence[Plan], at_once: int, chunk_bytes: int) -> int:
@@ -39,11 +45,14 @@ def together_bytes(plans: Sequence[Plan], at_once: int, chunk_bytes: int) -> int
     """
 
     def most(plan: Plan, label: str) -> int:
-        every = [term for _, terms in plan.terms for term in terms if term.label == label]
-        return max((term.each_bytes for term in every), default=0)
+        return max((_each(terms, label) for _, terms in plan.terms), default=0)
 
-    depth = ceil(log2(max(plans[0].n_lanes, 1))) + 1
-    states = sum(most(plan, "state") for plan in plans) * (at_once + depth)
+    n_states = at_once + ceil(log2(max(plans[0].n_lanes, 1))) + 1
+    # a fit is in one phase, with the states of this phase and what it holds in it
+    states = 0
+    for plan in plans:
+        with_held = [n_states * _each(terms, "state") + _held(terms) for terms in _reading(plan)]
+        states += max(with_held, default=0) - held_bytes(plan)
     steps = max(most(plan, "slice") + most(plan, "step") for plan in plans)
     chunks = at_once * (steps + chunk_bytes)
     fixed = max(most(plan, "file metadata") + most(plan, "scratch in memory") for plan in plans)
@@ -90,6 +99,7 @@ def _largest(needs: Sequence[Needs], summary_bytes: int, row_nbytes: float) -> N
         passes=(0, 0),
         step_bytes=max(need.step_bytes for need in needs),
         cached_bytes_per_row=max(need.cached_bytes_per_row for need in needs),
+        cached_bytes=max(need.cached_bytes for need in needs),
         chosen_bytes_per_row=max(need.chosen_bytes_per_row for need in needs),
         carried_bytes_per_row=max(need.carried_bytes_per_row for need in needs),
     )
@@ -103,6 +113,7 @@ def _beside(need: Needs, largest: Needs, n: int) -> Needs:
         model_bytes=need.model_bytes + n * largest.model_bytes,
         scratch_bytes_per_row=(n + 1) * need.scratch_bytes_per_row,
         cached_bytes_per_row=need.cached_bytes_per_row + n * largest.cached_bytes_per_row,
+        cached_bytes=need.cached_bytes + n * largest.cached_bytes,
         chosen_bytes_per_row=need.chosen_bytes_per_row + n * largest.chosen_bytes_per_row,
         carried_bytes_per_row=need.carried_bytes_per_row + n * largest.carried_bytes_per_row,
     )

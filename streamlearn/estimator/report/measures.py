@@ -93,7 +93,7 @@ def measure(model: Reported, data: object, y: object, sample_weight: object) -> 
         width = len(getattr(model, "classes_", (0,)))
         most = max(MOST_VALUES + 1, *(len(words) + 1 for words in rows.levels.values()), 0)
         state = nbytes_of(_empty(min(width, MOST_CLASSES), [])) + 24 * most * MOST_COLUMNS
-        each = 8 * (8 * width + 16)
+        each = measured_bytes(model)
         return [
             column_needs(rows, limit),
             Needs("report", state, each, model_bytes=model_bytes(model), driver_bytes=2 * state),
@@ -108,6 +108,15 @@ def measure(model: Reported, data: object, y: object, sample_weight: object) -> 
         fold: Fold[Sums, Sums] = Fold(start, partial(_add, frame), add_sums)
         sums = reads.fold(fold, coded(rows, getattr(model, "classes_", None)), name="report")
     return Measured(summary, frame, sums)
+
+
+def measured_bytes(model: object) -> int:
+    """Bytes of a row while it is measured."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return 8 * 15
+    # of each class decisions, probabilities, logarithms, scores; codes, errors, bins, sums
+    return 8 * ((4 if hasattr(model, "predict_proba") else 1) * len(classes) + 21)
 
 
 def _frame(model: Reported, summary: Summary) -> Frame:

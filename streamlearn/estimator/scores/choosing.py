@@ -40,6 +40,7 @@ from .. import fitting
 from ..base import StreamEstimator
 from ..callbacks import Tasks, with_callbacks
 from ..planning import plan
+from ..row_size import decision_bytes
 from ..rows.inputs import open_training
 from ..rows.spread import TARGET_SAID
 from ..rows.streams import WithoutStream
@@ -48,12 +49,11 @@ from .cross_validate import scores_of_split, without_split
 from .metrics import check_gain, find_metric
 from .paths import Candidate
 from .results import Results, best_index, cv_results
+from .scoring import scored_bytes
 
 Member = Any
 """An estimator that does not choose."""
 
-SCORED_ROW_NBYTES = 64.0
-"""Bytes of a row's decision of two classes and of what is made of it."""
 _KEPT = ("scores", "n_passes")
 """Names of what a checkpoint keeps of the reads that score the models of a split."""
 
@@ -182,10 +182,13 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                 # the last fit, to all rows, is of any of them
                 passes = (low * n_groups, high * (self.cv * n_groups + 1))
                 found.append(replace(need, name=name, passes=passes))
-        each = find_metric(self._scoring()).state_bytes(len(getattr(self, "classes_", (0, 0))))
+        metric = find_metric(self._scoring())
+        each = metric.state_bytes(len(getattr(self, "classes_", (0, 0))))
+        # decisions, and what a family takes to make them
+        of_row = 3 * decision_bytes(self) + scored_bytes(self, [metric])
         n = len(candidates)
         scores = (1, self.cv * len(groups))  # one for all models of the same features
-        scoring = Needs("score", each * n, SCORED_ROW_NBYTES, passes=scores)
+        scoring = Needs("score", each * n, of_row, passes=scores)
         moments_only = self._moments_only()
         limit = most_state_bytes(dataset, moments_only)
         of_summary = state_nbytes(dataset, limit, moments_only)

@@ -25,6 +25,7 @@ from ...numeric.ranking import Ranked, area_under_roc, average_precision, lift
 from ...passes.score_groups import STATE_BYTES, ScoreGroups, grouped_scores, merge_groups
 from ..model import Model
 from ..restored import n_outputs, output_labels
+from ..row_size import NUMBER_BYTES, decision_bytes, label_bytes, probability_bytes
 from ..rows.targets import encode
 from .deviances import (
     Deviance,
@@ -70,10 +71,25 @@ class Metric:
     of_two_classes: bool = False
     ranks: bool = False
     """Whether the sums are `ScoreGroups`, one for each class that is ranked."""
+    copies: int = 2
+    """Numbers for each prediction of a row, beside it, while that is judged."""
 
     def state_bytes(self, n_classes: int) -> int:
         """Bytes of the sums, at most."""
         return (1 if n_classes < 3 else n_classes) * STATE_BYTES if self.ranks else 64
+
+    def row_bytes(self, model: object) -> float:
+        """Bytes of a row beside its decisions while it is judged."""
+        if not self.classifies:
+            return self.copies * decision_bytes(model)
+        if self.of_probabilities:
+            return NUMBER_BYTES + probability_bytes(model)
+        several = n_outputs(model) > 1
+        if not self.ranks:  # codes of labels, which are looked up among several classes
+            return NUMBER_BYTES + max(label_bytes(model), NUMBER_BYTES * (3 if several else 2))
+        # orders, and what is sorted by them
+        sorts = 10 * NUMBER_BYTES + several * decision_bytes(model)
+        return NUMBER_BYTES + max(sorts, several * probability_bytes(model))
 
 
 class _Deviances(NamedTuple):
@@ -268,12 +284,12 @@ def _ranking(
 def _pinball_at(quantile: float | None) -> Metric:
     if quantile is not None and not 0 < quantile < 1:
         raise ValueError(f"mean_pinball_loss({quantile:g}) needs a quantile between 0 and 1")
-    return Metric(partial(_pinball, quantile), _mean, classifies=False)
+    return Metric(partial(_pinball, quantile), _mean, classifies=False, copies=5)
 
 
 def _mean_deviance(kind: _Deviances, parameter: float | None) -> Metric:
     kind.check("mean", parameter)
-    return Metric(partial(_deviance, kind, parameter, False), _mean, classifies=False)
+    return Metric(partial(_deviance, kind, parameter, False), _mean, classifies=False, copies=6)
 
 
 def _explained_deviance(kind: _Deviances, parameter: float | None) -> Metric:
@@ -283,6 +299,7 @@ def _explained_deviance(kind: _Deviances, parameter: float | None) -> Metric:
         share_explained,
         partial(merge_explained, kind.deviance),
         classifies=False,
+        copies=8,
     )
 
 

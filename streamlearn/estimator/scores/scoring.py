@@ -14,9 +14,10 @@ from ...passes.fold import Fold
 from .. import predicting
 from ..model import Model
 from ..restored import n_outputs
+from ..row_size import NUMBER_BYTES, RowSize, decision_bytes
 from ..rows.inputs import open_scored, used_columns
 from ..rows.targets import encode, is_finite
-from .metrics import OF_QUANTILES, Sums, check_metric, find_metric
+from .metrics import OF_QUANTILES, Metric, Sums, check_metric, find_metric
 
 States = list[list[Sums]]
 """The sums of each model and metric; None before the first rows."""
@@ -55,7 +56,13 @@ def evaluate_models(
     n_classes = max(len(getattr(model, "classes_", ())) for model in models)
     size = sum(metric.state_bytes(n_classes) for metric in metrics)
     state = predicting.run(
-        models[0], dataset, fold, name="score", n_models=len(models), score_bytes=size
+        models[0],
+        dataset,
+        fold,
+        name="score",
+        n_models=len(models),
+        score_bytes=size,
+        row=RowSize(scored_bytes(models[0], metrics)),
     )
     if not any(sums is not None for row in state for sums in row):
         raise ValueError("no rows to score: the dataset is empty, or its filters leave nothing")
@@ -71,6 +78,13 @@ def evaluate_models(
                 "metric"
             )
     return scores
+
+
+def scored_bytes(model: object, metrics: Sequence[Metric]) -> float:
+    """Bytes of a row beside its decisions while it is scored, its weight among them."""
+    most = max(metric.row_bytes(model) for metric in metrics)
+    # of several models, those of the one before are there while the next decides
+    return NUMBER_BYTES + max(most, decision_bytes(model))
 
 
 def suitable_metrics(model: object) -> list[str]:

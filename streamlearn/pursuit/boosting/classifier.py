@@ -17,6 +17,7 @@ from ...engine.plan import Needs
 from ...engine.run import Run
 from ...estimator.base import StreamClassifier
 from ...estimator.certificate import Certificate
+from ...estimator.row_size import decision_bytes
 from ...estimator.rows.class_weights import CONSTRAINT
 from ...estimator.rows.encoding import n_features
 from ...estimator.scores.paths import Candidate
@@ -382,6 +383,9 @@ class JensenShannonBoostClassifier(PursuitModel[list[Boosted]], StreamClassifier
 
     def _decision_chunk(self, chunk: Chunk) -> np.ndarray:
         return decide_rows(self._columns, self._models, chunk)
+
+    def _decision_row_nbytes(self, dataset: Source) -> float:
+        return decision_bytes(self)  # margins
 
     def _check_probability(self) -> None:
         pass

@@ -173,6 +173,10 @@ Kind = SingleColumns | Products | Stumps | Pieces
 OFFERED, OFFERED_PIECES = 3, 8
 """Candidates fetched for each one that is selected when a read selects several, because some of
 them will be much alike: for columns, for pieces."""
+MOST_AT_ONCE = 8
+"""Largest number that "auto" selects from one read."""
+LOOKED_AT = 8
+"""Candidates on a shortlist, at least: as many as the rule "lookahead" compares for one."""
 SAME, SAME_PIECES = 0.9, 0.5
 """Largest correlation of two candidates that one read selects; for pieces, of their weights."""
 
@@ -180,6 +184,26 @@ SAME, SAME_PIECES = 0.9, 0.5
 def likeness(kind: Kind) -> tuple[int, float]:
     """Candidates to fetch for each one that is selected, and the largest correlation of two."""
     return (OFFERED_PIECES, SAME_PIECES) if isinstance(kind, Pieces) else (OFFERED, SAME)
+
+
+def most_at_once(columns_per_pass: int | str, n_selected: int, n: int) -> int:
+    """Largest number that a read selects once n of `n_selected` are."""
+    auto = columns_per_pass == "auto"
+    wanted = min(MOST_AT_ONCE, 1 + n // MOST_AT_ONCE) if auto else int(columns_per_pass)
+    return min(wanted, n_selected - n)
+
+
+def takes_first(rule: str, n: int) -> bool:
+    """Whether a read that selects n takes the best by score, without comparing a shortlist."""
+    return n <= 1 and rule != "lookahead"
+
+
+def n_offered(for_each: int, rule: str, n: int) -> int:
+    """Candidates on the shortlist of a read that selects n, if there are so many.
+
+    `for_each`: what `likeness` says of the kind.
+    """
+    return max(n, 1) if takes_first(rule, n) else max(for_each * n, LOOKED_AT)
 
 
 def stored_width(kind: Kind, choice: Choice) -> int:

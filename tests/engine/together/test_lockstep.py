@@ -10,7 +10,7 @@ from streamlearn.data.source import Chunk
 from streamlearn.engine.plan import Needs
 from streamlearn.engine.planning import make_plan
 from streamlearn.engine.run import Run
-from streamlearn.engine.together.costs import held_bytes, needs_together
+from streamlearn.engine.together.costs import held_bytes, needs_together, together_bytes
 from streamlearn.engine.together.lane_read import alike
 from streamlearn.engine.together.lockstep import Lockstep, current_turn, n_served
 from streamlearn.passes.fold import Fold, RowState
@@ -226,6 +226,16 @@ def test_a_copy_lies_as_the_chunk_does(order):
         np.testing.assert_array_equal(copy, cut)
         assert not np.shares_memory(copy, cut)
         assert copy.size == 0 or copy.strides == cut.strides
+
+
+def test_a_fit_is_counted_in_one_phase_at_a_time():
+    data = table()
+    needs = [Needs("summary", 20 * MIB), Needs("search", 10 * MIB, driver_bytes=50 * MIB)]
+    plan = make_plan(data, needs, budget=1 << 30, threads=1)
+    n_states = dict(plan.terms)["search"][0].n
+    one, three = (together_bytes([plan] * n, 1, 0) for n in (1, 3))
+    assert three - one == 2 * max(20 * n_states - 50, 10 * n_states) * MIB
+    assert held_bytes(plan) == 50 * MIB
 
 
 def test_the_plan_of_several_fits_is_that_of_as_many_as_there_is_room_for():
