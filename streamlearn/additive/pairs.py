@@ -310,7 +310,7 @@ def _mean(state: Density) -> np.ndarray:
 
 
 def with_density(bases: Bases, means: np.ndarray, density: np.ndarray) -> np.ndarray:
-    """(dim,) the `means` of the columns' functions and, of the pairs', the `density` of the rows."""
+    """(dim,) the `means` of the functions of columns and, of those of pairs, the `density`."""
     return np.append(means[: bases.main.dim], density[bases.main.dim :])
 
 

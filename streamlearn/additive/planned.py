@@ -165,6 +165,9 @@ class Planned(Mergeable):
         screens.interactions = AUTO_PAIRS
         if self._joins(dataset, summary) and not screens._joins(dataset, summary):
             return pair_choice.why_joint(screens._why_apart(dataset, summary))
+        if summary is not None and self.covariance:
+            if why := pair_choice.why_uncounted(screens._size(dataset, summary)):
+                return why
         for known in (None,) if summary is None else (None, summary):
             drawn = sample_nbytes(dataset, screens._rows_in_hand(dataset))
             if why := pair_choice.why_unheld(screens._needs(dataset, known), drawn, dataset):

@@ -329,9 +329,9 @@ def test_bands_cover_terms_that_are_drawn_as_their_penalty_says(loss):
             variances = np.einsum("ij,jk,ik->i", A[:, at], covariance[at, at], A[:, at])
             covered[seed, j] = (gaps[:, at].sum(axis=1) ** 2 < 1.96**2 * variances).mean()
     assert 0.93 < covered.mean() < 0.97
+    # of two degrees of freedom, the fewest, the mean of 60 tables is off by 0.02 (a deviation)
     of_pairs = covered[:, bases.n_columns :].mean(axis=0)
-    assert (of_pairs > 0.91).all()
-    assert (of_pairs < 0.985).all()
+    np.testing.assert_allclose(of_pairs, 0.95, rtol=0, atol=3 * 0.02)
 
 
 @pytest.mark.slow
@@ -360,8 +360,8 @@ def test_bands_of_curves_and_tables_cover_as_often_as_they_say(loss):
         model.fit(X, y)
         own = [model.shape_function(d, X[:, d], return_std=True) for d in (0, 1)]
         own.append(model.shape_function((0, 1), [X[:, 0], X[:, 1]], return_std=True))
-        for (name, shares), truth, (curve, deviation) in zip(
-            covered.items(), (one, other, both), own, strict=True
+        for shares, truth, (curve, deviation) in zip(
+            covered.values(), (one, other, both), own, strict=True
         ):
             gap = curve - truth + truth.mean()
             shares.append((abs(gap) < 1.96 * deviation).mean())

@@ -128,6 +128,11 @@ def largest_dim() -> int:
     return isqrt(largest_curvature() // 8)
 
 
+def moments_nbytes(size: Size) -> int:
+    """Bytes of the curvature of all rows, of every output."""
+    return nbytes_of(empty_moments(size.n_outputs, 0)) + 8 * size.n_outputs * size.dim**2
+
+
 def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
     """Newton with the curvature of all rows, for what `why` names; refuses what has none."""
     loss = size.loss
@@ -144,7 +149,7 @@ def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
             f"{why} takes the curvature of all rows, which solver={solver!r} does not sum up; use "
             "solver='newton'"
         )
-    state = nbytes_of(empty_moments(size.n_outputs, 0)) + 8 * size.n_outputs * size.dim**2
+    state = moments_nbytes(size)
     if state > MOMENTS_NBYTES:
         raise ValueError(
             f"{why} sums up a matrix of {size.dim} coefficients for each of {size.n_outputs} "
