@@ -80,8 +80,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         each column then move into its curve, which changes no decision.  Where neither `C` nor
         `smoothness` is given, a sample chooses how much each curve and each pair of a smooth loss
         is smoothed, and pairs that gain by it have up to 32 x 32 quantiles.  Dense rows, splines of
-        degree 1, no `smoothness`, `select`, `covariance`, `monotone` or `convex`, no `warm_start`
-        or `partial_fit`, and one read more.
+        degree 1, no `smoothness`, `select`, `monotone` or `convex`, no `warm_start` or
+        `partial_fit`, and one read more.
         An integer takes at most so many pairs: those whose tables of slopes and
         curvatures in bins promise most beyond effects of single columns (Lou et al. 2013), none
         that noise may give at a level of 1 %, of pairs of at most 256 functions, from one more read
@@ -142,7 +142,8 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         orders take in all of a term in any case.
     covariance : bool, default=False
         Know the covariance of the coefficients, for bands, tests and `summary_table`: one more
-        read, which takes the curvature of all rows.  With `smoothness` it is known without.
+        read, which takes the curvature of all rows.  With `smoothness` it is known without.  Terms
+        of two columns have what is left of it once their means are in the curves.
     monotone : dict, optional
         Column (name or number) -> 1 if its curve may only rise, -1 if only fall.  Exact at degree
         1, at higher degrees by rising coefficients, which is enough.  Newton's method with the

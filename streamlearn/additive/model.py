@@ -29,7 +29,14 @@ from .dual.descent import GROUP
 from .dual.in_memory import fit_held
 from .inspect.terms import AdditiveState
 from .objective import Problem
-from .pairs import check_interactions, check_sizes, density_fold, has_pairs, most_screened
+from .pairs import (
+    check_interactions,
+    check_sizes,
+    density_fold,
+    has_pairs,
+    most_screened,
+    with_density,
+)
 from .planned import GRAM, LATE, Planned
 from .screening.costs import SCREENING, is_wide, without_pairs
 from .screening.reading import (
@@ -101,7 +108,7 @@ class AdditiveModel(Planned, StreamEstimator):
             raise ValueError(f"the criterion of smoothness is {self._criterion!r}")
         self.__dict__.pop("_posterior", None)
         if tree.get("posterior") is not None:
-            shape = (*self.coef_.shape, self.n_features_in_)
+            shape = (*self.coef_.shape, len(self.bases_.degree))
             self._posterior = check_posterior(tree["posterior"], shape)
         if self._stream is not None:
             check_stream(self, self._stream)
@@ -136,11 +143,11 @@ class AdditiveModel(Planned, StreamEstimator):
             outcome = self._fit_by_moments(run, dataset, outline, watch, given)
         else:
             outcome = self._fit_one_c(run, dataset, summary, outline, watch)
-        density = None
         if problem.bases.pairs is not None:
             # of the rows as they are: exposures are no part of their weight
             density = run.fold(density_fold(problem), rows, name="pairs")
-        self._keep_fit(problem, outcome.theta, means, summary, density)
+            means = with_density(problem.bases, means, density)
+        self._keep_fit(problem, outcome.theta, means, summary)
         if self.covariance and outline.criterion is None:
             exact, given = problem._replace(single=False), self._given(summary, means)
             self._posterior = posterior_at(run, dataset, exact, outcome.theta, given)

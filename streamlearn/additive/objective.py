@@ -64,6 +64,8 @@ class Problem(NamedTuple):
     """The multinomial loss: one problem of all outputs."""
     levels: tuple[float, ...] = ()
     """The quantile of each output, where there are several; `loss` is that of the first."""
+    by_term: np.ndarray | None = None
+    """Weights of the first terms that their penalties hold already; None: they hold none."""
 
     @property
     def dim(self) -> int:

@@ -1,11 +1,11 @@
-"""Terms of two columns in an additive model: which ones, where rows lie on them, purification.
+"""Terms of two columns in an additive model: which ones, and where rows lie on them.
 
     f(x) = b + sum_d f_d(x_d) + sum_(d,e) f_de(x_d, x_e)
 
 All are fitted jointly.  A pair could also hold what belongs to its columns alone, so after the fit
 the means of f_de along each column, weighted by the training rows, move into f_d and f_e, and the
-grand mean into the intercept (Lengerich et al. 2020): no decision changes, and a pair's table then
-says what the two columns do together and neither does by itself.
+grand mean into the intercept (Lengerich et al. 2020; `purification`): no decision changes, and a
+pair's table then says what the two columns do together and neither does by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from ..data.source import Chunk, Source, level_counts
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases, nodes_of, select_columns
-from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES, lines_of, without_margins
+from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES
 from ..passes.fold import Fold
 from ..passes.summary.facts import ColumnFacts
 from ..passes.sums import add_sums
@@ -51,7 +51,6 @@ class Parameters(HasInteractions, Protocol):
     warm_start: bool
     smoothness: str | None
     select: bool
-    covariance: bool
     monotone: Signs | None
     convex: Signs | None
 
@@ -146,7 +145,6 @@ def excluding(model: Parameters, dataset: Source, least: int) -> Iterator[tuple[
         "warm_start=True": (model.warm_start, "warm_start=False"),
         f"smoothness={model.smoothness!r}": (model.smoothness is not None, chosen),
         "select=True": (model.select, "select=False"),
-        "covariance=True": (model.covariance, "covariance=False"),
         f"monotone={model.monotone!r}": (bool(model.monotone), "monotone=None"),
         f"convex={model.convex!r}": (bool(model.convex), "convex=None"),
         f"max_passes={model.max_passes}": (model.max_passes < least, f"max_passes={least} or more"),
@@ -311,25 +309,12 @@ def _mean(state: Density) -> np.ndarray:
     return means
 
 
+def with_density(bases: Bases, means: np.ndarray, density: np.ndarray) -> np.ndarray:
+    """(dim,) the `means` of the functions of columns and, of those of pairs, the `density`."""
+    return np.append(means[: bases.main.dim], density[bases.main.dim :])
+
+
 # What a fitted model says of its pairs.
-
-
-def purified(bases: Bases, W: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Coefficients (K, dim) of the same decisions, whose pairs have no part in single columns.
-
-    `means` (dim,) are those of the functions over the rows: of a pair its joint density.
-    """
-    W = W.copy()
-    for i, (d, e, most) in enumerate(bases.pairs.tolist() if bases.pairs is not None else []):
-        own = slice(*bases.first[bases.n_columns + i : bases.n_columns + i + 2])
-        T_d, T_e = lines_of(bases, d, most), lines_of(bases, e, most)
-        shape = len(T_d), len(T_e)
-        for w in W:
-            pure, rows, columns = without_margins(w[own].reshape(shape), means[own].reshape(shape))
-            w[own] = pure.ravel()
-            w[slice(*bases.first[d : d + 2])] += rows @ T_d
-            w[slice(*bases.first[e : e + 2])] += columns @ T_e
-    return W
 
 
 def pair_tables(bases: Bases, coef: np.ndarray, density: np.ndarray) -> list[PairTable]:
@@ -368,3 +353,11 @@ def pair_margins(X: np.ndarray, bases: Bases, i: int, coef: np.ndarray) -> np.nd
     W[:, alone.dim :] = coef[:, own]
     margins_rows(X, one, W, F)
     return F
+
+
+def pair_functions(X: np.ndarray, bases: Bases, i: int) -> np.ndarray:
+    """(m, n) the functions of pair i at rows (m, 2) of its two columns."""
+    a, z = bases.first[bases.n_columns + i : bases.n_columns + i + 2]
+    units = np.zeros((z - a, bases.dim))
+    units[:, a:z] = np.eye(z - a)
+    return pair_margins(X, bases, i, units)

@@ -165,6 +165,9 @@ class Planned(Mergeable):
         screens.interactions = AUTO_PAIRS
         if self._joins(dataset, summary) and not screens._joins(dataset, summary):
             return pair_choice.why_joint(screens._why_apart(dataset, summary))
+        if summary is not None and self.covariance:
+            if why := pair_choice.why_uncounted(screens._size(dataset, summary)):
+                return why
         for known in (None,) if summary is None else (None, summary):
             drawn = sample_nbytes(dataset, screens._rows_in_hand(dataset))
             if why := pair_choice.why_unheld(screens._needs(dataset, known), drawn, dataset):
@@ -342,6 +345,7 @@ class Planned(Mergeable):
         # beside pairs the sample is counted with them
         has_sample = not (size.loss.quadratic or has_pairs(self))
         phases = [] if alone else needs.needs_of(choice.solver, size, self._most_passes)
+        n_after = -len(phases)
         if summary is None and criterion != self.smoothness:  # one C may take its place
             one_c = needs.needs_of(self._one_c(size).solver, size, self._most_passes)
             most = size._replace(dim=min(size.dim, smooth_costs.largest_dim()))
@@ -359,12 +363,13 @@ class Planned(Mergeable):
             )
             if counted.dim < size.dim:
                 phases[-1] = replace(phases[-1], note=UNCOUNTED_NOTE)
+        n_after = 0 if alone else n_after + len(phases)
         if late := self._late_rows(dataset, summary):
             phases.insert(0, Needs(LATE, 0, driver_bytes=sample_nbytes(dataset, late)))
         if not has_pairs(self):
             return needs.with_temporaries(phases, self, size, summary, pairs=False)
         held = sizes.held_nbytes_of_sample(size) if self._rows_in_hand(dataset) else 0
-        phases = with_pairs(phases, self, size, summary, held=held, note=note)
+        phases = with_pairs(phases, self, size, summary, held=held, n_after=n_after, note=note)
         phases = beside_sample(phases, size, held)
         before, made = [], []
         if self._weighs_curves(dataset, summary):

@@ -102,7 +102,7 @@ OPTIONS = {
         ("gcv", "they do not go with smoothness='gcv'"),
     ],
     "select": [(True, "they do not go with smoothness='reml'")],
-    "covariance": [(True, "they do not go with covariance=True")],
+    "covariance": [(True, TAKES)],
     "monotone": [({"a": 1}, "they do not go with monotone={'a': 1}")],
     "convex": [({"a": 1}, "they do not go with convex={'a': 1}")],
     "calibration": [("sigmoid", TAKES)],

@@ -168,11 +168,12 @@ def test_purification_changes_no_decision_and_splits_uniquely():
     density = rng.random((5, 4)) * (rng.random((5, 4)) < 0.7)
     density[2] = 0.0  # a node that no row meets
     w = rng.normal(size=(5, 4))
-    pure, rows, columns = without_margins(w, density)
+    pure, rows, columns = (part[..., 0] for part in without_margins(w[..., None], density))
     np.testing.assert_allclose(pure + rows[:, None] + columns, w, atol=1e-13)
     for axis in (0, 1):
         np.testing.assert_allclose((density * pure).sum(axis=axis), 0.0, atol=1e-13)
-    again = without_margins(w + rng.normal(size=(5, 1)) + rng.normal(size=4), density)[0]
+    moved = w + rng.normal(size=(5, 1)) + rng.normal(size=4)
+    again = without_margins(moved[..., None], density)[0][..., 0]
     np.testing.assert_allclose((again - pure)[density > 0], 0.0, atol=1e-12)
 
 

@@ -96,7 +96,7 @@ OPTIONS = {
     "warm_start": [(True, "use warm_start=False")],
     "smoothness": [("reml", "smoothness='reml'"), ("gcv", "smoothness='gcv'")],
     "select": [(True, "select=True; use select=False")],
-    "covariance": [(True, "covariance=True; use covariance=False")],
+    "covariance": [(True, WORKS)],
     "monotone": [({"a": 1}, "use monotone=None")],
     "convex": [({"a": 1}, "use convex=None")],
     "calibration": [("sigmoid", WORKS), ("isotonic", WORKS)],
@@ -172,7 +172,7 @@ VERBS = {
     "report": lambda m, path: m.report(X, F > 0.5, output=path / "report.html"),
     "shape_function": lambda m, _: m.shape_function("a", [0.1, 0.2]),
     "edit": lambda m, _: m.edit(PAIRS[0], [X[PAIRS[0][0]][:1], X[PAIRS[0][1]][:1]], 1.0),
-    "merge": "has 2 interactions, of which no covariance is known",
+    "merge": "has 2 interactions, from which each fit took what is of single columns",
     "summary_table": "needs the covariance",
     "predict_interval": "needs the covariance",
     "get_params": lambda m, _: m.get_params(),
@@ -366,7 +366,7 @@ def test_heat_maps_are_the_tables_with_the_rows_beside_them(fitted, figures):
     assert len(alone.axes_) == 2
     with pytest.raises(ValueError, match=r"is no pair of this model, which has \['a & b'"):
         sl.AdditiveDisplay.from_estimator(fitted, features=[("a", "few")])
-    with pytest.raises(ValueError, match="1 heat maps, which take two each"):
+    with pytest.raises(ValueError, match="1 pairs, which take 2: two each"):
         alone.plot(ax=alone.axes_[:1])
 
 
@@ -418,7 +418,7 @@ def test_the_values_of_a_pair_are_what_explain_says(fitted, regressor):
                 found = model.shape_function(names, [x.ravel() for x in at])
                 flat = pair.table.reshape(found.shape)
                 np.testing.assert_allclose(found, flat, atol=1e-9)
-    with pytest.raises(AttributeError, match="the standard deviation of a pair needs the cov"):
+    with pytest.raises(AttributeError, match="the standard deviation needs the cov"):
         fitted.shape_function(("a", "b"), [[0.1], [0.2]], return_std=True)
     with pytest.raises(ValueError, match="as many values of one column as of the other"):
         fitted.shape_function(("a", "b"), [[0.1], [0.2, 0.3]])

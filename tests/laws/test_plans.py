@@ -13,6 +13,9 @@ MODELS = {
     "covariance": sl.AdditiveRegressor(n_bases=6, covariance=True),
     "gram": sl.AdditiveRegressor(n_bases=6),
     "pairs": sl.AdditiveRegressor(n_bases=6, interactions=[(0, 1), (2, 3)]),
+    "pairs with bands": sl.AdditiveRegressor(
+        n_bases=6, interactions=[(0, 1), (2, 3)], covariance=True
+    ),
     "screening": sl.AdditiveClassifier(n_bases=6, interactions=10),
     "lbfgs": sl.AdditiveClassifier(n_bases=6, solver="lbfgs"),
     "dual": sl.AdditiveClassifier(n_bases=6, solver="dual-cd", calibration="sigmoid"),

@@ -38,7 +38,7 @@ from ..costs.solver_choice import DUAL, Choice
 from ..dual.descent import GROUP, alpha_width
 from ..newton.sampled import EXACT
 from ..objective import Problem
-from ..pairs import AUTO, density_fold, has_pairs
+from ..pairs import AUTO, density_fold, has_pairs, with_density
 from ..targets import Adjustment, adjust, adjusted
 from ..training import Outcome, Watch, as_coordinates, cached_x_nbytes, labels_of_refs, plain
 from . import costs as cost
@@ -105,10 +105,10 @@ class Choosing(PlannedChoice):
                 run, rows, drawn, problems, tried, scoring, groups
             )
         means = mean_splines(summary, problem.bases) if dataset.sparse else problem.reference.c
-        density = None
         if has_pairs(self):
             density = run.fold(density_fold(problem), dataset, name="pairs")
-        self._keep_fit(problem, outcome.theta, means, summary, density)
+            means = with_density(problem.bases, means, density)
+        self._keep_fit(problem, outcome.theta, means, summary)
         choice = Choice(way, f"C={self.C_:.6g}, n_bases={self.n_bases_} chosen")
         if why := self._decided(dataset, summary)[1]:
             choice = choice.because(no_pairs(why))

@@ -16,7 +16,7 @@ from ...engine.plan import Needs
 from ...engine.planning import make_plan
 from ...errors import MemoryBudgetError
 from ..pairs import excluding
-from ..smooth.costs import LEAST_ROWS
+from ..smooth.costs import LEAST_ROWS, MOMENTS_NBYTES, moments_nbytes
 from . import sizes
 from .solver_choice import DUAL, NEWTON_DIM, PEGASOS, Choice
 
@@ -60,6 +60,17 @@ def why_slow(size: sizes.Size, choice: Choice) -> str:
         said = choice.reason or f"solver={choice.solver!r}"
         return f"visits of single rows would write their functions out: {said}"
     return ""
+
+
+def why_uncounted(size: sizes.Size) -> str:
+    """Reason for which the curvature of all rows, of this size, is not summed up; else empty."""
+    state = moments_nbytes(size)
+    if state <= MOMENTS_NBYTES:
+        return ""
+    return (
+        f"the curvature of all rows, which covariance=True takes, would be {format_bytes(state)} "
+        f"with them, over {format_bytes(MOMENTS_NBYTES)}"
+    )
 
 
 def why_joint(why_apart: str) -> str:

@@ -48,12 +48,14 @@ def with_pairs(
     summary: Summary | None,
     *,
     held: int,
+    n_after: int = 0,
     note: str = "",
 ) -> list[Needs]:
     """The solver's phases with the functions of pairs, between the two that pairs add.
 
-    Penalties are made on the driver before, rows are counted at the nodes after.  `held`: bytes of
-    the sample that stays meanwhile.  `note`: see `bound_note`.
+    Penalties are made on the driver before, rows are counted at the nodes after; the last `n_after`
+    phases come after that.  `held`: bytes of the sample that stays meanwhile.  `note`: see
+    `bound_note`.
     """
     density = nbytes_of(empty_density(size.dim))
     # of the last pair five more matrices, or all once more
@@ -64,7 +66,8 @@ def with_pairs(
     after = Needs(COUNTED, density, 32.0, 0, density, step_bytes=3 * density, passes=(fewest, 1))
     made = needs.with_temporaries([before], model, size, summary, pairs=False)
     *own, after = needs.with_temporaries([*phases, after], model, size, summary, pairs=True)
-    return [*made, *own, replace(after, driver_bytes=after.driver_bytes + held)]
+    own.insert(len(own) - n_after, replace(after, driver_bytes=after.driver_bytes + held))
+    return [*made, *own]
 
 
 def beside_sample(phases: list[Needs], size: sizes.Size, held: int) -> list[Needs]:

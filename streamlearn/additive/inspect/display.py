@@ -48,7 +48,8 @@ class AdditiveDisplay:
     heights compare, unless `share_y` is False.  A model fitted with `smoothness` or
     ``covariance=True`` has bands, of one curve at a time: they cover it, on average over x, as
     often as `coverage` says.  A term of two columns (`interactions`) is a heat map at its nodes,
-    blue where it adds to the decision, with a map of the share of the rows beside it.
+    blue where it adds to the decision, with a map of the share of the rows beside it, and where
+    bands are known one of their half widths between the two: what is below that may be noise.
 
     Attributes
     ----------
@@ -64,7 +65,8 @@ class AdditiveDisplay:
     categories : list of bool
         Whether a column is one of categories, drawn as bars.
     pairs : list of PairPanel
-        The terms of two columns, with their ``table`` and ``density`` at ``labels``.
+        The terms of two columns, with their ``table``, ``density`` and ``deviation`` (None without
+        bands) at ``labels``.
     distances_ : SummaryTable
         Distances of the terms of two models, of a display that `compare` made.
     axes_ : array of Axes
@@ -123,7 +125,8 @@ class AdditiveDisplay:
         share_y : bool, default=True
             Whether all panels share the vertical axis, so that heights compare.
         ax : array of Axes, optional
-            One for each column and two for each heat map; default a new figure.
+            One for each column and two for each pair, three where it has bands; default a new
+            figure.
         """
         check_is_fitted(estimator)
         all_names = getattr(estimator, "feature_names_in_", None)
@@ -184,7 +187,9 @@ class AdditiveDisplay:
             left_out=", ".join(notes),
             deviations=deviations,
             coverage=coverage or 0.0,
-            pairs=pair_panels(estimator, pairs, None if classes is None else chosen),
+            pairs=pair_panels(
+                estimator, pairs, None if classes is None else chosen, bands=coverage is not None
+            ),
         )
         return display.plot(share_y=share_y, ax=ax)
 
@@ -267,18 +272,20 @@ class AdditiveDisplay:
     def plot(self, *, share_y: bool = True, ax: object = None) -> AdditiveDisplay:
         """Draw; `share_y` and `ax` as in `from_estimator`."""
         if ax is None:
-            ax = new_axes(len(self.names), 2 * len(self.pairs), share_y)
+            ax = new_axes(len(self.names), [pair.n_maps for pair in self.pairs], share_y)
         axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if len(axes) != len(self.names) + 2 * len(self.pairs):
+        n_maps = sum(pair.n_maps for pair in self.pairs)
+        if len(axes) != len(self.names) + n_maps:
             raise ValueError(
-                f"got {len(axes)} axes for {len(self.names)} columns and {len(self.pairs)} heat "
-                "maps, which take two each"
+                f"got {len(axes)} axes for {len(self.names)} columns and {len(self.pairs)} pairs, "
+                f"which take {n_maps}: two each, and one more where there are bands"
             )
         self.axes_, self.figure_ = axes, axes[0].figure
         axes, maps = np.split(axes, [len(self.names)])
         tall = [float(np.abs(pair.table).max(initial=0.0)) for pair in self.pairs]
-        for i, pair in enumerate(self.pairs):
-            draw_pair(pair, maps[2 * i : 2 * i + 2].tolist(), max(tall) if share_y else tall[i])
+        ends_of_maps = np.cumsum([pair.n_maps for pair in self.pairs])
+        for pair, own, most in zip(self.pairs, np.split(maps, ends_of_maps), tall, strict=False):
+            draw_pair(pair, own.tolist(), max(tall) if share_y else most, self.coverage)
         reaches = [np.zeros_like(curve) for curve in self.curves]
         if self.deviations is not None:
             width = float(ndtri(0.5 + 0.5 * self.coverage))

@@ -25,7 +25,8 @@ from ...numeric.bases.means import Pieces, mean_functions, mean_sizes
 from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_records
 from ..objective import Problem
-from ..pairs import pair_margins, purified
+from ..pairs import pair_functions
+from ..purification import purified
 from ..smooth.shape import Signs, make_cone
 from .densities import pieces_of
 from .figures import MISSING, OTHER
@@ -281,9 +282,7 @@ class Editable(Terms):
             each = {_key(word): self._given_points(d, [word])[0][0] for word in words}
             found[d] = np.array([each[_key(word)] for word in words])
         X = np.column_stack([found[d] for d in bases.pair_columns[at - self.n_features_in_]])
-        units = np.zeros((n, bases.dim))
-        units[:, own] = np.eye(n)
-        phi = pair_margins(X, bases, at - self.n_features_in_, units)
+        phi = pair_functions(X, bases, at - self.n_features_in_)
         nodes = np.eye(n)[~(phi != 0).any(axis=0)]
         return Asked(phi, _wanted(values, len(X), K), f"at {len(X)} points", nodes)
 

@@ -1,4 +1,8 @@
-"""Pictures of terms of two columns: a heat map of each, and beside it where the rows lie."""
+"""Pictures of terms of two columns: a heat map of each, and beside it where the rows lie.
+
+A model that knows its covariance has a map of the half widths of bands between the two, in the
+units of the term: what is smaller than that may be noise.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 from ...estimator.colours import SIGNED
-from ...estimator.report.figures import MOST_COLUMNS, MOST_ROWS, HeatMap
+from ...estimator.report.figures import BAND, MOST_COLUMNS, MOST_ROWS, HeatMap
 from ...estimator.restored import output_labels
 from ...estimator.rows.encoding import column_names
 from ..pairs import PairTable
@@ -16,6 +21,7 @@ from .figures import HasCurves, decision_unit, shortened, tick_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
 MOST_PAIRS = 4
 """Pairs that are drawn by default, those of largest importance."""
@@ -28,6 +34,7 @@ class HasPairs(HasCurves, Protocol):
 
     @property
     def pair_tables_(self) -> list[PairTable]: ...
+    def _pair_deviation(self, i: int) -> np.ndarray: ...
 
 
 class PairPanel(NamedTuple):
@@ -43,6 +50,13 @@ class PairPanel(NamedTuple):
     """(k, l) share of the training rows at each node."""
     of_class: str
     """The class whose decision it is; empty of a model with one decision."""
+    deviation: np.ndarray | None = None
+    """(k, l) standard deviations of the table; None: they are not known, or not drawn."""
+
+    @property
+    def n_maps(self) -> int:
+        """Number of maps that are drawn of it."""
+        return 2 + (self.deviation is not None)
 
     @property
     def title(self) -> str:
@@ -59,11 +73,11 @@ def drawn_pairs(model: HasPairs) -> list[int]:
 
 
 def pair_panels(
-    model: HasPairs, chosen: Sequence[int], classes: Sequence[int] | None
+    model: HasPairs, chosen: Sequence[int], classes: Sequence[int] | None, *, bands: bool
 ) -> list[PairPanel]:
     """The panels of some pairs; of several classes those with these numbers.
 
-    None: the class whose table varies most.
+    None: the class whose table varies most.  `bands`: with their deviations, where they are known.
     """
     names, panels = column_names(model), []
     for i in chosen:
@@ -78,6 +92,11 @@ def pair_panels(
         if tables.shape[2] > 1:
             widest = int(np.ptp(tables, axis=(0, 1)).argmax())
             of_classes = [widest] if classes is None else classes
+        deviations = None
+        if bands and hasattr(model, "effective_dof_"):  # it knows its covariance
+            found = model._pair_deviation(i)
+            if np.isfinite(found).all():  # of a term that was edited they are not known
+                deviations = found.reshape(tables.shape)
         for k in of_classes:
             label = str(output_labels(model)[k]) if tables.shape[2] > 1 else ""
             panels.append(
@@ -87,18 +106,28 @@ def pair_panels(
                     tables[:, :, k],
                     pair.density,
                     label,
+                    None if deviations is None else deviations[:, :, k],
                 )
             )
     return panels
 
 
-def draw_pair(panel: PairPanel, axes: Sequence[Axes], most: float) -> None:
-    """Draw the table on the first of the axes and the rows on the second; `most` is full colour."""
+def draw_pair(panel: PairPanel, axes: Sequence[Axes], most: float, coverage: float) -> None:
+    """Draw the table on the first of the axes and the rows on the last; `most` is full colour.
+
+    Between them the half widths of bands that cover the table as often as `coverage` says.
+    """
     limit = most or 1.0
-    shown = (panel.table, SIGNED, -limit, limit), (panel.density, "Greys", 0.0, None)
-    for ax, title, (values, colours, low, high) in zip(
-        axes, (panel.title, "share of the rows"), shown, strict=True
-    ):
+    shown: list[tuple[str, np.ndarray, str | Colormap, float, float | None]] = [
+        (panel.title, panel.table, SIGNED, -limit, limit)
+    ]
+    if panel.deviation is not None:
+        reach = float(ndtri(0.5 + 0.5 * coverage)) * panel.deviation
+        # where no row lies they are far wider, and would leave no colours for the others
+        widest = float(reach[panel.density > 0].max(initial=0.0)) or None
+        shown.append((f"half width of {100 * coverage:g} % bands", reach, "Purples", 0.0, widest))
+    shown.append(("share of the rows", panel.density, "Greys", 0.0, None))
+    for ax, (title, values, colours, low, high) in zip(axes, shown, strict=True):
         image = ax.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto", origin="lower")
         ax.figure.colorbar(image, ax=ax)
         ax.set_title(title, fontsize="medium")
@@ -112,9 +141,9 @@ def draw_pair(panel: PairPanel, axes: Sequence[Axes], most: float) -> None:
 
 
 def maps_of(model: HasPairs) -> list[HeatMap]:
-    """The heat maps of the largest pairs, each with that of the rows after it."""
+    """The heat maps of the largest pairs, each with those of its bands and of the rows after it."""
     figures = []
-    for panel in pair_panels(model, drawn_pairs(model), None):
+    for panel in pair_panels(model, drawn_pairs(model), None, bands=True):
         kept = [
             _fullest(panel.density.sum(axis=1 - axis), most)
             for axis, most in enumerate((MOST_ROWS, MOST_COLUMNS))
@@ -129,6 +158,9 @@ def maps_of(model: HasPairs) -> list[HeatMap]:
         figures.append(
             HeatMap(panel.title, decision_unit(model), rows, columns, panel.table[at], note)
         )
+        if panel.deviation is not None:
+            reach, name = BAND * panel.deviation[at], f"{panel.title}: half width of the band"
+            figures.append(HeatMap(name, decision_unit(model), rows, columns, reach, note))
         share = f"{' & '.join(panel.columns)}: share of the rows"
         figures.append(HeatMap(share, "share", rows, columns, panel.density[at], note))
     return figures

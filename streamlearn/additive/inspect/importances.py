@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases, evaluate
+from ..pairs import PairTable
 from ..smooth.posterior import Posterior
 from .densities import Density, points_of
 
@@ -33,31 +33,43 @@ class HasImportances(Protocol):
     def _edited_terms(self) -> list[str]: ...
     @property
     def densities_(self) -> list[Density]: ...
+    @property
+    def term_names_(self) -> list[str]: ...
+    @property
+    def pair_tables_(self) -> list[PairTable]: ...
     def _curve(self, d: int, grid: object) -> np.ndarray: ...
 
 
 def importance_errors(
-    model: HasImportances, posterior: Posterior, columns: Sequence[int]
+    model: HasImportances, posterior: Posterior, terms: Sequence[int]
 ) -> np.ndarray:
-    """(K, columns) standard errors of the importances of columns; NaN of those that were edited.
+    """(K, terms) standard errors of the importances of terms; NaN of those that were edited.
 
-    The draws of a column do not depend on which others are asked for.
+    The draws of a term do not depend on which others are asked for.
     """
-    bases, densities, names = model.bases_, model.densities_, column_names(model)
-    out = np.zeros((len(posterior.scale), len(columns)))
-    for i, d in enumerate(columns):
-        if names[d] in model._edited_terms:
+    bases, densities, names = model.bases_, model.densities_, model.term_names_
+    edited, tables = model._edited_terms, model.pair_tables_
+    out = np.zeros((len(posterior.scale), len(terms)))
+    for i, d in enumerate(terms):
+        if names[d] in edited:
             out[:, i] = np.nan
             continue
         own = slice(*bases.first[d : d + 2])
-        at, share = points_of(densities[d])
-        if own.start == own.stop or not share.size:
+        if own.start == own.stop:
             continue
-        if bases.has_missing[d]:
-            at, share = np.append(at, np.nan), np.append(share, densities[d].missing)
+        if d >= model.n_features_in_:  # of a pair: at its nodes
+            table = tables[d - model.n_features_in_]
+            share = table.density.ravel()
+            f, phi = table.by_output.reshape(share.size, -1), np.eye(share.size)
+        else:
+            at, share = points_of(densities[d])
+            if bases.has_missing[d]:
+                at, share = np.append(at, np.nan), np.append(share, densities[d].missing)
+            f, phi = model._curve(d, at).reshape(len(at), -1), evaluate(bases, d, at)
+        if not share.size:
+            continue
         share = share / share.sum()
-        f = model._curve(d, at).reshape(len(at), -1)
-        A = evaluate(bases, d, at) - posterior.means[own]
+        A = phi - posterior.means[own]
         for k, covariance in enumerate(posterior.covariance):
             values, vectors = np.linalg.eigh(covariance[own, own])
             roots = vectors * np.sqrt(np.maximum(values, 0.0))

@@ -261,8 +261,8 @@ def _check_part(part: Mergeable, n: int) -> None:
         )
     if part.bases_.pairs is not None:
         raise ValueError(
-            f"{name} has {len(part.bases_.pairs)} interactions, of which no covariance is known; "
-            "fit the parts with interactions=0"
+            f"{name} has {len(part.bases_.pairs)} interactions, from which each fit took what is "
+            "of single columns by its own rows; fit the parts with interactions=0"
         )
     if vars(part).get("_posterior") is None or vars(part).get("_stream") is not None:
         raise ValueError(

@@ -105,13 +105,22 @@ def draw_density(
     panel.bar(left, tall, right - left, bottom=floor, align="edge", color="0.85", zorder=0)
 
 
-def new_axes(n_curves: int, n_maps: int, share_y: bool) -> np.ndarray:
-    """Axes of a new figure, four panels a row; maps begin a row, and share no axis."""
+def new_axes(n_curves: int, n_maps: Sequence[int], share_y: bool) -> np.ndarray:
+    """Axes of a new figure, four panels a row; maps begin a row, and share no axis.
+
+    `n_maps`: those of each pair, which stand in one row.
+    """
     import matplotlib.pyplot as plt
 
-    n_wide = max(min(4, n_curves), min(4, n_maps))
+    n_wide = max(min(4, n_curves), min(4, sum(n_maps)))
     n_high = -(-n_curves // n_wide)
-    n_rows = n_high + -(-n_maps // n_wide)
+    places, row, column = [], n_high, 0
+    for n in n_maps:
+        if column + n > n_wide:
+            row, column = row + 1, 0
+        places += [(row, column + k) for k in range(n)]
+        column += n
+    n_rows = row + bool(places)
     width, height = PANEL_INCHES
     figure = plt.figure(figsize=(width * n_wide, height * n_rows), layout="constrained")
     grid = figure.add_gridspec(n_rows, n_wide)
@@ -122,7 +131,5 @@ def new_axes(n_curves: int, n_maps: int, share_y: bool) -> np.ndarray:
         axes.append(figure.add_subplot(grid[row, column], sharey=shared))
         if share_y and column:
             axes[-1].tick_params(labelleft=False)
-    for k in range(n_maps):
-        row, column = divmod(k, n_wide)
-        axes.append(figure.add_subplot(grid[n_high + row, column]))
+    axes += [figure.add_subplot(grid[place]) for place in places]
     return np.array(axes, dtype=object)

@@ -27,7 +27,8 @@ from ..basis.column_bases import takes_missing
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
-from ..pairs import PairTable, pair_margins, pair_tables, purified
+from ..pairs import PairTable, pair_functions, pair_margins, pair_tables
+from ..purification import purified
 from ..smooth.posterior import Posterior
 from .densities import CountedDensities, Densities, Density
 from .figures import figures_of
@@ -118,16 +119,12 @@ class Terms(Uncertainty):
         theta: np.ndarray,
         means: np.ndarray,
         summary: Summary,
-        density: np.ndarray | None = None,
     ) -> None:
-        """`_keep` with the means of the summary's rows, and how they lie along each column.
+        """`_keep` with the means of the functions, those of pairs their joint density.
 
-        `density` (dim,): the means of the functions, where there are pairs.
+        And with how the summary's rows lie along each column.
         """
-        pairs = slice(problem.bases.main.dim, None)
-        if density is not None:
-            means = np.append(means[: problem.bases.main.dim], density[pairs])
-        self._pair_density = means[pairs].copy()
+        self._pair_density = means[problem.bases.main.dim :].copy()
         self._keep(problem, theta, means)
         self._keep_distribution(summary)
 
@@ -214,6 +211,8 @@ class Terms(Uncertainty):
     def term_importance_errors_(self) -> np.ndarray:
         """(p,) standard errors of `term_importances_`, of a model that knows its covariance.
 
+        Those of pairs are after those of the columns.
+
         The standard deviation over 400 draws of the coefficients from their posterior, of a fixed
         seed, with the rows where the density of the column has them; K classes count as
         independent.  It takes the smoothness as known: of a term so weak that other rows would have
@@ -223,11 +222,11 @@ class Terms(Uncertainty):
         above 0 by about its error.
         """
         self._known("term_importance_errors_")
-        return self._importance_errors(range(self.n_features_in_))
+        return self._importance_errors(range(len(self.term_importances_)))
 
-    def _importance_errors(self, columns: Sequence[int]) -> np.ndarray:
-        """The standard errors of the importances of some columns."""
-        by_output = importance_errors(self, self._posterior, columns)
+    def _importance_errors(self, terms: Sequence[int]) -> np.ndarray:
+        """The standard errors of the importances of some terms."""
+        by_output = importance_errors(self, self._posterior, terms)
         return np.sqrt((by_output**2).sum(axis=0)) / len(by_output)
 
     @property
@@ -255,6 +254,11 @@ class Terms(Uncertainty):
             " A term of two columns is a map of what both do together and neither does alone: blue "
             "adds to the decision, orange takes from it. Beside it lies the share of the rows."
         )
+        if hasattr(self, "effective_dof_"):  # it knows its covariance
+            said += (
+                " Half widths are those of bands that cover a map 95 times in 100, on average over "
+                "the rows: what is smaller may be noise."
+            )
         return said, [*curves, *maps_of(self)]
 
     def shape_function(
@@ -276,7 +280,7 @@ class Terms(Uncertainty):
             Of a column of categories: their names.  NaN (None) is the level of missing values.
             Of a pair: the m values of one column, and those of the other.
         return_std : bool
-            Also the curve's standard deviation, if the model knows its covariance.
+            Also the term's standard deviation, if the model knows its covariance.
 
         Returns
         -------
@@ -284,9 +288,12 @@ class Terms(Uncertainty):
         """
         check_is_fitted(self)
         if isinstance(column, tuple):
-            if return_std:
-                self._known("the standard deviation of a pair")
-            return self._pair_values(column, grid)
+            values = self._pair_values(column, grid)
+            if not return_std:
+                return values
+            found, X = self._pair_rows(column, grid)
+            phi = pair_functions(X, self.bases_, found)
+            return values, self._term_deviation(self.n_features_in_ + found, phi)
         d = self._column(column)
         curve = self._curve(d, grid := self._values(d, grid))
         return (curve, self._curve_deviation(d, grid)) if return_std else curve
@@ -299,6 +306,12 @@ class Terms(Uncertainty):
         return Coder(name, self.levels_[name]).of_values(np.asarray(grid, object))
 
     def _pair_values(self, columns: tuple[int | str, ...], grid: object) -> np.ndarray:
+        found, X = self._pair_rows(columns, grid)
+        f = pair_margins(X, self.bases_, found, self.coef_)
+        return f[:, 0] if f.shape[1] == 1 else f
+
+    def _pair_rows(self, columns: tuple[int | str, ...], grid: object) -> tuple[int, np.ndarray]:
+        """The number of the pair of two columns, and rows (m, 2) of these at the values `grid`."""
         found, grids = self._pair(columns), list(grid) if isinstance(grid, Sequence) else []
         if len(grids) != 2 or np.ndim(grids[0]) != 1 or np.shape(grids[0]) != np.shape(grids[1]):
             raise ValueError(
@@ -307,9 +320,7 @@ class Terms(Uncertainty):
             )
         known = {self._column(c): values for c, values in zip(columns, grids, strict=True)}
         both = [self._values(d, known[d]) for d in self.bases_.pair_columns[found]]
-        X = np.column_stack(both).astype(np.float64)
-        f = pair_margins(X, self.bases_, found, self.coef_)
-        return f[:, 0] if f.shape[1] == 1 else f
+        return found, np.column_stack(both).astype(np.float64)
 
     def _pair(self, columns: Sequence[int | str]) -> int:
         """The number of the pair of two columns."""

@@ -7,7 +7,6 @@ from abc import abstractmethod
 import numpy as np
 
 from ...data.source import Chunk
-from ...estimator.rows.encoding import column_names
 from ...numeric.bases.bsplines import Bases, evaluate
 from ...numeric.losses import Loss
 from ..smooth.posterior import Posterior, curve_deviations, row_deviations
@@ -15,7 +14,10 @@ from .summary_table import SummaryTable, make_table
 
 
 class Uncertainty:
-    """A mixin: attributes of a model fitted with `smoothness` or `covariance=True`."""
+    """A mixin: attributes of a model fitted with `smoothness` or `covariance=True`.
+
+    Those of p terms are of the columns and, after them, of the pairs of `interactions`.
+    """
 
     _posterior: Posterior
     bases_: Bases
@@ -33,6 +35,11 @@ class Uncertainty:
     @abstractmethod
     def _loss(self) -> Loss:
         """The loss whose sum is minimised."""
+
+    @property
+    @abstractmethod
+    def term_names_(self) -> list[str]:
+        """Names of the terms: those of the columns, then ``a & b`` of each pair."""
 
     @property
     @abstractmethod
@@ -58,8 +65,16 @@ class Uncertainty:
 
     @property
     def _edited_terms(self) -> list[str]:
-        """Names of the terms that were edited after the fit, each once."""
-        return list(dict.fromkeys(edit["term"] for edit in vars(self).get("edits_", ())))
+        """Names of the terms that were edited after the fit, each once.
+
+        What an edit of a pair adds to the curves of its columns changes these.
+        """
+        names, p = self.term_names_, self.n_features_in_
+        edited = dict.fromkeys(edit["term"] for edit in vars(self).get("edits_", ()))
+        for name, pair in zip(names[p:], self.bases_.pair_columns, strict=True):
+            if name in edited:
+                edited |= dict.fromkeys(names[d] for d in pair)
+        return list(edited)
 
     @property
     def smoothing_(self) -> np.ndarray:
@@ -111,14 +126,22 @@ class Uncertainty:
         facts: dict[str, str | float] = {
             "model": type(self).__name__,
             "loss": loss.name,
-            "smoothness": self._criterion or f"C={self._weight:g}",
+            "smoothness": self._criterion or self._smoothness_of_one_c,
         }
         classes = getattr(self, "classes_", [])
         several = [str(label) for label in classes] if len(classes) > 2 else []
         # with several classes a line is of one of them, an importance of all
         sizes = () if several else (self.term_importances_, self.term_importance_errors_)
-        table = make_table(posterior, column_names(self), several, facts, loss.scale_known, sizes)
+        table = make_table(posterior, self.term_names_, several, facts, loss.scale_known, sizes)
         return table.after_edits(edited) if (edited := self._edited_terms) else table
+
+    @property
+    def _smoothness_of_one_c(self) -> str:
+        """The smoothness, in words, where no criterion chose it on all rows."""
+        weights = self._known("smoothing_").weights
+        if self.C is None and (weights[np.isfinite(weights)] != 1.0).any():
+            return "reml on a sample"
+        return f"C={self._weight:g}"
 
     def _deviation_chunk(self, chunk: Chunk) -> np.ndarray:
         """(m,) or (m, K) standard deviations of the decisions."""
@@ -136,12 +159,21 @@ class Uncertainty:
 
     def _curve_deviation(self, d: int, grid: object) -> np.ndarray:
         """(m,) or (m, K) standard deviations of the curve of column d; NaN if it was edited."""
-        phi = evaluate(self.bases_, d, np.asarray(grid))
-        own = slice(*self.bases_.first[d : d + 2])
+        return self._term_deviation(d, evaluate(self.bases_, d, np.asarray(grid)))
+
+    def _term_deviation(self, term: int, phi: np.ndarray) -> np.ndarray:
+        """(m,) or (m, K) standard deviations where a term's functions are `phi` (m, n)."""
+        own = slice(*self.bases_.first[term : term + 2])
         found = curve_deviations(self._known("the standard deviation"), own, phi)
-        if column_names(self)[d] in self._edited_terms:
+        if self.term_names_[term] in self._edited_terms:
             found = np.full_like(found, np.nan)
         return found[:, 0] if found.shape[1] == 1 else found
+
+    def _pair_deviation(self, i: int) -> np.ndarray:
+        """(k l, K) standard deviations of the table of pair i at its nodes, row after row."""
+        term = self.n_features_in_ + i
+        n = int(np.diff(self.bases_.first[term : term + 2])[0])
+        return self._term_deviation(term, np.eye(n)).reshape(n, -1)
 
 
 def _by_term(values: np.ndarray) -> np.ndarray:

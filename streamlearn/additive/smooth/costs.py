@@ -10,6 +10,7 @@ import numpy as np
 from ...config import format_bytes, get_config
 from ...data.source import Source, level_counts
 from ...engine.plan import Needs
+from ...numeric.bases.pairs import MOST_FUNCTIONS
 from ...passes.fold import nbytes_of
 from ..basis.resolution import (
     FEWEST,
@@ -33,6 +34,10 @@ output."""
 PAIRS_NBYTES, PAIRS_SHARE = 32 << 20, 24
 """Largest matrices of the coefficients of pairs, one an output, with which their smoothness is
 chosen, and the times that they must fit in the budget, where one is set."""
+
+TEST_MATRICES = 7
+"""Matrices of a pair that its test takes beside those of all coefficients: its part of the
+curvature, eigenvectors, their root, products and what LAPACK works on."""
 
 BLAS_NBYTES = 6 << 20
 """Buffers of BLAS for products of such matrices, and pages of LAPACK that nothing else has used."""
@@ -123,6 +128,11 @@ def largest_dim() -> int:
     return isqrt(largest_curvature() // 8)
 
 
+def moments_nbytes(size: Size) -> int:
+    """Bytes of the curvature of all rows, of every output."""
+    return nbytes_of(empty_moments(size.n_outputs, 0)) + 8 * size.n_outputs * size.dim**2
+
+
 def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
     """Newton with the curvature of all rows, for what `why` names; refuses what has none."""
     loss = size.loss
@@ -139,7 +149,7 @@ def choose_moments(why: str, size: Size, solver: str, joint: bool) -> Choice:
             f"{why} takes the curvature of all rows, which solver={solver!r} does not sum up; use "
             "solver='newton'"
         )
-    state = nbytes_of(empty_moments(size.n_outputs, 0)) + 8 * size.n_outputs * size.dim**2
+    state = moments_nbytes(size)
     if state > MOMENTS_NBYTES:
         raise ValueError(
             f"{why} sums up a matrix of {size.dim} coefficients for each of {size.n_outputs} "
@@ -208,7 +218,9 @@ def moments_needs(size: Size, max_passes: int, *, at_end: bool, held: int) -> li
     once = at_end or size.loss.quadratic
     rows = 0 if once else min(sample_rows(size), size.n_rows)
     summing = int(rows * (96 + 24 * K)) + (2 * K + 1) * matrix
-    solving = matrices_between_reads(K) * matrix + BLAS_NBYTES
+    # tests of pairs come when each output's model, inverse and covariance are there
+    pair = TEST_MATRICES * 8 * min(size.pair_squares, MOST_FUNCTIONS**2)
+    solving = max(matrices_between_reads(K) * matrix, 3 * K * matrix + pair) + BLAS_NBYTES
     copied = 0 if once else copied_nbytes(size)
     again = not (once or copied or size.in_memory or size.sparse)
     cached = size.row_nbytes + size.label_nbytes if again else 0

@@ -65,7 +65,7 @@ def merge_parts(
             alone += float(part.posterior.null_losses[k]) + 0.5 * model.curvature * gap**2
         points.append(Point(total.moved(fit.theta), alone))
         fits.append(fit)
-    posterior = make_posterior(penalties, points, fits, problem.reference.c, means, problem.loss)
+    posterior = make_posterior(penalties, points, fits, problem, means)
     return np.array([fit.theta for fit in fits]), posterior
 
 

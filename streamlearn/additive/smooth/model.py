@@ -169,10 +169,7 @@ def train_smooth(
     )
     if criterion is None:  # the covariance is of coefficients that nothing holds
         return found.outcome, None
-    posterior = make_posterior(
-        penalties, found.points, found.fits, problem.reference.c, given.means, problem.loss
-    )
-    return found.outcome, posterior
+    return found.outcome, make_posterior(penalties, found.points, found.fits, problem, given.means)
 
 
 def posterior_at(
@@ -193,7 +190,12 @@ def posterior_at(
         psi = point.model.dispersion(at, fit.edf)
         points.append(point)
         fits.append(fit._replace(theta=at, psi=psi))
-    return make_posterior(penalties, points, fits, problem.reference.c, given.means, problem.loss)
+    posterior = make_posterior(penalties, points, fits, problem, given.means)
+    if problem.by_term is None:
+        return posterior
+    chosen = np.ones(penalties.n_terms)  # those of pairs may be left at 1
+    chosen[: len(problem.by_term)] = problem.by_term
+    return posterior._replace(weights=posterior.weights * chosen)
 
 
 def null_decisions(loss: Loss, shares: np.ndarray | None) -> np.ndarray:

@@ -76,7 +76,8 @@ def weigh_pairs(curves: Curves, problem: Problem, n_threads: int) -> Problem:
     weights = _weights(curves, problem._replace(single=False, C=1.0), n_threads)
     roughness = scale_pairs(problem.bases, problem.roughness, weights)
     reference = make_reference(roughness, problem.reference.c)
-    return problem._replace(roughness=roughness, reference=reference)
+    by_term = None if problem.by_term is None else np.append(problem.by_term, weights)
+    return problem._replace(roughness=roughness, reference=reference, by_term=by_term)
 
 
 def _weights(curves: Curves, own: Problem, n_threads: int) -> np.ndarray:

@@ -122,6 +122,9 @@ def make_penalties(
             continue
         begin, at = int(roughness.table[d]), slice(a, z)
         P, R = (of[begin : begin + n * n].reshape(n, n) for of in (roughness.P, roughness.R))
+        if d >= bases.n_columns:  # a pair's penalty is definite without a line
+            each.append(Penalty(d, at, P, R.T, n, False, False))
+            continue
         own = n - int(bases.has_missing[d]) * int(bases.degree[d])
         lines = bases.basis(d).unpenalised(own, order, scale)
         if not lines.shape[1]:

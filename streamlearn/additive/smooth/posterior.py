@@ -3,6 +3,8 @@
 The Bayesian covariance is psi V, V = (H + S)^-1 (Nychka 1988; Marra & Wood 2012): bands of a curve
 that are made of it cover the curve, on average over x, as often as they say.  The weights of the
 penalties are taken as known.
+
+With terms of two columns all of it is of what they are after their purification (`purification`).
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import numpy as np
 from ...data.source import Csr
 from ...numeric.bases.bsplines import Bases
 from ...numeric.checks import check_array, check_number
-from ...numeric.losses import Loss
 from ..basis.functions import LEAST_ROWS, tiles
 from ..basis.kernels import present
+from ..objective import Problem
+from ..purification import purified, purified_freedom, purify_covariance
+from .criteria import Quadratic
 from .fitting import Point
 from .optimum import Fit
 from .penalties import Penalties
@@ -24,7 +28,7 @@ from .significance import test_term
 
 
 class Posterior(NamedTuple):
-    """A row an output (K), a column a term (p)."""
+    """A row an output (K), a column a term (p), those of pairs after those of the columns."""
 
     covariance: np.ndarray
     """(K, dim + 1, dim + 1) of the coefficients and, last, the intercept."""
@@ -85,11 +89,11 @@ def make_posterior(
     penalties: Penalties,
     points: list[Point],
     fits: list[Fit],
-    reference: np.ndarray,
+    problem: Problem,
     means: np.ndarray,
-    loss: Loss,
 ) -> Posterior:
     """From each output's model of all rows at its end, and the fit there."""
+    bases, reference, loss = problem.bases, problem.reference.c, problem.loss
     unit = 1.0 if loss.scale_known else 2.0 * loss.deviances
     K, p = len(fits), penalties.n_terms
     shape = (K, p)
@@ -100,15 +104,19 @@ def make_posterior(
     for k, (point, fit) in enumerate(zip(points, fits, strict=True)):
         model, V = point.model, fit.V
         VHV = V - V @ penalties.matrix(fit.weights) @ V
+        purify_covariance(bases, VHV, means)
+        w = purified(bases, fit.theta[None, :-1], means)[0]
         rows = None if model.known else max(model.weight - fit.edf, 1.0)
+        freedom[k] = purified_freedom(bases, penalties, fit, means)
         for penalty, own in penalties.by_term():
             d, at = penalty.term, penalty.at
-            freedom[k, d] = fit.gamma[own].sum()
             weights[k, d] = fit.weights[own[0]]
             lines[k, d] = fit.weights[own[1]] if len(own) > 1 else 0.0
-            tests[:, k, d] = test_term(fit.theta[at], model.H[at, at], VHV[at, at], fit.psi, rows)
+            H = _about_means(model, at, means[at] - reference[at])
+            tests[:, k, d] = test_term(w[at], H, VHV[at, at], fit.psi, rows)
         del VHV  # of matrices there is one less when the next output's is made
         np.multiply(V, fit.psi, out=covariance[k])
+        purify_covariance(bases, covariance[k], means)
     return Posterior(
         covariance,
         reference,
@@ -125,6 +133,15 @@ def make_posterior(
         np.array([point.alone for point in points]),
         points[0].model.weight,
     )
+
+
+def _about_means(model: Quadratic, at: slice, shift: np.ndarray) -> np.ndarray:
+    """A term's part of the curvature, its functions less their means: these less c are `shift`."""
+    if not shift.any():
+        return model.H[at, at]
+    moved = np.outer(model.H[at, -1], shift)
+    H: np.ndarray = model.H[at, at] - moved - moved.T + model.H[-1, -1] * np.outer(shift, shift)
+    return H
 
 
 def row_deviations(posterior: Posterior, bases: Bases, X: np.ndarray | Csr) -> np.ndarray:

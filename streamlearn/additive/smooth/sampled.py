@@ -56,7 +56,10 @@ def weigh_curves(
     weights = np.clip(np.exp(np.mean(np.log(each), axis=0)), LEAST, MOST)
     roughness = weighed(problem.roughness, penalties, weights)
     reference = make_reference(roughness, problem.reference.c)
-    problem = problem._replace(roughness=roughness, reference=reference)
+    by_term = np.ones(penalties.n_terms)
+    for one, numbers in penalties.by_term():
+        by_term[one.term] = weights[numbers[0]]
+    problem = problem._replace(roughness=roughness, reference=reference, by_term=by_term)
     return Curves(problem, theta, sample, null, each)
 
 

@@ -150,18 +150,18 @@ def fill_pairs(bases: Bases, Phi: np.ndarray) -> None:
 
 
 def without_margins(table: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, ...]:
-    """A table (k, l), its rows' and its columns' part: table = pure + rows[:, None] + columns.
+    """Tables (k, l, m), their rows' and their columns' part (k, m) and (l, m).
 
-    `density` (k, l) >= 0; the density-weighted sums of the pure table along both axes are 0
-    (Lengerich et al. 2020).
+    table = pure + rows[:, None] + columns.  `density` (k, l) >= 0; the density-weighted sums of a
+    pure table along both axes are 0 (Lengerich et al. 2020).
     """
     k, pure = len(table), table.copy()
     of_rows, of_columns = density.sum(axis=1), density.sum(axis=0)
     system = np.block([[np.diag(of_rows), density], [density.T, np.diag(of_columns)]])
-    moved = np.zeros(len(system))
+    moved = np.zeros((len(system), table.shape[2]))
     for _ in range(2):  # the second takes what rounding left of the first
-        sums = np.concatenate([(density * pure).sum(axis=1), (density * pure).sum(axis=0)])
-        part = np.linalg.lstsq(system, sums, rcond=1e-13)[0]
+        sums = [np.einsum(f"kl,klm->{axis}m", density, pure) for axis in "kl"]
+        part = np.linalg.lstsq(system, np.concatenate(sums), rcond=1e-13)[0]
         moved += part
         pure -= part[:k, None] + part[k:]
     return pure, moved[:k], moved[k:]

@@ -317,7 +317,7 @@ def test_other_columns_classes_levels_and_kinds_are_refused():
     with pytest.raises(ValueError, match="the levels of model 1"):
         words.merge(others)
     pairs = sl.AdditiveClassifier(C=1, n_bases=6, interactions=[(0, 1)]).fit(X, y)
-    with pytest.raises(ValueError, match="has 1 interactions, of which no covariance is known"):
+    with pytest.raises(ValueError, match="has 1 interactions, from which each fit took what is"):
         first.merge(pairs)
     stream = sl.AdditiveClassifier(n_bases=6).partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="does not know the covariance"):
