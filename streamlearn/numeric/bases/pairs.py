@@ -141,12 +141,14 @@ def fill_pairs(bases: Bases, Phi: np.ndarray) -> None:
     if bases.pairs is None:
         return
     p, lines = bases.n_columns, {}
+    # pairs of a column may differ in their nodes
     for d, most in {(d, n) for *both, n in bases.pairs.tolist() for d in both}:
-        lines[d] = lines_of(bases, d, most) @ Phi[slice(*bases.first[d : d + 2])]
-    for i, (d, e, _) in enumerate(bases.pairs.tolist()):
+        lines[d, most] = lines_of(bases, d, most) @ Phi[slice(*bases.first[d : d + 2])]
+    for i, (d, e, most) in enumerate(bases.pairs.tolist()):
         a, z = bases.first[p + i : p + i + 2]
-        shape = len(lines[d]), len(lines[e]), Phi.shape[1]
-        np.multiply(lines[d][:, None], lines[e][None], out=Phi[a:z].reshape(shape))
+        rows, columns = lines[d, most], lines[e, most]
+        shape = len(rows), len(columns), Phi.shape[1]
+        np.multiply(rows[:, None], columns[None], out=Phi[a:z].reshape(shape))
 
 
 def without_margins(table: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -5,6 +5,7 @@ import pytest
 
 from streamlearn.additive.basis import kernels as ker
 from streamlearn.additive.basis import kernels_pairs
+from streamlearn.additive.basis.functions import tiles
 from streamlearn.additive.basis.kernels_loss import loss_code, targets_by_class
 from streamlearn.additive.basis.pair_terms import looks_up_pairs, pair_terms
 from streamlearn.numeric.bases.bsplines import as_columns, evaluate, make_bases, nodes_of
@@ -19,7 +20,11 @@ PAIRS = np.array([[0, 1], [1, 4], [2, 3], [0, 5], [0, 4]])
 """Numbers, few values, categories, a constant column (3), and columns that several pairs share."""
 
 
-def case(dtype=np.float64, missing=False):
+NODES = {"alike": None, "each its own": np.array([6, 11, 32, 17, 24])}
+"""The most nodes of a column in each pair: column 0 has them in three pairs."""
+
+
+def case(dtype=np.float64, missing=False, nodes="alike"):
     """X, its bases and Phi (M, dim): splines by `evaluate`, pairs by lines at their nodes."""
     rng = np.random.default_rng(0)
     X = rng.random((M, 7)).astype(dtype)
@@ -35,7 +40,7 @@ def case(dtype=np.float64, missing=False):
     degrees, kinds = [1] * 6 + [3], [SPLINE] * 5 + [LEVELS, SPLINE]
     main = make_bases(knots, degrees, kinds)
     c = np.full(main.dim, 0.1)
-    bases, _, _ = add_pairs(main, make_roughness(main, 1), c, PAIRS, 1, "integral")
+    bases, _, _ = add_pairs(main, make_roughness(main, 1), c, PAIRS, 1, "integral", NODES[nodes])
     blocks = [evaluate(main, d, X[:, d]) for d in range(7)]
     for d, e, most in bases.pairs.tolist():
         lines = [
@@ -56,8 +61,19 @@ def forms(X, bases):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("missing", [False, True])
-def test_passes_are_the_products_with_the_functions_written_out(dtype, missing):
-    X, bases, Phi = case(dtype, missing)
+@pytest.mark.parametrize("nodes", NODES)
+def test_tiles_are_the_functions_written_out(dtype, missing, nodes):
+    X, bases, Phi = case(dtype, missing, nodes)
+    for rows, own in forms(X, bases):
+        found = np.concatenate([tile.A.copy() for tile in tiles(ker.present(rows, own), own)])
+        np.testing.assert_allclose(found, Phi, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("nodes", NODES)
+def test_passes_are_the_products_with_the_functions_written_out(dtype, missing, nodes):
+    X, bases, Phi = case(dtype, missing, nodes)
     rng = np.random.default_rng(1)
     W, b = rng.normal(size=(3, bases.dim)), rng.normal(size=3)
     codes, s, loss = rng.integers(0, 3, M).astype(float), rng.random(M), LogLoss()
