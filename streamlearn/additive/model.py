@@ -15,7 +15,6 @@ from ..estimator.certificate import Certificate
 from ..estimator.fitting import replan
 from ..estimator.planning import all_needs, with_calibration
 from ..estimator.predicting import check_finite
-from ..numeric.bases.pairs import add_pairs
 from ..numeric.bases.roughness import make_reference, make_roughness
 from ..passes.sample import sample_fold, thinned
 from ..passes.summary.summary import Summary
@@ -36,6 +35,7 @@ from .pairs import (
     has_pairs,
     most_screened,
     with_density,
+    with_terms,
 )
 from .planned import GRAM, LATE, Planned
 from .screening.costs import SCREENING, is_wide, without_pairs
@@ -357,14 +357,7 @@ class AdditiveModel(Planned, StreamEstimator):
     def _with_pairs(
         self, problem: Problem, pairs: np.ndarray, nodes: np.ndarray | None = None
     ) -> Problem:
-        """The problem with terms of these pairs of columns (m, 2) too, of so many nodes (m,)."""
-        if not len(pairs):
-            return problem
-        bases, roughness, c = problem.bases, problem.roughness, problem.reference.c
-        order, scale = self.penalty_order, self.penalty_scale
-        bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale, nodes)
-        reference = make_reference(roughness, c)
-        return problem._replace(bases=bases, roughness=roughness, reference=reference, single=False)
+        return with_terms(problem, pairs, self.penalty_order, self.penalty_scale, nodes)
 
     def _screened(
         self,

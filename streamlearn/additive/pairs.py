@@ -19,7 +19,8 @@ import numpy as np
 from ..data.source import Chunk, Source, level_counts
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases, nodes_of, select_columns
-from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES
+from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES, add_pairs
+from ..numeric.bases.roughness import make_reference
 from ..passes.fold import Fold
 from ..passes.summary.facts import ColumnFacts
 from ..passes.sums import add_sums
@@ -276,6 +277,18 @@ def check_sizes(bases: Bases, pairs: np.ndarray, names: Sequence[str], column: i
             raise ValueError(
                 f"{both} has {n} functions, a pair may have {MOST_FUNCTIONS}; lower max_levels"
             )
+
+
+def with_terms(
+    problem: Problem, pairs: np.ndarray, order: int, scale: str, nodes: np.ndarray | None = None
+) -> Problem:
+    """The problem with terms of these pairs of columns (m, 2) too, of so many nodes (m,)."""
+    if not len(pairs):
+        return problem
+    bases, roughness, c = problem.bases, problem.roughness, problem.reference.c
+    bases, roughness, c = add_pairs(bases, roughness, c, pairs, order, scale, nodes)
+    reference = make_reference(roughness, c)
+    return problem._replace(bases=bases, roughness=roughness, reference=reference, single=False)
 
 
 # Where the rows lie.
