@@ -38,6 +38,8 @@ def run(session):
         rows = [
             row for row in session.rows if row["table"] == name and row["better by"] is not None
         ]
+        if not rows:
+            continue
         better, worse = (
             [row["model"] for row in rows if sign * row["standard errors"] > CLEAR]
             for sign in (1, -1)
