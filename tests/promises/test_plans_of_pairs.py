@@ -55,6 +55,10 @@ FITS = {
     "words, auto, three classes": (MIXED, 3, {"interactions": "auto"}, None),
     "numbers to predict": (MIXED, 0, {"interactions": ACROSS}, None),
     "numbers to predict, auto": (FEW, 0, {"interactions": "auto"}, None),
+    "auto, covariance": (FEW, 2, {"interactions": "auto", "covariance": True}, None),
+    "numbers to predict, auto, covariance": (
+        *(FEW, 0, {"interactions": "auto", "covariance": True, **UNSET}, "512MiB"),
+    ),
     "hinge, auto": (FEW, 2, {"interactions": 10, "loss": "hinge", "tol": 0.3}, None),
 }
 """(rows, columns of numbers and of words), classes, parameters, budget."""
