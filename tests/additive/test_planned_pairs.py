@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import streamlearn as sl
-from streamlearn.additive import model
+from streamlearn.additive import pairs
 from streamlearn.additive.costs import sizes
 from streamlearn.additive.pairs import AUTO_PAIRS, SCREENED_FUNCTIONS, planned_nodes, planned_sizes
 from streamlearn.numeric.bases.bsplines import nodes_of
@@ -54,7 +54,7 @@ class Made(Exception):
 @pytest.fixture
 def made(monkeypatch):
     """What makes (functions, numbers of their penalties) of the pairs that a fit would have."""
-    add_pairs = model.add_pairs
+    add_pairs = pairs.add_pairs
 
     def counted(bases, roughness, *others):
         joined = add_pairs(bases, roughness, *others)
@@ -68,7 +68,7 @@ def made(monkeypatch):
             estimator.fit(frame, Z)
         return stopped.value.args[1:]
 
-    monkeypatch.setattr(model, "add_pairs", counted)
+    monkeypatch.setattr(pairs, "add_pairs", counted)
     return of_fit
 
 
