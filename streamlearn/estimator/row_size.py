@@ -13,7 +13,7 @@ NUMBER_BYTES = 8
 """Bytes of a decision, a probability, a weight or a code."""
 WRITTEN = 5
 """Copies of an answer while it is written: itself, as columns, encoded, and in a growing buffer."""
-WRITER_BYTES = 2 << 20
+WRITER_BYTES = 4 << 20
 """Bytes of a writer, however few rows it is given."""
 
 
