@@ -131,8 +131,9 @@ def _add_hessian(layout: Layout, theta: np.ndarray, state: Sums, chunk: Chunk) -
     rows = rows_of(layout, chunk)
     if not len(rows.codes):
         return state
-    assert isinstance(rows.design, Dense)  # `choose_metric` takes blocks for pieces
-    _, rho = margin_softmax(_doubled(rows.design).forward(theta), rows.codes)
+    design = _doubled(rows.design)
+    assert isinstance(design, Dense)  # `choose_metric` takes blocks for pieces
+    _, rho = margin_softmax(design.forward(theta), rows.codes)
     K, n = theta.shape
     H = state["H"].reshape(K, n, K, n)
     # rho_k (1 - rho_k) as a sum over the other classes: 1 - rho_k would leave nothing but rounding
@@ -147,7 +148,7 @@ def _add_hessian(layout: Layout, theta: np.ndarray, state: Sums, chunk: Chunk) -
         W[:, k == j] = others[:, k[k == j]]
         W *= rho[:, k]
         W *= rows.share[:, None]
-        rows.design.add_products(W, k, j, H)
+        design.add_products(W, k, j, H)
     return state
 
 
