@@ -13,7 +13,7 @@ from ..engine.run import Run
 from ..estimator.base import StreamEstimator
 from ..estimator.certificate import Certificate
 from ..estimator.fitting import replan
-from ..estimator.planning import all_needs, with_calibration
+from ..estimator.planning import after_summary, all_needs
 from ..estimator.predicting import check_finite
 from ..numeric.bases.roughness import make_reference, make_roughness
 from ..passes.sample import sample_fold, thinned
@@ -196,7 +196,7 @@ class AdditiveModel(Planned, StreamEstimator):
                 own = partial(self._needs_without, dataset, summary, asked._rows_in_hand(dataset))
                 replan(
                     run,
-                    lambda: with_calibration(self, own(), summary),
+                    lambda: after_summary(self, own(), summary),
                     always=True,
                     done=SCREENING,
                 )
@@ -219,7 +219,7 @@ class AdditiveModel(Planned, StreamEstimator):
             size = asked._size(dataset, summary)
             known = size_with(size, main, problem, asked._rows_in_hand(dataset))
             own = partial(asked._phases, dataset, summary, known)
-            replan(run, lambda: with_calibration(self, own(), summary), always=True)
+            replan(run, lambda: after_summary(self, own(), summary), always=True)
         elif self._was_bound(dataset, summary, joint=problem.joint):
             replan(run, partial(all_needs, self, dataset, summary), always=True)
         n_reads = 1 + (late > 0)

@@ -409,6 +409,8 @@ class Run:
         if partial is not None and partial["cut"] != cut:
             partial = None  # made with other slices: its states would not fit in
         keeper = checkpoint if keep else None
+        if not source.in_memory:
+            trim_heaps()  # what was freed between reads is in the way of chunks: 14 MiB of bases
         with self._progress.read(job.name, len(tasks)) as bar:
             if in_partitions or (visit is None and fold.merge is not None):
                 done: CompletedLanes[State] = CompletedLanes(

@@ -11,6 +11,7 @@ from ..errors import MemoryBudgetError
 from ..passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
 from ..passes.summary.reading import (
     collect_summary,
+    earlier_facts_nbytes,
     most_state_bytes,
     state_nbytes,
     step_nbytes,
@@ -40,7 +41,10 @@ def _levels(dataset: Source) -> list[Needs]:
 def column_needs(dataset: Source, limit: int) -> Needs:
     """Cost of the read of all columns."""
     state, row = state_nbytes(dataset, limit), step_nbytes_per_row(dataset)
-    return Needs("summary", state, row, step_bytes=step_nbytes(dataset, limit))
+    earlier = earlier_facts_nbytes(dataset, limit)
+    return Needs(
+        "summary", state, row, step_bytes=step_nbytes(dataset, limit), summary_bytes=earlier
+    )
 
 
 def state_limit(dataset: Source) -> int:

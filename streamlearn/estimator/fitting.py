@@ -23,7 +23,7 @@ from ..errors import SourceError
 from ..numeric.parametric import Parametric, class_name
 from ..passes.sample import SampledRead
 from ..passes.summary.labels import Labels
-from ..passes.summary.reading import collect_summary
+from ..passes.summary.reading import collect_summary, facts_nbytes
 from ..passes.summary.summary import Summary
 from ..solvers import splits
 from ..solvers.calibration import calibrate, score_fold
@@ -147,7 +147,8 @@ def train(
     classes = getattr(model, "classes_", None)
     if held_out is None and calibration_rows is None:  # whose chunks may have more rows
         count_rows(run, summary, summary_needs(model, dataset, limit))
-    replan(run, partial(all_needs, model, dataset, summary))
+    more = summary.columns.nbytes > facts_nbytes(dataset, model._moments_only())
+    replan(run, partial(all_needs, model, dataset, summary), always=more)
     validation = None if held_out is None else coded(held_out, classes)
     source = coded(dataset, classes)
     sample = (source.function(read.sample().chunk()),) if isinstance(read, SampledRead) else ()

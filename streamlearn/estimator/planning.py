@@ -19,6 +19,9 @@ from ..passes.sample import sample_nbytes
 from ..passes.summary.reading import (
     column_blocks,
     count_reads,
+    earlier_facts_nbytes,
+    facts_nbytes,
+    is_stored,
     most_state_bytes,
     state_nbytes,
     step_nbytes,
@@ -31,6 +34,7 @@ from .rows import class_weights, encoding
 from .rows.inputs import open_data
 
 SUMMARY = "summary"
+NOT_COUNTED = "how many values the columns of sparse rows have: their facts are not counted yet"
 USUAL_READS = 10.0
 """Reads of a fit after its summary, by which more lanes at once are valued: an estimate, as plans
 are made before the first of them."""
@@ -148,16 +152,24 @@ def summary_needs(model: HasCosts, dataset: Source, limit: int) -> Needs:
         step_bytes_per_row=step_nbytes_per_row(dataset),
         step_bytes=step_nbytes(dataset, limit, moments_only),
         driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
+        summary_bytes=earlier_facts_nbytes(dataset, limit, moments_only),
     )
 
 
 def all_needs(model: HasCosts, dataset: Source, summary: Summary | None = None) -> list[Needs]:
-    """Costs of the family's phases, and of the read that calibrates its decisions."""
-    return with_calibration(model, model._needs(dataset, summary), summary)
+    """Costs of the phases after the summary: the family's own, and the read that calibrates."""
+    needs = model._needs(dataset, summary)
+    if summary is None:
+        needs = beside_facts(needs, facts_nbytes(dataset, model._moments_only()))
+        if is_stored(dataset, model._moments_only()):
+            needs = [replace(need, note=need.note or NOT_COUNTED) for need in needs]
+    return after_summary(model, needs, summary)
 
 
-def with_calibration(model: HasCosts, needs: list[Needs], summary: Summary | None) -> list[Needs]:
-    """The phases, and the read that calibrates the decisions if there is one."""
+def after_summary(model: HasCosts, needs: list[Needs], summary: Summary | None) -> list[Needs]:
+    """The phases beside the facts of the columns, with the read that calibrates the decisions."""
+    if summary is not None:
+        needs = beside_facts(needs, summary.columns.nbytes)
     if getattr(model, "calibration", None) is None:
         return needs
     classes = () if summary is None else getattr(model, "classes_", ())
@@ -165,7 +177,13 @@ def with_calibration(model: HasCosts, needs: list[Needs], summary: Summary | Non
     state = nbytes_of(empty_histograms(outputs))
     # decisions, one output's place, bin and weights of each row
     step = 2 * 8.0 * outputs + 64
-    return [*needs, Needs("calibration", state, step, state)]
+    facts = max(need.summary_bytes for need in needs)
+    return [*needs, Needs("calibration", state, step, state, summary_bytes=facts)]
+
+
+def beside_facts(needs: Sequence[Needs], nbytes: int) -> list[Needs]:
+    """The phases while the driver holds facts of so many bytes, those of the columns."""
+    return [replace(need, summary_bytes=need.summary_bytes + nbytes) for need in needs]
 
 
 def summary_state_bytes(plan: Plan) -> int:

@@ -16,6 +16,7 @@ from ..engine.scratch.materialise import materialised
 from ..estimator import fitting
 from ..estimator.certificate import Certificate
 from ..estimator.model import TakesRows
+from ..estimator.planning import beside_facts
 from ..estimator.rows import encoding, inputs
 from ..estimator.rows.class_weights import refuse_balanced, weigh_stream
 from ..estimator.rows.spread import check_spread
@@ -23,7 +24,12 @@ from ..estimator.rows.streams import ClassOrder, warn_if_sorted, with_waiting
 from ..estimator.rows.targets import coded, encode
 from ..passes.fold import nbytes_of
 from ..passes.shuffling import Waiting, nobody_waits, room_wanted
-from ..passes.summary.reading import collect_summary, state_nbytes, step_nbytes_per_row
+from ..passes.summary.reading import (
+    collect_summary,
+    facts_nbytes,
+    state_nbytes,
+    step_nbytes_per_row,
+)
 from ..passes.summary.summary import Summary
 from . import needs
 from .em import online, stream
@@ -109,7 +115,8 @@ def partial_fit(
                 in_order=True,
             )
             learns = with_waiting(learns, waiting, most, size.row_nbytes)
-            return make_plan(dataset, [checked, *begins, learns], budget=budget)
+            own = beside_facts([*begins, learns], facts_nbytes(dataset, moments_only=True))
+            return make_plan(dataset, [checked, *own], budget=budget)
 
         plan = plan_within(make)
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:

@@ -22,7 +22,7 @@ from ..engine.scratch.materialise import materialised
 from ..errors import CheckpointError
 from ..estimator.certificate import warn_unless_converged
 from ..estimator.fitting import conclude, fitted_tree, identity, replan, restore_fitted
-from ..estimator.planning import plan_fit, summary_state_bytes
+from ..estimator.planning import all_needs, plan_fit, summary_state_bytes
 from ..estimator.rows.class_weights import class_factors
 from ..estimator.rows.inputs import open_data
 from ..passes.fold import Fold, Result, State, run_fold
@@ -225,7 +225,7 @@ def _fit(
     if summary.n_rows == 0 or not summary.total_weight > 0:
         raise ValueError("compress needs at least one row of positive weight in X")
     summary.require_finite(lambda row: dataset.store.place(row, row + 1))
-    replan(run, partial(costs._needs, dataset, summary))
+    replan(run, partial(all_needs, costs, dataset, summary))
     sample = read.sample().chunk()
     probe = run.restore("original")
     if probe is None:

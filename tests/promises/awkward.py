@@ -115,6 +115,18 @@ def wide_csr(path, n):
     group.create_array("y", data=y, chunks=(1 << 16,))
 
 
+def wide_dense(path, n):
+    """32,000 x 1,200 float32, 146 MiB, each column of so many values that it fills its bins."""
+    n, p, rng = n or 32_000, 1_200, np.random.default_rng(8)
+    group = zarr.open_group(path, mode="w", zarr_format=2)
+    X = group.create_array("X", shape=(n, p), chunks=(1_000, p), dtype="float32")
+    y = np.empty(n, np.int8)
+    for first in range(0, n, 1_000):
+        rows = rng.standard_normal((min(1_000, n - first), p), dtype=np.float32)
+        X[first : first + 1_000], y[first : first + 1_000] = rows, rows[:, 0] + rows[:, 1] > 0
+    group.create_array("y", data=y, chunks=(1 << 16,))
+
+
 FEATURES = {
     "long strings": ["x0", "x1", "x2", "x3", "word"],
     "nested beside": [f"x{j}" for j in range(8)],
@@ -130,5 +142,6 @@ TABLES = {
     "nested beside": nested_beside,
     "thousand classes": thousand_classes,
     "wide csr": wide_csr,
+    "wide dense": wide_dense,
 }
 """Name -> writer of (path, rows or None)."""

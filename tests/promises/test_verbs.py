@@ -69,6 +69,7 @@ REFUSED = {
     "nested beside": EVERYWHERE,
     "thousand classes": rf"Plan needs|classes|{EVERYWHERE}",
     "wide csr": rf"Plan needs|[Ss]parse|{EVERYWHERE}",
+    "wide dense": rf"Plan needs|{EVERYWHERE}",
 }
 """Table -> what a refusal may say: an answer that is over the budget alone, a picture of one point
 a row, or what the verb does not take."""
@@ -81,7 +82,7 @@ def test_one_large_row_group(owners, folder, tmp_path):
     check("one row group", owners, folder, tmp_path)
 
 
-SLOW = ("thousand classes", "wide csr")
+SLOW = ("thousand classes", "wide csr", "wide dense")
 """Tables on which a family's fits take minutes, for they grow with classes times columns: walked
 by the verbs of the package, of `Dataset` and of the additive classifier alone."""
 AWKWARD = [name for name in awkward.TABLES if name != "one row group"]

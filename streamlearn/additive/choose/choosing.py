@@ -25,7 +25,7 @@ from ...engine.run import Run
 from ...estimator.certificate import Certificate
 from ...estimator.fitting import replan
 from ...estimator.model import Model
-from ...estimator.planning import with_calibration
+from ...estimator.planning import after_summary
 from ...estimator.scores.choosing import Member
 from ...estimator.scores.paths import Candidate
 from ...estimator.scores.results import Results, best_index, cv_results
@@ -259,7 +259,7 @@ class Choosing(PlannedChoice):
         problem = problems[self.best_index_]
         member = self._member({**candidates[self.best_index_], "solver": DUAL})
         own = partial(member._needs, rows.given, rows.summary)
-        replan(run, lambda: with_calibration(self, own(), rows.summary), always=True, done="score")
+        replan(run, lambda: after_summary(self, own(), rows.summary), always=True, done="score")
         source, ready = stored[self.n_bases_]
         ready = ready._replace(C=problem.C)
         watch = Watch(run, ready, None, early_stopping=False)

@@ -47,7 +47,7 @@ from ...passes.shuffling import (
     room_wanted,
 )
 from ...passes.summary.facts import ColumnFacts
-from ...passes.summary.reading import collect_summary
+from ...passes.summary.reading import collect_summary, facts_nbytes
 from ...passes.summary.summary import Summary
 from ..basis.column_bases import mean_splines
 from ..costs import needs, sizes
@@ -185,8 +185,10 @@ def _phases(model: Learns, dataset: Dataset, stream: Stream | None, room: int) -
     size = sizes.size_of(model, dataset, None if stream is None else stream["summary"])
     size = size._replace(n_outputs=n_outputs(model))  # a stream knows its classes from the start
     learning, *_ = needs.needs_of("pegasos", size, 2)
-    learning = replace(learning, group=0, in_order=True, passes=(1, 1))
-    waiting = None if stream is None else stream.get("waiting")
+    waiting, facts = None, facts_nbytes(dataset)
+    if stream is not None:
+        waiting, facts = stream.get("waiting"), stream["summary"].columns.nbytes
+    learning = replace(learning, group=0, in_order=True, passes=(1, 1), summary_bytes=facts)
     phases = [with_waiting(learning, waiting, room, size.row_nbytes)]
     if stream is None:
         phases.insert(0, column_needs(dataset, state_limit(dataset)))

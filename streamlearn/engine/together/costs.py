@@ -11,7 +11,7 @@ from ...errors import MemoryBudgetError
 from ..plan import Needs, Plan, Term
 from ..planning import RESERVE_BYTES, make_plan
 
-BETWEEN_READS = ("driver", "model", "cached rows", "chosen rows", "carried rows")
+BETWEEN_READS = ("driver", "model", "summary", "cached rows", "chosen rows", "carried rows")
 """Terms of a plan that a fit holds while others read."""
 SLICE = "slice"
 """Term of every phase that reads."""
@@ -60,17 +60,18 @@ def together_bytes(plans: Sequence[Plan], at_once: int, chunk_bytes: int) -> int
 
 
 def needs_together(
-    needs: Sequence[Needs], dataset: Source, most: int, summary_bytes: int
+    needs: Sequence[Needs], dataset: Source, most: int, summary_bytes: int, facts_bytes: int
 ) -> list[Needs]:
     """The phases of as many fits at a time as the budget has room for, `most` at most.
 
     More fits never make slices finer than those of one: slices decide bits.  A phase beside them
     counts the reads that serve all fits, whatever phase each is in; `summary_bytes`: of a state of
-    the summary, which is none of `needs`.
+    the summary, which is none of `needs`; `facts_bytes`: of what it finds, which each fit holds.
     """
     alone = list(needs)
     row_nbytes = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
     largest = _largest(alone, summary_bytes, row_nbytes)
+    largest = replace(largest, summary_bytes=facts_bytes)
     for n in range(most, 1, -1):
         found = [
             *(_beside(need, largest, n - 1) for need in alone),
@@ -111,6 +112,7 @@ def _beside(need: Needs, largest: Needs, n: int) -> Needs:
         need,
         driver_bytes=need.driver_bytes + n * largest.driver_bytes,
         model_bytes=need.model_bytes + n * largest.model_bytes,
+        summary_bytes=need.summary_bytes + n * largest.summary_bytes,
         scratch_bytes_per_row=(n + 1) * need.scratch_bytes_per_row,
         cached_bytes_per_row=need.cached_bytes_per_row + n * largest.cached_bytes_per_row,
         cached_bytes=need.cached_bytes + n * largest.cached_bytes,

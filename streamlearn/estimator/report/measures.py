@@ -19,7 +19,7 @@ from ...engine.reads import planned_reads
 from ...engine.summary import column_needs, state_limit
 from ...numeric.links import logit
 from ...passes.fold import Fold, nbytes_of
-from ...passes.summary.reading import collect_summary
+from ...passes.summary.reading import collect_summary, facts_nbytes
 from ...passes.summary.summary import Summary
 from ...passes.sums import add_sums
 from .. import fitting
@@ -96,7 +96,14 @@ def measure(model: Reported, data: object, y: object, sample_weight: object) -> 
         each = measured_bytes(model)
         return [
             column_needs(rows, limit),
-            Needs("report", state, each, model_bytes=model_bytes(model), driver_bytes=2 * state),
+            Needs(
+                "report",
+                state,
+                each,
+                model_bytes=model_bytes(model),
+                driver_bytes=2 * state,
+                summary_bytes=facts_nbytes(rows),
+            ),
         ]
 
     with planned_reads(dataset, needs, f"{type(model).__name__}-report") as (rows, reads):

@@ -33,7 +33,7 @@ from ...engine.together.costs import needs_together
 from ...engine.together.lockstep import Lockstep
 from ...errors import CheckpointError, MemoryBudgetError
 from ...numeric.checks import check_integer
-from ...passes.summary.reading import most_state_bytes, state_nbytes
+from ...passes.summary.reading import facts_nbytes, most_state_bytes, state_nbytes
 from ...passes.summary.summary import Summary
 from ...solvers.splits import split_shares
 from .. import fitting
@@ -192,7 +192,8 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         moments_only = self._moments_only()
         limit = most_state_bytes(dataset, moments_only)
         of_summary = state_nbytes(dataset, limit, moments_only)
-        return needs_together([*found, scoring], dataset, self.cv, of_summary)
+        facts = facts_nbytes(dataset, moments_only)
+        return needs_together([*found, scoring], dataset, self.cv, of_summary, facts)
 
     def _check_budget(self, rows: Dataset) -> None:
         """Refuse, before any fit is done, a budget that one to all rows would not have."""

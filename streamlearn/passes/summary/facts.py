@@ -17,6 +17,10 @@ from .counts.quantiles import Cdf, quantiles
 
 BLOCK_PIECES = 1 << 17
 """Pieces of distributions that are worked on at once: 3 MiB, and as much again in temporaries."""
+NAME_NBYTES = 100
+"""Bytes of a column's name, an object of its own."""
+SCALARS_NBYTES = 128
+"""Bytes that the facts hold of a column beside its name and its distribution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +126,12 @@ class ColumnFacts:
     """(p,) uint8 levels of the bins; 0 of columns that have none."""
     levels: Mapping[str, tuple[str, ...]]
     """Names of the levels of the columns of categories."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays and of the names."""
+        arrays = (value for value in vars(self).values() if isinstance(value, np.ndarray))
+        return sum(array.nbytes for array in arrays) + NAME_NBYTES * len(self.names)
 
     def check(self) -> None:
         """Raise ValueError unless the arrays agree: for those from a file."""

@@ -26,8 +26,8 @@ from .columns import (
 )
 from .columns import State as ColumnState
 from .counts.few_rows import count_rows, keep_rows, kept_nbytes, merge_kept
-from .counts.kernels_bins import N_BINS, occupied
-from .counts.kernels_table import MANY, sort_tables
+from .counts.kernels_bins import MOST_BINS, N_BINS, occupied
+from .counts.kernels_table import MANY, MAX_VALUES, sort_tables
 from .counts.stored import (
     MAX_STORED_BYTES,
     add_stored,
@@ -40,7 +40,7 @@ from .counts.stored import (
     stored_nbytes,
 )
 from .counts.stored import State as StoredState
-from .facts import ColumnFacts, Distributions, ends_of
+from .facts import NAME_NBYTES, SCALARS_NBYTES, ColumnFacts, Distributions, ends_of
 from .label_sums import State as LabelState
 from .label_sums import add_labels, empty_labels, merge_labels
 from .labels import finish_labels
@@ -88,7 +88,7 @@ class Counting(NamedTuple, Generic[Counts]):
 def _counting(dataset: Source, limit: int, moments_only: bool) -> Callable[[int], Counting]:
     """The way that the shape of the dataset decides, of any number of its columns."""
     weighted = dataset.is_weighted
-    if _is_stored(dataset, moments_only):
+    if is_stored(dataset, moments_only):
         room = capacity(dataset, limit)
         add, merge = partial(add_stored, room), partial(merge_stored, room)
         return lambda p: Counting(partial(start_stored, p, weighted), add, merge, _stored)
@@ -126,7 +126,7 @@ def state_nbytes(
     dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
 ) -> int:
     """Bytes of one state of `collect_summary` at most."""
-    if _is_stored(dataset, moments_only):
+    if is_stored(dataset, moments_only):
         return stored_nbytes(dataset, max_state_bytes)
     sizes = _column_nbytes(dataset, moments_only)
     return int(np.diff(ends_of(sizes)[_block_ends(sizes, max_state_bytes)]).max())
@@ -142,21 +142,45 @@ def step_nbytes(
     dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
 ) -> int:
     """Temporaries of one step, whatever its rows."""
-    if not _is_stored(dataset, moments_only):
+    if not is_stored(dataset, moments_only):
         return 0
     return intake_nbytes(dataset, max_state_bytes)
 
 
+def facts_nbytes(dataset: Source, moments_only: bool = False) -> int:
+    """Bytes that `ColumnFacts.nbytes` will tell, but for what only a read can know.
+
+    That is the columns whose magnitudes are spread over more than some octaves (up to eight times
+    the bins), and all distributions of wide sparse rows, of which a bound would be twice as much.
+    """
+    p, n = len(dataset.feature_names), max(dataset.n_physical_rows, 1)
+    fixed = NAME_NBYTES + SCALARS_NBYTES
+    if moments_only or is_stored(dataset, moments_only):
+        return p * fixed
+    each = 2 + (8 if dataset.is_weighted else np.min_scalar_type(n).itemsize)
+    return p * (fixed + max(min(n, MOST_BINS) * each, min(n, MAX_VALUES) * 16))
+
+
+def earlier_facts_nbytes(dataset: Source, limit: int, moments_only: bool = False) -> int:
+    """Bytes of the facts that earlier reads have found, while `collect_summary` does its last.
+
+    Those of wide sparse rows find room in what states that wait for others do not fill (measured:
+    with all facts, a third under the plan).
+    """
+    several = count_reads(dataset, limit, moments_only)[0] > 1
+    return facts_nbytes(dataset, moments_only) if several else 0
+
+
 def most_state_bytes(dataset: Source, moments_only: bool = False) -> int:
     """The largest state that is worth its memory, for plans to begin with."""
-    return MAX_STORED_BYTES if _is_stored(dataset, moments_only) else MAX_STATE_BYTES
+    return MAX_STORED_BYTES if is_stored(dataset, moments_only) else MAX_STATE_BYTES
 
 
 def count_reads(
     dataset: Source, max_state_bytes: int = MAX_STATE_BYTES, moments_only: bool = False
 ) -> tuple[int, int]:
     """Reads of `collect_summary` at least and at most."""
-    if _is_stored(dataset, moments_only):
+    if is_stored(dataset, moments_only):
         return 1, most_reads(dataset, max_state_bytes)
     n_blocks = len(_block_ends(_column_nbytes(dataset, moments_only), max_state_bytes)) - 1
     return n_blocks, n_blocks
@@ -196,7 +220,7 @@ def collect_summary(
     Of wide sparse rows each read counts as many columns as its state has room for.
     """
     rest = tuple(dataset.feature_names)
-    adaptive = _is_stored(dataset, moments_only)
+    adaptive = is_stored(dataset, moments_only)
     blocks = [rest] if adaptive else column_blocks(dataset, max_state_bytes, moments_only)
     counting_of = _counting(dataset, max_state_bytes, moments_only)  # one look at all columns
     parts: list[Summary] = []
@@ -238,7 +262,7 @@ def _counted_nbytes(dataset: Source) -> np.ndarray:
     return sizes
 
 
-def _is_stored(dataset: Source, moments_only: bool) -> bool:
+def is_stored(dataset: Source, moments_only: bool) -> bool:
     """Whether sparse rows are so wide that counts would take several reads."""
     if moments_only or not dataset.sparse:
         return False

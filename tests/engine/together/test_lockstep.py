@@ -243,9 +243,9 @@ def test_the_plan_of_several_fits_is_that_of_as_many_as_there_is_room_for():
     needs = [Needs("read", 10 * MIB, driver_bytes=30 * MIB), Needs("last", 20 * MIB)]
     alone = make_plan(data, needs, budget=1 << 30, threads=1)
     with sl.config_context(memory_budget="1GiB", scheduler="synchronous"):
-        three = make_plan(data, needs_together(needs, data, 3, 0))
+        three = make_plan(data, needs_together(needs, data, 3, 0, 0))
     with sl.config_context(memory_budget=alone.peak_bytes, scheduler="synchronous"):
-        assert needs_together(needs, data, 3, 0) == needs
+        assert needs_together(needs, data, 3, 0, 0) == needs
     n_states = dict(alone.terms)["read"][0].n
     # three times what each holds, and the largest states of any phase
     assert abs(three.peak_bytes - (3 * 30 + 3 * 20 * n_states + 10) * MIB) < MIB

@@ -44,7 +44,7 @@ def rows(kind):
 
 def counted(data, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "_is_stored", lambda dataset, moments_only: False)
+        patch.setattr(reading, "is_stored", lambda dataset, moments_only: False)
         return summarise(data)
 
 
@@ -52,7 +52,7 @@ def counted(data, monkeypatch):
 @pytest.mark.parametrize("room", [None, 17_000])
 def test_stored_values_give_the_facts_that_counts_give(kind, room, monkeypatch):
     data = rows(kind)
-    assert reading._is_stored(data, False)
+    assert reading.is_stored(data, False)
     with np.errstate(over="ignore", invalid="ignore"):
         expected = counted(data, monkeypatch)
         if room:  # small runs, and several reads
