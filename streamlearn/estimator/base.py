@@ -291,7 +291,9 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
     def predict_log_proba(self, X: object) -> np.ndarray:
         """Logarithm of `predict_proba`: -inf where a probability is 0; lazy for dask."""
         probability = predicting.answer(self, X, "probability")
-        return probability.map_blocks(_log) if is_dask(probability) else _log(probability)
+        if is_dask(probability):
+            return probability.map_blocks(_log)
+        return _log(probability, out=probability)  # the plan has room for one answer
 
     def _check_probability(self) -> None:
         raise AttributeError(f"{type(self).__name__} has no probabilities; use decision_function")
@@ -309,9 +311,9 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):
     score = StreamEstimator.score  # the mixin's would predict all rows at once
 
 
-def _log(probability: np.ndarray) -> np.ndarray:
+def _log(probability: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     with np.errstate(divide="ignore"):
-        return np.log(probability)
+        return np.log(probability, out=out)
 
 
 class StreamRegressor(RegressorMixin, StreamEstimator):
