@@ -8,7 +8,7 @@ from functools import partial
 
 from ..data.choice import Choice
 from ..data.source import Chunk, Csr, Source
-from ..data.write.sink import ASSEMBLY_NBYTES, Sink, open_sink
+from ..data.write.sink import ASSEMBLY_NBYTES, WRITER_BYTES, Sink, open_sink
 from ..errors import SourceError
 from ..passes.fold import Fold
 from ..passes.sums import add_sums
@@ -16,6 +16,9 @@ from .checkpoint.stopping import orderly_end
 from .plan import Needs
 from .reads import planned_reads
 
+COPIES = {"parquet": 4, "zarr": 3}
+"""Copies of a part's rows while it is written: a column, the bytes, what encodes them, and of
+parquet the buffer that grows."""
 WORD_NBYTES = 64
 """Bytes of a target that is a word, while it is written."""
 
@@ -75,13 +78,15 @@ def _write_all(dataset: Choice, sink: Sink, assembly_bytes: int) -> None:
 
 
 def _needs(sink: Sink, assembly_bytes: int, dataset: Source) -> Sequence[Needs]:
-    """A part's rows three times: one column copied, the encoded bytes, and what encodes them.
+    """A writer, and copies of a part's rows.
 
     What puts the parts together comes after the read.
     """
     row = dataset.n_features * dataset.dtype.itemsize
     row += sum(WORD_NBYTES if kind == "string" else 8 for _, kind in _extra(dataset))
-    read = Needs("export", 64, step_bytes_per_row=3 * row)
+    read = Needs(
+        "export", 64, step_bytes_per_row=COPIES[sink.format] * row, step_bytes=WRITER_BYTES
+    )
     if not assembly_bytes:
         return [read]
     return [read, Needs("assembly", 0, driver_bytes=assembly_bytes, passes=(0, 0), on_driver=True)]

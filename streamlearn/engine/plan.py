@@ -22,7 +22,7 @@ class Needs:
     """Bytes that Python holds at most between the phase's reads: factorisations, samples."""
     model_bytes: int = 0
     """Parameters the fold carries, once a process."""
-    summary_bytes: int = 0
+    facts_bytes: int = 0
     """Facts of the columns, which the driver holds from the summary to the end of the fit."""
     row_state_bytes: float = 0
     """Row-aligned state, per row."""

@@ -345,7 +345,7 @@ def _terms(
     fixed = (
         Term("driver", 1, need.driver_bytes),
         Term("model", 1, need.model_bytes),
-        Term("summary", 1, need.summary_bytes),
+        Term("facts", 1, need.facts_bytes),
         Term("scratch in memory", 1, on_tmpfs),
         Term("file metadata", 1, shared),
         Term("reserve", 1, RESERVE_BYTES),

@@ -321,8 +321,6 @@ class Run:
             return source
         return source.with_slice_rows(most)
 
-    # -- how a read is done
-
     def _cache_in_memory(
         self, rows: InMemoryRows, also: Fold[State, Result] | None, name: str
     ) -> tuple[InMemoryRows, Result | None]:

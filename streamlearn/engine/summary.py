@@ -42,9 +42,7 @@ def column_needs(dataset: Source, limit: int) -> Needs:
     """Cost of the read of all columns."""
     state, row = state_nbytes(dataset, limit), step_nbytes_per_row(dataset)
     earlier = earlier_facts_nbytes(dataset, limit)
-    return Needs(
-        "summary", state, row, step_bytes=step_nbytes(dataset, limit), summary_bytes=earlier
-    )
+    return Needs("summary", state, row, step_bytes=step_nbytes(dataset, limit), facts_bytes=earlier)
 
 
 def state_limit(dataset: Source) -> int:

@@ -152,7 +152,7 @@ def summary_needs(model: HasCosts, dataset: Source, limit: int) -> Needs:
         step_bytes_per_row=step_nbytes_per_row(dataset),
         step_bytes=step_nbytes(dataset, limit, moments_only),
         driver_bytes=sample_nbytes(dataset, model._sample_rows(dataset)),
-        summary_bytes=earlier_facts_nbytes(dataset, limit, moments_only),
+        facts_bytes=earlier_facts_nbytes(dataset, limit, moments_only),
     )
 
 
@@ -177,13 +177,13 @@ def after_summary(model: HasCosts, needs: list[Needs], summary: Summary | None) 
     state = nbytes_of(empty_histograms(outputs))
     # decisions, one output's place, bin and weights of each row
     step = 2 * 8.0 * outputs + 64
-    facts = max(need.summary_bytes for need in needs)
-    return [*needs, Needs("calibration", state, step, state, summary_bytes=facts)]
+    facts = max(need.facts_bytes for need in needs)
+    return [*needs, Needs("calibration", state, step, state, facts_bytes=facts)]
 
 
 def beside_facts(needs: Sequence[Needs], nbytes: int) -> list[Needs]:
     """The phases while the driver holds facts of so many bytes, those of the columns."""
-    return [replace(need, summary_bytes=need.summary_bytes + nbytes) for need in needs]
+    return [replace(need, facts_bytes=need.facts_bytes + nbytes) for need in needs]
 
 
 def summary_state_bytes(plan: Plan) -> int:

@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..data.write.sink import WRITER_BYTES
 from .restored import n_outputs
 
 NUMBER_BYTES = 8
 """Bytes of a decision, a probability, a weight or a code."""
 WRITTEN = 5
 """Copies of an answer while it is written: itself, as columns, encoded, and in a growing buffer."""
-WRITER_BYTES = 4 << 20
-"""Bytes of a writer, however few rows it is given."""
 
 
 class RowSize(NamedTuple):

@@ -20,7 +20,7 @@ from ...engine.run import Run
 from ...engine.scratch.materialise import materialised
 from ...engine.summary import column_needs, state_limit
 from ...estimator.certificate import Certificate
-from ...estimator.fitting import check_summary
+from ...estimator.fitting import check_summary, replan
 from ...estimator.model import Estimator, HasLabels, Model
 from ...estimator.predicting import check_finite
 from ...estimator.restored import n_outputs
@@ -125,6 +125,8 @@ def go_on(
         with Run(dataset, plan, name=type(model).__name__, identity={}) as run:
             if stream is None:
                 stream = begin(model, run, dataset, n_rows)
+                # what the columns hold is known from here on
+                replan(run, partial(_phases, model, dataset, stream, most), always=True)
                 vars(model).pop("_order", None)
             adjustment = model._adjustment(dataset, stream["summary"])
             kind = _Kind(np.dtype(stream["dtype"]), stream["sparse"])
@@ -152,7 +154,7 @@ def go_on(
     means = mean_splines(stream["summary"], problem.bases)
     model._keep(problem, mean_point(problem, state, stream["total"]), means)
     model._keep_distribution(stream["summary"])
-    model.history_, model.plan_, model.levels_ = [], plan, {}
+    model.history_, model.plan_, model.levels_ = [], run.plan, {}
     if stream.get("promised", False):
         come = float(state.seen[0] + after["waiting"].weight.sum())
         warn_if_beyond(come, stream["total"])
@@ -188,7 +190,7 @@ def _phases(model: Learns, dataset: Dataset, stream: Stream | None, room: int) -
     waiting, facts = None, facts_nbytes(dataset)
     if stream is not None:
         waiting, facts = stream.get("waiting"), stream["summary"].columns.nbytes
-    learning = replace(learning, group=0, in_order=True, passes=(1, 1), summary_bytes=facts)
+    learning = replace(learning, group=0, in_order=True, passes=(1, 1), facts_bytes=facts)
     phases = [with_waiting(learning, waiting, room, size.row_nbytes)]
     if stream is None:
         phases.insert(0, column_needs(dataset, state_limit(dataset)))

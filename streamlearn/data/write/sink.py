@@ -30,6 +30,8 @@ _CHUNK_BYTES = 8 << 20
 """Bytes of a zarr chunk at most, and half of them at least."""
 ASSEMBLY_NBYTES = 4 * _CHUNK_BYTES
 """Bytes that `Sink.commit` holds of a zarr group: a chunk, zarr's copy, it encoded, a part."""
+WRITER_BYTES = 4 << 20
+"""Bytes of a writer, however few rows it is given."""
 FORMATS = ("parquet", "zarr")
 _NOT_WRITTEN = (
     *(".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".ipc", ".orc"),

@@ -11,7 +11,7 @@ from ...errors import MemoryBudgetError
 from ..plan import Needs, Plan, Term
 from ..planning import RESERVE_BYTES, make_plan
 
-BETWEEN_READS = ("driver", "model", "summary", "cached rows", "chosen rows", "carried rows")
+BETWEEN_READS = ("driver", "model", "facts", "cached rows", "chosen rows", "carried rows")
 """Terms of a plan that a fit holds while others read."""
 SLICE = "slice"
 """Term of every phase that reads."""
@@ -71,7 +71,7 @@ def needs_together(
     alone = list(needs)
     row_nbytes = dataset.decoded_nbytes / max(dataset.n_physical_rows, 1)
     largest = _largest(alone, summary_bytes, row_nbytes)
-    largest = replace(largest, summary_bytes=facts_bytes)
+    largest = replace(largest, facts_bytes=facts_bytes)
     for n in range(most, 1, -1):
         found = [
             *(_beside(need, largest, n - 1) for need in alone),
@@ -112,7 +112,7 @@ def _beside(need: Needs, largest: Needs, n: int) -> Needs:
         need,
         driver_bytes=need.driver_bytes + n * largest.driver_bytes,
         model_bytes=need.model_bytes + n * largest.model_bytes,
-        summary_bytes=need.summary_bytes + n * largest.summary_bytes,
+        facts_bytes=need.facts_bytes + n * largest.facts_bytes,
         scratch_bytes_per_row=(n + 1) * need.scratch_bytes_per_row,
         cached_bytes_per_row=need.cached_bytes_per_row + n * largest.cached_bytes_per_row,
         cached_bytes=need.cached_bytes + n * largest.cached_bytes,

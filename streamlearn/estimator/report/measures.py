@@ -102,7 +102,7 @@ def measure(model: Reported, data: object, y: object, sample_weight: object) -> 
                 each,
                 model_bytes=model_bytes(model),
                 driver_bytes=2 * state,
-                summary_bytes=facts_nbytes(rows),
+                facts_bytes=facts_nbytes(rows),
             ),
         ]
 

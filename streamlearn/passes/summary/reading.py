@@ -151,7 +151,7 @@ def facts_nbytes(dataset: Source, moments_only: bool = False) -> int:
     """Bytes that `ColumnFacts.nbytes` will tell, but for what only a read can know.
 
     That is the columns whose magnitudes are spread over more than some octaves (up to eight times
-    the bins), and all distributions of wide sparse rows, of which a bound would be twice as much.
+    the bins), and all distributions of wide sparse rows: a bound would refuse fits that have room.
     """
     p, n = len(dataset.feature_names), max(dataset.n_physical_rows, 1)
     fixed = NAME_NBYTES + SCALARS_NBYTES

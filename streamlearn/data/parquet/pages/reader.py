@@ -267,7 +267,7 @@ def known_columns(layout: Layout, schema: pa.Schema, file: int) -> frozenset[str
 
     And by one page, for all pages of a file are of one version.
     """
-    facts, some = layout.facts, layout.rows > 0  # only views: a footer of 12 MiB has 9 MiB of facts
+    facts, some = layout.facts, layout.rows > 0  # looked at where they are: they may take 9 MiB
     n_values, nulls = facts[:, :, N_VALUES], facts[:, :, NULLS]
     largest = np.maximum(facts[:, :, NBYTES], facts[:, :, PLAIN_NBYTES])
     known = (n_values == layout.rows[:, None]) & np.isin(facts[:, :, CODEC], list(_PACKED))
@@ -281,7 +281,7 @@ def known_columns(layout: Layout, schema: pa.Schema, file: int) -> frozenset[str
             continue
         if field.nullable and (nulls[some, leaf] != 0).any():
             continue
-        if (facts[some][:, leaf, TYPE] == _PHYSICAL[kind]).all():
+        if (facts[some, leaf, TYPE] == _PHYSICAL[kind]).all():
             names[field.name] = leaf
     if not names or not some.any():
         return frozenset()
