@@ -88,6 +88,9 @@ def main(argv=None):
     parser.add_argument(
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"
     )
+    parser.add_argument(
+        "--note", action="append", default=[], help="a fact for the page, as what ran beside it"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
     options = parser.parse_intermixed_args(argv)
     if (options.name == "regress") != (options.commit is not None):
@@ -104,6 +107,8 @@ def main(argv=None):
         name = "questions" if options.name == "peers" else options.name
         module = name.replace("-tables", ".tables").replace("-", "_")
         importlib.import_module(f"bench.{module}").run(session)
+        for text in options.note:
+            session.note(text)
         return session.finish()
 
 

@@ -1,50 +1,70 @@
 """``python -m bench report``: the saved results of all benches in docs/measured.md."""
 
 import json
+import re
+from itertools import pairwise
+from shlex import quote
 
 from .run import ROOT, markdown, say
 
 PAGE = ROOT / "docs" / "measured.md"
 MARK = "<!-- python -m bench report: what follows is written from bench/results/*.json -->\n"
+HEADING = re.compile(r"^### `(?P<command>[^`]+)`, (?P<started>\S+)\n", re.MULTILINE)
+"""First line of a section."""
 
 
 def write(results, page=PAGE):
-    """Replace what stands below `MARK` in the page; the number of results written."""
-    kept, mark, _ = page.read_text().partition(MARK)
+    """Renew the sections below `MARK` from the saved results; how many of these there are.
+
+    A section whose command has no saved result stays as it is: results lie where they were made,
+    and git keeps the page alone.  Of one command the last run counts, saved or on the page.
+    """
+    kept, mark, written = page.read_text().partition(MARK)
     if not mark:
         raise ValueError(f"{page} has no line {MARK.strip()!r}, below which results are written")
     records = [json.loads(path.read_text()) for path in sorted(results.glob("*.json"))]
-    parts = [section(record) for record in newest(records)]
-    page.write_text(kept + mark + ("\n".join(parts) or "No result is stored in this checkout.\n"))
-    say(f"{len(parts)} results written to {page}")
-    return len(parts)
-
-
-def newest(records):
-    """Of runs of one bench with one choice of rows and sizes the last, in order of their names."""
     last = {}
-    for record in sorted(records, key=lambda record: record["started"]):
-        options = record["options"]
-        last[record["bench"], options.get("only"), options.get("rows"), options.get("sizes")] = (
-            record
-        )
-    return [last[key] for key in sorted(last, key=str)]
+    for text in sorted([*sections(written), *map(section, records)], key=started):
+        last[HEADING.match(text)["command"]] = text
+    parts = [last[command] for command in sorted(last)]
+    page.write_text(kept + mark + ("\n".join(parts) or "No result is stored in this checkout.\n"))
+    say(f"{len(records)} saved results, {len(parts)} sections in {page}")
+    return len(records)
+
+
+def sections(written):
+    """The sections of a page, each from its heading to the next."""
+    starts = [match.start() for match in HEADING.finditer(written)]
+    return [written[a:b].strip() + "\n" for a, b in pairwise([*starts, len(written)])]
+
+
+def started(text):
+    return HEADING.match(text)["started"]
+
+
+def command(record):
+    """What was typed: the bench, and each option that changes which rows there are."""
+    bench, options = record["bench"], record["options"]
+    given = {name: options.get(name, "0") for name in ("only", "rows")}
+    if bench == "hostile":
+        given["files"] = options.get("files", "0")
+    if bench == "memory":  # saved as the tuple that was read
+        given["sizes"] = options.get("sizes", "").strip("(,)").replace(", ", ",")
+    words = ["python -m bench", bench, *([options["commit"]] if bench == "regress" else [])]
+    words += [f"--{name} {quote(value)}" for name, value in given.items() if value not in ("", "0")]
+    if options.get("rival_seconds") in ("0", "0.0"):
+        words.append("--rival-seconds 0")
+    return " ".join(words)
 
 
 def section(record):
     """One result: its command, its table as the bench printed it, notes, failures, machine."""
     facts, options = record["machine"], record["options"]
-    shown = ("only", "rows", "files") if record["bench"] == "hostile" else ("only", "rows")
-    given = "".join(
-        f" --{name} {options[name]}" for name in shown if options.get(name, "0") not in ("", "0")
-    )
-    if record["bench"] == "regress":
-        given = f" {options['commit']}{given}"
     libraries = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     told = [*record["notes"], *(f"FAILED {text}" for text in record["failed"])]
     return "\n\n".join(
         [
-            f"### `python -m bench {record['bench']}{given}`, {record['started']}",
+            f"### `{command(record)}`, {record['started']}",
             markdown(record["rows"]),
             *told,
             f"Commit {facts['commit']}; {facts['processor']}, {facts['cores']} cores, "
