@@ -119,7 +119,7 @@ def row(name, model, report):
 
 
 def compare(session, found, ours, rival):
-    """A note: on how many tables ours loses no more, and by how much at most."""
+    """A note: on how many tables ours loses no more, by how much at most, and at what cost."""
     both = [
         (found[name, ours], found[name, rival], name)
         for name, model in found
@@ -129,11 +129,15 @@ def compare(session, found, ours, rival):
     if not both:
         return
     worse = [(a["loss"] / b["loss"] - 1.0, name) for a, b, name in both]
-    times = np.exp(np.mean([np.log(a["fit_s"] / b["fit_s"]) for a, b, _ in both]))
     most, where = max(worse)
+    costs = []
+    for what, key in (("seconds", "fit_s"), ("memory", "over_baseline_bytes")):
+        ratios = [a[key] / b[key] for a, b, _ in both]
+        mean = np.exp(np.mean(np.log(ratios)))
+        costs.append(f"{what} {mean:.3g} (geometric mean; {min(ratios):.3g} to {max(ratios):.3g})")
     session.note(
         f"{ours} against {rival}: no more loss on {sum(w <= 0 for w, _ in worse)} of {len(worse)} "
-        f"tables, at most {100 * most:.1f} % more ({where}); times {times:.3g} (geometric mean)"
+        f"tables, at most {100 * most:.1f} % more ({where}); {'; '.join(costs)}"
     )
 
 
