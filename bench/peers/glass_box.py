@@ -1,7 +1,10 @@
 """One glass-box model with its defaults, ours from disk or a rival on a frame, on held-out rows."""
 
+import contextlib
+import threading
 import time
 import warnings
+from pathlib import Path
 
 MOST_OF_PYGAM = 1_000_000
 """Cells (rows x columns) that pyGAM's search is given."""
@@ -78,13 +81,14 @@ def run_rival(report, *, model, train, test, threads, seed, **_options):
     X, X_test = (frame[names] for frame in frames)
     y, y_test = (frame["target"].to_numpy() for frame in frames)
     estimator = made(model, X, regression, threads, seed)
-    start = time.perf_counter()
-    if model == "pyGAM":
-        X, X_test = X.to_numpy(float), X_test.to_numpy(float)
-        estimator.gridsearch(X, y, progress=False)
-    else:
-        estimator.fit(X, y)
-    report["fit_s"] = time.perf_counter() - start
+    with watched_processes(report):
+        start = time.perf_counter()
+        if model == "pyGAM":
+            X, X_test = X.to_numpy(float), X_test.to_numpy(float)
+            estimator.gridsearch(X, y, progress=False)
+        else:
+            estimator.fit(X, y)
+        report["fit_s"] = time.perf_counter() - start
 
     def score():
         if regression:
@@ -97,6 +101,44 @@ def run_rival(report, *, model, train, test, threads, seed, **_options):
         return losses(y_test, estimator.classes_, p)
 
     return score
+
+
+@contextlib.contextmanager
+def watched_processes(report):
+    """The largest memory of all processes started meanwhile, as ``processes_bytes``.
+
+    It is the sum of their proportional shares (Pss), ten times a second: pages that two of them
+    share count once.
+    """
+    done = threading.Event()
+    report["processes_bytes"] = 0
+
+    def watch():
+        while not done.wait(0.1):
+            report["processes_bytes"] = max(report["processes_bytes"], processes_nbytes())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def processes_nbytes(of="self"):
+    """Proportional shares of memory of the processes that one has started, and that these have."""
+    children = []
+    for path in Path(f"/proc/{of}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            children += path.read_text().split()
+    total = 0
+    for child in children:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            lines = Path(f"/proc/{child}/smaps_rollup").read_text().splitlines()
+            shares = [int(line.split()[1]) for line in lines if line.startswith("Pss:")]
+            total += 1024 * sum(shares) + processes_nbytes(child)
+    return total
 
 
 def made(model, X, regression, threads, seed):
