@@ -89,7 +89,7 @@ def main(argv=None):
         "--data", type=Path, default=RESULTS / "data", help="where generated sets are kept"
     )
     parser.add_argument(
-        "--note", action="append", default=[], help="a fact for the page, as what ran beside it"
+        "--note", action="append", default=[], help="for the page, such as what ran beside this run"
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
     options = parser.parse_intermixed_args(argv)
@@ -107,8 +107,6 @@ def main(argv=None):
         name = "questions" if options.name == "peers" else options.name
         module = name.replace("-tables", ".tables").replace("-", "_")
         importlib.import_module(f"bench.{module}").run(session)
-        for text in options.note:
-            session.note(text)
         return session.finish()
 
 

@@ -5,8 +5,8 @@ and "ours, pairs auto" is the default.  Ours read parquet under 512 MiB; the riv
 Classes are scored by log-loss, numbers by 1 - R^2, so that less is better in every row.  LightGBM
 with its defaults is no glass box: it is there to show what one gives up.  pyGAM searches its
 default grid, on small tables of numbers alone.  Peaks are of the measured process over its
-libraries; the processes that EBM starts for a fit stand beside them, libraries and all, and the
-memory that is compared is the sum, which is what a fit takes.  ``--only size``: ten pairs on
+libraries; the processes that a fit starts (EBM's) stand beside them, libraries and all, and the
+memory that is compared is the sum.  ``--only size``: ten pairs on
 generated tables of ``--rows`` rows and a tenth of them, ours alone.
 """
 
@@ -147,9 +147,10 @@ def compared(found, ours, rival):
         ratios = [cost(a) / cost(b) for a, b, _ in both]
         mean = np.exp(np.mean(np.log(ratios)))
         costs.append(f"{what} {mean:.3g} (geometric mean; {min(ratios):.3g} to {max(ratios):.3g})")
+    margin = f"{'at most' if most > 0 else 'at least'} {100 * abs(most):.1f} %"
     return (
         f"{ours} against {rival}: no more loss on {sum(w <= 0 for w, _ in worse)} of {len(worse)} "
-        f"tables, at most {100 * most:.1f} % more ({where}); {'; '.join(costs)}"
+        f"tables, {margin} {'more' if most > 0 else 'less'} ({where}); {'; '.join(costs)}"
     )
 
 

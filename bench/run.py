@@ -121,11 +121,16 @@ class Session:
         self.notes.append(text)
         say(text)
 
+    @property
+    def told(self):
+        """The notes of the bench, and those given with ``--note``."""
+        return [*self.notes, *self.options.note]
+
     def finish(self):
         """Save, print, and say with the exit code whether every measurement worked."""
         path = self.save()
         print(markdown(self.rows))
-        for text in self.notes:
+        for text in self.told:
             print(f"\n{text}")
         for text in self.failed:
             print(f"\nFAILED {text}")
@@ -148,7 +153,7 @@ class Session:
             "options": {k: str(v) for k, v in vars(self.options).items()},
             "machine": self.machine,
             "rows": self.rows,
-            "notes": self.notes,
+            "notes": self.told,
             "reports": self.reports,
             "failed": self.failed,
         }

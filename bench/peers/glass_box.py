@@ -27,7 +27,8 @@ def prepare(*, model, **options):
 
 def run(report, *, model, **options):
     make = {"o": run_ours, "E": run_rival, "L": run_rival, "p": run_rival}[model[0]]
-    return make(report, model=model, **options)
+    with watched_processes(report):
+        return make(report, model=model, **options)
 
 
 def features_of(path):
@@ -81,14 +82,13 @@ def run_rival(report, *, model, train, test, threads, seed, **_options):
     X, X_test = (frame[names] for frame in frames)
     y, y_test = (frame["target"].to_numpy() for frame in frames)
     estimator = made(model, X, regression, threads, seed)
-    with watched_processes(report):
-        start = time.perf_counter()
-        if model == "pyGAM":
-            X, X_test = X.to_numpy(float), X_test.to_numpy(float)
-            estimator.gridsearch(X, y, progress=False)
-        else:
-            estimator.fit(X, y)
-        report["fit_s"] = time.perf_counter() - start
+    start = time.perf_counter()
+    if model == "pyGAM":
+        X, X_test = X.to_numpy(float), X_test.to_numpy(float)
+        estimator.gridsearch(X, y, progress=False)
+    else:
+        estimator.fit(X, y)
+    report["fit_s"] = time.perf_counter() - start
 
     def score():
         if regression:
@@ -127,7 +127,7 @@ def watched_processes(report):
 
 
 def processes_nbytes(of="self"):
-    """Proportional shares of memory of the processes that one has started, and that these have."""
+    """Sum of the proportional shares of a process's children, their children, and so on."""
     children = []
     for path in Path(f"/proc/{of}/task").glob("*/children"):
         with contextlib.suppress(OSError):
