@@ -71,8 +71,19 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         NaN in a column is a level of its own, learned like the curve beside it; a column that has
         none in training takes none later.  "error": refused.
     max_levels : int, default=255
-        Most categories of a column of strings, dictionaries or pandas categories: the most
-        frequent ones.  All others, those not seen in training, and missing ones share a level.
+        Most categories of a column of strings, dictionaries or pandas categories that have a level
+        each.  Those not seen in training, and missing ones, share one more.
+    encoding : dict, optional
+        "levels" or "target" of a column of categories, "cyclic" or "number" of dates and times,
+        "number" or "target" of numbers, by the column's name.  Left out: a column of at most
+        `max_levels` categories has "levels", one of more has "target", which reads it once or twice
+        more: a curve of the target's mean among the rows of the category (of several classes one
+        each), shrunk and without the row's own part, and one of the logarithm of their number.
+        "levels" of more than `max_levels`: the most frequent have one each, all others share one.
+        Dates are "cyclic": a curve of the year, and one each of the hour, the weekday and the day
+        of the year that ends where it begins.  These terms are called ``column=mean``,
+        ``column=count``, ``column=hour``, ``column=weekday`` and ``column=yearday``; `encoding_`
+        makes them.
     interactions : int, "auto" or list of pairs of int or str, default="auto"
         Pairs of columns, by number or name, that get a term of both, fitted jointly with the
         curves: bilinear between 8 x 8 quantiles (Eilers & Marx 2003), of categories all levels, of
@@ -221,6 +232,7 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        encoding: dict[str, str] | None = None,
         interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         solver: str = "auto",
         multi_class: str = "auto",

@@ -68,8 +68,8 @@ class AdditiveClassifierCV(Choosing, AdditiveClassifier):
     one_standard_error : bool, default=False
         Take the simplest candidate (fewest splines, then smallest C) whose mean score is within one
         standard error of the best (Breiman et al. 1984).
-    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
-class_weight, intercept_scaling, tol, max_passes, calibration
+    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, encoding, \
+interactions, class_weight, intercept_scaling, tol, max_passes, calibration
         As in `AdditiveClassifier`; `tol` holds for each of the fits, and scores are weighed too.
     random_state : int, default=0
         Of the sample of rows and of the splits, which are those of `cross_validate` with this seed.
@@ -123,6 +123,7 @@ class_weight, intercept_scaling, tol, max_passes, calibration
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        encoding: dict[str, str] | None = None,
         interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         class_weight: object = None,
         intercept_scaling: float = 1.0,
@@ -171,9 +172,9 @@ class AdditiveRegressorCV(Choosing, AdditiveRegressor):
         loss, of "quantile" minus its pinball loss, of "epsilon_insensitive"
         "neg_mean_absolute_error".  The first and "r2" follow from Grams; another metric of `score`
         of which more is better takes a read.
-    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, interactions, \
-epsilon, power, dispersion, quantile, exposure, offset, intercept_scaling, tol, max_passes, \
-random_state
+    basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, encoding, \
+interactions, epsilon, power, dispersion, quantile, exposure, offset, intercept_scaling, tol, \
+max_passes, random_state
         As in `AdditiveRegressor`, but for one quantile: each has a best C of its own.
 
     Attributes
@@ -223,6 +224,7 @@ random_state
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        encoding: dict[str, str] | None = None,
         interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         epsilon: float = 0.1,
         power: float = 1.5,

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..data.source import Chunk, Source, level_counts
+from ..estimator.rows.encoding import place_of
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases, nodes_of, select_columns
 from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES, add_pairs
@@ -109,7 +110,7 @@ def check_interactions(model: Parameters, dataset: Source) -> np.ndarray:
                 f"interactions={given!r}: {pair!r} is no pair of columns; give names or numbers, "
                 "interactions=[(0, 1)]"
             )
-        d, e = sorted(_find(given, column, names) for column in pair)
+        d, e = sorted(_find(model, column, names) for column in pair)
         if d == e or (d, e) in found:
             why = "twice one column" if d == e else "there twice"
             raise ValueError(f"interactions={given!r}: the pair {pair!r} is {why}; leave it out")
@@ -118,14 +119,17 @@ def check_interactions(model: Parameters, dataset: Source) -> np.ndarray:
     return np.array(found, np.intp).reshape(-1, 2)
 
 
-def _find(given: object, column: object, names: list[str]) -> int:
+def _find(model: Parameters, column: object, names: list[str]) -> int:
+    """The number of the feature that a pair gives by its name, or by a column's number."""
     if isinstance(column, str) and column in names:
         return names.index(column)
-    if isinstance(column, int | np.integer) and 0 <= int(column) < len(names):
-        return int(column)
+    if isinstance(column, int | np.integer) and column >= 0:
+        place = place_of(model, int(column))
+        if place < len(names):
+            return place
     raise ValueError(
-        f"interactions={given!r}: there is no column {column!r} among {len(names)}; the first are "
-        f"{names[:10]}"
+        f"interactions={model.interactions!r}: there is no column {column!r} among "
+        f"{len(names)}; the first are {names[:10]}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..data.encoding import Encoding
 from ..data.source import Source, level_counts
 from ..engine.plan import Needs
 from ..numeric.bases.basis import Basis
@@ -59,6 +60,8 @@ class Planned(Mergeable):
     penalty_scale: str
     missing: str
     max_levels: int
+    encoding: Mapping[str, str] | None
+    encoding_: Encoding
     solver: str
     intercept_scaling: float
     tol: float
@@ -79,6 +82,7 @@ class Planned(Mergeable):
         **BASIS_CONSTRAINTS,
         "n_bases": [*BASIS_CONSTRAINTS["n_bases"], StrOptions({AUTO})],
         "max_levels": [Interval(Integral, 1, 255, closed="both")],
+        "encoding": [dict, None],
         "interactions": [
             Interval(Integral, 0, None, closed="left"),
             StrOptions({"auto"}),
@@ -96,6 +100,7 @@ class Planned(Mergeable):
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
     _later_parameters: ClassVar[dict[str, object]] = {
+        "encoding": None,
         "interactions": 0,
         "smoothness": None,
         "select": False,

@@ -82,7 +82,7 @@ class AdditiveRegressor(AdditiveModel, StreamRegressor):
     offset : str or int, default=None
         Column of X whose values are added to f (under the log link: to the mean's logarithm); it
         has no curve.
-    C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, \
+    C, n_bases, basis, degree, penalty_order, penalty_scale, knots, missing, max_levels, encoding, \
 interactions, intercept_scaling, tol, max_passes, \
 early_stopping, warm_start, smoothness, select, covariance, monotone, convex, random_state
         As in `AdditiveClassifier`.
@@ -135,6 +135,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
         knots: str = "quantile",
         missing: str = "level",
         max_levels: int = 255,
+        encoding: dict[str, str] | None = None,
         interactions: int | str | Sequence[Sequence[int | str]] = "auto",
         epsilon: float = 0.1,
         power: float = 1.5,
@@ -202,10 +203,10 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
                     "exposure and offset were both given; add the exposure's logarithm to the "
                     "offset"
                 )
-            column = find_column("exposure", self.exposure, dataset)
+            column = find_column(self, "exposure", self.exposure, dataset)
             check_exposures(self.exposure, summary.columns[column])
         elif self.offset is not None:
-            column = find_column("offset", self.offset, dataset)
+            column = find_column(self, "offset", self.offset, dataset)
         self._column_of_mean = column
         known = Adjustment(loss, column, self.exposure is not None)
         return known._replace(mean=float(known.link.mean(self._target_mean(summary, known))))
@@ -359,7 +360,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
 
     def _restore(self, tree: AdditiveState) -> None:
         super()._restore(tree)
-        check_integer("column_of_mean", tree["column_of_mean"], -1, self.n_features_in_ - 1)
+        check_integer("column_of_mean", tree["column_of_mean"], -1, self.bases_.n_columns - 1)
         self._column_of_mean = tree["column_of_mean"]
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
+from ..estimator.rows.encoding import place_of
 from ..numeric.links import IDENTITY, LOG, Link
 from ..numeric.losses import LOSSES, Loss
 from ..numeric.targets import Target
@@ -99,8 +100,8 @@ def column_of(chunk: Chunk, column: int) -> np.ndarray:
     return values
 
 
-def find_column(name: str, column: int | str, dataset: Source) -> int:
-    """The number of the column that parameter `name` gives by name or number."""
+def find_column(model: object, name: str, column: int | str, dataset: Source) -> int:
+    """The number of the feature that parameter `name` gives, by its name or a column's number."""
     names = [str(feature) for feature in dataset.feature_names]
     if isinstance(column, str):
         if column not in names:
@@ -108,9 +109,10 @@ def find_column(name: str, column: int | str, dataset: Source) -> int:
                 f"{name}={column!r} is none of the columns {names[:10]}; name a column of X"
             )
         return names.index(column)
-    if not 0 <= column < len(names):
+    place = place_of(model, int(column)) if column >= 0 else -1
+    if not 0 <= place < len(names):
         raise ValueError(f"{name}={column} is none of the {len(names)} columns of X")
-    return int(column)
+    return place
 
 
 def without_column(summary: Summary, column: int) -> Summary:

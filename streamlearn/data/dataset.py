@@ -140,10 +140,14 @@ class Dataset(Choice):
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of the feature columns that are read as their codes."""
-        if self.mapped_names is not None:
-            return {}
+        names = self.columns
+        for f in self.maps:
+            if not isinstance(f, Encoding):
+                return {}  # a function of numbers makes what nobody knows
+            plain = set(f.plain_columns)
+            names = tuple(name for name in names if name in plain)
         coders = self.store.levels
-        found = {name: coders[name] for name in self.columns if name in coders}
+        found = {name: coders[name] for name in names if name in coders}
         return {name: coder.words for name, coder in found.items() if isinstance(coder, Coder)}
 
     def with_levels(self, levels: Mapping[str, Sequence[str]]) -> Dataset:

@@ -9,30 +9,44 @@
 One rule holds for a value that says nothing (missing, or a level that training did not have): every
 feature of its column is the feature's mean over training, which centring makes 0 (0 itself in
 sparse tables, which are not centred), and if training had such values, the column's indicator is 1.
+
+A family with levels of its own (`Encoding.keeps_levels`) has fewer rules.  Its categories stay the
+codes of their levels, but for those of many; its times are a calendar year, and the hour, the day
+of the week and the day of the year, which its bases close to a circle; a missing number stays NaN;
+and a level without a target mean has the mean of all rows, and 0 of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..numeric.checks import check_array, check_integer, check_records
-from .column_types import CATEGORIES, DAY, TIMES
+from .column_types import CATEGORIES, DAY
 from .columns import as_selector, select_csr
 from .levels import Coder, HashCoder, LevelCoder
 from .order import derive_seed, row_share
 from .source import Csr
 
 KINDS = ("number", "cyclic", "indicator", "target")
+"""What a user may ask for."""
+CODINGS = ("cyclic", "phase", "indicator", "target")
+"""Kinds of `Coding`; "phase" is "cyclic" for families with levels of their own."""
 N_PARTS = 5
 """Parts of the rows, by a hash of their numbers: a row's target mean is that of the other parts."""
 _PURPOSE = 0x656E636F6465
 """Keeps these parts apart from splits by the same seed: they hash the same row numbers."""
 PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}
 """Seconds of what repeats itself; 1 January 1970 was a Thursday, which no sum of waves minds."""
-
+PHASES = {
+    "day": ("=hour", 3600.0, 0.0),
+    "week": ("=weekday", DAY, 3.0),
+    "year": ("=yearday", DAY, 0.0),
+}
+"""Of each period the suffix of its phase, its unit in seconds, and its value at the first second of
+1970: weekdays begin with Monday."""
 
 _PLACES_NBYTES = 9
 """Bytes of a row in the mask of one column, and in the places of what it masks."""
@@ -46,7 +60,7 @@ class Coding(NamedTuple):
     position: int
     """Place of the column among those stored."""
     kind: str
-    """One of `KINDS` but "number"."""
+    """One of `CODINGS`."""
     type: str
     """Type of the column as it is stored."""
     levels: tuple[str, ...] = ()
@@ -77,9 +91,19 @@ class Coding(NamedTuple):
         if self.kind == "cyclic":
             waves = [f"={wave}({period})" for period in self.periods() for wave in ("sin", "cos")]
             return ("", *waves)
+        if self.kind == "phase":
+            phases = [PHASES[period][0] for period in self.periods()]
+            return tuple(phases) if self.type == "time" else ("", *phases)
         if self.kind == "indicator":
             return tuple(f"={level}" for level in self.levels)
         return (*self.outputs, "=count")
+
+    def cycles(self) -> list[float]:
+        """The period of each feature that is a phase, in its unit; 0 of the others."""
+        if self.kind != "phase":
+            return [0.0] * len(self.suffixes())
+        found = [PERIODS[period] / PHASES[period][1] for period in self.periods()]
+        return found if self.type == "time" else [0.0, *found]
 
     def fill(self, values: np.ndarray, part: np.ndarray | None, out: np.ndarray) -> np.ndarray:
         """Write the features of a column (m,) to `out` (m, w); where it says nothing, (m,) bool.
@@ -92,6 +116,13 @@ class Coding(NamedTuple):
             for k, period in enumerate(self.periods()):
                 angle = 2 * np.pi * (values % PERIODS[period]) / PERIODS[period]
                 out[:, 1 + 2 * k], out[:, 2 + 2 * k] = np.sin(angle), np.cos(angle)
+            return empty
+        if self.kind == "phase":
+            if self.type != "time":
+                out[:, 0] = 1970.0 + values / PERIODS["year"]
+            for k, period in enumerate(self.periods(), start=out.shape[1] - len(self.periods())):
+                _, unit, begin = PHASES[period]
+                out[:, k] = (values / unit + begin) % (PERIODS[period] / unit)
             return empty
         codes = np.where(empty, -1, values).astype(np.intp)
         if self.kind == "indicator":
@@ -108,7 +139,7 @@ class Coding(NamedTuple):
     def check(self) -> None:
         """Raise ValueError if no training makes this."""
         check_integer("position", self.position, 0, 2**31)
-        if self.kind not in KINDS[1:]:
+        if self.kind not in CODINGS:
             raise ValueError(f"a column is encoded as {self.kind!r}")
         check_records("levels", self.levels, str)
         check_records("outputs", self.outputs, str)
@@ -141,6 +172,8 @@ class Encoding(NamedTuple):
     pick: np.ndarray | None = None
     """Numbers of the features wanted, of those of all these columns; None: all, in order."""
     seed: int = 0
+    keeps_levels: bool = False
+    """Whether the family has levels of its own, for categories and for what is missing."""
 
     # What it makes.
 
@@ -172,6 +205,22 @@ class Encoding(NamedTuple):
         if self.pick is not None:
             return len(self.pick)
         return int(self._layout()[0].sum() + self._indicators().sum())
+
+    @property
+    def cycles(self) -> np.ndarray:
+        """(n_features,) float64: periods of the features that are phases, 0 of the others."""
+        widths, codings = self._layout()
+        found = np.zeros(int(widths.sum() + self._indicators().sum()))
+        starts = np.cumsum(widths + self._indicators()) - widths - self._indicators()
+        for j, coding in codings.items():
+            found[starts[j] : starts[j] + widths[j]] = coding.cycles()
+        return found if self.pick is None else found[self.pick]
+
+    @property
+    def plain_columns(self) -> tuple[str, ...]:
+        """Names of the columns that are features as they are."""
+        _, codings = self._layout()
+        return tuple(name for j, name in enumerate(self.names) if j not in codings)
 
     def widths(self, squares: np.ndarray) -> np.ndarray:
         """(n_features,) roots of features' mean squares; indicators of a category share one.
@@ -245,6 +294,7 @@ class Encoding(NamedTuple):
             self.sparse,
             None if np.array_equal(pick, np.arange(len(kept))) else pick,
             self.seed,
+            self.keeps_levels,
         )
         return columns.tolist(), part
 
@@ -287,6 +337,7 @@ class Encoding(NamedTuple):
         numbers = X[:, as_selector(plain)]
         out[:, as_selector(starts[plain])] = numbers
         empty = np.isnan(numbers)
+        empty &= not self.keeps_levels  # its missing numbers stay NaN
         for j in np.flatnonzero(empty.any(axis=0) | said[plain]).tolist():
             self._put_empty(empty[:, j], int(plain[j]), starts, widths, said, out)
         for j, coding in codings.items():
@@ -295,7 +346,8 @@ class Encoding(NamedTuple):
                 values = codes_of(values, coding.coder(self.names[j]))
             here = out[:, starts[j] : starts[j] + widths[j]]
             empty = coding.fill(values, part, here)
-            self._put_empty(empty, j, starts, widths, said, out)
+            if not self.keeps_levels:
+                self._put_empty(empty, j, starts, widths, said, out)
         return out if self.pick is None else out[:, self.pick]
 
     def _filled(self, X: np.ndarray, in_place: bool) -> np.ndarray:
@@ -366,7 +418,10 @@ class Encoding(NamedTuple):
             coding.check()
         if self.pick is not None or (self.sparse and self.codings):
             raise ValueError("the encoding is of a part of a model")
-        check_array("location", self.location, (self.n_features,))
+        if not self.keeps_levels:
+            check_array("location", self.location, (self.n_features,))
+        elif self.location is not None or self.sparse or self._indicators().any():
+            raise ValueError("the encoding fills in values, and its family has levels for them")
 
 
 def _runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -384,66 +439,3 @@ def codes_of(values: np.ndarray, coder: LevelCoder) -> np.ndarray:
     """Codes of numbers that are taken for categories."""
     different, at = np.unique(values, return_inverse=True)
     return coder.of_words(different.tolist())[:-1][at]
-
-
-def choose_kinds(
-    types: Mapping[str, str], names: Sequence[str], chosen: Mapping[str, str] | None, sparse: bool
-) -> dict[str, str | None]:
-    """The kind of each column that is no plain number; None: categories, by how many there are.
-
-    Parameters
-    ----------
-    types : mapping
-        Type of each column as stored.
-    names : sequence of str
-        The columns.
-    chosen : mapping, optional
-        What the user asked for.
-
-    Raises
-    ------
-    ValueError
-        A column that is not there, a kind that is not known, or one that does not fit the column.
-    """
-    chosen = dict(chosen or {})
-    unknown = [str(name) for name in chosen if name not in set(names)]
-    if unknown:
-        raise ValueError(
-            f"encoding names the column {unknown[0]!r}, which is not among the features; they are "
-            f"{', '.join(map(repr, list(names)[:10]))}"
-        )
-    kinds: dict[str, str | None] = {}
-    for name in names:
-        kind, dtype = chosen.get(name), types.get(name, "float64")
-        if kind is not None and kind not in KINDS:
-            raise ValueError(
-                f"encoding={{{name!r}: {kind!r}}}: use one of {', '.join(map(repr, KINDS))}"
-            )
-        fits = _fitting(dtype)
-        if kind is not None and kind not in fits:
-            raise ValueError(
-                f"encoding={{{name!r}: {kind!r}}} does not fit the column, which is {dtype}; use "
-                f"one of {', '.join(map(repr, fits))}"
-            )
-        if sparse and kind not in (None, "number"):
-            raise ValueError(
-                f"encoding={{{name!r}: {kind!r}}}: columns of a sparse table are numbers and stay "
-                "sparse; encode the column before it is joined to the table"
-            )
-        if dtype in CATEGORIES:
-            kinds[name] = kind
-        elif dtype in TIMES and dtype != "duration":
-            if kind != "number":
-                kinds[name] = "cyclic"
-        elif kind in ("indicator", "target"):
-            kinds[name] = kind
-    return kinds
-
-
-def _fitting(dtype: str) -> tuple[str, ...]:
-    """The kinds that a column of this type may have."""
-    if dtype in CATEGORIES:
-        return ("indicator", "target")
-    if dtype in TIMES and dtype != "duration":
-        return ("number", "cyclic")
-    return ("number", "indicator", "target")

@@ -77,9 +77,8 @@ def fit(
         dataset, calibration_rows = hold_out_calibration(model, dataset)
         dataset, held_out = weigh_classes(model, dataset, held_out, checkpoint, find_classes)
         columns = dataset
-        if model._encodes:
-            encoding.learn_targets(model, dataset, checkpoint, find_classes)
-            dataset = encoding.training_features(model, dataset)
+        encoding.learn_targets(model, dataset, checkpoint, find_classes)
+        dataset = encoding.training_features(model, dataset)
         run = stack.enter_context(
             Run(
                 dataset,
@@ -118,7 +117,7 @@ def train(
     limit = summary_state_bytes(run.plan)
     summary, read = _summarise(model, run, dataset, limit)
     check_summary(dataset, summary, missing=model._accepts_missing or model._encodes)
-    if model._encodes:
+    if encoding.is_encoded(model):
         model.encoding_ = encoding.learn_missing(model.encoding_, summary)
         missing = model.encoding_.missing
         if missing is not None and missing.any():  # features that the rows read so far do not have
@@ -153,7 +152,7 @@ def train(
     source = coded(dataset, classes)
     sample = (source.function(read.sample().chunk()),) if isinstance(read, SampledRead) else ()
     outcome = model._fit(run, source, summary, validation, *sample)
-    if model._encodes:
+    if encoding.is_encoded(model):
         model.encoding_ = model.encoding_.of_model()
     if calibration_rows is not None and classes is not None:
         fold = score_fold(partial(decide, model), 1 if len(classes) == 2 else len(classes))

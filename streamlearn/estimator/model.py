@@ -39,6 +39,8 @@ class TakesRows(Protocol):
     def _accepts_sparse(self) -> bool: ...
     @property
     def _why_dense(self) -> str: ...
+    @property
+    def _accepts_levels(self) -> bool: ...
 
 
 class HasLabels(Protocol):
@@ -98,7 +100,6 @@ class Estimator(Model, HasCosts, Protocol):
     random_state: int
     """A parameter of families that ask for a sample."""
     _later_parameters: Mapping[str, object]
-    _accepts_levels: bool
 
     @property
     def _counts_copies(self) -> bool: ...

@@ -9,7 +9,6 @@ from math import inf
 from sklearn.base import clone
 
 from ..config import config_context
-from ..data.encoding import choose_kinds
 from ..data.source import Source
 from ..engine.plan import Needs, Plan
 from ..engine.planning import make_plan, plan_within
@@ -79,10 +78,8 @@ def plan(model: Estimator, data: object, *, memory_budget: int | float | str | N
     model._validate_params()
     dataset = open_data(data)
     before: tuple[Needs, ...] = ()
-    if model._encodes:
-        kinds = choose_kinds(
-            dataset.column_types, dataset.feature_names, model.encoding, dataset.sparse
-        )
+    if model._encodes or model._accepts_levels:
+        kinds = encoding.kinds_of(model, dataset)
         before = encoding.needs_before([kind for kind in kinds.values() if kind != "cyclic"])
     before += class_weights.needs_before(model, dataset)
     fewest, most = model._n_fits(dataset)

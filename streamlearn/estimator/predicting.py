@@ -30,6 +30,7 @@ from ..passes.sums import add_sums
 from .model import Model
 from .restored import n_outputs, output_labels
 from .row_size import RowSize, decision_bytes, model_bytes, row_bytes, row_size
+from .rows.encoding import HasColumns, feature_names, is_encoded, n_features
 from .rows.inputs import check_count, is_dask, match_names, open_features, small_rows
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def check_finite(model: Model, chunk: Chunk) -> None:
         row = int(bad.any(axis=1).argmax())
         column = int(bad[row].argmax())
         value = values[row, column]
-    some = values.ndim == 2 and values.shape[1] < model.n_features_in_
+    some = values.ndim == 2 and values.shape[1] < n_features(model)
     if some and (used := model._used_columns()) is not None:
         column = used[column]  # only these were read
     kind = "NaN" if np.isnan(value) else "infinity"
@@ -105,10 +106,11 @@ def check_finite(model: Model, chunk: Chunk) -> None:
     )
 
 
-def column_name(model: object, column: int) -> str:
+def column_name(model: HasColumns, column: int) -> str:
     """A feature's name in quotes, or its number."""
-    names = getattr(model, "feature_names_in_", None)
-    return str(column) if names is None else repr(str(names[column]))
+    if not is_encoded(model) and not hasattr(model, "feature_names_in_"):
+        return str(column)
+    return repr(feature_names(model)[column])
 
 
 def check_what(model: Model, what: str) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..additive.inspect.terms import Terms
 from ..data.source import Chunk
-from ..estimator.rows.encoding import column_names
+from ..estimator.rows.encoding import column_names, feature_names, is_encoded
 from ..numeric.bases.bsplines import evaluate, make_bases
 from ..numeric.bases.pairs import lines_of
 from ..numeric.bases.registry import LEVELS, SPLINE
@@ -92,6 +92,13 @@ def scoring_table(model: object) -> ScoringTable:
     if not isinstance(model, Terms):
         raise TypeError(
             f"{type(model).__name__} is no additive model; only those have a scoring table"
+        )
+    if is_encoded(model):
+        made = [name for name in feature_names(model) if name not in column_names(model)]
+        raise ValueError(
+            f"this {type(model).__name__} encodes columns as {made[:5]}, whose rules a scoring "
+            "table does not have; fit it to columns of numbers, or use encoding=: 'number' of "
+            "dates, 'levels' of categories"
         )
     if model._levels:
         raise ValueError(

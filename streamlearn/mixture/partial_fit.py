@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ..data.encoding import Encoding
 from ..data.source import Source
 from ..engine.plan import Needs, Plan
 from ..engine.planning import make_plan, plan_within
@@ -49,7 +51,9 @@ class Stream(Options, TakesRows, Protocol):
     n_passes_: int
     plan_: Plan | None
     levels_: dict[str, list[str]]
-    encoding: dict[str, str] | None
+    encoding: Mapping[str, str] | None
+    encoding_: Encoding
+    _accepts_levels: bool
     class_weight: object
     problem_: Problem
     parameters_: Parameters
@@ -75,7 +79,7 @@ def partial_fit(
     opens = inputs.open_training if new else inputs.open_scored
     with materialised(opens(model, X, y, sample_weight)) as dataset:
         if new:
-            encoding.refuse_encoding(model.encoding, dataset)
+            encoding.refuse_encoding(model, dataset)
             if classes is not None:
                 model.classes_ = np.unique(classes)
             elif model.class_weight is not None:

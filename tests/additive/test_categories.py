@@ -165,7 +165,7 @@ def test_rare_levels_share_one_and_are_shrunk():
     word = np.array([f"w{k}" for k in np.minimum(rng.zipf(1.5, n), 300)], object)
     y = rng.random(n) < 0.5
     data = pd.DataFrame({"w": word, "x": rng.random(n)})
-    one = model(max_levels=20).fit(data, y)
+    one = model(max_levels=20, encoding={"w": "levels"}).fit(data, y)
     assert len(one.levels_["w"]) == 20
     assert one.bases_.first[1] == 21
     counts = pd.Series(word).value_counts()

@@ -49,7 +49,7 @@ def losses(name, it, errors):
 
 
 @pytest.mark.slow
-@pytest.mark.turns(5, 0)
+@pytest.mark.turns(10, 0)
 @pytest.mark.parametrize("table", REAL)
 @pytest.mark.parametrize("name", PLAIN)
 def test_choosing_is_not_worse_than_the_default(name, table):

@@ -24,7 +24,7 @@ def job(request, tmp_path):
     return found | {"sample_rows": SAMPLE}
 
 
-@pytest.mark.turns(3, 0)
+@pytest.mark.turns(6, 0)
 def test_the_bits_are_the_same_when_one_of_two_dies_and_none_comes(job, tmp_path):
     expected = report_of(**job)["digest"]
     with Cluster(tmp_path / "bare", 2) as cluster:

@@ -109,14 +109,14 @@ def test_workers_killed_in_every_kind_of_pass(cluster, job, quiet):
     assert cluster.fit(job) == expected
 
 
-@pytest.mark.turns(5, 0)
+@pytest.mark.turns(10, 0)
 def test_a_worker_comes_one_is_killed_and_one_goes(cluster, job, quiet):
     expected, n, _ = quiet
     cluster.orders.give(ask={"add": n // 3, "retire": 2 * n // 3}, kill=[n // 2])
     assert cluster.fit(job) == expected
 
 
-@pytest.mark.turns(5, 1)
+@pytest.mark.turns(10, 2)
 def test_a_file_overwritten_and_put_back_and_reads_that_fail_twice(cluster, job, quiet, tmp_path):
     """A file overwritten in mid-fit is one error that names it; put back, the fit goes on."""
     expected, _, passes = quiet
@@ -134,7 +134,7 @@ def test_a_file_overwritten_and_put_back_and_reads_that_fail_twice(cluster, job,
     assert cluster.fit(job) == expected
 
 
-@pytest.mark.turns(5, 2)
+@pytest.mark.turns(10, 4)
 def test_the_driver_killed_and_run_again_on_another_cluster(cluster, job, quiet, tmp_path):
     expected, n, _ = quiet
     scratch = tmp_path / "scratch"
@@ -155,7 +155,7 @@ def test_the_driver_killed_and_run_again_on_another_cluster(cluster, job, quiet,
         cluster.scale(2)
 
 
-@pytest.mark.turns(5, 3)
+@pytest.mark.turns(10, 6)
 def test_a_scheduler_that_dies_is_one_error_and_the_fit_goes_on(cluster, job, quiet, tmp_path):
     expected, n, _ = quiet
     job["checkpoint"] = str(tmp_path / "run")
@@ -168,7 +168,7 @@ def test_a_scheduler_that_dies_is_one_error_and_the_fit_goes_on(cluster, job, qu
     assert cluster.orders.n_reads < n
 
 
-@pytest.mark.turns(5, 4)
+@pytest.mark.turns(10, 8)
 def test_results_spilled_and_workers_paused(spilling, job, quiet):
     """What comes back from disk, or from the other worker, lies at odd addresses."""
     expected, n, _ = quiet

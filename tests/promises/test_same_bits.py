@@ -44,14 +44,14 @@ def test_every_estimator_has_a_fit_here():
 
 
 @pytest.mark.slow
-@pytest.mark.turns(2, 0)
+@pytest.mark.turns(4, 0)
 @pytest.mark.parametrize("threads", [2, 4])
 def test_threads(job, quiet, threads):
     assert report_of(**job, threads=threads)["digest"] == quiet["digest"]
 
 
 @pytest.mark.slow
-@pytest.mark.turns(2, 1)
+@pytest.mark.turns(4, 1)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_worker_processes(cluster, job, quiet, workers):
     cluster.scale(workers)
@@ -59,6 +59,7 @@ def test_worker_processes(cluster, job, quiet, workers):
 
 
 @pytest.mark.fault
+@pytest.mark.turns(3, 1)
 def test_killed_in_any_pass_and_resumed(job, quiet, tmp_path):
     """Kills at eight places spread over all passes, one after the other in one checkpoint."""
     checkpoint = str(tmp_path / "run")
@@ -78,7 +79,7 @@ def test_killed_in_any_pass_and_resumed(job, quiet, tmp_path):
 
 
 @pytest.mark.fault
-@pytest.mark.turns(3, 0)
+@pytest.mark.turns(6, 0)
 @pytest.mark.parametrize("where", [0.02, 0.4, 0.98])  # places between: the test above
 def test_killed_once_at(job, quiet, tmp_path, where):
     checkpoint = str(tmp_path / "run")

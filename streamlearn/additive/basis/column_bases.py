@@ -8,11 +8,12 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ...data.encoding import Encoding
 from ...numeric.bases.basis import Basis
 from ...numeric.bases.breakpoints import distinct_points, quantile_points, uniform_points
 from ...numeric.bases.bsplines import Bases, join_bases
 from ...numeric.bases.means import mean_functions
-from ...numeric.bases.registry import BASES, LEVELS, OWN, SPLINE, kind_of, make_basis
+from ...numeric.bases.registry import BASES, CYCLE, LEVELS, OWN, SPLINE, kind_of, make_basis
 from ...numeric.bases.roughness import reference_at_zero, require_order
 from ...passes.summary.facts import ColumnFacts, ends_of
 from ...passes.summary.summary import Summary
@@ -64,6 +65,8 @@ class Shape(NamedTuple):
     degree: int
     knots: str
     basis: Basis = BASES["bspline"]
+    cycles: tuple[float, ...] = ()
+    """The period of each column that is a phase, 0 of the others; empty: there is none."""
 
     @classmethod
     def of(cls, model: HasShape, summary: Summary | None = None) -> Shape:
@@ -76,7 +79,26 @@ class Shape(NamedTuple):
             values = distinct_values(summary.columns)
             n_bases = count_of_splines(model.n_bases, basis, summary.n_rows, values, others)
         check_basis(basis, n_bases, model.degree, model.penalty_order)
-        return cls(n_bases, model.degree, model.knots, basis)
+        encoding: Encoding | None = getattr(model, "encoding_", None)
+        cycles = () if encoding is None else tuple(encoding.cycles.tolist())
+        return cls(n_bases, model.degree, model.knots, basis, cycles)
+
+    def circles(self, facts: ColumnFacts) -> dict[int, np.ndarray]:
+        """The breakpoints of each column that is a phase and not constant, by its number.
+
+        At its values if they are few, else equally spaced; the first one is 0, the last the period.
+        """
+        values, ends = facts.present()
+        found = {}
+        for d in np.flatnonzero(self.cycles).tolist():
+            own, period = values[ends[d] : ends[d + 1]], self.cycles[d]
+            if facts.few[d] and len(own) <= 1:
+                continue
+            if facts.few[d] and len(own) <= self.n_bases:
+                found[d] = np.unique([0.0, *own, period])
+            else:
+                found[d] = np.linspace(0.0, period, self.n_bases - self.degree + 1)
+        return found
 
 
 def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
@@ -89,21 +111,26 @@ def fit_bases(summary: Summary, shape: Shape, dtype: np.dtype) -> Bases:
     values, ends = facts.present()
     n_present = np.diff(ends)
     is_levels = facts.n_levels >= 0
-    few = facts.few & (n_present <= shape.n_bases) & ~is_levels
-    many = ~few & ~is_levels
+    circles, is_circle = shape.circles(facts), np.zeros(len(facts), bool)
+    is_circle[list(circles)] = True
+    few = facts.few & (n_present <= shape.n_bases) & ~is_levels & ~is_circle
+    many = ~few & ~is_levels & ~is_circle
     points = _points_of_many(facts, many, shape)
     size = np.select([is_levels, few], [facts.n_levels, n_present], points.shape[1])
+    size[list(circles)] = [len(own) for own in circles.values()]
     # the code of a category, the values, the points: what each column's breakpoints are before
     # they are rounded
     starts = ends_of(size)
     x = np.arange(starts[-1]) - np.repeat(starts[:-1], size).astype(np.float64)
     x[np.repeat(few, size)] = values[np.repeat(few, n_present)]
     x[np.repeat(many, size)] = points[many].ravel()
+    x[np.repeat(is_circle, size)] = np.concatenate([np.empty(0), *circles.values()])
     x, starts = distinct_points(x, starts, dtype)
     n_points = np.diff(starts)
     of_many = kind_of(shape.basis)
-    kind = np.select([is_levels, few], [LEVELS, SPLINE], of_many).astype(np.intp)
-    degree = np.where(many, shape.degree, 1).astype(np.intp)
+    kind = np.select([is_levels, few, is_circle], [LEVELS, SPLINE, CYCLE], of_many).astype(np.intp)
+    is_smooth = many | (is_circle & ~(facts.few & (n_present <= shape.n_bases)))
+    degree = np.where(is_smooth, shape.degree, 1).astype(np.intp)
     has_level = ((facts.missing > 0) | (is_levels & (n_points > 1))) & (n_points > 0)
     size = n_points + has_level * degree
     kept = size > 1
@@ -153,3 +180,18 @@ def mean_splines(summary: Summary, bases: Bases) -> np.ndarray:
 def reference_vector(summary: Summary, bases: Bases, sparse: bool) -> np.ndarray:
     """c of Phi - c: the mean, which centres every term; Phi(0) keeps sparse rows sparse."""
     return reference_at_zero(bases) if sparse else mean_splines(summary, bases)
+
+
+def closed(bases: Bases, W: np.ndarray) -> np.ndarray:
+    """The coefficients (K, dim) with circles whose ends agree to the bit; a penalty has held them.
+
+    Terms of two columns are left as they are.
+    """
+    out = W
+    for d in np.flatnonzero((bases.main.kind == CYCLE) & (np.diff(bases.main.first) > 0)).tolist():
+        out = W.copy() if out is W else out
+        n_finite = int(bases.n_intervals[d] - bases.has_missing[d] * bases.degree[d])
+        first, ends = int(bases.first[d]), np.arange(int(bases.degree[d]))
+        mean = 0.5 * (out[:, first + ends] + out[:, first + n_finite + ends])
+        out[:, first + ends] = out[:, first + n_finite + ends] = mean
+    return out

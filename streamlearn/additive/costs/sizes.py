@@ -132,9 +132,12 @@ def size_of(
 
 def _n_bases(summary: Summary, model: HasShape) -> np.ndarray:
     """(p,) coefficients of each column."""
-    facts, n_bases = summary.columns, Shape.of(model, summary).n_bases
+    facts, shape = summary.columns, Shape.of(model, summary)
+    n_bases = shape.n_bases
     n_levels, n = facts.n_levels, np.diff(facts.present()[1])
     few, missing = facts.few & (n <= n_bases), facts.missing > 0
+    circles = shape.circles(facts)
+    n[list(circles)] = [len(points) for points in circles.values()]
     n = n + missing
     of_few = np.where(n > 1, n, 0)
     of_many = n_bases + model.degree * missing

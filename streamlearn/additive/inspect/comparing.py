@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ...estimator.restored import output_labels
-from ...estimator.rows.encoding import column_names
+from ...estimator.rows.encoding import feature_names
 from .densities import Density, points_of
 from .figures import MOST_PANELS, Shares, decision_unit, grid_of, is_category
 from .heat_maps import HasPairs
@@ -77,7 +77,7 @@ def columns_to_draw(
     sides: Sides, table: SummaryTable, features: Sequence[int | str] | None
 ) -> list[int]:
     """The columns that were named, or those of largest distance in the order of the table."""
-    first, names = sides[0].model, column_names(sides[0].model)
+    first, names = sides[0].model, feature_names(sides[0].model)
     every = with_curves(sides)
     if not every:
         raise ValueError("every column was constant in both trainings: there is no curve to draw")
@@ -103,7 +103,7 @@ def with_curves(sides: Sides) -> list[int]:
 def check_alike(first: Compared, second: Compared) -> None:
     """Refuse models whose curves are of different columns, classes or units."""
     facts = [
-        (column_names(model),
+        (feature_names(model),
          output_labels(model) or np.asarray(getattr(model, "classes_", ())).tolist(),
          decision_unit(model))
         for model in (first, second)
@@ -115,7 +115,7 @@ def check_alike(first: Compared, second: Compared) -> None:
                 f"the {what} of the two models are {shown[0]} and {shown[1]}; compare models of "
                 "the same ones"
             )
-    for d, name in enumerate(column_names(first)):
+    for d, name in enumerate(feature_names(first)):
         if is_category(first, d) != is_category(second, d):
             raise ValueError(
                 f"column {name!r} holds categories for one of the models, numbers for the other; "
@@ -125,7 +125,7 @@ def check_alike(first: Compared, second: Compared) -> None:
 
 def both_curves(sides: Sides, d: int) -> Together:
     """Both curves of column d, where either of them may turn."""
-    name, owner = column_names(sides[0].model)[d], _owner(sides, d)
+    name, owner = feature_names(sides[0].model)[d], _owner(sides, d)
     density = owner.densities[d]
     if not is_category(owner.model, d):
         grids = [grid_of(side.model, d) for side in sides if side.has_curve[d]]
@@ -163,7 +163,7 @@ def _values(sides: Sides, d: int, at: np.ndarray) -> np.ndarray:
 def distances(sides: Sides) -> SummaryTable:
     """The table of the distances of all terms, largest first, and of the intercepts."""
     first, second = (side.model for side in sides)
-    names, columns = column_names(first), with_curves(sides)
+    names, columns = feature_names(first), with_curves(sides)
     pairs = list(dict.fromkeys((*_pairs(first), *_pairs(second))))
     terms = [names[d] for d in columns] + pairs
     found = [_of_column(sides, d, names[d]) for d in columns]
@@ -202,7 +202,7 @@ def _root_mean_squares(values: np.ndarray, share: np.ndarray) -> np.ndarray:
 
 
 def _pairs(model: Compared) -> list[str]:
-    return model.term_names_[model.n_features_in_ :]
+    return model.term_names_[model.bases_.n_columns :]
 
 
 def _of_pair(sides: Sides, name: str) -> np.ndarray:
@@ -210,7 +210,7 @@ def _of_pair(sides: Sides, name: str) -> np.ndarray:
     models = [side.model for side in sides]
     owner = next(model for model in models if name in _pairs(model))
     table = owner.pair_tables_[_pairs(owner).index(name)]
-    names, share = column_names(owner), table.density.copy()
+    names, share = feature_names(owner), table.density.copy()
     axes = []
     for axis, (d, nodes) in enumerate(zip(table.columns, table.nodes, strict=True)):
         if is_category(owner, d):

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from ...estimator.restored import output_labels
+from ...estimator.rows.encoding import feature_names
 from .comparing import (
     Compared,
     both_curves,
@@ -129,16 +130,14 @@ class AdditiveDisplay:
             figure.
         """
         check_is_fitted(estimator)
-        all_names = getattr(estimator, "feature_names_in_", None)
-        if all_names is None:
-            all_names = [f"x{d}" for d in range(estimator.n_features_in_)]
+        all_names = feature_names(estimator)
         knots = estimator.knots_
         if features is None:
             columns, pairs = drawn_columns(estimator), drawn_pairs(estimator)
         else:
             columns = [estimator._column(one) for one in features if not isinstance(one, tuple)]
             pairs = [estimator._pair(one) for one in features if isinstance(one, tuple)]
-        constant = [str(all_names[d]) for d in columns if not len(knots[d])]
+        constant = [all_names[d] for d in columns if not len(knots[d])]
         constant += [
             estimator.term_names_[len(knots) + i]
             for i in pairs
@@ -176,12 +175,12 @@ class AdditiveDisplay:
             if chosen is not None:
                 deviations = [deviation[:, chosen] for deviation in deviations]
         display = cls(
-            [str(all_names[d]) for d in columns],
+            [all_names[d] for d in columns],
             grids,
             curves,
             densities=[estimator.densities_[d] for d in columns],
             categories=[is_category(estimator, d) for d in columns],
-            levels=[estimator.levels_.get(str(all_names[d])) for d in columns],
+            levels=[estimator.levels_.get(all_names[d]) for d in columns],
             classes=labels,
             unit=decision_unit(estimator),
             left_out=", ".join(notes),

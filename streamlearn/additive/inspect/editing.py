@@ -148,7 +148,7 @@ class Editable(Terms):
             raise ValueError(f"tolerance={tolerance!r} must be a finite number of at least 0")
         is_pair = isinstance(term, tuple)
         if isinstance(term, tuple):
-            at = self.n_features_in_ + self._pair(term)
+            at = self.bases_.n_columns + self._pair(term)
             asked = self._asked_of_pair(term, at, x, values)
         else:
             at = self._column(term)
@@ -160,7 +160,7 @@ class Editable(Terms):
         W[:, own] += change
         touched = [at]
         if is_pair:
-            d, e = self.bases_.pair_columns[at - self.n_features_in_]
+            d, e = self.bases_.pair_columns[at - self.bases_.n_columns]
             touched = [at, d, e]
             means = np.zeros(self.bases_.dim)
             means[self.bases_.main.dim :] = self._pair_density
@@ -281,8 +281,8 @@ class Editable(Terms):
             words = np.atleast_1d(np.asarray(grid, object))
             each = {_key(word): self._given_points(d, [word])[0][0] for word in words}
             found[d] = np.array([each[_key(word)] for word in words])
-        X = np.column_stack([found[d] for d in bases.pair_columns[at - self.n_features_in_]])
-        phi = pair_functions(X, bases, at - self.n_features_in_)
+        X = np.column_stack([found[d] for d in bases.pair_columns[at - self.bases_.n_columns]])
+        phi = pair_functions(X, bases, at - self.bases_.n_columns)
         nodes = np.eye(n)[~(phi != 0).any(axis=0)]
         return Asked(phi, _wanted(values, len(X), K), f"at {len(X)} points", nodes)
 
@@ -310,8 +310,8 @@ class Editable(Terms):
     def _centre(self, t: int) -> np.ndarray:
         """Set term t less its mean over the training rows, in place; the mean (K,)."""
         bases, own = self.bases_, slice(*self.bases_.first[t : t + 2])
-        if t >= self.n_features_in_:  # it has no part in single columns
-            table = self.pair_tables_[t - self.n_features_in_]
+        if t >= self.bases_.n_columns:  # it has no part in single columns
+            table = self.pair_tables_[t - self.bases_.n_columns]
             sizes = np.abs(table.by_output).mean(axis=2)
             self._importances[t] = (sizes * table.density).sum()
             return np.zeros(len(self.coef_))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...estimator.report.figures import BAND, MOST_ROWS, Curve, Figure, Rows
 from ...estimator.restored import output_labels
-from ...estimator.rows.encoding import column_names
+from ...estimator.rows.encoding import feature_names
 from ...numeric.bases.bsplines import Bases
 from ...numeric.bases.registry import LEVELS
 from ...numeric.links import LOG, LOGIT
@@ -156,7 +156,7 @@ def figures_of(model: HasCurves) -> tuple[str, list[Figure]]:
 
 
 def _figure(model: HasCurves, d: int) -> Figure:
-    name, density, unit = column_names(model)[d], model.densities_[d], decision_unit(model)
+    name, density, unit = feature_names(model)[d], model.densities_[d], decision_unit(model)
     grid = grid_of(model, d)
     y = model._curve(d, grid).reshape(len(grid), -1)
     labels = [str(label) for label in output_labels(model)]

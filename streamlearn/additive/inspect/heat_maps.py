@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from ...estimator.colours import SIGNED
 from ...estimator.report.figures import BAND, MOST_COLUMNS, MOST_ROWS, HeatMap
 from ...estimator.restored import output_labels
-from ...estimator.rows.encoding import column_names
+from ...estimator.rows.encoding import feature_names
 from ..pairs import PairTable
 from .figures import HasCurves, decision_unit, shortened, tick_labels
 
@@ -67,7 +67,7 @@ class PairPanel(NamedTuple):
 
 def drawn_pairs(model: HasPairs) -> list[int]:
     """Numbers of the pairs that have a term and matter most, the largest first."""
-    sizes = model.term_importances_[model.n_features_in_ :]
+    sizes = model.term_importances_[model.bases_.n_columns :]
     order = np.argsort(-sizes, kind="stable").tolist()
     return [i for i in order if model.pair_tables_[i].density.size][:MOST_PAIRS]
 
@@ -79,7 +79,7 @@ def pair_panels(
 
     None: the class whose table varies most.  `bands`: with their deviations, where they are known.
     """
-    names, panels = column_names(model), []
+    names, panels = feature_names(model), []
     for i in chosen:
         pair = model.pair_tables_[i]
         d, e = pair.columns

@@ -57,8 +57,8 @@ def importance_errors(
         own = slice(*bases.first[d : d + 2])
         if own.start == own.stop:
             continue
-        if d >= model.n_features_in_:  # of a pair: at its nodes
-            table = tables[d - model.n_features_in_]
+        if d >= model.bases_.n_columns:  # of a pair: at its nodes
+            table = tables[d - model.bases_.n_columns]
             share = table.density.ravel()
             f, phi = table.by_output.reshape(share.size, -1), np.eye(share.size)
         else:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...engine.plan import Plan
 from ...estimator.certificate import Certificate
-from ...estimator.rows.encoding import column_names
+from ...estimator.rows.encoding import feature_names, with_target_means
 from ...numeric.bases.means import Pieces, mean_sizes
 from ...numeric.bases.roughness import make_reference, make_roughness, reference_at_zero
 from ...numeric.checks import check_array, check_number, check_records
@@ -288,8 +288,15 @@ def _check_alike(first: Mergeable, part: Mergeable, n: int) -> None:
             f"model {n} is a {type(part).__name__}, model 0 a {type(first).__name__}; merge models "
             "of one kind"
         )
+    for n_of, model in ((0, first), (n, part)):
+        if names := with_target_means(model):
+            raise ValueError(
+                f"column {names[0]!r} of model {n_of} is encoded by means of the targets of its "
+                "own rows, so its terms are of other features in every part; fit the parts with "
+                f"encoding={{{names[0]!r}: 'levels'}}"
+            )
     for what, of in (
-        ("columns", column_names),
+        ("columns", feature_names),
         ("classes", lambda model: np.asarray(getattr(model, "classes_", ())).tolist()),
         ("levels", lambda model: model.levels_),
         ("loss", lambda model: model._loss),
@@ -309,7 +316,7 @@ def _check_alike(first: Mergeable, part: Mergeable, n: int) -> None:
                 "0; merge fits of the same problem to parts of the rows"
             )
     if not _same(first.bases_, part.bases_):
-        names = column_names(first)
+        names = feature_names(first)
         others = [
             names[d]
             for d, (a, b) in enumerate(zip(first.knots_, part.knots_, strict=True))

@@ -16,14 +16,14 @@ from ...estimator.facts import Parts
 from ...estimator.model import Model
 from ...estimator.report.figures import MOST_ROWS, Figure
 from ...estimator.restored import n_outputs
-from ...estimator.rows.encoding import column_names
+from ...estimator.rows.encoding import feature_names, is_encoded, n_features, place_of
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
 from ...numeric.bases.means import mean_sizes
 from ...numeric.bases.registry import LEVELS
 from ...numeric.checks import check_array, check_records
 from ...numeric.losses import Loss
 from ...passes.summary.summary import Summary
-from ..basis.column_bases import takes_missing
+from ..basis.column_bases import closed, takes_missing
 from ..basis.kernels import margins_rows, present
 from ..basis.kernels_csr import dense_coordinates
 from ..objective import Problem
@@ -96,7 +96,8 @@ class Terms(Uncertainty):
 
     def _keep(self, problem: Problem, theta: np.ndarray, means: np.ndarray) -> None:
         """Set the fitted attributes: terms less their training means, which go to the intercept."""
-        theta = problem.by_output(theta)
+        theta = problem.by_output(theta).copy()
+        theta[:, :-1] = closed(problem.bases, theta[:, :-1])
         W = purified(problem.bases, theta[:, :-1], means)
         b = theta[:, -1] - theta[:, :-1] @ problem.reference.c
         first = problem.bases.first
@@ -232,7 +233,7 @@ class Terms(Uncertainty):
     @property
     def term_names_(self) -> list[str]:
         """Names of the terms: those of the columns, then ``a & b`` of each pair."""
-        names = column_names(self)
+        names = feature_names(self)
         return names + [f"{names[d]} & {names[e]}" for d, e in self.bases_.pair_columns]
 
     def _parts(self) -> Parts:
@@ -293,7 +294,7 @@ class Terms(Uncertainty):
                 return values
             found, X = self._pair_rows(column, grid)
             phi = pair_functions(X, self.bases_, found)
-            return values, self._term_deviation(self.n_features_in_ + found, phi)
+            return values, self._term_deviation(self.bases_.n_columns + found, phi)
         d = self._column(column)
         curve = self._curve(d, grid := self._values(d, grid))
         return (curve, self._curve_deviation(d, grid)) if return_std else curve
@@ -302,7 +303,7 @@ class Terms(Uncertainty):
         """Values of column d as numbers: of categories their codes."""
         if self.bases_.kind[d] != LEVELS:
             return np.asarray(grid)
-        name = str(self.feature_names_in_[d])
+        name = feature_names(self)[d]
         return Coder(name, self.levels_[name]).of_values(np.asarray(grid, object))
 
     def _pair_values(self, columns: tuple[int | str, ...], grid: object) -> np.ndarray:
@@ -329,7 +330,7 @@ class Terms(Uncertainty):
         if wanted not in pairs:
             raise ValueError(
                 f"{tuple(columns)!r} is no pair of this model, which has "
-                f"{self.term_names_[self.n_features_in_ :][:10]}"
+                f"{self.term_names_[self.bases_.n_columns :][:10]}"
             )
         return pairs.index((wanted[0], wanted[1]))
 
@@ -340,13 +341,15 @@ class Terms(Uncertainty):
 
     def _column(self, column: int | str) -> int:
         if isinstance(column, str):
-            names = [str(name) for name in getattr(self, "feature_names_in_", [])]
+            is_named = is_encoded(self) or hasattr(self, "feature_names_in_")
+            names = feature_names(self) if is_named else []
             if column not in names:
                 raise ValueError(f"no column {column!r}; the columns are {names[:10]}")
             return names.index(column)
-        if not -self.n_features_in_ <= column < self.n_features_in_:
-            raise ValueError(f"column {column} of {self.n_features_in_} columns")
-        return int(column) % self.n_features_in_
+        p = self.n_features_in_
+        if not -p <= column < p:
+            raise ValueError(f"column {column} of {p} columns")
+        return place_of(self, int(column) % p)
 
     @property
     def knots_(self) -> list[np.ndarray]:
@@ -371,7 +374,7 @@ class Terms(Uncertainty):
 
     def _restore(self, tree: AdditiveState) -> None:
         self.bases_ = bases = tree["bases"]
-        p, k = self.n_features_in_, n_outputs(self)
+        p, k = n_features(self), n_outputs(self)
         if not isinstance(bases, Bases) or bases.n_columns != p:
             raise ValueError(f"the bases are not of {p} columns")
         check_array("coef", tree["coef"], (k, bases.dim))

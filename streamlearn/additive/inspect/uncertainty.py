@@ -69,7 +69,7 @@ class Uncertainty:
 
         What an edit of a pair adds to the curves of its columns changes these.
         """
-        names, p = self.term_names_, self.n_features_in_
+        names, p = self.term_names_, self.bases_.n_columns
         edited = dict.fromkeys(edit["term"] for edit in vars(self).get("edits_", ()))
         for name, pair in zip(names[p:], self.bases_.pair_columns, strict=True):
             if name in edited:
@@ -171,7 +171,7 @@ class Uncertainty:
 
     def _pair_deviation(self, i: int) -> np.ndarray:
         """(k l, K) standard deviations of the table of pair i at its nodes, row after row."""
-        term = self.n_features_in_ + i
+        term = self.bases_.n_columns + i
         n = int(np.diff(self.bases_.first[term : term + 2])[0])
         return self._term_deviation(term, np.eye(n)).reshape(n, -1)
 

@@ -15,7 +15,7 @@ from ...estimator.model import Model
 from ...estimator.predicting import answer_chunk, run
 from ...estimator.restored import output_labels
 from ...estimator.row_size import NUMBER_BYTES, RowSize
-from ...estimator.rows.encoding import column_names
+from ...estimator.rows.encoding import feature_names
 from ...estimator.rows.inputs import open_features
 from ...passes.fold import Fold
 from ..targets import column_of
@@ -266,7 +266,7 @@ def _sums_of(model: Explains, chunk: Chunk, chosen: int | None, n_terms: int) ->
 
 def _label(model: Explains, term: int, chunk: Chunk, i: int) -> str:
     """The name of a term, with what row i of the chunk has in its columns."""
-    p = model.n_features_in_
+    p = model.bases_.n_columns
     columns = (term,) if term < p else model.bases_.pair_columns[term - p]
     values = ", ".join(_value(model, d, column_of(chunk, d)[i]) for d in columns)
     return f"{shortened(model.term_names_[term], MOST_LETTERS)} = {values}"
@@ -278,7 +278,7 @@ def _value(model: Explains, d: int, value: float) -> str:
         return MISSING if np.isnan(value) else f"{value:.4g}"
     if np.isnan(value):  # they share a level
         return f"{OTHER} or {MISSING}"
-    return shortened(model.levels_[column_names(model)[d]][int(value)], MOST_LETTERS // 2)
+    return shortened(model.levels_[feature_names(model)[d]][int(value)], MOST_LETTERS // 2)
 
 
 def _draw(row: RowSum, panel: Axes) -> None:

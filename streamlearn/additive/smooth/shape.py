@@ -25,7 +25,7 @@ from scipy.optimize import nnls
 
 from ...data.source import Source
 from ...numeric.bases.bsplines import Bases
-from ...numeric.bases.registry import LEVELS
+from ...numeric.bases.registry import CYCLE, LEVELS
 from ..targets import find_column
 from .criteria import Quadratic
 from .optimum import Fit
@@ -79,13 +79,18 @@ def check_shapes(
     found: dict[int, tuple[int, int]] = {}
     for place, (name, signs) in enumerate((("monotone", model.monotone), ("convex", model.convex))):
         for column, sign in (signs or {}).items():
-            d = find_column(name, column, dataset)
+            d = find_column(model, name, column, dataset)
             if sign not in (1, -1):
                 raise ValueError(f"{name}={{{column!r}: {sign!r}}} must be 1 or -1")
             if bases.kind[d] == LEVELS:
                 raise ValueError(
                     f"{name} names column {column!r}, which holds categories that have no order; "
                     "leave it out, or make numbers of them"
+                )
+            if bases.kind[d] == CYCLE:
+                raise ValueError(
+                    f"{name} names {column!r}, a phase whose curve ends where it begins, so that "
+                    "it cannot rise or bend one way; leave it out"
                 )
             both = list(found.get(d, (0, 0)))
             both[place] = sign

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 
 from ...data.dataset import Dataset
+from ...data.encoding import Encoding
 from ...data.order import derive_seed
 from ...data.source import Chunk, Source
 from ...engine.plan import Needs
@@ -25,7 +27,7 @@ from ...estimator.model import Estimator, HasLabels, Model
 from ...estimator.predicting import check_finite
 from ...estimator.restored import n_outputs
 from ...estimator.rows.class_weights import HasClasses, refuse_balanced, weigh_stream
-from ...estimator.rows.encoding import HasColumns
+from ...estimator.rows.encoding import HasColumns, refuse_encoding
 from ...estimator.rows.inputs import open_training
 from ...estimator.rows.spread import check_target, check_targets_of
 from ...estimator.rows.streams import (
@@ -74,6 +76,9 @@ class Learns(Estimator, sizes.HasSize, Parameters, HasClasses, Protocol):
     """An additive estimator, by what a stream of rows asks of it."""
 
     max_levels: int
+    encoding: Mapping[str, str] | None
+    encoding_: Encoding
+    _accepts_levels: bool
     """Largest number of levels of a column of categories."""
     bases_: Bases
     _stream: Stream | None
@@ -105,11 +110,7 @@ def go_on(
     model._validate_params()
     check_offered(model)
     with materialised(open_training(model, X, y, sample_weight)) as dataset:
-        if dataset.categorical:
-            raise ValueError(
-                f"column {dataset.categorical[0]!r} holds strings, whose levels partial_fit cannot "
-                "know from the first rows; use fit, or make numbers of them"
-            )
+        refuse_encoding(model, dataset)
         stream = getattr(model, "_stream", None)
         if stream is not None:
             require_same_columns(model, len(stream["summary"].columns), dataset)

@@ -7,7 +7,7 @@ A model that has an `encoding_` sees the features that it makes; `n_features_in_
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypedDict, TypeVar
 
 import numpy as np
@@ -16,18 +16,21 @@ from sklearn.base import is_classifier
 from ...data.column_types import CATEGORIES, TIMES
 from ...data.dask.store import DaskStore
 from ...data.dataset import Dataset
-from ...data.encoding import Coding, Encoding, choose_kinds
+from ...data.encoding import Coding, Encoding
+from ...data.levels import Coder, LevelCoder
 from ...data.source import Source
-from ...engine.plan import Needs
+from ...engine.plan import Needs, Plan
 from ...engine.planning import make_plan
 from ...engine.run import Run
 from ...engine.scratch.materialise import fold_partitions
+from ...errors import MemoryBudgetError
 from ...passes import target_means
 from ...passes.fold import Fold, Read, Result, State, nbytes_of, read_all, run_fold
 from ...passes.summary.labels import Labels
 from ...passes.summary.levels import MOST_LEVELS, STATE_NBYTES, STEP_NBYTES_PER_ROW, levels_fold
 from ...passes.summary.reading import collect_summary, state_nbytes, step_nbytes_per_row
 from ...passes.summary.summary import Summary
+from .kinds import choose_kinds
 from .targets import coded
 
 Learned = TypeVar("Learned")
@@ -43,12 +46,18 @@ class HasColumns(Protocol):
 
 
 class Encodes(Protocol):
-    """An estimator of a family that takes numbers alone."""
+    """An estimator of a family whose features its columns are made to, all or where need be."""
 
     encoding_: Encoding
 
     @property
     def encoding(self) -> Mapping[str, str] | None: ...
+    @property
+    def _accepts_levels(self) -> bool: ...
+
+
+PlanFit = Callable[[Sequence[Needs]], Plan]
+"""``plan_fit(before)``, the plan of what comes before a fit and of the fit."""
 
 
 class Targets(TypedDict):
@@ -86,55 +95,104 @@ def column_of(model: HasColumns) -> np.ndarray:
     return np.arange(model.n_features_in_) if encoding is None else encoding.column_of
 
 
-def learn_levels(model: Encodes, dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
+def place_of(model: object, column: int) -> int:
+    """The number of the feature that a column is, by its number among the columns given."""
+    encoding = getattr(model, "encoding_", None)
+    if encoding is None:
+        return column
+    found = np.flatnonzero(encoding.column_of == column).tolist()
+    if len(found) > 1:
+        names = encoding.feature_names()
+        raise ValueError(
+            f"column {column} is {encoding.names[column]!r}, which is encoded as the features "
+            f"{[names[k] for k in found]}; name one of them"
+        )
+    return found[0] if found else len(encoding.column_of)
+
+
+def is_encoded(model: object) -> bool:
+    """Whether a model decides by features that an encoding makes of its columns."""
+    return getattr(model, "encoding_", None) is not None
+
+
+def kinds_of(model: Encodes, dataset: Dataset) -> dict[str, str | None]:
+    """The kinds of the columns that are no plain numbers, as `choose_kinds` has them."""
+    return choose_kinds(
+        dataset.column_types,
+        dataset.feature_names,
+        model.encoding,
+        sparse=dataset.sparse,
+        keeps_levels=model._accepts_levels,
+    )
+
+
+def learn_levels(
+    model: Encodes, dataset: Dataset, checkpoint: Checkpoint, plan_fit: PlanFit
+) -> Dataset:
     """The dataset with its columns of words as codes; sets ``encoding_`` as far as it is known.
 
-    One read of each such column, and one more of those of more than `MOST_LEVELS` levels.
+    One read of each such column, and one more of those of more levels than have a feature each.
+    A family with levels of its own has no encoding where all columns are numbers or such levels.
+    `plan_fit` is asked where the read is refused, so that the budget named is enough for the fit.
     """
     names = dataset.feature_names
     types = dataset.column_types
     vars(model).pop("encoding_", None)  # of an earlier fit
-    kinds = choose_kinds(types, names, model.encoding, dataset.sparse)
+    kinds = kinds_of(model, dataset)
     levels = {
         name: kind
         for name, kind in kinds.items()
         if kind != "cyclic"  # a time's features are known without a read
     }
-    learned = _read_levels(model, dataset, levels, checkpoint) if levels else {}
-    codings = []
+    learned = _read_levels(model, dataset, levels, checkpoint, plan_fit) if levels else {}
+    codings, words = [], {}
     for j, name in enumerate(names):
         if name not in kinds:
             continue
         kind, found = kinds[name], learned.get(name)
         dtype = types.get(name, "float64")
         if kind == "cyclic":
-            codings.append(Coding(j, kind, dtype))
+            codings.append(Coding(j, "phase" if model._accepts_levels else kind, dtype))
         elif isinstance(found, np.ndarray):
             codings.append(Coding(j, "target", dtype, hashes=found))
+        elif model._accepts_levels:
+            words[name] = Coder(name, found or ())
         else:
             codings.append(Coding(j, "indicator", dtype, levels=tuple(found or ())))
-    model.encoding_ = Encoding(
-        tuple(names), tuple(codings), sparse=dataset.sparse, seed=_seed(model)
-    )
-    coded_columns = dataset.with_coders(model.encoding_.coders())
+    coders: dict[str, LevelCoder] = {**words}
+    if codings or not model._accepts_levels:
+        model.encoding_ = Encoding(
+            tuple(names),
+            tuple(codings),
+            sparse=dataset.sparse,
+            seed=_seed(model),
+            keeps_levels=model._accepts_levels,
+        )
+        coders |= model.encoding_.coders()
+    coded_columns = dataset.with_coders(coders)
     if levels and coded_columns is not dataset:
         coded_columns.store.passes_before = dataset.store.passes_before + 1
     return coded_columns
 
 
 def _read_levels(
-    model: Encodes, dataset: Dataset, kinds: dict[str, str | None], checkpoint: Checkpoint
+    model: Encodes,
+    dataset: Dataset,
+    kinds: dict[str, str | None],
+    checkpoint: Checkpoint,
+    plan_fit: PlanFit,
 ) -> Levels:
     """The words of each column (list of str), or the hashes of very many (array)."""
+    most = getattr(model, "max_levels", MOST_LEVELS)
 
     def learn(read: Read) -> Levels:
         found: Levels = {}
         for name, kind in kinds.items():
             column = dataset.column(name)
             if kind != "target":
-                most = MOST_LEVELS if kind == "indicator" else MOST_LEVELS + 1
-                words = read(levels_fold(name, most), column, name=f"levels-{name}")
-                if len(words) <= MOST_LEVELS:
+                wanted = most + 1 if kind is None else most
+                words = read(levels_fold(name, wanted), column, name=f"levels-{name}")
+                if len(words) <= most:
                     found[name] = list(words)
                     continue
             found[name] = read(target_means.hashes_fold(name), column, name=f"hashes-{name}")
@@ -145,7 +203,9 @@ def _read_levels(
     if dataset.in_memory:
         return learn(_read_here)
     (needs,) = needs_before(list(kinds.values()))
-    return in_a_run(model, dataset, needs, checkpoint, lambda run: learn(run.fold))
+    return in_a_run(
+        model, dataset, needs, checkpoint, lambda run: learn(run.fold), plan_fit=plan_fit
+    )
 
 
 def needs_before(kinds: list[str | None]) -> tuple[Needs, ...]:
@@ -169,8 +229,13 @@ def in_a_run(
     needs: Needs,
     checkpoint: Checkpoint,
     learn: Callable[[Run], Learned],
+    *,
+    plan_fit: PlanFit | None = None,
 ) -> Learned:
-    """Result of `learn`'s reads, planned, and kept in the checkpoint's folder named after them."""
+    """Result of `learn`'s reads, planned, and kept in the checkpoint's folder named after them.
+
+    `plan_fit` is asked for a plan where the reads alone are refused.
+    """
     place, identity = None, {}
     if checkpoint is not None:
         place = f"{os.fspath(checkpoint)}/{needs.name}"
@@ -179,9 +244,17 @@ def in_a_run(
             "random_state": _seed(model),
             "data": dataset.fingerprint(),
         }
+        if hasattr(model, "max_levels"):
+            identity["max_levels"] = model.max_levels
+    try:
+        plan = make_plan(dataset, [needs])
+    except MemoryBudgetError:
+        if plan_fit is None:
+            raise
+        plan = plan_fit([needs])
     with Run(
         dataset,
-        make_plan(dataset, [needs]),
+        plan,
         name=f"{type(model).__name__}-{needs.name}",
         identity=identity,
         checkpoint=place,
@@ -208,6 +281,8 @@ def learn_targets(
 
     `classes_of(labels)` are the classes, or raises.
     """
+    if not is_encoded(model):
+        return
     encoding = model.encoding_
     wanted = [coding for coding in encoding.codings if coding.kind == "target"]
     if not wanted:
@@ -250,42 +325,76 @@ def learn_targets(
 
 
 def learn_missing(encoding: Encoding, summary: Summary) -> Encoding:
-    """The encoding with what the summary of its features says is missing, and their means."""
+    """The encoding with what the summary of its features says is missing, and their means.
+
+    Where a family has levels for what is missing, no feature says it.
+    """
     columns = np.zeros(len(encoding.names), bool)
+    if encoding.keeps_levels:
+        return encoding._replace(missing=columns)
     columns[encoding.column_of[summary.columns.missing > 0]] = True
     return encoding.with_missing(columns, summary.columns.mean)
 
 
-def refuse_encoding(chosen: Mapping[str, str] | None, dataset: Dataset) -> None:
+def refuse_encoding(model: Encodes, dataset: Dataset) -> None:
     """Refuse columns that would need an encoding where it cannot be learned from all rows."""
-    names = dataset.feature_names
-    kinds = choose_kinds(dataset.column_types, names, chosen, dataset.sparse)
-    if kinds:
+    kinds = kinds_of(model, dataset)
+    for name, kind in kinds.items():
+        if kind == "cyclic":
+            remedy = f"encoding={{{name!r}: 'number'}} takes them as seconds"
+        else:
+            remedy = "use fit, or give numbers"
+        dtype = dataset.column_types.get(name, "float64")
+        what = "strings" if dtype in CATEGORIES else f"{dtype} values"
         raise ValueError(
-            f"partial_fit takes columns of numbers, but {next(iter(kinds))!r} is none: what it "
-            "would be encoded as is learned from all rows; use fit, or give numbers"
+            f"partial_fit takes columns of numbers, but {name!r} holds {what}: what they would be "
+            f"encoded as is learned from all rows; {remedy}"
         )
+
+
+def begin_anew(model: Encodes) -> None:
+    """Make the encoding of a fitted model ready for a fit that goes on with its features."""
+    if not is_encoded(model):
+        return
+    if names := with_target_means(model):
+        raise ValueError(
+            f"warm_start=True goes on with the features of the last fit, but column {names[0]!r} "
+            "is encoded by means of its targets, which rows of this fit must not see; fit anew, "
+            f"or use encoding={{{names[0]!r}: 'levels'}}"
+        )
+    model.encoding_ = model.encoding_._replace(missing=None)  # what is held out is encoded later
+
+
+def with_target_means(model: object) -> list[str]:
+    """Names of the columns that a model has encoded by means of its target."""
+    encoding = getattr(model, "encoding_", None)
+    if encoding is None:
+        return []
+    return [encoding.names[one.position] for one in encoding.codings if one.kind == "target"]
 
 
 def training_features(model: Encodes, columns: Dataset) -> Dataset:
     """The features that the encoding makes of training rows; the columns, if they are the same."""
-    encoding = model.encoding_
-    return columns if encoding.is_plain else columns.with_encoding(encoding)
+    if not is_encoded(model) or model.encoding_.is_plain:
+        return columns
+    return columns.with_encoding(model.encoding_)
 
 
 def with_coders(model: Encodes, dataset: Dataset) -> Dataset:
     """The columns of a table that a fitted model is shown, those of words as its codes."""
     encoding = model.encoding_
     types = dataset.column_types
-    coders = encoding.coders()
-    kinds = {coding.position: coding.type for coding in encoding.codings}
-    for j, name in enumerate(dataset.feature_names):
-        before, now = kinds.get(j, "float64"), types.get(name, "float64")
+    words = {name: Coder(name, own) for name, own in getattr(model, "levels_", {}).items()}
+    coders = encoding.coders() | words
+    kinds = {encoding.names[coding.position]: coding.type for coding in encoding.codings}
+    kinds |= dict.fromkeys(words, CATEGORIES[0])
+    for name, old in zip(dataset.feature_names, encoding.names, strict=True):
+        before, now = kinds.get(old, "float64"), types.get(name, "float64")
         if (before in CATEGORIES) != (now in CATEGORIES):
-            words = now in CATEGORIES
+            said = now in CATEGORIES
             raise ValueError(
-                f"column {name!r} holds {'strings' if words else 'no strings'}, but "
-                f"{'numbers' if words else 'categories'} when {type(model).__name__} was trained; "
+                f"column {name!r} holds {'strings' if said else 'no strings'}, but "
+                f"{'numbers' if said else 'categories'} when {type(model).__name__} was trained; "
                 "convert it to the type it had"
             )
         if before in TIMES and now not in TIMES:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from ...data.dask.store import DaskStore
 from ...data.dataset import Dataset
 from ...data.memory.stream import StreamStore
 from ...engine.plan import Needs, Plan
-from ...engine.planning import make_plan
-from ...engine.run import Run
-from ...engine.scratch.materialise import fold_partitions, materialised
-from ...errors import MemoryBudgetError
-from ...passes.summary.levels import STATE_NBYTES, STEP_NBYTES_PER_ROW, learn_levels
+from ...engine.scratch.materialise import materialised
 from ..model import Estimator, TakesRows
 from . import encoding
 from .encoding import Checkpoint
@@ -37,62 +31,39 @@ def settle_training(
     Under a checkpoint the levels are kept in its folder ``levels``.  `plan_fit` is asked where the
     read of the levels is refused, so that the budget named is enough for the fit too.
     """
-    learn = encoding.learn_levels if model._encodes else partial(_coded, plan_fit)
     if isinstance(
         dataset.store.base, StreamStore
     ):  # its rows come once: written first, strings too
-        dataset = learn(model, stack.enter_context(materialised(dataset)), checkpoint)
+        dataset = stack.enter_context(materialised(dataset))
+        dataset = _coded(model, dataset, checkpoint, plan_fit)
     else:
-        dataset = stack.enter_context(materialised(learn(model, dataset, checkpoint)))
+        dataset = _coded(model, dataset, checkpoint, plan_fit)
+        dataset = stack.enter_context(materialised(dataset))
     model.levels_ = {name: list(words) for name, words in dataset.levels.items()}
     return dataset
 
 
 def _coded(
-    plan_fit: PlanFit, model: Estimator, dataset: Dataset, checkpoint: Checkpoint
+    model: Estimator, dataset: Dataset, checkpoint: Checkpoint, plan_fit: PlanFit
 ) -> Dataset:
-    """One read of each string column, and no other: its levels."""
+    """The dataset with its string columns as codes; sets ``encoding_`` as far as it is known."""
+    if model._encodes or model._accepts_levels:
+        if getattr(model, "warm_start", False) and hasattr(model, "levels_"):
+            encoding.begin_anew(model)
+            return as_trained(model, dataset)
+        return encoding.learn_levels(model, dataset, checkpoint, partial(plan_fit, model, dataset))
     if not dataset.categorical:
         return dataset
-    if not model._accepts_levels:
-        listed = ", ".join(map(repr, dataset.categorical[:5]))
-        raise ValueError(
-            f"could not convert string to float: columns {listed} hold strings, "
-            f"{type(model).__name__} takes numbers; leave them out with features=, or encode them"
-        )
-    if getattr(model, "warm_start", False) and hasattr(model, "levels_"):
-        return as_trained(model, dataset)
-    most = model.max_levels
-    if isinstance(dataset.store, DaskStore):
-        coded = learn_levels(dataset, most, fold_partitions)
-    elif dataset.in_memory:
-        coded = learn_levels(dataset, most)
-    else:
-        needs = Needs("levels", STATE_NBYTES, STEP_NBYTES_PER_ROW)
-        name = f"{type(model).__name__}-levels"
-        try:
-            plan = make_plan(dataset, [needs])
-        except MemoryBudgetError:
-            plan = plan_fit(model, dataset, [needs])
-        with Run(
-            dataset,
-            plan,
-            name=name,
-            identity={"max_levels": most},
-            checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}/levels",
-        ) as run:
-            if run.finished is None:
-                coded = learn_levels(dataset, most, run.fold)
-                run.finish({name: list(words) for name, words in coded.levels.items()})
-            else:
-                coded = dataset.with_levels(run.finished)
-    coded.store.passes_before = dataset.store.passes_before + 1  # a copy of the store: its own
-    return coded
+    listed = ", ".join(map(repr, dataset.categorical[:5]))
+    raise ValueError(
+        f"could not convert string to float: columns {listed} hold strings, "
+        f"{type(model).__name__} takes numbers; leave them out with features=, or encode them"
+    )
 
 
 def as_trained(model: TakesRows, dataset: Dataset) -> Dataset:
     """The dataset with its string columns as codes of the model's levels."""
-    if getattr(model, "encoding_", None) is not None:
+    if encoding.is_encoded(model):
         return encoding.with_coders(model, dataset)
     levels = getattr(model, "levels_", {})
     new = [name for name in dataset.categorical if name not in levels]

@@ -19,6 +19,7 @@ from ...errors import MemoryBudgetError
 from ...solvers.splits import split_shares
 from ..model import Model
 from ..planning import plan
+from ..rows.encoding import is_encoded
 from ..rows.inputs import features_of, open_training
 from ..rows.levels import as_trained
 from .metrics import check_gain
@@ -252,6 +253,6 @@ def _alike(models: Sequence[Model]) -> list[list[int]]:
     found: dict[str, list[int]] = {}
     for k, model in enumerate(models):
         deciding = [getattr(model, "encoding", None), getattr(model, "max_levels", None)]
-        seed = getattr(model, "random_state", None) if model._encodes else None
+        seed = getattr(model, "random_state", None) if is_encoded(model) else None
         found.setdefault(repr((deciding, seed)), []).append(k)
     return list(found.values())

@@ -30,7 +30,7 @@ from ..jit import kernel
 from ..recent import kept_for_recent
 from ..simd.add import TABLE, search_column
 from .basis import Basis
-from .registry import KINDS, LEVELS, OWN, PAIR
+from .registry import CYCLE, KINDS, LEVELS, OWN, PAIR, basis_of
 
 
 class Bases(NamedTuple):
@@ -47,7 +47,7 @@ class Bases(NamedTuple):
     prepared: bool
     """True: X already holds the coordinates u (float32)."""
     kind: np.ndarray
-    """(p,) intp, the place of each column's basis in `KINDS`."""
+    """(p,) intp, the place of each column's basis in `KINDS`, or `CYCLE`."""
     own: Basis | None = None
     """The basis of columns of the kind `OWN`."""
     pairs: np.ndarray | None = None
@@ -62,7 +62,7 @@ class Bases(NamedTuple):
             return
         check_array("bases.knots", self.knots, (None,), finite=False)
         check_array("bases.degree", self.degree, (p,), "intp", low=1, high=3)
-        check_array("bases.kind", self.kind, (p,), "intp", low=0, high=OWN)
+        check_array("bases.kind", self.kind, (p,), "intp", low=CYCLE, high=OWN)
         check_offsets("bases.first_knot", self.first_knot, p, len(self.knots))
         check_array("bases.first", self.first, (p + 1,), "intp", low=0, high=2**40)
         check_offsets("bases.first", self.first, p, self.dim)
@@ -136,7 +136,7 @@ class Bases(NamedTuple):
 
     def basis(self, d: int) -> Basis:
         """The basis of column d."""
-        return KINDS[self.kind[d]] if self.own is None or self.kind[d] < OWN else self.own
+        return basis_of(int(self.kind[d]), self.own)
 
     @property
     def local(self) -> np.ndarray:

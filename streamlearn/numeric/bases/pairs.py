@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from .bsplines import Bases, nodes_of
-from .registry import KINDS, LEVELS, PAIR
+from .registry import LEVELS, PAIR
 from .roughness import Roughness, column_factor
 
 N_NODES = 8
@@ -100,7 +100,7 @@ def _penalty_and_mass(
     if k == 0:
         return np.empty((0, 0)), np.empty((0, 0))
     missing = int(bases.has_missing[d])
-    R = column_factor(KINDS[bases.kind[d]], k, k - 1, missing, order, scale)
+    R = column_factor(bases.basis(d), k, k - 1, missing, order, scale)
     M, own = np.eye(k), k - missing
     if scale == "integral" and bases.kind[d] != LEVELS and own > 1:
         h = 1.0 / (own - 1)

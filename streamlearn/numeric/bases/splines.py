@@ -12,6 +12,9 @@ penalty on ranks.  A binary column is always of order 1: with any reference that
 penalty is 1/2 (w_1 - w_0)^2, the half square of its one free coefficient.
 
 Categories have no order: P = I, which shrinks the rare ones most.
+
+A circle of M intervals has M free coefficients, w_{M+a} = w_a of the `degree` others: its penalty
+is that of the differences around it, and a stiff one of w_{M+a} - w_a.  It knows no straight line.
 """
 
 from __future__ import annotations
@@ -74,6 +77,35 @@ class Levels(Spline):
 
     def factor(self, n: int, n_intervals: int, order: int, scale: str) -> np.ndarray:
         return np.eye(n)
+
+    def unpenalised(self, n: int, order: int, scale: str) -> np.ndarray:
+        return np.zeros((n, 0))
+
+
+STIFF = 1e8
+"""Penalty of what a circle's two ends differ by, M times as large where differences are penalised:
+beside any data of fewer rows the ends agree, and factors of the penalty stay exact to 1e-6."""
+
+
+class Cycle(Spline):
+    """Uniform B-splines in u that end where they begin.  Not chosen, but what phases have."""
+
+    name = ""
+
+    def factor(self, n: int, n_intervals: int, order: int, scale: str) -> np.ndarray:
+        m = n_intervals
+        if m < 2:
+            return super().factor(n, n_intervals, order, scale)
+        r = min(order, m - 1)
+        size, stiff = m ** (r - 0.5), STIFF * m ** min(r, 1)
+        around = np.linalg.matrix_power(np.roll(np.eye(m), 1, axis=1) - np.eye(m), r)
+        ends = np.zeros((n - m, n))
+        ends[range(n - m), range(m, n)], ends[range(n - m), range(n - m)] = 1.0, -1.0
+        rows = [size * np.hstack([around, np.zeros((m, n - m))]), np.sqrt(stiff) * ends]
+        if r:
+            rows.append(np.full((1, n), n**-0.5))
+        R: np.ndarray = np.linalg.qr(np.vstack(rows))[1]
+        return R / size if scale == "paper" else R
 
     def unpenalised(self, n: int, order: int, scale: str) -> np.ndarray:
         return np.zeros((n, 0))

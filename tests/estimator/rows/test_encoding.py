@@ -1,4 +1,4 @@
-"""One encoding for the families that take numbers alone: against numpy and by brute force."""
+"""One encoding for all families: against numpy and by brute force."""
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,12 @@ MODELS = {
     "ShareBoostClassifierCV": {"n_selected": [1, 3], "cv": 2},
     "ProjectionPursuitRegressorCV": {"n_terms": 1, "tau": 30.0, "backfit": 0, "cv": 2},
     "JensenShannonBoostClassifierCV": {"n_learners": [1, 2], "cv": 2},
+    "AdditiveRegressor": {"n_bases": 5, "C": 1.0, "interactions": [("x", "when=hour")]},
+    "AdditiveClassifier": {"n_bases": 5, "C": 1.0, "interactions": 0},
+    "AdditiveRegressorCV": {"n_bases": 5, "Cs": [0.1, 1.0], "cv": 2, "interactions": 0},
+    "AdditiveClassifierCV": {"n_bases": 5, "Cs": [0.1, 1.0], "cv": 2, "interactions": 0},
 }
+KEEP_LEVELS = [name for name in MODELS if getattr(sl, name)._accepts_levels]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -86,7 +91,9 @@ def shrunk(weights, values, level, n_levels):
 
 def test_every_family_that_encodes_is_here():
     public = (getattr(sl, name) for name in sl.__all__)
-    assert {cls.__name__ for cls in public if getattr(cls, "_encodes", False)} == set(MODELS)
+    found = [cls for cls in public if "encoding" in getattr(cls, "_parameter_constraints", ())]
+    assert {cls.__name__ for cls in found} == set(MODELS)
+    assert all(cls._encodes != cls._accepts_levels for cls in found)
 
 
 def test_features_equal_a_plain_encoding(table):
@@ -192,6 +199,10 @@ def test_every_family_takes_the_table_everywhere(name, table, tmp_path):
     written = pd.read_parquet(tmp_path / "out")["prediction"].to_numpy()
     np.testing.assert_array_equal(written, answers)
     new = frame.assign(city="paris", zip="?", flag=np.nan, when=pd.NaT)
+    if name in KEEP_LEVELS:  # a column that had no missing values takes none
+        with pytest.raises(sl.SourceError, match="NaN in column 'flag', row 0"):
+            model.predict(new)
+        new = frame.assign(city="paris", zip="?", x=np.nan)
     assert len(set(model.predict(new).tolist())) >= 1
     assert 0 < model.score(frame, target) <= 1
     if hasattr(model, "predict_proba"):
