@@ -81,6 +81,7 @@ def plan(model: Estimator, data: object, *, memory_budget: int | float | str | N
     if model._encodes or model._accepts_levels:
         kinds = encoding.kinds_of(model, dataset)
         before = encoding.needs_before([kind for kind in kinds.values() if kind != "cyclic"])
+        dataset = encoding.known_features(model, dataset, kinds)
     before += class_weights.needs_before(model, dataset)
     fewest, most = model._n_fits(dataset)
     before = tuple(

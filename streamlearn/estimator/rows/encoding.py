@@ -126,6 +126,24 @@ def kinds_of(model: Encodes, dataset: Dataset) -> dict[str, str | None]:
     )
 
 
+def known_features(model: Encodes, dataset: Dataset, kinds: Mapping[str, str | None]) -> Dataset:
+    """The features of a table as far as its columns' types say, for a plan; not to be read.
+
+    Times, and categories that are to have target means, of one output; categories whose levels are
+    not counted yet stay columns.
+    """
+    codings = []
+    for j, name in enumerate(dataset.feature_names):
+        dtype = dataset.column_types.get(name, "float64")
+        if kinds.get(name) == "cyclic":
+            codings.append(Coding(j, "phase" if model._accepts_levels else "cyclic", dtype))
+        elif kinds.get(name) == "target":
+            codings.append(Coding(j, "target", dtype, outputs=("=mean",)))
+    if not codings:
+        return dataset
+    return dataset.with_encoding(Encoding(tuple(dataset.feature_names), tuple(codings)))
+
+
 def learn_levels(
     model: Encodes, dataset: Dataset, checkpoint: Checkpoint, plan_fit: PlanFit
 ) -> Dataset:
