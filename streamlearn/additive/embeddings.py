@@ -25,7 +25,6 @@ from ..estimator.predicting import check_finite, matched
 from ..estimator.rows.inputs import (
     check_weights,
     is_dask,
-    is_named,
     is_on_disk,
     open_data,
     open_features,
@@ -201,7 +200,7 @@ class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
             dataset = open_pair(X, None, check_weights(sample_weight))
             shown = X if hasattr(X, "shape") else np.empty((1, dataset.n_features))
             validate_data(self, shown, skip_check_array=True)
-        if is_named(dataset):
+        if dataset.is_named:
             self.feature_names_in_ = np.array(dataset.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_

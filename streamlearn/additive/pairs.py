@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..data.source import Chunk, Source, level_counts
-from ..estimator.rows.encoding import place_of
+from ..estimator.rows.encoding import hint_of, place_of
 from ..numeric.bases.basis import Basis
 from ..numeric.bases.bsplines import Bases, nodes_of, select_columns
 from ..numeric.bases.pairs import MOST_FUNCTIONS, N_NODES, add_pairs
@@ -129,7 +129,7 @@ def _find(model: Parameters, column: object, names: list[str]) -> int:
             return place
     raise ValueError(
         f"interactions={model.interactions!r}: there is no column {column!r} among "
-        f"{len(names)}; the first are {names[:10]}"
+        f"{len(names)}; the first are {names[:10]}{hint_of(column, names)}"
     )
 
 

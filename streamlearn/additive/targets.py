@@ -18,7 +18,7 @@ import numpy as np
 
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
-from ..estimator.rows.encoding import place_of
+from ..estimator.rows.encoding import hint_of, place_of
 from ..numeric.links import IDENTITY, LOG, Link
 from ..numeric.losses import LOSSES, Loss
 from ..numeric.targets import Target
@@ -107,6 +107,7 @@ def find_column(model: object, name: str, column: int | str, dataset: Source) ->
         if column not in names:
             raise ValueError(
                 f"{name}={column!r} is none of the columns {names[:10]}; name a column of X"
+                f"{hint_of(column, names)}"
             )
         return names.index(column)
     place = place_of(model, int(column)) if column >= 0 else -1

@@ -20,6 +20,8 @@ from .source import Chunk, Convert, Source
 from .store import Store
 
 Chosen = TypeVar("Chosen", bound="Choice")
+UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
+"""Kinds of stores whose columns are called x0, x1, ... for want of a name."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,12 @@ class Choice(Source):
     @property
     def kind(self) -> str:
         return self.store.kind
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the feature columns have names of their own."""
+        numbered = all(name == f"x{j}" for j, name in enumerate(self.feature_names))
+        return not (numbered and self.kind in UNNAMED)
 
     @property
     def in_memory(self) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 from ..data.dataset import Dataset
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
-from ..estimator.rows.inputs import is_named
 from ..passes.fold import Fold
 
 Answers = Callable[["np.ndarray | Csr"], np.ndarray]
@@ -72,7 +71,7 @@ def _answer(estimator: object, method: str, n_classes: int, X: np.ndarray | Csr)
 def with_features_of(estimator: object, dataset: Dataset, model: HasFeatures) -> Dataset:
     """The columns in the estimator's order; the model's feature attributes are set."""
     names = getattr(estimator, "feature_names_in_", None)
-    if names is not None and is_named(dataset):
+    if names is not None and dataset.is_named:
         dataset = dataset.select([str(name) for name in names])
         model.feature_names_in_ = np.asarray(names, dtype=object)
     wanted = getattr(estimator, "n_features_in_", dataset.n_features)

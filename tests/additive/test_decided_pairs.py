@@ -90,6 +90,7 @@ OPTIONS = {
     "knots": [("uniform", TAKES)],
     "missing": [("error", TAKES)],
     "max_levels": [(2, TAKES)],
+    "encoding": [(None, TAKES), ({}, TAKES)],
     "multi_class": [("ovr", TAKES), ("multinomial", TAKES)],
     "class_weight": [("balanced", TAKES)],
     "intercept_scaling": [(2.0, TAKES)],

@@ -33,6 +33,7 @@ WAYS = {
     "knots": [("uniform", JOINT)],
     "missing": [("error", JOINT)],
     "max_levels": [(3, JOINT)],
+    "encoding": [(None, JOINT)],
     "interactions": [([(0, 1)], JOINT), (1, JOINT), ("auto", JOINT)],
     "solver": [("auto", JOINT), ("lbfgs", JOINT), ("newton", "solver='newton'"),
                ("dual-cd", "solver='dual-cd'"), ("pegasos", "solver='pegasos'")],

@@ -86,7 +86,11 @@ OPTIONS = {
     "penalty_scale": [("paper", WORKS), ("integral", WORKS)],
     "knots": [("uniform", WORKS), ("quantile", WORKS)],
     "missing": [("level", WORKS), ("error", "missing")],
-    "max_levels": [(2, WORKS)],
+    "max_levels": [(20, WORKS), (2, r"'word' is encoded as \['word=mean', 'word=count'\]")],
+    "encoding": [
+        ({"word": "levels"}, WORKS),
+        ({"word": "target"}, "there is no column 'word' .* name one of these"),
+    ],
     "multi_class": [("ovr", WORKS), ("multinomial", WORKS)],
     "class_weight": [("balanced", WORKS), ({True: 3.0}, WORKS)],
     "intercept_scaling": [(2.0, WORKS)],

@@ -83,7 +83,8 @@ def cells():
         pytest.param(
             name,
             table,
-            marks=[pytest.mark.slow] * bool(table not in FEW and SLOW.fullmatch(f"{table} {name}")),
+            marks=[pytest.mark.slow, pytest.mark.turns(5, 0)]
+            * bool(table not in FEW and SLOW.fullmatch(f"{table} {name}")),
         )
         for name in ESTIMATORS
         for table in TABLES

@@ -44,14 +44,14 @@ def test_every_estimator_has_a_fit_here():
 
 
 @pytest.mark.slow
-@pytest.mark.turns(4, 0)
+@pytest.mark.turns(6, 0)
 @pytest.mark.parametrize("threads", [2, 4])
 def test_threads(job, quiet, threads):
     assert report_of(**job, threads=threads)["digest"] == quiet["digest"]
 
 
 @pytest.mark.slow
-@pytest.mark.turns(4, 1)
+@pytest.mark.turns(6, 1)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_worker_processes(cluster, job, quiet, workers):
     cluster.scale(workers)

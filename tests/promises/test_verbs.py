@@ -78,7 +78,7 @@ a row, or what the verb does not take."""
 
 
 @pytest.mark.slow
-@pytest.mark.turns(2, 0)
+@pytest.mark.turns(4, 0)
 @pytest.mark.parametrize("owners", TOGETHER, ids=lambda owners: owners[-1])
 def test_one_large_row_group(owners, folder, tmp_path):
     """92 MiB decoded, in one row group."""
@@ -110,7 +110,7 @@ def test_every_owner_is_walked_over_the_other_tables():
 
 
 @pytest.mark.slow
-@pytest.mark.turns(2, 0)
+@pytest.mark.turns(4, 0)
 @pytest.mark.parametrize("owners", ON_ALL, ids=lambda owners: owners[-1])
 @pytest.mark.parametrize("name", AWKWARD)
 def test_other_awkward_tables(name, owners, folder, tmp_path):

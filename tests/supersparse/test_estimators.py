@@ -24,6 +24,7 @@ def expected_failures(estimator):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
+@pytest.mark.turns(3, 0)
 @parametrize_with_checks(
     [
         sl.SuperSparseRegressor(),

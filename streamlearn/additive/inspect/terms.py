@@ -16,7 +16,13 @@ from ...estimator.facts import Parts
 from ...estimator.model import Model
 from ...estimator.report.figures import MOST_ROWS, Figure
 from ...estimator.restored import n_outputs
-from ...estimator.rows.encoding import feature_names, is_encoded, n_features, place_of
+from ...estimator.rows.encoding import (
+    feature_names,
+    hint_of,
+    is_encoded,
+    n_features,
+    place_of,
+)
 from ...numeric.bases.bsplines import Bases, evaluate, select_columns
 from ...numeric.bases.means import mean_sizes
 from ...numeric.bases.registry import LEVELS
@@ -344,7 +350,9 @@ class Terms(Uncertainty):
             is_named = is_encoded(self) or hasattr(self, "feature_names_in_")
             names = feature_names(self) if is_named else []
             if column not in names:
-                raise ValueError(f"no column {column!r}; the columns are {names[:10]}")
+                raise ValueError(
+                    f"no column {column!r}; the columns are {names[:10]}{hint_of(column, names)}"
+                )
             return names.index(column)
         p = self.n_features_in_
         if not -p <= column < p:

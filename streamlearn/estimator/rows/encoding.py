@@ -110,6 +110,12 @@ def place_of(model: object, column: int) -> int:
     return found[0] if found else len(encoding.column_of)
 
 
+def hint_of(column: object, names: Sequence[str]) -> str:
+    """What to name instead of a column that features are made of, for the end of a refusal."""
+    made = [name for name in names if name.startswith(f"{column}=")]
+    return f"; {column!r} is encoded as {made[:5]}, name one of these" if made else ""
+
+
 def is_encoded(model: object) -> bool:
     """Whether a model decides by features that an encoding makes of its columns."""
     return getattr(model, "encoding_", None) is not None
@@ -415,7 +421,8 @@ def with_coders(model: Encodes, dataset: Dataset) -> Dataset:
                 f"{'numbers' if said else 'categories'} when {type(model).__name__} was trained; "
                 "convert it to the type it had"
             )
-        if before in TIMES and now not in TIMES:
+        # an array of numbers has times as Dataset gives them, in seconds
+        if before in TIMES and now not in TIMES and dataset.is_named:
             raise ValueError(
                 f"column {name!r} holds {now} values, but {before} values when "
                 f"{type(model).__name__} was trained; convert it to the type it had"

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ...data.dask.map import DaskCollection
     from ...data.memory.vectors import Frame
 
-UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
-"""Kinds of stores whose columns are called x0, x1, ... for want of a name."""
-
 MAX_SHOWN = 5
 SMALL = 1 << 20
 """Bytes of the float64 rows that are decided at once: what one chunk takes at least."""
@@ -56,7 +53,7 @@ def open_training(model: TakesRows, X: object, y: object, sample_weight: object)
         )
     _check_sparse(model, dataset)
     names = dataset.feature_names
-    if is_named(dataset):
+    if dataset.is_named:
         model.feature_names_in_ = np.array(names, dtype=object)
     elif hasattr(model, "feature_names_in_"):
         del model.feature_names_in_
@@ -230,18 +227,11 @@ def _check_names(model: TakesRows, X: object, dataset: Dataset, reset: bool) -> 
     validate_data(model, shown, reset=reset, skip_check_array=True)
 
 
-def is_named(dataset: Dataset) -> bool:
-    """Whether the feature columns have names of their own."""
-    names = dataset.feature_names
-    numbered = all(name == f"x{j}" for j, name in enumerate(names))
-    return not (numbered and dataset.kind in UNNAMED)
-
-
 def match_features(model: TakesRows, dataset: Dataset) -> Dataset:
     """The dataset's columns in the order the model was trained on, by name if both have names."""
     _check_sparse(model, dataset)
     trained = getattr(model, "feature_names_in_", None)
-    if trained is None or not is_named(dataset):
+    if trained is None or not dataset.is_named:
         check_count(model, dataset.n_features)
         return as_trained(model, dataset)
     names = match_names(model, dataset.feature_names)

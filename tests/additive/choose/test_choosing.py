@@ -205,7 +205,7 @@ def test_levels_missing_values_and_other_bases(basis):
     frame["b"] = np.array(["red", "green", "blue"], object)[np.arange(600) % 3]
     frame.loc[::7, "a"] = np.nan
     for cls, target in ((sl.AdditiveClassifier, y), (sl.AdditiveRegressor, y + X[:, 0])):
-        options = {"basis": basis, "max_levels": 2, "tol": 1e-8}
+        options = {"basis": basis, "max_levels": 2, "encoding": {"b": "levels"}, "tol": 1e-8}
         chooses = getattr(sl, cls.__name__ + "CV")
         model = chooses(Cs=[0.1, 1.0], n_bases=[4, 7], cv=3, **options).fit(frame, target)
         plain = cls(C=model.C_, n_bases=model.n_bases_, **options).fit(frame, target)

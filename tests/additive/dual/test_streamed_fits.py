@@ -46,6 +46,7 @@ def test_a_fit_from_disk_that_caches_few_rows_finds_the_optimum_of_liblinear(
     assert best * (1 - 1e-7) <= certificate.primal <= best * (1 + TOL)
 
 
+@pytest.mark.turns(2, 0)
 @pytest.mark.parametrize("form", ["dense", "csr", "missing", "cosine"])
 @pytest.mark.parametrize(
     ("loss", "n_classes"), [(loss, 2) for loss in DUAL] + [("hinge", 3), ("log_loss", 3)]
