@@ -62,7 +62,9 @@ def patterns(match, function):
         and isinstance(node.value, ast.Constant)
     ]
     for decorator in function.decorator_list:
-        if not (isinstance(decorator, ast.Call) and decorator.args):
+        if not isinstance(decorator, ast.Call):
+            continue
+        if not ast.unparse(decorator.func).endswith("parametrize"):
             continue
         names = ast.literal_eval(decorator.args[0])
         names = re.split(r",\s*", names) if isinstance(names, str) else names

@@ -31,7 +31,7 @@ from .order import derive_seed, row_share
 from .source import Csr
 
 KINDS = ("number", "cyclic", "indicator", "target")
-"""What a user may ask for."""
+"""Kinds that a user may ask for."""
 CODINGS = ("cyclic", "phase", "indicator", "target")
 """Kinds of `Coding`; "phase" is "cyclic" for families with levels of their own."""
 N_PARTS = 5
@@ -45,8 +45,8 @@ PHASES = {
     "week": ("=weekday", DAY, 3.0),
     "year": ("=yearday", DAY, 0.0),
 }
-"""Of each period the suffix of its phase, its unit in seconds, and its value at the first second of
-1970: weekdays begin with Monday."""
+"""Suffix of each period's phase, its unit in seconds, and its value at the first second of 1970:
+weekdays begin with Monday."""
 
 _PLACES_NBYTES = 9
 """Bytes of a row in the mask of one column, and in the places of what it masks."""

@@ -115,7 +115,8 @@ def test_times_of_any_unit_are_seconds_since_1970(unit, language):
     rng = np.random.default_rng(0)
     x, day = rng.random(300), np.datetime64("2020-01-01") + rng.integers(0, 900, 300)
     frame = pd.DataFrame({"x": x, "when": day.astype(f"M8[{unit}]")})
-    model = sl.AdditiveRegressor(n_bases=5, interactions=0).fit(frame, x + day.astype(int) / 300)
+    model = sl.AdditiveRegressor(n_bases=5, interactions=0, encoding={"when": "number"})
+    model.fit(frame, x + day.astype(int) / 300)
     seconds = frame.assign(when=day.astype("M8[s]").astype(np.int64).astype(float))
     if language == "onnx":
         got = run(model, as_inputs(seconds))[:, 0]

@@ -111,7 +111,7 @@ def place_of(model: object, column: int) -> int:
 
 
 def hint_of(column: object, names: Sequence[str]) -> str:
-    """What to name instead of a column that features are made of, for the end of a refusal."""
+    """Names to give instead of a column that features are made of, for the end of a refusal."""
     made = [name for name in names if name.startswith(f"{column}=")]
     return f"; {column!r} is encoded as {made[:5]}, name one of these" if made else ""
 
