@@ -163,6 +163,8 @@ def learn_levels(
     types = dataset.column_types
     vars(model).pop("encoding_", None)  # of an earlier fit
     kinds = kinds_of(model, dataset)
+    if not kinds and model._accepts_levels:
+        return dataset
     levels = {
         name: kind
         for name, kind in kinds.items()

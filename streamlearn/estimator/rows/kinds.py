@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from ...data.column_types import CATEGORIES, TIMES
 from ...data.encoding import KINDS
 
+SPOKEN = {*CATEGORIES, *TIMES}
+"""Types of columns that are no plain numbers."""
 LEVELS = "levels"
 """Kind of a category that stays one, for families that have levels of their own."""
 
@@ -39,6 +41,8 @@ def choose_kinds(
     ValueError
         A column that is not there, a kind that is not known, or one that does not fit the column.
     """
+    if not chosen and not SPOKEN & set(types.values()):
+        return {}  # without a look at each of very many columns
     chosen = dict(chosen or {})
     unknown = [str(name) for name in chosen if name not in set(names)]
     if unknown:
