@@ -24,10 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numeric.checks import check_array, check_integer, check_records
-from .column_types import CATEGORIES, DAY
+from .column_types import CATEGORIES
 from .columns import as_selector, select_csr
 from .levels import Coder, HashCoder, LevelCoder
 from .order import derive_seed, row_share
+from .phases import PERIODS, PHASES, Phase
 from .source import Csr
 
 KINDS = ("number", "cyclic", "indicator", "target")
@@ -38,15 +39,7 @@ N_PARTS = 5
 """Parts of the rows, by a hash of their numbers: a row's target mean is that of the other parts."""
 _PURPOSE = 0x656E636F6465
 """Keeps these parts apart from splits by the same seed: they hash the same row numbers."""
-PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}
-"""Seconds of what repeats itself; 1 January 1970 was a Thursday, which no sum of waves minds."""
-PHASES = {
-    "day": ("=hour", 3600.0, 0.0),
-    "week": ("=weekday", DAY, 3.0),
-    "year": ("=yearday", DAY, 0.0),
-}
-"""Suffix of each period's phase, its unit in seconds, and its value at the first second of 1970:
-weekdays begin with Monday."""
+
 
 _PLACES_NBYTES = 9
 """Bytes of a row in the mask of one column, and in the places of what it masks."""
@@ -98,12 +91,14 @@ class Coding(NamedTuple):
             return tuple(f"={level}" for level in self.levels)
         return (*self.outputs, "=count")
 
-    def cycles(self) -> list[float]:
-        """The period of each feature that is a phase, in its unit; 0 of the others."""
-        if self.kind != "phase":
-            return [0.0] * len(self.suffixes())
-        found = [PERIODS[period] / PHASES[period][1] for period in self.periods()]
-        return found if self.type == "time" else [0.0, *found]
+    def phases(self) -> list[Phase]:
+        """The features of a "phase"."""
+        found = [
+            Phase(unit, begin, PERIODS[period] / unit)
+            for period in self.periods()
+            for _, unit, begin in (PHASES[period],)
+        ]
+        return found if self.type == "time" else [Phase(PERIODS["year"], 1970.0, 0.0), *found]
 
     def fill(self, values: np.ndarray, part: np.ndarray | None, out: np.ndarray) -> np.ndarray:
         """Write the features of a column (m,) to `out` (m, w); where it says nothing, (m,) bool.
@@ -118,11 +113,8 @@ class Coding(NamedTuple):
                 out[:, 1 + 2 * k], out[:, 2 + 2 * k] = np.sin(angle), np.cos(angle)
             return empty
         if self.kind == "phase":
-            if self.type != "time":
-                out[:, 0] = 1970.0 + values / PERIODS["year"]
-            for k, period in enumerate(self.periods(), start=out.shape[1] - len(self.periods())):
-                _, unit, begin = PHASES[period]
-                out[:, k] = (values / unit + begin) % (PERIODS[period] / unit)
+            for k, phase in enumerate(self.phases()):
+                out[:, k] = phase.of(values)
             return empty
         codes = np.where(empty, -1, values).astype(np.intp)
         if self.kind == "indicator":
@@ -207,14 +199,18 @@ class Encoding(NamedTuple):
         return int(self._layout()[0].sum() + self._indicators().sum())
 
     @property
-    def cycles(self) -> np.ndarray:
-        """(n_features,) float64: periods of the features that are phases, 0 of the others."""
-        widths, codings = self._layout()
-        found = np.zeros(int(widths.sum() + self._indicators().sum()))
-        starts = np.cumsum(widths + self._indicators()) - widths - self._indicators()
-        for j, coding in codings.items():
-            found[starts[j] : starts[j] + widths[j]] = coding.cycles()
-        return found if self.pick is None else found[self.pick]
+    def phases(self) -> list[Phase | None]:
+        """Rule of each feature that is made of a time; None of the others."""
+        _, codings = self._layout()
+        found: list[Phase | None] = []
+        for j, said in enumerate(self._indicators().tolist()):
+            coding = codings.get(j)
+            if coding is not None and coding.kind == "phase":
+                found += coding.phases()
+            else:
+                found += [None] * (1 if coding is None else len(coding.suffixes()))
+            found += [None] * said
+        return found if self.pick is None else [found[k] for k in self.pick.tolist()]
 
     @property
     def plain_columns(self) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ breakpoints k_0 < ... < k_M and coefficients w:
 and for degrees 2 and 3 the splines of `streamlearn.numeric.bases.bsplines`.  A missing value has a
 number of its own, or none: the model then refuses it.
 
+A column of times, in seconds since 1970 or since midnight, has several such curves, each of
+x = seconds / unit + begin, or if it has a period of what is left of that by the period.
+
 A pair of columns adds sum_a g_a(x_d) h_a(x_e), the g_a and h_a being such numbers of one column.
 """
 
@@ -22,11 +25,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..additive.inspect.terms import Terms
+from ..data.phases import Phase
 from ..data.source import Chunk
-from ..estimator.rows.encoding import column_names, feature_names, is_encoded
+from ..estimator.rows.encoding import (
+    column_names,
+    column_of,
+    feature_names,
+    is_encoded,
+    with_target_means,
+)
 from ..numeric.bases.bsplines import evaluate, make_bases
 from ..numeric.bases.pairs import lines_of
-from ..numeric.bases.registry import LEVELS, SPLINE
+from ..numeric.bases.registry import CYCLE, LEVELS, SPLINE
 from ..numeric.links import IDENTITY, LOG, LOGIT
 
 PROBES = 64
@@ -47,6 +57,8 @@ class Column(NamedTuple):
     missing: np.ndarray | None
     """(K,) number of a missing value; None: the model refuses it."""
     levels: tuple[str, ...] | None = None
+    phase: Phase | None = None
+    """Rule of the feature of times, in seconds, that has the breakpoints; None: the column has."""
 
 
 class Pair(NamedTuple):
@@ -93,12 +105,11 @@ def scoring_table(model: object) -> ScoringTable:
         raise TypeError(
             f"{type(model).__name__} is no additive model; only those have a scoring table"
         )
-    if is_encoded(model):
-        made = [name for name in feature_names(model) if name not in column_names(model)]
+    if names := with_target_means(model):
         raise ValueError(
-            f"this {type(model).__name__} encodes columns as {made[:5]}, whose rules a scoring "
-            "table does not have; fit it to columns of numbers, or use encoding=: 'number' of "
-            "dates, 'levels' of categories"
+            f"this {type(model).__name__} has target means of the words of {names[0]!r}, which it "
+            "knows by their hashes alone; fit it without that column to export it, or with "
+            f"encoding={{{names[0]!r}: 'levels'}}"
         )
     if model._levels:
         raise ValueError(
@@ -107,19 +118,21 @@ def scoring_table(model: object) -> ScoringTable:
         )
     bases, names = model.bases_, column_names(model)
     columns = []
-    for d in np.flatnonzero(np.diff(bases.main.first)):
-        if bases.kind[d] not in (SPLINE, LEVELS):
+    for d in np.flatnonzero(np.diff(bases.main.first)).tolist():
+        if bases.kind[d] not in (SPLINE, LEVELS, CYCLE):
             raise ValueError(
-                f"column {names[d]!r} has the basis {type(bases.basis(d)).__name__}, which is no "
-                "polynomial between breakpoints; fit with basis='bspline' to export the model"
+                f"column {feature_names(model)[d]!r} has the basis "
+                f"{type(bases.basis(d)).__name__}, which is no polynomial between breakpoints; fit "
+                "with basis='bspline' to export the model"
             )
-        columns.append(_column(model, names[d], int(d)))
+        columns.append(_column(model, d))
     names_of = {LOGIT: "logit", LOG: "log", IDENTITY: "identity"}
     link = "none" if model._loss.link is None else names_of.get(model._loss.link, "none")
     if model._is_joint:
         link = "softmax"
     classes = getattr(model, "classes_", None)
     at = getattr(model, "_column_of_mean", -1)
+    at = int(column_of(model)[at]) if at >= 0 else at
     exposed = getattr(model, "exposure", None) is not None
     table = ScoringTable(
         names,
@@ -129,14 +142,21 @@ def scoring_table(model: object) -> ScoringTable:
         None if classes is None else classes.tolist(),
         at if exposed else -1,
         -1 if exposed else at,
-        _pairs(model, names),
+        _pairs(model),
     )
     _check(model, table)
     return table
 
 
-def _column(model: Terms, name: str, d: int) -> Column:
-    bases = model.bases_
+def _of_feature(model: Terms, d: int) -> tuple[str, int, Phase | None]:
+    """The name and number of the column that feature d is made of, and what of a time it is."""
+    place = int(column_of(model)[d])
+    phase = model.encoding_.phases[d] if is_encoded(model) else None
+    return column_names(model)[place], place, phase
+
+
+def _column(model: Terms, d: int) -> Column:
+    bases, (name, place, phase) = model.bases_, _of_feature(model, d)
     first, last = bases.first[d : d + 2]
     shift = model._shifts[:, d]
     alone = np.array([np.nan])
@@ -147,13 +167,14 @@ def _column(model: Terms, name: str, d: int) -> Column:
     if bases.kind[d] == LEVELS:
         words = tuple(model.levels_[name])
         values = model._curve(d, np.arange(float(len(words)))).reshape(len(words), -1)
-        return Column(name, d, np.empty(0), 0, values.T, missing, words)
+        return Column(name, place, np.empty(0), 0, values.T, missing, words)
     degree = int(bases.degree[d])
     weights = model.coef_[:, first : last - degree if has_missing else last]
-    return Column(name, d, model.knots_[d], degree, weights - shift[:, None], missing)
+    weights = weights - shift[:, None]
+    return Column(name, place, model.knots_[d], degree, weights, missing, None, phase)
 
 
-def _pairs(model: Terms, names: list[str]) -> list[Pair]:
+def _pairs(model: Terms) -> list[Pair]:
     """The pairs: the lines of one column, and for each of them a curve of the other."""
     bases, pairs = model.bases_, []
     for (d, e, most), pair in zip(
@@ -161,26 +182,24 @@ def _pairs(model: Terms, names: list[str]) -> list[Pair]:
     ):
         if not pair.density.size:  # of a constant column
             continue
-        first = _curves(model, names[d], d, lines_of(bases, d, most))
+        first = _curves(model, d, lines_of(bases, d, most))
         lines = lines_of(bases, e, most)
-        second = [
-            _curves(model, names[e], e, own @ lines) for own in np.moveaxis(pair.by_output, 2, 0)
-        ]
+        second = [_curves(model, e, own @ lines) for own in np.moveaxis(pair.by_output, 2, 0)]
         pairs.append(Pair(first, second))
     return pairs
 
 
-def _curves(model: Terms, name: str, d: int, W: np.ndarray) -> Column:
-    """Curves of column d of degree 1, by their coefficients (n, functions)."""
-    bases = model.bases_
+def _curves(model: Terms, d: int, W: np.ndarray) -> Column:
+    """Curves of feature d of degree 1, by their coefficients (n, functions)."""
+    bases, (name, place, phase) = model.bases_, _of_feature(model, d)
     if bases.kind[d] == LEVELS:
         words = tuple(model.levels_[name])
         codes = np.append(np.arange(float(len(words))), np.nan)
         values = W @ evaluate(bases, d, codes).T
-        return Column(name, d, np.empty(0), 0, values[:, :-1], values[:, -1], words)
+        return Column(name, place, np.empty(0), 0, values[:, :-1], values[:, -1], words)
     if bases.has_missing[d]:
-        return Column(name, d, model.knots_[d], 1, W[:, :-1], W[:, -1])
-    return Column(name, d, model.knots_[d], 1, W, None)
+        return Column(name, place, model.knots_[d], 1, W[:, :-1], W[:, -1], None, phase)
+    return Column(name, place, model.knots_[d], 1, W, None, None, phase)
 
 
 def score(table: ScoringTable, rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -209,6 +228,7 @@ def _values(column: Column, rows: Sequence[np.ndarray]) -> np.ndarray:
         assert column.missing is not None  # categories always have one
         return np.vstack([column.weights.T, column.missing])[at]
     x = np.asarray(x, np.float64)
+    x = x if column.phase is None else column.phase.of(x)
     bases = make_bases([column.knots], [column.degree])
     there, out = ~np.isnan(x), np.empty((len(x), len(column.weights)))
     out[there] = evaluate(bases, 0, x[there]) @ column.weights.T
@@ -227,8 +247,12 @@ def _check(model: Terms, table: ScoringTable) -> None:
             rows[column.place] = np.array(column.levels, dtype=object)[codes]
             continue
         low, high = column.knots[0], column.knots[-1]
+        if column.phase is not None:
+            low, high = 0.0, 2e9  # seconds from 1970 to 2033
         x = rng.uniform(low - 0.1 * (high - low), high + 0.1 * (high - low), PROBES)
         X[:, column.place] = rows[column.place] = x
+    if is_encoded(model):
+        X = np.asarray(model.encoding_.encode(X, range(PROBES)))
     wanted = Terms._decision_chunk(model, Chunk(X, rows=range(PROBES))).reshape(PROBES, -1)
     got = score(table._replace(offset=-1), rows)
     if not np.allclose(got, wanted, rtol=1e-9, atol=1e-9 * (1.0 + np.abs(wanted).max())):
@@ -280,6 +304,8 @@ def to_dict(model: object) -> dict[str, object]:
 def _said(column: Column) -> dict[str, object]:
     """A column as JSON takes it."""
     said: dict[str, object] = {"name": column.name}
+    if column.phase is not None:
+        said["time"] = column.phase._asdict()
     if column.levels is None:
         said |= {"breakpoints": column.knots.tolist(), "degree": column.degree}
         said["coefficients"] = column.weights.tolist()

@@ -1,4 +1,4 @@
-"""An additive model as one expression of SQL, of what all databases have: CASE, CAST and EXP."""
+"""An additive model as one expression of SQL, of what databases have: CASE, CAST, FLOOR and EXP."""
 
 from __future__ import annotations
 
@@ -111,20 +111,31 @@ def _term(column: Column, k: int) -> str:
             for word, w in zip(column.levels, weights, strict=True)
         ]
         return f"CASE {' '.join(cases)} ELSE {gone} END"
-    knots = column.knots.tolist()
+    knots, x = column.knots.tolist(), _value(column)
     cases = [f"WHEN {name} IS NULL THEN {gone}"]
     last = len(knots) - 2
     for j in range(last + 1):
-        then = _polynomial(name, j, knots, weights[j : j + column.degree + 1])
-        more = f"WHEN {_double(column.name)} < {_number(knots[j + 1])} THEN {then}"
+        then = _polynomial(x, j, knots, weights[j : j + column.degree + 1])
+        more = f"WHEN {x} < {_number(knots[j + 1])} THEN {then}"
         cases.append(more if j < last else f"ELSE {then}")
     return f"CASE {' '.join(cases)} END"
 
 
-def _polynomial(name: str, j: int, knots: list[float], w: list[float]) -> str:
+def _value(column: Column) -> str:
+    """The number that the breakpoints are of."""
+    x, phase = _double(column.name), column.phase
+    if phase is None:
+        return x
+    x = f"({x} / {_number(phase.unit)} + {_number(phase.begin)})"
+    if not phase.period:
+        return x
+    period = _number(phase.period)
+    return f"({x} - FLOOR({x} / {period}) * {period})"
+
+
+def _polynomial(x: str, j: int, knots: list[float], w: list[float]) -> str:
     """The spline between breakpoints j and j + 1, its coordinate rounded as the model rounds it."""
     inverse = 1.0 / (knots[j + 1] - knots[j])
-    x = f"CAST({name} AS DOUBLE PRECISION)"
     t = f"({x} - {_number(knots[j])}) * {_number(inverse)}"
     if j == 0:
         t = f"CASE WHEN {x} <= {_number(knots[0])} THEN 0e0 ELSE {t} END"

@@ -80,7 +80,8 @@ class Shape(NamedTuple):
             n_bases = count_of_splines(model.n_bases, basis, summary.n_rows, values, others)
         check_basis(basis, n_bases, model.degree, model.penalty_order)
         encoding: Encoding | None = getattr(model, "encoding_", None)
-        cycles = () if encoding is None else tuple(encoding.cycles.tolist())
+        phases = [] if encoding is None else encoding.phases
+        cycles = tuple(0.0 if phase is None else phase.period for phase in phases)
         return cls(n_bases, model.degree, model.knots, basis, cycles)
 
     def circles(self, facts: ColumnFacts) -> dict[int, np.ndarray]:

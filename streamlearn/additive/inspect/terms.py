@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.encoding import Encoding
 from ...data.levels import Coder
 from ...data.source import Chunk, Csr, Source
 from ...estimator import predicting
@@ -77,6 +78,8 @@ class Terms(Uncertainty):
     feature_names_in_: np.ndarray
     classes_: np.ndarray
     levels_: dict[str, list[str]]
+    encoding_: Encoding
+    """Rules that make the features, where a column needs one."""
     _pair_density = np.empty(0)
     """Share of the training rows at the nodes of every pair, pair after pair."""
 
