@@ -290,6 +290,15 @@ def test_a_held_out_part_is_encoded_once(table):
     assert again.score(frame, y > 0.5) > 0.8
 
 
+def test_a_stream_after_a_fit_has_its_own_features(table):
+    frame, y = table
+    model = sl.AdditiveRegressor("huber", n_bases=4, interactions=0).fit(frame, y)
+    x = frame[["x"]].fillna(0.0)
+    model.partial_fit(x, y)
+    assert model.term_names_ == ["x"]
+    assert np.isfinite(model.predict(x)).all()
+
+
 def test_a_table_of_numbers_has_no_encoding(table):
     frame, y = table
     model = sl.AdditiveRegressor(n_bases=5, interactions=0).fit(frame, y)

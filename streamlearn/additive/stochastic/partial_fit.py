@@ -111,6 +111,7 @@ def go_on(
     check_offered(model)
     with materialised(open_training(model, X, y, sample_weight)) as dataset:
         refuse_encoding(model, dataset)
+        vars(model).pop("encoding_", None)  # of an earlier fit
         stream = getattr(model, "_stream", None)
         if stream is not None:
             require_same_columns(model, len(stream["summary"].columns), dataset)
