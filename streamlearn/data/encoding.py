@@ -24,17 +24,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numeric.checks import check_array, check_integer, check_records
+from .clocks import CLOCKS, PERIODS, Clock
 from .column_types import CATEGORIES
 from .columns import as_selector, select_csr
 from .levels import Coder, HashCoder, LevelCoder
 from .order import derive_seed, row_share
-from .phases import PERIODS, PHASES, Phase
 from .source import Csr
 
 KINDS = ("number", "cyclic", "indicator", "target")
 """Kinds that a user may ask for."""
-CODINGS = ("cyclic", "phase", "indicator", "target")
-"""Kinds of `Coding`; "phase" is "cyclic" for families with levels of their own."""
+CODINGS = ("cyclic", "clock", "indicator", "target")
+"""Kinds of `Coding`; "clock" is "cyclic" for families with levels of their own."""
 N_PARTS = 5
 """Parts of the rows, by a hash of their numbers: a row's target mean is that of the other parts."""
 _PURPOSE = 0x656E636F6465
@@ -84,21 +84,21 @@ class Coding(NamedTuple):
         if self.kind == "cyclic":
             waves = [f"={wave}({period})" for period in self.periods() for wave in ("sin", "cos")]
             return ("", *waves)
-        if self.kind == "phase":
-            phases = [PHASES[period][0] for period in self.periods()]
-            return tuple(phases) if self.type == "time" else ("", *phases)
+        if self.kind == "clock":
+            clocks = [CLOCKS[period][0] for period in self.periods()]
+            return tuple(clocks) if self.type == "time" else ("", *clocks)
         if self.kind == "indicator":
             return tuple(f"={level}" for level in self.levels)
         return (*self.outputs, "=count")
 
-    def phases(self) -> list[Phase]:
-        """The features of a "phase"."""
+    def clocks(self) -> list[Clock]:
+        """The features of a "clock"."""
         found = [
-            Phase(unit, begin, PERIODS[period] / unit)
+            Clock(unit, begin, PERIODS[period] / unit)
             for period in self.periods()
-            for _, unit, begin in (PHASES[period],)
+            for _, unit, begin in (CLOCKS[period],)
         ]
-        return found if self.type == "time" else [Phase(PERIODS["year"], 1970.0, 0.0), *found]
+        return found if self.type == "time" else [Clock(PERIODS["year"], 1970.0, 0.0), *found]
 
     def fill(self, values: np.ndarray, part: np.ndarray | None, out: np.ndarray) -> np.ndarray:
         """Write the features of a column (m,) to `out` (m, w); where it says nothing, (m,) bool.
@@ -112,9 +112,9 @@ class Coding(NamedTuple):
                 angle = 2 * np.pi * (values % PERIODS[period]) / PERIODS[period]
                 out[:, 1 + 2 * k], out[:, 2 + 2 * k] = np.sin(angle), np.cos(angle)
             return empty
-        if self.kind == "phase":
-            for k, phase in enumerate(self.phases()):
-                out[:, k] = phase.of(values)
+        if self.kind == "clock":
+            for k, clock in enumerate(self.clocks()):
+                out[:, k] = clock.of(values)
             return empty
         codes = np.where(empty, -1, values).astype(np.intp)
         if self.kind == "indicator":
@@ -199,14 +199,14 @@ class Encoding(NamedTuple):
         return int(self._layout()[0].sum() + self._indicators().sum())
 
     @property
-    def phases(self) -> list[Phase | None]:
+    def clocks(self) -> list[Clock | None]:
         """Rule of each feature that is made of a time; None of the others."""
         _, codings = self._layout()
-        found: list[Phase | None] = []
+        found: list[Clock | None] = []
         for j, said in enumerate(self._indicators().tolist()):
             coding = codings.get(j)
-            if coding is not None and coding.kind == "phase":
-                found += coding.phases()
+            if coding is not None and coding.kind == "clock":
+                found += coding.clocks()
             else:
                 found += [None] * (1 if coding is None else len(coding.suffixes()))
             found += [None] * said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..additive.inspect.terms import Terms
-from ..data.phases import Phase
+from ..data.clocks import Clock
 from ..estimator.rows.encoding import n_features
 from ..mixture.estimator import SVMMixtureClassifier
 from ..mixture.objective import Problem
@@ -127,13 +127,13 @@ def _levels(graph: Graph, column: Column, x: str) -> str:
     return graph.op("Gather", graph.constant(np.vstack([column.weights.T, column.missing])), at)
 
 
-def _of_time(graph: Graph, phase: Phase | None, x: str) -> str:
+def _of_time(graph: Graph, clock: Clock | None, x: str) -> str:
     """The feature of times in seconds that breakpoints are of; numbers as they are."""
-    if phase is None:
+    if clock is None:
         return x
-    unit, begin, period = map(graph.constant, phase)
+    unit, begin, period = map(graph.constant, clock)
     x = graph.op("Add", graph.op("Div", x, unit), begin)
-    if not phase.period:
+    if not clock.period:
         return x
     whole = graph.op("Floor", graph.op("Div", x, period))
     return graph.op("Sub", x, graph.op("Mul", whole, period))
@@ -142,7 +142,7 @@ def _of_time(graph: Graph, phase: Phase | None, x: str) -> str:
 def _spline(graph: Graph, column: Column, x: str) -> str:
     knots, last = column.knots, len(column.knots) - 2
     gone = graph.op("IsNaN", x)
-    x = _of_time(graph, column.phase, x)
+    x = _of_time(graph, column.clock, x)
     x = graph.op("Where", gone, graph.constant(knots[:1][None]), x)
     reached = graph.cast(graph.op("GreaterOrEqual", x, graph.constant(knots[None])), "INT64")
     j = graph.op("Sub", graph.total(reached, 1, keep=False), graph.constant(1))

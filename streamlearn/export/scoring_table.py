@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..additive.inspect.terms import Terms
-from ..data.phases import Phase
+from ..data.clocks import Clock
 from ..data.source import Chunk
 from ..estimator.rows.encoding import (
     column_names,
@@ -57,7 +57,7 @@ class Column(NamedTuple):
     missing: np.ndarray | None
     """(K,) number of a missing value; None: the model refuses it."""
     levels: tuple[str, ...] | None = None
-    phase: Phase | None = None
+    clock: Clock | None = None
     """Rule of the feature of times, in seconds, that has the breakpoints; None: the column has."""
 
 
@@ -148,15 +148,15 @@ def scoring_table(model: object) -> ScoringTable:
     return table
 
 
-def _of_feature(model: Terms, d: int) -> tuple[str, int, Phase | None]:
+def _of_feature(model: Terms, d: int) -> tuple[str, int, Clock | None]:
     """The name and number of the column that feature d is made of, and what of a time it is."""
     place = int(column_of(model)[d])
-    phase = model.encoding_.phases[d] if is_encoded(model) else None
-    return column_names(model)[place], place, phase
+    clock = model.encoding_.clocks[d] if is_encoded(model) else None
+    return column_names(model)[place], place, clock
 
 
 def _column(model: Terms, d: int) -> Column:
-    bases, (name, place, phase) = model.bases_, _of_feature(model, d)
+    bases, (name, place, clock) = model.bases_, _of_feature(model, d)
     first, last = bases.first[d : d + 2]
     shift = model._shifts[:, d]
     alone = np.array([np.nan])
@@ -171,7 +171,7 @@ def _column(model: Terms, d: int) -> Column:
     degree = int(bases.degree[d])
     weights = model.coef_[:, first : last - degree if has_missing else last]
     weights = weights - shift[:, None]
-    return Column(name, place, model.knots_[d], degree, weights, missing, None, phase)
+    return Column(name, place, model.knots_[d], degree, weights, missing, None, clock)
 
 
 def _pairs(model: Terms) -> list[Pair]:
@@ -191,15 +191,15 @@ def _pairs(model: Terms) -> list[Pair]:
 
 def _curves(model: Terms, d: int, W: np.ndarray) -> Column:
     """Curves of feature d of degree 1, by their coefficients (n, functions)."""
-    bases, (name, place, phase) = model.bases_, _of_feature(model, d)
+    bases, (name, place, clock) = model.bases_, _of_feature(model, d)
     if bases.kind[d] == LEVELS:
         words = tuple(model.levels_[name])
         codes = np.append(np.arange(float(len(words))), np.nan)
         values = W @ evaluate(bases, d, codes).T
         return Column(name, place, np.empty(0), 0, values[:, :-1], values[:, -1], words)
     if bases.has_missing[d]:
-        return Column(name, place, model.knots_[d], 1, W[:, :-1], W[:, -1], None, phase)
-    return Column(name, place, model.knots_[d], 1, W, None, None, phase)
+        return Column(name, place, model.knots_[d], 1, W[:, :-1], W[:, -1], None, clock)
+    return Column(name, place, model.knots_[d], 1, W, None, None, clock)
 
 
 def score(table: ScoringTable, rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -228,7 +228,7 @@ def _values(column: Column, rows: Sequence[np.ndarray]) -> np.ndarray:
         assert column.missing is not None  # categories always have one
         return np.vstack([column.weights.T, column.missing])[at]
     x = np.asarray(x, np.float64)
-    x = x if column.phase is None else column.phase.of(x)
+    x = x if column.clock is None else column.clock.of(x)
     bases = make_bases([column.knots], [column.degree])
     there, out = ~np.isnan(x), np.empty((len(x), len(column.weights)))
     out[there] = evaluate(bases, 0, x[there]) @ column.weights.T
@@ -247,7 +247,7 @@ def _check(model: Terms, table: ScoringTable) -> None:
             rows[column.place] = np.array(column.levels, dtype=object)[codes]
             continue
         low, high = column.knots[0], column.knots[-1]
-        if column.phase is not None:
+        if column.clock is not None:
             low, high = 0.0, 2e9  # seconds from 1970 to 2033
         x = rng.uniform(low - 0.1 * (high - low), high + 0.1 * (high - low), PROBES)
         X[:, column.place] = rows[column.place] = x
@@ -304,8 +304,8 @@ def to_dict(model: object) -> dict[str, object]:
 def _said(column: Column) -> dict[str, object]:
     """A column as JSON takes it."""
     said: dict[str, object] = {"name": column.name}
-    if column.phase is not None:
-        said["time"] = column.phase._asdict()
+    if column.clock is not None:
+        said["time"] = column.clock._asdict()
     if column.levels is None:
         said |= {"breakpoints": column.knots.tolist(), "degree": column.degree}
         said["coefficients"] = column.weights.tolist()

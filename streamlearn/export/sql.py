@@ -123,13 +123,13 @@ def _term(column: Column, k: int) -> str:
 
 def _value(column: Column) -> str:
     """The number that the breakpoints are of."""
-    x, phase = _double(column.name), column.phase
-    if phase is None:
+    x, clock = _double(column.name), column.clock
+    if clock is None:
         return x
-    x = f"({x} / {_number(phase.unit)} + {_number(phase.begin)})"
-    if not phase.period:
+    x = f"({x} / {_number(clock.unit)} + {_number(clock.begin)})"
+    if not clock.period:
         return x
-    period = _number(phase.period)
+    period = _number(clock.period)
     return f"({x} - FLOOR({x} / {period}) * {period})"
 
 

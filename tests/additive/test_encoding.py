@@ -66,7 +66,7 @@ def around(m, order):
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
 @pytest.mark.parametrize("order", [0, 1, 2])
-def test_a_phase_is_a_ridge_on_periodic_splines(degree, order):
+def test_a_clock_is_a_ridge_on_periodic_splines(degree, order):
     """By the normal equations of the free coefficients alone."""
     data, hour, y = clock()
     m, C = 12, 0.1
@@ -229,7 +229,7 @@ def test_columns_by_number_are_those_of_the_table(table):
     for parameters in ({"interactions": [(0, 1)]}, {"monotone": {0: 1}}, {"offset": 0}):
         with pytest.raises(ValueError, match=told):
             sl.AdditiveRegressor(C=1.0, **{"interactions": 0, **parameters}).fit(frame, y)
-    told = "'when=hour', a phase whose curve ends where it begins"
+    told = "'when=hour', a clock whose curve ends where it begins"
     with pytest.raises(ValueError, match=told):
         sl.AdditiveRegressor(interactions=0, monotone={"when=hour": 1}).fit(frame, y)
     model = sl.AdditiveRegressor(interactions=0, monotone={1: 1}).fit(frame, y)
@@ -269,7 +269,7 @@ def test_what_does_not_go_with_it_is_refused_by_name(table, tmp_path):
 
 
 def test_times_go_on_from_a_fit_and_are_joined(table):
-    """Phases need no target: a warm start keeps them, and parts of the rows are joined."""
+    """Clocks need no target: a warm start keeps them, and parts of the rows are joined."""
     frame, y = table
     frame = frame[["when", "x", "city"]]
     first = sl.AdditiveRegressor(n_bases=6, C=1.0, covariance=True, warm_start=True)

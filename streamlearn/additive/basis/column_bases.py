@@ -66,7 +66,7 @@ class Shape(NamedTuple):
     knots: str
     basis: Basis = BASES["bspline"]
     cycles: tuple[float, ...] = ()
-    """The period of each column that is a phase, 0 of the others; empty: there is none."""
+    """The period of each column that is a clock, 0 of the others; empty: there is none."""
 
     @classmethod
     def of(cls, model: HasShape, summary: Summary | None = None) -> Shape:
@@ -80,12 +80,12 @@ class Shape(NamedTuple):
             n_bases = count_of_splines(model.n_bases, basis, summary.n_rows, values, others)
         check_basis(basis, n_bases, model.degree, model.penalty_order)
         encoding: Encoding | None = getattr(model, "encoding_", None)
-        phases = [] if encoding is None else encoding.phases
-        cycles = tuple(0.0 if phase is None else phase.period for phase in phases)
+        clocks = [] if encoding is None else encoding.clocks
+        cycles = tuple(0.0 if clock is None else clock.period for clock in clocks)
         return cls(n_bases, model.degree, model.knots, basis, cycles)
 
     def circles(self, facts: ColumnFacts) -> dict[int, np.ndarray]:
-        """The breakpoints of each column that is a phase and not constant, by its number.
+        """The breakpoints of each column that is a clock and not constant, by its number.
 
         At its values if they are few, else equally spaced; the first one is 0, the last the period.
         """

@@ -89,7 +89,7 @@ def check_shapes(
                 )
             if bases.kind[d] == CYCLE:
                 raise ValueError(
-                    f"{name} names {column!r}, a phase whose curve ends where it begins, so that "
+                    f"{name} names {column!r}, a clock whose curve ends where it begins, so that "
                     "it cannot rise or bend one way; leave it out"
                 )
             both = list(found.get(d, (0, 0)))

@@ -142,7 +142,7 @@ def known_features(model: Encodes, dataset: Dataset, kinds: Mapping[str, str | N
     for j, name in enumerate(dataset.feature_names):
         dtype = dataset.column_types.get(name, "float64")
         if kinds.get(name) == "cyclic":
-            codings.append(Coding(j, "phase" if model._accepts_levels else "cyclic", dtype))
+            codings.append(Coding(j, "clock" if model._accepts_levels else "cyclic", dtype))
         elif kinds.get(name) == "target":
             codings.append(Coding(j, "target", dtype, outputs=("=mean",)))
     if not codings:
@@ -178,7 +178,7 @@ def learn_levels(
         kind, found = kinds[name], learned.get(name)
         dtype = types.get(name, "float64")
         if kind == "cyclic":
-            codings.append(Coding(j, "phase" if model._accepts_levels else kind, dtype))
+            codings.append(Coding(j, "clock" if model._accepts_levels else kind, dtype))
         elif isinstance(found, np.ndarray):
             codings.append(Coding(j, "target", dtype, hashes=found))
         elif model._accepts_levels:

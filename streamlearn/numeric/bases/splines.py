@@ -88,7 +88,7 @@ beside any data of fewer rows the ends agree, and factors of the penalty stay ex
 
 
 class Cycle(Spline):
-    """Uniform B-splines in u that end where they begin.  Not chosen, but what phases have."""
+    """Uniform B-splines in u that end where they begin.  Not chosen, but what clocks have."""
 
     name = ""
 

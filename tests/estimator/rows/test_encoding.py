@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import streamlearn as sl
+from streamlearn.data.clocks import PERIODS
 from streamlearn.data.encoding import N_PARTS, parts_of
 from streamlearn.data.levels import hash_words
-from streamlearn.data.phases import PERIODS
 from streamlearn.errors import CheckpointError
 from streamlearn.estimator.rows.inputs import open_features
 from streamlearn.passes.target_means import hashes_fold, shrunk_means

@@ -10,16 +10,16 @@ from .column_types import DAY
 
 PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}
 """Seconds of what repeats itself; 1 January 1970 was a Thursday, which no sum of waves minds."""
-PHASES = {
+CLOCKS = {
     "day": ("=hour", 3600.0, 0.0),
     "week": ("=weekday", DAY, 3.0),
     "year": ("=yearday", DAY, 0.0),
 }
-"""Suffix of each period's phase, its unit in seconds, and its value at the first second of 1970:
+"""Suffix of each period's clock, its unit in seconds, and its value at the first second of 1970:
 weekdays begin with Monday."""
 
 
-class Phase(NamedTuple):
+class Clock(NamedTuple):
     """Rule of a feature of times: seconds / unit + begin, and what a period leaves of that."""
 
     unit: float
