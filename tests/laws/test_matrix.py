@@ -10,7 +10,11 @@ from laws.subjects import QUICK, names
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 CELLS = [
-    pytest.param(name, column, marks=[pytest.mark.slow] if column in matrix.SLOW else [])
+    pytest.param(
+        name,
+        column,
+        marks=[pytest.mark.slow, pytest.mark.turns(2, 0)] if column in matrix.SLOW else [],
+    )
     for column in matrix.COLUMNS
     for name in names()
 ]

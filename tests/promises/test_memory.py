@@ -16,6 +16,7 @@ def tables(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(2, 0)
 @pytest.mark.parametrize("solver", ["newton", "dual-cd"])
 @pytest.mark.parametrize("budget", [64, 256])
 def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
@@ -33,6 +34,7 @@ def test_peak_stays_within_the_budget_and_does_not_grow(tables, solver, budget):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(2, 1)
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("budget", [64, 256])
 def test_partitions_that_run_at_once_share_the_budget(tables, budget, threads):
@@ -66,16 +68,20 @@ def test_the_driver_of_a_cluster_never_holds_row_state(tables):
     assert long <= short + 9 * MIB
 
 
+AT_LENGTH = pytest.mark.turns(1, 1)
+"""Mark of a member that ``--runlong`` alone walks: another one has its family in every run."""
+SPARSE = {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}
+SHARED = {"n_selected": 3, "columns_per_pass": 3, "tol": 1e-4}
 OTHERS = [
-    ("SuperSparseClassifier", {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}, 64),
-    ("SuperSparseClassifier", {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}, 256),
+    ("SuperSparseClassifier", SPARSE, 64),
+    pytest.param("SuperSparseClassifier", SPARSE, 256, marks=AT_LENGTH),
     ("SVMMixtureClassifier", {"gate": "linear", "max_passes": 6}, 128),
     ("SVMMixtureClassifier", {"algorithm": "online-em", "max_passes": 6}, 128),
     ("ProjectionPursuitRegressor", {"n_terms": 1, "backfit": 0}, 128),
     ("JensenShannonBoostClassifier", {"n_learners": 1}, 128),
-    ("ShareBoostClassifier", {"n_selected": 3, "columns_per_pass": 3, "tol": 1e-4}, 64),
+    ("ShareBoostClassifier", SHARED, 64),
     # a budget with room for the side store of both tables holds it, which grows with the rows
-    ("ShareBoostClassifier", {"n_selected": 3, "columns_per_pass": 3, "tol": 1e-4}, 128),
+    pytest.param("ShareBoostClassifier", SHARED, 128, marks=AT_LENGTH),
 ]
 
 
