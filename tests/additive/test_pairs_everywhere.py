@@ -89,7 +89,7 @@ OPTIONS = {
     "max_levels": [(20, WORKS), (2, r"'word' is encoded as \['word=mean', 'word=count'\]")],
     "encoding": [
         ({"word": "levels"}, WORKS),
-        ({"word": "target"}, "there is no column 'word' .* name one of these"),
+        ({"word": "target"}, "there is no column 'word' .*, name one or choose encoding="),
     ],
     "multi_class": [("ovr", WORKS), ("multinomial", WORKS)],
     "class_weight": [("balanced", WORKS), ({True: 3.0}, WORKS)],

@@ -131,7 +131,7 @@ def table_of_levels(tmp_path_factory):
     [
         {"solver": "newton"},
         {"basis": "cosine"},
-        {"interactions": [[0, 2], [1, 3]]},
+        {"interactions": [[0, 2], [1, 3]], "encoding": {"x1": "levels"}},
     ],
 )
 def test_levels_and_other_bases_stay_within_the_budget(table_of_levels, parameters):

@@ -105,7 +105,7 @@ def place_of(model: object, column: int) -> int:
         names = encoding.feature_names()
         raise ValueError(
             f"column {column} is {encoding.names[column]!r}, which is encoded as the features "
-            f"{[names[k] for k in found]}; name one of them"
+            f"{[names[k] for k in found]}; name one of them, or choose another encoding="
         )
     return found[0] if found else len(encoding.column_of)
 
@@ -113,7 +113,7 @@ def place_of(model: object, column: int) -> int:
 def hint_of(column: object, names: Sequence[str]) -> str:
     """Names to give instead of a column that features are made of, for the end of a refusal."""
     made = [name for name in names if name.startswith(f"{column}=")]
-    return f"; {column!r} is encoded as {made[:5]}, name one of these" if made else ""
+    return f"; {column!r} is encoded as {made[:5]}, name one or choose encoding=" if made else ""
 
 
 def is_encoded(model: object) -> bool:
