@@ -161,6 +161,7 @@ def test_shareboost_tables(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(1, 1)
 def test_the_expanded_digits_are_tested_as_they_are_trained_on(tmp_path):
     record, _ = bench(tmp_path, "shareboost-tables", "--only", "expanded")
     assert not record["failed"]
@@ -168,6 +169,7 @@ def test_the_expanded_digits_are_tested_as_they_are_trained_on(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(1, 1)
 def test_scoring_reads_of_sparse_rows(tmp_path):
     record, _ = bench(tmp_path, "shareboost-tables", "--only", "sparse")
     assert not record["failed"]
@@ -176,6 +178,7 @@ def test_scoring_reads_of_sparse_rows(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(1, 1)
 def test_the_copies_of_the_expanded_digits_can_be_chosen(tmp_path):
     record, _ = bench(tmp_path, "shareboost-tables", "--only", "choice copies")
     assert not record["failed"]

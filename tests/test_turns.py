@@ -44,5 +44,22 @@ def test_five_tests_in_turn_take_each_member_once():
     assert sorted(taken) == list(range(39))
 
 
+class Alone:
+    """A collected test without parameters, with that mark."""
+
+    path, originalname = "test_it.py", "test"
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def get_closest_marker(self, name):
+        return self.mark.mark if name == "turns" else None
+
+
+def test_a_test_may_be_left_to_long_runs():
+    long, once = Alone(pytest.mark.turns(1, 1)), Alone(pytest.mark.turns(1, 0))
+    assert left_out([long, once]) == [long]
+
+
 def test_without_the_mark_nothing_is_left_out():
     assert kept(None, [(0, 1), (2, 3)]) == [(0, 1), (2, 3)]

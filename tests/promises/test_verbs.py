@@ -149,6 +149,7 @@ def port():
 
 
 @pytest.mark.slow
+@pytest.mark.turns(2, 0)
 @pytest.mark.parametrize("name", BEHIND_URLS)
 def test_fit_and_predict_to_behind_a_url(name, folder, port, tmp_path):
     urls = []

@@ -315,7 +315,11 @@ def outcomes(fits):
     return ends
 
 
-@pytest.mark.parametrize("n_pairs", [2, pytest.param(100, marks=pytest.mark.fault)])
+MANY = pytest.param(40, marks=pytest.mark.fault)
+MORE = pytest.param(100, marks=[pytest.mark.fault, pytest.mark.turns(1, 1)])
+
+
+@pytest.mark.parametrize("n_pairs", [2, MANY, MORE])
 def test_pairs_of_processes_give_the_quiet_bits_or_one_refusal_by_name(tmp_path, n_pairs):
     quiet = quiet_bits()
     rng, counts = random.Random(0), Counter()
