@@ -56,7 +56,7 @@ class Encodes(Protocol):
     def _accepts_levels(self) -> bool: ...
 
 
-PlanFit = Callable[[Sequence[Needs]], Plan]
+PlanBefore = Callable[[Sequence[Needs]], Plan]
 """``plan_fit(before)``, the plan of what comes before a fit and of the fit."""
 
 
@@ -151,7 +151,7 @@ def known_features(model: Encodes, dataset: Dataset, kinds: Mapping[str, str | N
 
 
 def learn_levels(
-    model: Encodes, dataset: Dataset, checkpoint: Checkpoint, plan_fit: PlanFit
+    model: Encodes, dataset: Dataset, checkpoint: Checkpoint, plan_fit: PlanBefore
 ) -> Dataset:
     """The dataset with its columns of words as codes; sets ``encoding_`` as far as it is known.
 
@@ -206,7 +206,7 @@ def _read_levels(
     dataset: Dataset,
     kinds: dict[str, str | None],
     checkpoint: Checkpoint,
-    plan_fit: PlanFit,
+    plan_fit: PlanBefore,
 ) -> Levels:
     """The words of each column (list of str), or the hashes of very many (array)."""
     most = getattr(model, "max_levels", MOST_LEVELS)
@@ -256,7 +256,7 @@ def in_a_run(
     checkpoint: Checkpoint,
     learn: Callable[[Run], Learned],
     *,
-    plan_fit: PlanFit | None = None,
+    plan_fit: PlanBefore | None = None,
 ) -> Learned:
     """Result of `learn`'s reads, planned, and kept in the checkpoint's folder named after them.
 
