@@ -182,6 +182,10 @@ class Cluster:
         from distributed.comm import CommClosedError
 
         try:
+            if self.client.status == "connecting":
+                # What it awaited is lost with the connection, and what it would send now waits for
+                # a scheduler until the client's own timeout, which may be hours.
+                raise CommClosedError("the client has lost its connection")
             yield
         except (CancelledError, OSError, ClosedClientError) as error:
             is_ours = isinstance(error, OSError) and not isinstance(error, CommClosedError)

@@ -2,7 +2,9 @@
 
 from types import SimpleNamespace
 
+import dask
 import pytest
+from distributed import Client, LocalCluster
 
 from streamlearn.engine import cluster
 from streamlearn.engine.cluster import Cluster
@@ -12,7 +14,7 @@ from streamlearn.errors import ClusterError
 class Deserted:
     """A client of a scheduler without workers."""
 
-    scheduler = SimpleNamespace(address="tcp://nowhere:1")
+    scheduler, status = SimpleNamespace(address="tcp://nowhere:1"), "running"
 
     def __init__(self, waits):
         self.waits = waits
@@ -42,7 +44,7 @@ def test_all_workers_leave(monkeypatch):
 class Submitting:
     """A client of workers with 1 and 3 threads that notes where tasks are to go."""
 
-    scheduler = SimpleNamespace(address="tcp://somewhere:1")
+    scheduler, status = SimpleNamespace(address="tcp://somewhere:1"), "running"
 
     def __init__(self):
         self.asked = []
@@ -68,3 +70,43 @@ def test_the_first_tasks_of_a_read_go_to_every_free_place():
     anywhere = [("lane", None)] * 2
     places = [("lane", ["a"]), ("lane", ["b"]), ("lane", ["b"])]
     assert client.asked == [("share", None), *places, *anywhere]
+
+
+CALLS = {
+    "n_slots": lambda engine, _: engine.n_slots,
+    "submit": lambda engine, _: engine.submit("lane", abs, 1),
+    "compute": lambda engine, _: engine.compute(dask.delayed(abs)(1)),
+    "share": lambda engine, _: engine.share(1),
+    "share_widely": lambda engine, _: engine.share_widely(1),
+    "wait": lambda engine, future: engine.wait([future]),
+    "result": lambda engine, future: engine.result(future),
+    "cancel": lambda engine, future: engine.cancel([future]),
+    "require_shared": lambda engine, _: engine.require_shared("."),
+}
+ASKS_NOBODY = {"n_ahead", "failed", "close", "stop", "is_cluster"}
+
+
+@pytest.fixture
+def lost():
+    """A cluster whose client looks for its scheduler in vain, for ten minutes; a task of before."""
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as local,
+        Client(local, timeout=600, set_as_default=False) as client,
+    ):
+        client.wait_for_workers = lambda n, timeout: None
+        engine, future = Cluster(client, 1), client.submit(abs, 1)
+        # as after the loss of the connection, without the reconnection that would end the wait
+        client.status = "connecting"
+        yield engine, future
+        client.status = "running"
+
+
+def test_no_call_waits_for_a_lost_scheduler(lost):
+    """The client would queue what is asked, and fail only after its own timeout."""
+    members = {name for name in dir(Cluster) if not name.startswith("_")}
+    assert members <= set(CALLS) | ASKS_NOBODY
+    for call in CALLS.values():
+        with pytest.raises(ClusterError, match="scheduler .* is gone.*run the same line again"):
+            call(*lost)
+    with pytest.raises(ClusterError, match="scheduler .* is gone"):
+        Cluster(lost[0].client, 1)
