@@ -75,15 +75,16 @@ class AdditiveClassifier(AdditiveModel, StreamClassifier):
         each.  Those not seen in training, and missing ones, share one more.
     encoding : dict, optional
         "levels" or "target" of a column of categories, "cyclic" or "number" of dates and times,
-        "number" or "target" of numbers, by the column's name.  Left out: a column of at most
-        `max_levels` categories has "levels", one of more has "target", which reads it once or twice
-        more: a curve of the target's mean among the rows of the category (of several classes one
-        each), shrunk and without the row's own part, and one of the logarithm of their number.
+        "number", "target" or a period of numbers, by the column's name.  Left out: a column of at
+        most `max_levels` categories has "levels", one of more has "target", which reads it once or
+        twice more: a curve of the target's mean among the rows of the category (of several classes
+        one each), shrunk and without the row's own part, and one of the logarithm of their number.
         "levels" of more than `max_levels`: the most frequent have one each, all others share one.
         Dates are "cyclic": a curve of the year, and one each of the hour, the weekday and the day
         of the year that ends where it begins.  These terms are called ``column=mean``,
         ``column=count``, ``column=hour``, ``column=weekday`` and ``column=yearday``; `encoding_`
-        makes them.
+        makes them.  A number is the period of a column of numbers, whose curve then ends where it
+        begins: ``{"hour": 24}``.
     interactions : int, "auto" or list of pairs of int or str, default="auto"
         Pairs of columns, by number or name, that get a term of both, fitted jointly with the
         curves: bilinear between 8 x 8 quantiles (Eilers & Marx 2003), of categories all levels, of

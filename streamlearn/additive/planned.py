@@ -60,7 +60,7 @@ class Planned(Mergeable):
     penalty_scale: str
     missing: str
     max_levels: int
-    encoding: Mapping[str, str] | None
+    encoding: Mapping[str, str | float] | None
     encoding_: Encoding
     solver: str
     intercept_scaling: float

@@ -1,4 +1,4 @@
-"""Times on circles: what repeats itself by day, week and year, and in which units it is told."""
+"""Times and numbers on circles: what repeats itself, and in which units it is told."""
 
 from __future__ import annotations
 
@@ -20,14 +20,29 @@ weekdays begin with Monday."""
 
 
 class Clock(NamedTuple):
-    """Rule of a feature of times: seconds / unit + begin, and what a period leaves of that."""
+    """Rule of a feature: x / unit + begin, and what a period leaves of that.
+
+    x are times in seconds since 1970, or since midnight; or numbers, whose unit is 1.
+    """
 
     unit: float
     begin: float
     period: float
     """In the unit; 0: the time goes on."""
 
-    def of(self, seconds: np.ndarray) -> np.ndarray:
-        """The values of times in seconds since 1970, or since midnight."""
-        x = seconds / self.unit + self.begin
-        return x % self.period if self.period else x
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """The values of the feature; infinite where x is, so that it can be refused."""
+        x = x / self.unit + self.begin
+        return _rest(x, self.period) if self.period else x
+
+
+def waves(x: np.ndarray, period: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sine and cosine of where x is on its circle; infinite where x is."""
+    rest = _rest(x, period)
+    angle = 2 * np.pi * np.where(np.isinf(rest), 0, rest) / period
+    return np.where(np.isinf(rest), rest, np.sin(angle)), np.cos(angle)
+
+
+def _rest(x: np.ndarray, period: float) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(x), x, x % period)

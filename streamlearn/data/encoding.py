@@ -1,6 +1,6 @@
 """Columns of any kind as features that are numbers: one encoding for all families that need it.
 
-    number       itself
+    number       itself; or, of a period that the user gave, the sine and cosine of its circle
     time         years since 1970 (hours: the share of the day), and the sine and cosine of its
                  time of day, of week and of year
     category     1 for its level and 0 for the others; or, of many levels, the target's mean among
@@ -12,8 +12,9 @@ sparse tables, which are not centred), and if training had such values, the colu
 
 A family with levels of its own (`Encoding.keeps_levels`) has fewer rules.  Its categories stay the
 codes of their levels, but for those of many; its times are a calendar year, and the hour, the day
-of the week and the day of the year, which its bases close to a circle; a missing number stays NaN;
-and a level without a target mean has the mean of all rows, and 0 of them.
+of the week and the day of the year, which its bases close to a circle, as they do what the period
+of a number leaves of it; a missing number stays NaN; and a level without a target mean has the mean
+of all rows, and 0 of them.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..numeric.checks import check_array, check_integer, check_records
-from .clocks import CLOCKS, PERIODS, Clock
+from ..numeric.checks import check_array, check_integer, check_number, check_records
+from .clocks import CLOCKS, PERIODS, Clock, waves
 from .column_types import CATEGORIES
 from .columns import as_selector, select_csr
 from .levels import Coder, HashCoder, LevelCoder
@@ -66,6 +67,8 @@ class Coding(NamedTuple):
     """(N_PARTS, L + 1, O) float64: means over the rows that are not in a part; while training."""
     outputs: tuple[str, ...] = ()
     """Text after the column's name in the names of its target means, one for each mean."""
+    period: float = 0.0
+    """The number after which a column of numbers begins again; 0 of all others."""
 
     def coder(self, name: str) -> LevelCoder:
         """Codes of the column's words."""
@@ -81,9 +84,13 @@ class Coding(NamedTuple):
 
     def suffixes(self) -> tuple[str, ...]:
         """The text after the column's name in the names of its features, one for each feature."""
+        if self.kind == "cyclic" and self.period:
+            return ("=sin", "=cos")
         if self.kind == "cyclic":
             waves = [f"={wave}({period})" for period in self.periods() for wave in ("sin", "cos")]
             return ("", *waves)
+        if self.kind == "clock" and self.period:
+            return ("",)
         if self.kind == "clock":
             clocks = [CLOCKS[period][0] for period in self.periods()]
             return tuple(clocks) if self.type == "time" else ("", *clocks)
@@ -93,6 +100,8 @@ class Coding(NamedTuple):
 
     def clocks(self) -> list[Clock]:
         """The features of a "clock"."""
+        if self.period:
+            return [Clock(1.0, 0.0, self.period)]
         found = [
             Clock(unit, begin, PERIODS[period] / unit)
             for period in self.periods()
@@ -106,11 +115,13 @@ class Coding(NamedTuple):
         `part` is (m,) the part of each row, if it must not see its own target.
         """
         empty = np.isnan(values)
+        if self.kind == "cyclic" and self.period:
+            out[:, 0], out[:, 1] = waves(values, self.period)
+            return empty
         if self.kind == "cyclic":
             out[:, 0] = values / PERIODS[self.periods()[-1]]
             for k, period in enumerate(self.periods()):
-                angle = 2 * np.pi * (values % PERIODS[period]) / PERIODS[period]
-                out[:, 1 + 2 * k], out[:, 2 + 2 * k] = np.sin(angle), np.cos(angle)
+                out[:, 1 + 2 * k], out[:, 2 + 2 * k] = waves(values, PERIODS[period])
             return empty
         if self.kind == "clock":
             for k, clock in enumerate(self.clocks()):
@@ -133,6 +144,9 @@ class Coding(NamedTuple):
         check_integer("position", self.position, 0, 2**31)
         if self.kind not in CODINGS:
             raise ValueError(f"a column is encoded as {self.kind!r}")
+        check_number("period", self.period, 0.0)
+        if self.period and self.kind not in ("cyclic", "clock"):
+            raise ValueError(f"a column encoded as {self.kind!r} has the period {self.period!r}")
         check_records("levels", self.levels, str)
         check_records("outputs", self.outputs, str)
         if self.kind == "target":
@@ -200,7 +214,7 @@ class Encoding(NamedTuple):
 
     @property
     def clocks(self) -> list[Clock | None]:
-        """Rule of each feature that is made of a time; None of the others."""
+        """Rule of each feature that is made of a time or has a period; None of the others."""
         _, codings = self._layout()
         found: list[Clock | None] = []
         for j, said in enumerate(self._indicators().tolist()):

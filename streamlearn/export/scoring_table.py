@@ -12,7 +12,8 @@ and for degrees 2 and 3 the splines of `streamlearn.numeric.bases.bsplines`.  A 
 number of its own, or none: the model then refuses it.
 
 A column of times, in seconds since 1970 or since midnight, has several such curves, each of
-x = seconds / unit + begin, or if it has a period of what is left of that by the period.
+x = seconds / unit + begin, or if it has a period of what is left of that by the period.  A column
+of numbers that were given a period has one such curve, of unit 1 and begin 0.
 
 A pair of columns adds sum_a g_a(x_d) h_a(x_e), the g_a and h_a being such numbers of one column.
 """
@@ -58,7 +59,8 @@ class Column(NamedTuple):
     """(K,) number of a missing value; None: the model refuses it."""
     levels: tuple[str, ...] | None = None
     clock: Clock | None = None
-    """Rule of the feature of times, in seconds, that has the breakpoints; None: the column has."""
+    """Rule of the feature of times in seconds, or of a number with a period, that has the
+    breakpoints; None: the column has."""
 
 
 class Pair(NamedTuple):

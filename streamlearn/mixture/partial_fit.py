@@ -51,7 +51,7 @@ class Stream(Options, TakesRows, Protocol):
     n_passes_: int
     plan_: Plan | None
     levels_: dict[str, list[str]]
-    encoding: Mapping[str, str] | None
+    encoding: Mapping[str, str | float] | None
     encoding_: Encoding
     _accepts_levels: bool
     class_weight: object

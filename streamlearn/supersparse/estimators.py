@@ -86,7 +86,8 @@ class SuperSparseRegressor(SuperSparseModel, StreamRegressor):
         Seed of the sample and of the first prototypes.
     encoding : dict, optional
         Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
-        where the default of `data.encoding` is not wanted.
+        where the default of `data.encoding` is not wanted; or the period of a column of numbers,
+        which becomes ``column=sin`` and ``column=cos`` (``{"hour": 24}``).
 
     Attributes
     ----------

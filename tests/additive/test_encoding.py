@@ -150,6 +150,25 @@ def test_a_circle_is_closed_whatever_the_data_say():
         assert abs(curve[1] - curve[2]) < 0.3
 
 
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_a_number_with_a_period_is_a_time_of_day(solver):
+    """The same curve as of times, on any turn of the circle; and what is asked of times holds."""
+    table, hour, y = clock()
+    turns = np.random.default_rng(0).integers(-3, 4, len(y)) * 24
+    frame = pd.DataFrame({"at": hour + turns})
+    more = {"interactions": 0, "solver": solver, "tol": 1e-6}
+    table = table.select(["at"])
+    times = sl.AdditiveRegressor(**more).fit(table, y)
+    numbers = sl.AdditiveRegressor(encoding={"at": 24}, **more).fit(frame, y)
+    np.testing.assert_allclose(numbers.predict(frame), times.predict(table), rtol=1e-4, atol=1e-4)
+    hours = np.linspace(0, 24, 97)
+    curve = numbers.shape_function("at", hours)
+    assert curve[0] == curve[-1]
+    np.testing.assert_allclose(curve, times.shape_function("at=hour", hours), atol=1e-4)
+    with pytest.raises(ValueError, match="curve ends where it begins"):
+        sl.AdditiveRegressor(encoding={"at": 24}, monotone={"at": 1}, interactions=0).fit(frame, y)
+
+
 def features(model, X):
     return np.concatenate([np.array(chunk.X) for chunk in open_features(model, X).iter_chunks()])
 

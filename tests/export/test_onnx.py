@@ -130,3 +130,20 @@ def test_times_of_any_unit_are_seconds_since_1970(unit, language, kind):
     np.testing.assert_allclose(got, model.predict(frame), rtol=tol)
     said = [column.get("time", {}).get("period") for column in sl.to_dict(model)["columns"]]
     assert said == ([None, None] if kind == "number" else [None, 0.0, 7.0, 365.2425])
+
+
+@pytest.mark.parametrize("language", ["onnx", "sql"])
+def test_numbers_with_a_period(language):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.random(300), "hour": rng.integers(-90, 90, 300) / 2.0})
+    y = frame.x + np.sin(2 * np.pi * frame.hour / 24)
+    model = sl.AdditiveRegressor(n_bases=5, interactions=[("x", "hour")], encoding={"hour": 24})
+    model.fit(frame, y)
+    if language == "onnx":
+        got = run(model, as_inputs(frame))[:, 0]
+    else:
+        duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+        got = duckdb.sql(f"SELECT {sl.to_sql(model)} AS f FROM frame").fetchnumpy()["f"]
+    np.testing.assert_allclose(got, model.predict(frame), rtol=1e-9, atol=1e-9)
+    said = [column.get("time") for column in sl.to_dict(model)["columns"]]
+    assert said == [None, {"unit": 1.0, "begin": 0.0, "period": 24.0}]

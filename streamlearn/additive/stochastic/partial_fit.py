@@ -76,7 +76,7 @@ class Learns(Estimator, sizes.HasSize, Parameters, HasClasses, Protocol):
     """An additive estimator, by what a stream of rows asks of it."""
 
     max_levels: int
-    encoding: Mapping[str, str] | None
+    encoding: Mapping[str, str | float] | None
     encoding_: Encoding
     _accepts_levels: bool
     """Largest number of levels of a column of categories."""

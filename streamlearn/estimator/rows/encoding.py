@@ -30,7 +30,7 @@ from ...passes.summary.labels import Labels
 from ...passes.summary.levels import MOST_LEVELS, STATE_NBYTES, STEP_NBYTES_PER_ROW, levels_fold
 from ...passes.summary.reading import collect_summary, state_nbytes, step_nbytes_per_row
 from ...passes.summary.summary import Summary
-from .kinds import choose_kinds
+from .kinds import Chosen, choose_kinds, circles_of, is_period
 from .targets import coded
 
 Learned = TypeVar("Learned")
@@ -51,7 +51,7 @@ class Encodes(Protocol):
     encoding_: Encoding
 
     @property
-    def encoding(self) -> Mapping[str, str] | None: ...
+    def encoding(self) -> Chosen | None: ...
     @property
     def _accepts_levels(self) -> bool: ...
 
@@ -142,7 +142,7 @@ def known_features(model: Encodes, dataset: Dataset, kinds: Mapping[str, str | N
     for j, name in enumerate(dataset.feature_names):
         dtype = dataset.column_types.get(name, "float64")
         if kinds.get(name) == "cyclic":
-            codings.append(Coding(j, "clock" if model._accepts_levels else "cyclic", dtype))
+            codings.append(circles_of(model.encoding, model._accepts_levels, j, name, dtype))
         elif kinds.get(name) == "target":
             codings.append(Coding(j, "target", dtype, outputs=("=mean",)))
     if not codings:
@@ -178,7 +178,7 @@ def learn_levels(
         kind, found = kinds[name], learned.get(name)
         dtype = types.get(name, "float64")
         if kind == "cyclic":
-            codings.append(Coding(j, "clock" if model._accepts_levels else kind, dtype))
+            codings.append(circles_of(model.encoding, model._accepts_levels, j, name, dtype))
         elif isinstance(found, np.ndarray):
             codings.append(Coding(j, "target", dtype, hashes=found))
         elif model._accepts_levels:
@@ -366,12 +366,15 @@ def refuse_encoding(model: Encodes, dataset: Dataset) -> None:
     """Refuse columns that would need an encoding where it cannot be learned from all rows."""
     kinds = kinds_of(model, dataset)
     for name, kind in kinds.items():
-        if kind == "cyclic":
+        dtype, said = dataset.column_types.get(name, "float64"), (model.encoding or {}).get(name)
+        if is_period(said):
+            remedy = f"encoding={{{name!r}: 'number'}} takes it as it is"
+        elif kind == "cyclic":
             remedy = f"encoding={{{name!r}: 'number'}} takes them as seconds"
         else:
             remedy = "use fit, or give numbers"
-        dtype = dataset.column_types.get(name, "float64")
         what = "strings" if dtype in CATEGORIES else f"{dtype} values"
+        what += f" of period {said}" if is_period(said) else ""
         raise ValueError(
             f"partial_fit takes columns of numbers, but {name!r} holds {what}: what they would be "
             f"encoded as is learned from all rows; {remedy}"

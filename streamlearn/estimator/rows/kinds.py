@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import TypeAlias, TypeGuard, cast
 
 from ...data.column_types import CATEGORIES, TIMES
-from ...data.encoding import KINDS
+from ...data.encoding import KINDS, Coding
 
 SPOKEN = {*CATEGORIES, *TIMES}
 """Types of columns that are no plain numbers."""
 LEVELS = "levels"
 """Kind of a category that stays one, for families that have levels of their own."""
+Chosen: TypeAlias = Mapping[str, str | float]
+"""Choice of a user, by column: a kind, or the period of a column of numbers."""
 
 
 def choose_kinds(
     types: Mapping[str, str],
     names: Sequence[str],
-    chosen: Mapping[str, str] | None,
+    chosen: Chosen | None,
     *,
     sparse: bool,
     keeps_levels: bool,
@@ -54,30 +59,53 @@ def choose_kinds(
     every = tuple(own if kind == "indicator" else kind for kind in KINDS)
     kinds: dict[str, str | None] = {}
     for name in names:
-        kind, dtype = chosen.get(name), types.get(name, "float64")
+        said, dtype = chosen.get(name), types.get(name, "float64")
+        kind = "cyclic" if is_period(said) else cast("str | None", said)
         if kind is not None and kind not in every:
             raise ValueError(
-                f"encoding={{{name!r}: {kind!r}}}: use one of {', '.join(map(repr, every))}"
+                f"encoding={{{name!r}: {said!r}}}: use one of {', '.join(map(repr, every))}, or "
+                "the period of a column of numbers"
             )
         fits = _fitting(dtype, own)
-        if kind is not None and kind not in fits:
+        is_number = "cyclic" not in fits and dtype not in CATEGORIES
+        if is_period(said) and is_number:
+            if not 0 < said < math.inf:
+                raise ValueError(
+                    f"encoding={{{name!r}: {said!r}}}: a period is a finite number above 0"
+                )
+        elif kind is not None and (is_period(said) or kind not in fits):
+            more = ", or its period: the number after which it begins again" if is_number else ""
             raise ValueError(
-                f"encoding={{{name!r}: {kind!r}}} does not fit the column, which is {dtype}; use "
-                f"one of {', '.join(map(repr, fits))}"
+                f"encoding={{{name!r}: {said!r}}} does not fit the column, which is {dtype}; use "
+                f"one of {', '.join(map(repr, fits))}{more}"
             )
         if sparse and kind not in (None, "number"):
             raise ValueError(
-                f"encoding={{{name!r}: {kind!r}}}: columns of a sparse table are numbers and stay "
+                f"encoding={{{name!r}: {said!r}}}: columns of a sparse table are numbers and stay "
                 "sparse; encode the column before it is joined to the table"
             )
         if dtype in CATEGORIES:
             kinds[name] = kind
-        elif dtype in TIMES and dtype != "duration":
+        elif not is_number:
             if kind != "number":
                 kinds[name] = "cyclic"
-        elif kind in ("indicator", "target"):
+        elif kind not in (None, "number"):
             kinds[name] = kind
     return kinds
+
+
+def is_period(said: object) -> TypeGuard[float]:
+    """Whether what a user asked for of a column is a period, and no kind by its name."""
+    return isinstance(said, Real) and not isinstance(said, bool)
+
+
+def circles_of(
+    chosen: Chosen | None, keeps_levels: bool, position: int, name: str, dtype: str
+) -> Coding:
+    """The coding of a column of times, or of numbers with a period."""
+    said = (chosen or {}).get(name)
+    period = float(said) if is_period(said) else 0.0
+    return Coding(position, "clock" if keeps_levels else "cyclic", dtype, period=period)
 
 
 def _fitting(dtype: str, own: str) -> tuple[str, ...]:

@@ -89,7 +89,8 @@ class ProjectionPursuitRegressor(PursuitModel[Grown], StreamRegressor):
         Seed of the sample of rows from which a term's first column is guessed.
     encoding : dict, optional
         Column name -> "number", "cyclic", "indicator" or "target": how columns become features,
-        where the default of `data.encoding` is not wanted.
+        where the default of `data.encoding` is not wanted; or the period of a column of numbers,
+        which becomes ``column=sin`` and ``column=cos`` (``{"hour": 24}``).
 
     Attributes
     ----------

@@ -263,6 +263,15 @@ def test_pursuit_weighs_columns_by_name(table):
         ({"city": "hash"}, "'hash'}: use one of 'number', 'cyclic', 'indicator', 'target'"),
         ({"city": "cyclic"}, "does not fit the column, which is .*; use one of 'indicator'"),
         ({"when": "target"}, "does not fit the column, which is timestamp"),
+        ({"when": 24}, "'when': 24} does not fit the column, which is timestamp"),
+        ({"city": 24}, "'city': 24} does not fit the column, which is string"),
+        ({"x": "cyclic"}, "use one of 'number', 'indicator', 'target', or its period"),
+        ({"x": 0}, "'x': 0}: a period is a finite number above 0"),
+        ({"x": -24.0}, "'x': -24.0}: a period is a finite number above 0"),
+        ({"x": np.inf}, "'x': inf}: a period is a finite number above 0"),
+        ({"x": np.nan}, "'x': nan}: a period is a finite number above 0"),
+        ({"x": True}, "'x': True}: use one of .*, or the period of a column of numbers"),
+        ({"x": [24]}, r"'x': \[24\]}: use one of .*, or the period of a column of numbers"),
     ],
 )
 def test_a_choice_that_cannot_be_is_refused_by_name(table, chosen, told):
@@ -281,6 +290,57 @@ def test_choices(table):
         assert name in names
     assert "when=sin(day)" not in names
     assert sum(name.startswith("zip=") for name in names) == 255 + 1  # and one for all others
+
+
+@pytest.fixture(scope="module")
+def hours():
+    """Hours that go on after 24, and a target that goes by the hour of the day."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(N)
+    hour = rng.integers(-240, 240, N) / 4
+    frame = pd.DataFrame({"x": x, "hour": hour})
+    y = np.sin(2 * np.pi * (hour - 5) / 24) + 0.5 * x + 0.1 * rng.standard_normal(N)
+    frame.loc[::17, "hour"] = np.nan
+    return frame, y
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_column_with_a_period(name, hours, tmp_path):
+    """One more turn of the circle changes no answer; and the circle is closed."""
+    frame, y = hours
+    y = target_of(name, y)
+    pairs = {"interactions": [("x", "hour")]} if name == "AdditiveRegressor" else {}
+    model = make(name, encoding={"hour": 24}, **pairs).fit(frame, y)
+    whole = features(model, frame)
+    later = frame.assign(hour=frame.hour + 24)
+    np.testing.assert_allclose(features(model, later), whole, rtol=0, atol=1e-9)
+    answer = getattr(model, "decision_function", model.predict)
+    np.testing.assert_allclose(answer(later), answer(frame), rtol=1e-9, atol=1e-9)
+    midnight = pd.DataFrame({"x": 0.0, "hour": [24 - 1e-9, 0.0]})
+    np.testing.assert_allclose(*answer(midnight), rtol=1e-6, atol=1e-6)
+    names, angle = model.encoding_.feature_names(), 2 * np.pi * frame.hour / 24
+    if type(model)._accepts_levels:
+        assert names == ["x", "hour"]
+        np.testing.assert_array_equal(whole[:, 1], frame.hour % 24)
+    else:
+        assert names == ["x", "hour=sin", "hour=cos", "hour=missing"]
+        there = frame.hour.notna()
+        np.testing.assert_allclose(whole[there, 1], np.sin(angle[there]), atol=1e-12)
+        np.testing.assert_allclose(whole[there, 2], np.cos(angle[there]), atol=1e-12)
+        assert (whole[~there, 3] == 1).all()
+    sl.save(model, tmp_path / "model.slm")
+    loaded = sl.load(tmp_path / "model.slm")
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+    infinite = frame.assign(hour=frame.hour.where(frame.index != 3, np.inf))
+    with pytest.raises(ValueError, match="infinit.*hour|hour.*infinit"):
+        make(name, encoding={"hour": 24}, **pairs).fit(infinite, y)
+    with pytest.raises(ValueError, match="infinit.*hour|hour.*infinit"):
+        model.predict(infinite)
+    if hasattr(model, "partial_fit"):
+        more = {"interactions": 0, "loss": "huber"} if pairs else {}
+        stream = make(name, encoding={"hour": 24}, **more)
+        with pytest.raises(ValueError, match="of period 24: .*'hour': 'number'} takes it as it is"):
+            stream.partial_fit(frame, y)
 
 
 def test_sparse_tables_stay_sparse():
