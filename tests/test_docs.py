@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -121,8 +122,13 @@ def test_code_of_extending_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@cache
 def words():
-    """Identifiers and docstrings of the package, in lower case."""
+    """Identifiers and docstrings of the package, in lower case, by file."""
+    return list(each_word())
+
+
+def each_word():
     for path in sorted((ROOT / "streamlearn").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:

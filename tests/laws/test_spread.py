@@ -72,7 +72,7 @@ def clean():
     return {name: score(name, X, z) for name in MODELS}
 
 
-@pytest.mark.turns(2, 0)
+@pytest.mark.turns(4, 0)
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_odd_column_is_harmless_or_named(name, odd, clean):

@@ -58,6 +58,7 @@ def cost(plan):
     return (plan.passes[0] + 10) / plan.lanes_in_flight
 
 
+@pytest.mark.turns(2, 0)
 @pytest.mark.parametrize("store", ["parquet", "zarr"])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_slices_do_not_follow_threads(tables, name, store):

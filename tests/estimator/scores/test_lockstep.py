@@ -81,6 +81,7 @@ def by_hand(model, rows, seed=0):
     return scores, reads
 
 
+@pytest.mark.turns(4, 0)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", estimators())
 def test_scores_are_those_of_splits_by_hand_in_the_reads_of_one(name, kind, tmp_path):
