@@ -345,7 +345,7 @@ def test_no_model_is_made_of_a_mixture(name, moment, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.turns(5, 0)
+@pytest.mark.turns(10, 0)
 @pytest.mark.parametrize("dozen", range(5))
 @pytest.mark.parametrize("name", KINDS)
 def test_many_changes(name, dozen, tmp_path, monkeypatch, record_property):

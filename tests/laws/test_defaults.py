@@ -83,7 +83,7 @@ def cells():
         pytest.param(
             name,
             table,
-            marks=[pytest.mark.slow, pytest.mark.turns(5, 0)]
+            marks=[pytest.mark.slow, pytest.mark.turns(10, 5)]
             * bool(table not in FEW and SLOW.fullmatch(f"{table} {name}")),
         )
         for name in ESTIMATORS

@@ -13,7 +13,7 @@ CELLS = [
     pytest.param(
         name,
         column,
-        marks=[pytest.mark.slow, pytest.mark.turns(2, 0)] if column in matrix.SLOW else [],
+        marks=[pytest.mark.slow, pytest.mark.turns(4, 0)] if column in matrix.SLOW else [],
     )
     for column in matrix.COLUMNS
     for name in names()

@@ -92,6 +92,7 @@ def quiet(name, cluster, tmp_path_factory):
     return expected, cluster.orders.n_reads, cluster.orders.passes
 
 
+@pytest.mark.turns(3, 0)
 def test_workers_killed_in_every_kind_of_pass(cluster, job, quiet):
     """In the first and in the last read of each kind; in one of them the next worker too."""
     expected, _, passes = quiet

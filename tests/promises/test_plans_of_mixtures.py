@@ -25,6 +25,7 @@ VERBS = (
 
 
 @pytest.mark.slow
+@pytest.mark.turns(2, 1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_plan_is_near_the_peak_and_never_under_it(shape, tmp_path):
     n_rows, n_columns, n_classes = SHAPES[shape]

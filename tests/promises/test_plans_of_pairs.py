@@ -78,7 +78,7 @@ def tables(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.turns(3, 0)
+@pytest.mark.turns(6, 0)
 @pytest.mark.parametrize("fit", FITS)
 def test_the_plan_in_force_is_near_the_peak_and_never_under_it(fit, tables):
     shape, n_classes, parameters, budget = FITS[fit]

@@ -29,6 +29,7 @@ def table(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(2, 0)
 @pytest.mark.parametrize("left_out", LEFT_OUT)
 def test_the_plan_in_force_is_near_the_peak_and_never_under_it(left_out, table):
     job = LEFT_OUT[left_out]

@@ -118,7 +118,7 @@ def paths(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.turns(3, 0)
+@pytest.mark.turns(6, 0)
 @pytest.mark.parametrize(("table", "way", "verb"), CELLS)
 def test_the_plan_in_force_is_near_the_peak_and_never_under_it(table, way, verb, paths):
     done = run(

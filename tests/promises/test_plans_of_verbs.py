@@ -53,6 +53,7 @@ def test_the_verbs_left_out_are_verbs():
 
 
 @pytest.mark.slow
+@pytest.mark.turns(2, 0)
 @pytest.mark.parametrize("owners", TOGETHER, ids=lambda owners: owners[-1])
 def test_the_plan_is_near_the_peak_and_never_under_it(owners, paths, tmp_path):
     """A plan is of the worst case, in which the reads of all threads fall together.

@@ -102,7 +102,7 @@ UNFIT = {("words", "SplineEmbedding"), ("words", "FourierEmbedding")}
 
 
 @pytest.mark.slow
-@pytest.mark.turns(2, 0)
+@pytest.mark.turns(4, 0)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("family", QUICK)
 @pytest.mark.filterwarnings("ignore")

@@ -51,7 +51,7 @@ def test_threads(job, quiet, threads):
 
 
 @pytest.mark.slow
-@pytest.mark.turns(6, 1)
+@pytest.mark.turns(12, 1)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_worker_processes(cluster, job, quiet, workers):
     cluster.scale(workers)
@@ -59,7 +59,7 @@ def test_worker_processes(cluster, job, quiet, workers):
 
 
 @pytest.mark.fault
-@pytest.mark.turns(3, 1)
+@pytest.mark.turns(5, 1)
 def test_killed_in_any_pass_and_resumed(job, quiet, tmp_path):
     """Kills at eight places spread over all passes, one after the other in one checkpoint."""
     checkpoint = str(tmp_path / "run")

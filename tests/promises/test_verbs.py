@@ -110,7 +110,7 @@ def test_every_owner_is_walked_over_the_other_tables():
 
 
 @pytest.mark.slow
-@pytest.mark.turns(4, 0)
+@pytest.mark.turns(8, 1)
 @pytest.mark.parametrize("owners", ON_ALL, ids=lambda owners: owners[-1])
 @pytest.mark.parametrize("name", AWKWARD)
 def test_other_awkward_tables(name, owners, folder, tmp_path):
@@ -119,7 +119,7 @@ def test_other_awkward_tables(name, owners, folder, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.turns(10, 0)
+@pytest.mark.turns(20, 12)
 @pytest.mark.parametrize("owners", ON_OTHERS, ids=lambda owners: owners[-1])
 @pytest.mark.parametrize("name", [name for name in AWKWARD if name not in SLOW])
 def test_each_family_on_one_of_them(name, owners, folder, tmp_path):
