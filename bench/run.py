@@ -1,5 +1,6 @@
 """A bench session: fresh kernel cache, a fresh process per measurement, one JSON file and table."""
 
+import itertools
 import json
 import os
 import platform
@@ -30,6 +31,7 @@ class Session:
         self.failed = []
         self.started = time.strftime("%Y%m%d-%H%M%S")
         self.machine = machine()
+        self._path = None
 
     def __enter__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="streamlearn-bench-"))
@@ -157,9 +159,21 @@ class Session:
             "reports": self.reports,
             "failed": self.failed,
         }
-        self.options.results.mkdir(parents=True, exist_ok=True)
-        path = self.options.results / f"{name}-{self.started}.json"
-        path.write_text(json.dumps(record, indent=1, default=str))
+        if self._path is None:
+            self._path = own_file(self.options.results, f"{name}-{self.started}")
+        self._path.write_text(json.dumps(record, indent=1, default=str))
+        return self._path
+
+
+def own_file(folder, stem):
+    """A new JSON file: runs that start in the same second must not write over each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count():
+        path = folder / f"{stem}{f'-{number}' if number else ''}.json"
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            continue
         return path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import report
+from bench.run import own_file
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -100,3 +101,11 @@ def test_every_ratio_of_the_readme_is_on_the_page():
     told = re.findall(r"[\d,]*\d(?:\.\d+)?", readme[begin:end])
     assert len(told) > 30
     assert set(told) <= measured, sorted(set(told) - measured)
+
+
+def test_runs_of_the_same_second_have_files_of_their_own(tmp_path):
+    paths = [own_file(tmp_path / "results", "memory-20260102-0") for _ in range(3)]
+    assert [path.name for path in paths] == [
+        "memory-20260102-0.json", "memory-20260102-0-1.json", "memory-20260102-0-2.json"
+    ]  # fmt: skip
+    assert all(path.exists() for path in paths)
