@@ -4,6 +4,8 @@ import pytest
 from promises.jobs import run, start, write_rows
 
 MIB = 1 << 20
+AT_LENGTH = pytest.mark.turns(1, 1)
+"""Mark of a test or member that ``--runlong`` alone walks: another does most of what it does."""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,7 @@ def test_partitions_that_run_at_once_share_the_budget(tables, budget, threads):
 
 
 @pytest.mark.slow
+@AT_LENGTH  # test_traffic.py counts in every run what comes to the driver
 def test_the_driver_of_a_cluster_never_holds_row_state(tmp_path):
     """Two dual variables a row: 9 MiB of the short table, 27 of the long one.
 
@@ -60,15 +63,13 @@ def test_the_driver_of_a_cluster_never_holds_row_state(tmp_path):
     parameters = {"solver": "dual-cd", "loss": "log_loss", "max_passes": 2}
     least = []
     for n in (1_200_000, 3_600_000):
-        path = write_rows(tmp_path / f"{n}.parquet", n, 5, row_group=32_768)
+        path = write_rows(tmp_path / f"{n}.parquet", n, 50, row_group=32_768)
         runs = [run(path=path, measure=True, workers=2, parameters=parameters) for _ in range(3)]
         least.append(min(report["over_baseline"] for report in runs))
     short, long = least
     assert long <= short + 9 * MIB
 
 
-AT_LENGTH = pytest.mark.turns(1, 1)
-"""Mark of a member that ``--runlong`` alone walks: another one has its family in every run."""
 SPARSE = {"n_prototypes": 8, "n_passes": 3, "tol": 0.1}
 SHARED = {"n_selected": 3, "columns_per_pass": 3, "tol": 1e-4}
 OTHERS = [
