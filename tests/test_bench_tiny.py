@@ -206,6 +206,7 @@ def test_supersparse_tables(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(1, 1)
 def test_scaling(tmp_path):
     record, printed = bench(tmp_path, "scaling")
     assert not record["failed"]
