@@ -95,6 +95,7 @@ def test_peers(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.turns(1, 1)  # laws/test_defaults.py fits all estimators with nothing set in every run
 def test_defaults(tmp_path):
     record, printed = bench(tmp_path, "defaults")
     rivals = [*defaults.CLASSIFIERS, *defaults.REGRESSORS]
