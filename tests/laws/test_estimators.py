@@ -124,6 +124,7 @@ def test_read_only_rows(name, fitted):
     )
 
 
+@pytest.mark.turns(2, 0)
 @pytest.mark.parametrize("kind", ["float32", "float64", "uint8", "frame"])
 def test_small_tables_of_numbers_are_decided_without_a_dataset(name, fitted, kind, monkeypatch):
     """By every family, and bit for bit as a dataset of the same rows."""

@@ -40,6 +40,7 @@ def fit(X, y, loss, solver, **parameters):
     return sl.AdditiveClassifier(loss, solver=solver, **kw).fit(X, y)
 
 
+@pytest.mark.turns(3, 0)
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("form", ["dense", "csr", "missing"])
 @pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "hinge"])
