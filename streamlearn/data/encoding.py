@@ -84,13 +84,11 @@ class Coding(NamedTuple):
 
     def suffixes(self) -> tuple[str, ...]:
         """The text after the column's name in the names of its features, one for each feature."""
-        if self.kind == "cyclic" and self.period:
-            return ("=sin", "=cos")
+        if self.period:
+            return ("",) if self.kind == "clock" else ("=sin", "=cos")
         if self.kind == "cyclic":
             waves = [f"={wave}({period})" for period in self.periods() for wave in ("sin", "cos")]
             return ("", *waves)
-        if self.kind == "clock" and self.period:
-            return ("",)
         if self.kind == "clock":
             clocks = [CLOCKS[period][0] for period in self.periods()]
             return tuple(clocks) if self.type == "time" else ("", *clocks)
