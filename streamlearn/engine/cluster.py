@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..errors import ClusterError, ScratchError
@@ -31,6 +31,37 @@ _LOOK_S = 10.0
 PATIENCE_S = 600.0
 """Seconds that a read waits for a cluster that has no workers."""
 _REMEDY = "start a cluster and run the same line again: with checkpoint= the fit goes on"
+
+
+def address_of(client: distributed.Client) -> str:
+    """The scheduler's address; of a client that is closed, and has none, what it says of itself."""
+    try:
+        return str(client.scheduler.address)
+    except AttributeError:
+        return str(client)
+
+
+@contextmanager
+def reaching(client: distributed.Client, *, from_task: bool = False) -> Iterator[None]:
+    """A lost scheduler is one error, wherever and however it is noticed."""
+    from distributed import CancelledError
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
+    try:
+        if client.status == "connecting":
+            # What it awaited is lost with the connection, and what it would send now waits for
+            # a scheduler until the client's own timeout, which may be hours.
+            raise CommClosedError("the client has lost its connection")
+        yield
+    except (CancelledError, OSError, ClosedClientError) as error:
+        is_ours = isinstance(error, OSError) and not isinstance(error, CommClosedError)
+        if from_task and is_ours:
+            raise
+        raise ClusterError(
+            f"the scheduler of the dask cluster at {address_of(client)} is gone, or its client was "
+            f"closed ({type(error).__name__}); {_REMEDY}"
+        ) from error
 
 
 class Cluster:
@@ -62,10 +93,7 @@ class Cluster:
 
     @property
     def _address(self) -> str:
-        try:
-            return str(self.client.scheduler.address)
-        except AttributeError:  # a client that is closed has no scheduler
-            return str(self.client)
+        return address_of(self.client)
 
     @property
     def n_slots(self) -> int:
@@ -174,27 +202,8 @@ class Cluster:
         with self._reaching():
             self.client.cancel(list(futures))
 
-    @contextmanager
-    def _reaching(self, *, from_task: bool = False) -> Iterator[None]:
-        """A lost scheduler is one error, wherever and however it is noticed."""
-        from distributed import CancelledError
-        from distributed.client import ClosedClientError
-        from distributed.comm import CommClosedError
-
-        try:
-            if self.client.status == "connecting":
-                # What it awaited is lost with the connection, and what it would send now waits for
-                # a scheduler until the client's own timeout, which may be hours.
-                raise CommClosedError("the client has lost its connection")
-            yield
-        except (CancelledError, OSError, ClosedClientError) as error:
-            is_ours = isinstance(error, OSError) and not isinstance(error, CommClosedError)
-            if from_task and is_ours:
-                raise
-            raise ClusterError(
-                f"the scheduler of the dask cluster at {self._address} is gone, or its client was "
-                f"closed ({type(error).__name__}); {_REMEDY}"
-            ) from error
+    def _reaching(self, *, from_task: bool = False) -> AbstractContextManager[None]:
+        return reaching(self.client, from_task=from_task)
 
     def require_shared(self, folder: str) -> None:
         """Each worker must find what this process writes there, and write beside it."""

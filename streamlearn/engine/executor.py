@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .cluster import Cluster, Future, Value
+from .cluster import Cluster, Future, Value, reaching
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -166,7 +166,8 @@ def count_threads(scheduler: object) -> int:
     """Lanes that one process could run at once under this scheduler."""
     client = find_client(scheduler)
     if client is not None:
-        return max(client.nthreads().values(), default=1)
+        with reaching(client):
+            return max(client.nthreads().values(), default=1)
     return _n_local_threads(scheduler) or 1
 
 

@@ -8,6 +8,7 @@ from distributed import Client, LocalCluster
 
 from streamlearn.engine import cluster
 from streamlearn.engine.cluster import Cluster
+from streamlearn.engine.executor import count_threads
 from streamlearn.errors import ClusterError
 
 
@@ -110,3 +111,5 @@ def test_no_call_waits_for_a_lost_scheduler(lost):
             call(*lost)
     with pytest.raises(ClusterError, match="scheduler .* is gone"):
         Cluster(lost[0].client, 1)
+    with pytest.raises(ClusterError, match="scheduler .* is gone"):
+        count_threads(lost[0].client)  # a plan asks for it before there is a read
