@@ -59,20 +59,7 @@ class Session:
         kernels = str(self.folder / f"numba-{cache}")
         if cache == "shared" and self.options.tiny:  # times do not matter: take those there are
             kernels = os.environ.get("NUMBA_CACHE_DIR", kernels)
-        # Modules are compiled to bytecode once, as pip does when it installs them.
-        env = {
-            **{
-                k: v
-                for k, v in os.environ.items()
-                if not k.startswith("STREAMLEARN_") and k != "PYTHONDONTWRITEBYTECODE"
-            },
-            "PYTHONPATH": str(tree),
-            "NUMBA_CACHE_DIR": kernels,
-            "DASK_NUM_WORKERS": threads,
-            "OMP_NUM_THREADS": threads,
-            "OPENBLAS_NUM_THREADS": threads,
-            "MKL_NUM_THREADS": threads,
-        }
+        env = environment(threads, kernels, tree)
         job = {"peer": peer, "options": {**options, "threads": self.options.threads}}
         answer = self.folder / "answer.json"
         answer.unlink(missing_ok=True)
@@ -163,6 +150,23 @@ class Session:
             self._path = own_file(self.options.results, f"{name}-{self.started}")
         self._path.write_text(json.dumps(record, indent=1, default=str))
         return self._path
+
+
+def environment(threads, kernels, tree):
+    """Environment variables of a measured process.
+
+    Modules are compiled to bytecode once, as pip does when it installs them.  Of the settings of
+    the package none comes along; the folder of the real sets, which is no setting, does.
+    """
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "STREAMLEARN_DATA"
+        or (not name.startswith("STREAMLEARN_") and name != "PYTHONDONTWRITEBYTECODE")
+    }
+    cores = ("DASK_NUM_WORKERS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    kept = {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": kernels}
+    return own | kept | dict.fromkeys(cores, threads)
 
 
 def own_file(folder, stem):

@@ -7,6 +7,7 @@ import sys
 from bench import glass_box, mixed
 from bench.__main__ import main
 from bench.peers.glass_box import watched_processes
+from bench.run import environment
 
 
 def report(loss, seconds, own, processes=0):
@@ -54,3 +55,12 @@ def test_a_note_is_saved_with_every_row(tmp_path, monkeypatch):
     folders = ["--data", str(tmp_path), "--results", str(tmp_path)]
     assert main(["mixed", *folders, "--note", "tests ran beside it"]) == 0
     assert saved == [["tests ran beside it"]]
+
+
+def test_a_measured_process_has_no_settings_but_finds_the_real_sets(monkeypatch, tmp_path):
+    monkeypatch.setenv("STREAMLEARN_MEMORY_BUDGET", "1GiB")
+    monkeypatch.setenv("STREAMLEARN_DATA", str(tmp_path))
+    given = environment("2", "kernels", tmp_path)
+    assert [name for name in given if name.startswith("STREAMLEARN_")] == ["STREAMLEARN_DATA"]
+    assert given["STREAMLEARN_DATA"] == str(tmp_path)
+    assert given["OMP_NUM_THREADS"] == "2"

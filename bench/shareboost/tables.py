@@ -10,11 +10,9 @@ both), ``pieces``, ``blocks``; ``--templates``, ``--copies`` and ``--columns`` m
 stores and models smaller.
 """
 
-import os
 import time
-from pathlib import Path
 
-from bench.data import ROOT, Absent
+from bench.data import Absent, shared_folder
 from bench.run import mib
 
 from . import digits as digits
@@ -25,7 +23,7 @@ PATH = (10, 25, 50, 75, 100, 150, 200, 266, 305)
 
 
 def run(session):
-    shared = Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+    shared = shared_folder()
     only = session.options.only
     sets = ["digits"] if session.options.tiny else SETS
     if only in ("expanded", "cost"):

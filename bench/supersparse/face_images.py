@@ -4,13 +4,11 @@ Eigenfaces to 95 % of the variance with an RBF, or a similarity without gradient
 image patches, each free to move by a pixel, in place of elastic bunch graph matching.
 """
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bench.data import ROOT
+from bench.data import shared_folder
 
 SHAPE = (28, 23)
 PATCH, SHIFT = 7, 1
@@ -20,7 +18,7 @@ MOVED = {}
 
 def faces(tiny):
     """(n, 112 x 92) images in [0, 1] and their subjects; generated ones where no real are."""
-    folder = Path(os.environ.get("STREAMLEARN_DATA", ROOT.parent / "shared" / "data"))
+    folder = shared_folder()
     path = folder / "att_faces" / "faces.npz"
     if not tiny and path.exists():
         data = np.load(path)

@@ -61,11 +61,8 @@ def tasks(options):
 
 def california(half, rng):
     """House values in 100,000 USD; trained on three quarters of one half of the latitudes."""
-    import os
-    from pathlib import Path
-
-    folder = Path(os.environ.get("STREAMLEARN_DATA", data.ROOT.parent / "shared" / "data"))
-    names, columns, y = data.read_table(folder / "california_housing" / "cal_housing.parquet")
+    path = data.shared_folder() / "california_housing" / "cal_housing.parquet"
+    names, columns, y = data.read_table(path)
     X = np.stack(columns, axis=1).astype(np.float64)
     X[:, 2:] = np.log1p(np.abs(X[:, 2:]))
     X = (X - X.mean(axis=0)) / X.std(axis=0)
