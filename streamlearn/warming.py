@@ -129,8 +129,15 @@ def _warm_additive() -> None:
     from .additive.basis.kernels_loss import row_losses
     from .additive.classifier import AdditiveClassifier
     from .data.open import open_dataset
+    from .data.source import Chunk
     from .numeric.bases.bsplines import Coordinates
     from .numeric.losses import LogLoss
+    from .passes.summary.counts.stored import (
+        add_stored,
+        finish_stored,
+        merge_stored,
+        start_stored,
+    )
     from .passes.summary.reading import summary_fold
 
     rng = np.random.default_rng(0)
@@ -165,6 +172,10 @@ def _warm_additive() -> None:
                 gram_rows(rows.X, model.bases_, np.ones(N_ROWS), NONE, gram)
                 for order in "FC":
                     coordinates_rows(rows.X, model.bases_, order)
+    for weight in (None, np.ones(N_ROWS)):  # sparse rows of many columns are counted by values
+        wide = Chunk(rows.X, y, weight, range(N_ROWS))
+        parts = [add_stored(1, start_stored(3, weight is not None), wide) for _ in range(2)]
+        finish_stored(merge_stored(1, *parts))
     row_losses(LogLoss(), 2.0 * y - 1.0, np.zeros(N_ROWS), NONE)  # of a sample's moments
     for table in (single, double):  # terms of two columns have passes of their own
         AdditiveClassifier(C=1.0, n_bases=4, interactions=[(0, 1)], max_passes=3).fit(table, y)

@@ -26,7 +26,7 @@ from .dual.descent import (
     sweep_fold,
 )
 from .newton.curvature import gram_fold, gram_optimum
-from .newton.sampled import EXACT, SampleObjective, StreamedObjective
+from .newton.sampled import SampleObjective, StreamedObjective, beyond, with_functions
 from .objective import Problem, evaluation_fold, loss_fold
 
 PATIENCE = 3
@@ -179,12 +179,14 @@ def fit_newton(
     """
     if share >= 1.0:  # the sample is all rows: no read but the one that proves its optimum
         problem = problem._replace(single=False)
+    if not matrix_free:
+        sample = with_functions(problem, sample)
     rows = SampleObjective(problem, sample, share, matrix_free=matrix_free, n_threads=run.n_threads)
     at = problem.by_problem(
         np.zeros((problem.n_outputs, problem.dim + 1)) if start is None else start
     )
     if share >= 1.0:
-        at = rows.minimise(at, tol=tol if matrix_free else EXACT)
+        at = rows.minimise(at, tol=tol if matrix_free else beyond(tol))
     elif start is None:  # a last fit's optimum is nearer than the sample's
         at = rows.minimise(at)
     streamed = StreamedObjective(

@@ -74,6 +74,9 @@ for dtype in ("float32", "float64"):
             model.fit(dense, y).predict(dense)
             if candidates in ("columns", "products"):
                 model.fit(tables[2], y).predict(tables[2])
+    wide = scipy.sparse.random_array((n, 300), density=0.02, rng=0, dtype=dtype, format="csr")
+    for s in (None, weight):
+        sl.AdditiveClassifier(n_bases=6, max_passes=4).fit(wide, two, s).predict(wide)
     sl.SuperSparseClassifier(3).fit(dense, two).predict(dense)
     sl.SuperSparseRegressor(3).fit(dense, number).predict(dense)
 """

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dger, dsyrk
 from scipy.sparse import csr_matrix, vstack
 
 from ...data.source import Csr
@@ -23,20 +22,47 @@ from ..dual.kernels_epoch import UNSEEN, Descent, visit_rows
 from . import kernels_functions as ker
 from .kernels_csr import dense_coordinates
 from .kernels_loss import loss_code
+from .written import (
+    SQUARES_NBYTES,
+    VALUE_NBYTES,
+    Tile,
+    WrittenRows,
+    compressed_matrix,
+    find_zeros,
+    written_nbytes,
+)
 
 TILE_NBYTES = 1 << 21
 """Bytes that the functions of a tile take, unless 32 rows take more."""
 MOST_ROWS, LEAST_ROWS = 1024, 32
 
 
-class Tile(NamedTuple):
-    """Rows start..stop with their functions: Phi = A + base, A (n, dim) an array or CSR matrix."""
-
-    start: int
-    stop: int
-    A: Any
-    base: np.ndarray | None
-    """(dim,) Phi(0) of sparse rows; None: 0."""
+def written(X: Csr, bases: Bases) -> Csr:
+    """Rows of splines as `WrittenRows`; as they are where their functions take too much."""
+    room = written_nbytes(X.nbytes, bases.dim, int(bases.degree.max(initial=1)))
+    base = reference_at_zero(bases)
+    zeros = find_zeros(bases, base)
+    n_values = np.bincount(X.indices, minlength=X.n_columns)
+    active = np.full(len(n_values), 2 * (bases.degree.max(initial=1) + 1))
+    column = np.searchsorted(bases.first, zeros.places, "right") - 1
+    active[column] //= 2  # where 0 has one function alone, those of the value are left
+    most = int(n_values @ np.minimum(active, np.diff(bases.first)))
+    if most * VALUE_NBYTES + SQUARES_NBYTES * bases.dim**2 > room:
+        return X
+    values, indices = np.empty(most), np.empty(most, np.int32)
+    ends, n = np.zeros(len(X.indptr), np.int32), 0
+    left_out = zeros.own == np.arange(bases.dim)
+    for tile in _sparse_tiles(X, bases):
+        keep = ~left_out[tile.A.indices]
+        counts = np.append(0, np.cumsum(keep))
+        m = int(counts[-1])
+        values[n : n + m], indices[n : n + m] = tile.A.data[keep], tile.A.indices[keep]
+        ends[tile.start + 1 : tile.stop + 1] = n + counts[tile.A.indptr[1:]]
+        n += m
+    A = compressed_matrix(values[:n], indices[:n], ends, bases.dim)
+    rows = WrittenRows(*X)
+    rows.tile = Tile(0, len(ends) - 1, A, base, zeros)
+    return rows
 
 
 def tile_nbytes(dim: int, *, compressed: bool) -> int:
@@ -48,6 +74,9 @@ def tile_nbytes(dim: int, *, compressed: bool) -> int:
 
 def tiles(X: np.ndarray | Csr, bases: Bases) -> Iterator[Tile]:
     """The rows' functions; each tile's are overwritten by the next one's."""
+    if isinstance(X, WrittenRows):
+        yield from X.blocks(4 * MOST_ROWS)
+        return
     if isinstance(X, Csr):
         yield from _sparse_tiles(X, bases) if bases.pairs is None else _filled_tiles(X, bases)
         return
@@ -152,24 +181,14 @@ def _compressed(
     values, places = np.empty(most), np.empty(most, np.int32)
     ends = np.empty(len(stored.indptr), np.int32)
     fill(*stored, base, *tables, values, places, ends)
-    # not by the constructor, which looks for what is known not to be there
-    A = csr_matrix((len(ends) - 1, dim))
-    A.data, A.indices, A.indptr = values[: ends[-1]], places[: ends[-1]], ends
-    return A
+    return compressed_matrix(values[: ends[-1]], places[: ends[-1]], ends, dim)
 
 
 def margins(X: np.ndarray | Csr, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
     """`kernels.margins_rows`."""
     W = W.astype(np.float64, copy=False)
     for tile in tiles(X, bases):
-        F[tile.start : tile.stop] = _product(tile, W).T
-
-
-def _product(tile: Tile, W: np.ndarray) -> np.ndarray:
-    """(K, n) Phi W of a tile."""
-    if tile.base is None:
-        return W @ tile.A.T
-    return (tile.A @ W.T + W @ tile.base).T
+        F[tile.start : tile.stop] = tile.margins(W).T
 
 
 def gradient(
@@ -184,37 +203,23 @@ def gradient(
     """`kernels.gradient_rows`, in float64."""
     code, W = loss_code(loss), point.W.astype(np.float64, copy=False)
     for tile in tiles(X, bases):
-        F = np.ascontiguousarray(_product(tile, W))
+        F = np.ascontiguousarray(tile.margins(W))
         F += point.b[:, None]
         R, slope = np.empty_like(F), np.zeros(len(W))
         n = tile.stop - tile.start
         ker.tile_sums(code, F, y, weight, tile.start, n, R, sums.value, slope)
         sums.slope[:] += slope
         if len(sums.gradient):
-            sums.gradient[:] += R @ tile.A if tile.base is None else (tile.A.T @ R.T).T
-            if tile.base is not None:
-                sums.gradient[:] += slope[:, None] * tile.base
+            sums.gradient[:] += tile.sums(R, slope)
 
 
 def gram(X: np.ndarray | Csr, bases: Bases, h: np.ndarray, r: np.ndarray, sums: Any) -> None:
     """`kernels.gram_rows`; sparse rows cost the squares of what they store."""
-    for tile in tiles(X, bases):
+    for tile in [X.tile] if isinstance(X, WrittenRows) else tiles(X, bases):
         weight, target = h[tile.start : tile.stop], r[tile.start : tile.stop]
-        if tile.base is None:
-            half = np.sqrt(weight) * tile.A.T
-            # C order is BLAS's transpose: its lower triangle is the upper one here
-            dsyrk(1.0, half.T, 1.0, sums.H.T, trans=1, lower=1, overwrite_c=1)
-            sums.g[:] += weight @ tile.A
-            sums.b[:] += target @ tile.A if len(r) else 0.0
-            continue
-        A, c = tile.A, tile.base
-        ker.add_sparse_gram(A.data, A.indices, A.indptr, weight, sums.H)
-        moved, total = A.T @ weight, weight.sum()
-        dger(1.0, c, moved + total * c, a=sums.H.T, overwrite_a=1)
-        dger(1.0, moved, c, a=sums.H.T, overwrite_a=1)
-        sums.g[:] += moved + total * c
+        sums.g[:] += tile.add_gram(weight, sums.H)
         if len(r):
-            sums.b[:] += A.T @ target + target.sum() * c
+            sums.b[:] += tile.sums(target[None], target.sum(keepdims=True))[0]
 
 
 # Dual coordinate descent: in the features Psi the penalty is 1/2 |v|^2, v = R w.

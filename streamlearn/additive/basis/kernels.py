@@ -34,6 +34,7 @@ from . import (
 )
 from .kernels_loss import is_coded, loss_code, own_losses, targets_by_class
 from .pair_terms import looks_up_pairs, pair_terms
+from .written import WrittenRows
 
 Matrix = np.ndarray | Csr
 NONE = np.empty(0)
@@ -95,7 +96,7 @@ class DualProblem(NamedTuple):
 
 def present(X: Matrix, bases: Bases) -> Matrix:
     """X with missing values as kernels take them, +inf; a copy if there are any."""
-    if bases.prepared or not bases.has_missing.any():
+    if bases.prepared or isinstance(X, WrittenRows) or not bases.has_missing.any():
         return X
     values = X.data if isinstance(X, Csr) else X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -130,13 +131,18 @@ def coordinates_rows(
     return U.T
 
 
+def _is_explicit(X: Matrix, bases: Bases) -> bool:
+    """Whether passes go over functions that are written out."""
+    return bases.dense or isinstance(X, WrittenRows)
+
+
 def margins_rows(X: Matrix, bases: Bases, W: np.ndarray, F: np.ndarray) -> None:
     """Write Phi W into `F` (m, K) float64 in place."""
     W, X = np.ascontiguousarray(W), present(X, bases)
     if looks_up_pairs(X, bases):
         rows, columns, terms = *_dense(X, bases), pair_terms(bases)
         kernels_pairs.margins(rows, columns, terms, W.astype(np.float64, copy=False), F)
-    elif bases.dense:
+    elif _is_explicit(X, bases):
         explicit.margins(X, bases, W, F)
     elif isinstance(X, Csr):
         kernels_csr.margins(*_sparse(X, bases), W, F)
@@ -174,7 +180,7 @@ def gradient_rows(
         rows, columns, terms = *_dense(X, bases), pair_terms(bases)
         exact = point._replace(W=point.W.astype(np.float64, copy=False))
         kernels_pairs.gradient(rows, columns, terms, loss_code(loss), exact, y, weight, sums)
-    elif bases.dense:
+    elif _is_explicit(X, bases):
         explicit.gradient(X, bases, loss, point, y, weight, sums)
     elif isinstance(X, Csr):
         kernels_csr.gradient(*_sparse(X, bases), loss_code(loss), point, y, weight, sums)

@@ -169,6 +169,14 @@ def add_sparse_gram(values, places, ends, h, H):
                 H[j, places[w]] += a * values[w]
 
 
+@kernel
+def mirror(H):
+    """Write the upper triangle of `H` below its diagonal, in place."""
+    for i in range(len(H)):
+        for j in range(i):
+            H[i, j] = H[j, i]
+
+
 class FeatureRows(NamedTuple):
     """Explicit features of the visits of an order, row t those of visit t, and coefficients."""
 

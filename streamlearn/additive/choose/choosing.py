@@ -36,7 +36,7 @@ from ..costs import sizes
 from ..costs.pair_choice import SPLIT_PAIRS, no_pairs
 from ..costs.solver_choice import DUAL, Choice
 from ..dual.descent import GROUP, alpha_width
-from ..newton.sampled import EXACT
+from ..newton.sampled import beyond
 from ..objective import Problem
 from ..pairs import AUTO, density_fold, has_pairs, with_density
 from ..targets import Adjustment, adjust, adjusted
@@ -323,7 +323,7 @@ class Choosing(PlannedChoice):
                 at = thetas[-1]
             if start is None or share >= 1.0:
                 # steps to rounding cost little while a matrix is kept, as that of one output is
-                whole = EXACT if model.problem.n_outputs == 1 else self.tol
+                whole = beyond(self.tol) if model.problem.n_outputs == 1 else self.tol
                 at = own.minimise(at, tol=whole if share >= 1.0 else None)
             thetas.append(at)
         left = self.max_passes - run.n_passes - (1 if name == "refit" else 3) - has_pairs(self)

@@ -141,7 +141,7 @@ class PlannedChoice(ChoosesBySplits, AdditiveModel):
                 size, self._n_splits, n_models, n_counts, self._most_passes, each
             )
         if not has_pairs(self):
-            return needs.with_temporaries(phases, self, size, summary, pairs=False)
+            return needs.with_temporaries(phases, self, size, summary, pairs=False, alone=False)
         held = sizes.held_nbytes_of_sample(size) if self._sample_rows(dataset) else 0
         return with_pairs(phases, self, size, summary, held=held)
 

@@ -13,6 +13,7 @@ from ..basis.functions import tile_nbytes
 from ..basis.kernels import empty_sums
 from ..basis.pair_terms import pass_nbytes
 from ..basis.resolution import CURVATURE_NBYTES
+from ..basis.written import WRITTEN_DIM, written_nbytes
 from ..dual.descent import GROUP, empty_certificate
 from ..dual.partitions import count_partitions
 from ..newton.blocks import blocks_nbytes
@@ -146,8 +147,13 @@ def with_temporaries(
     summary: Summary | None,
     *,
     pairs: bool,
+    alone: bool = True,
 ) -> list[Needs]:
-    """The phases with what bases other than splines, `pairs`, and missing values take beside."""
+    """The phases with what bases other than splines, `pairs`, and missing values take beside.
+
+    `alone`: not with other fits in the same reads, which leave the functions of sparse rows
+    unwritten.
+    """
     local = make_basis(model.basis).local and not pairs
     compressed = size.sparse and not pairs
     tile = 0 if local and not size.sparse else tile_nbytes(size.dim, compressed=compressed)
@@ -156,6 +162,13 @@ def with_temporaries(
     if summary is not None and (summary.columns.missing > 0).any():
         copied = size.row_nbytes  # a chunk with its missing values marked; the sample alike
     sample = int(copied * min(sizes.sample_rows(size), size.n_rows))
+    written = 0
+    if alone and compressed and local:
+        rows_nbytes = size.row_nbytes * min(sizes.sample_rows(size), size.n_rows)
+        # the summary may find fewer coefficients, which leave the room of a larger matrix
+        dim = size.dim if summary is not None else min(size.dim, WRITTEN_DIM)
+        taken = written_nbytes(rows_nbytes, dim, model.degree)
+        written = max(taken - 8 * (size.dim**2 - dim**2), 0)
     penalties = 8 * size.pair_squares
     # epochs visit explicit functions; all other passes look up pairs, and `warm` loads what does so
     looked_up = pass_nbytes(size.n_columns, size.pair_dim, size.n_outputs), 0
@@ -174,6 +187,8 @@ def with_temporaries(
             step_bytes_per_row=phase.step_bytes_per_row + copied,
             driver_bytes=phase.driver_bytes
             + beside[phase.name][1]
+            # products without a matrix take rows as they are
+            + (written if phase.name == NEWTON else 0)
             + (sample + tile if phase.driver_bytes else 0),
         )
         for phase in phases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from ...engine.run import Run
 from ...numeric.malloc import trim_heaps
 from ...passes.fold import Fold, both
 from ...solvers.newton import Evaluation, newton
-from ..basis.kernels import GramSums, Sums, empty_sums
+from ..basis.functions import written
+from ..basis.kernels import GramSums, Sums, empty_sums, present
 from ..objective import Problem, add_evaluation, evaluation_fold, finish_evaluation, spline_sums
 from .curvature import (
     add_gram,
@@ -31,8 +33,9 @@ from .reads import CachedReads
 
 DECREMENT = 1e-3
 """A sample's own fit stops when a step promises less than this share: its rows err by as much."""
-EXACT = 1e-15
-"""Relative gap of an optimum to rounding, which Newton's last steps with a matrix cost little."""
+EXACT, BEYOND = 1e-15, 1e-4
+"""Relative gap of an optimum to rounding, and share of the tolerance up to which rows in hand are
+fitted: Newton's last steps with a matrix cost little, but to rounding a third of a fit."""
 SAMPLE_ITERATIONS = 50
 ROUNDING = {True: 1e-8, False: 1e-13}
 """Relative error of a value summed in float32 and in float64 arithmetic."""
@@ -278,6 +281,21 @@ class StreamedObjective:
         elif self._may_grow and (self._extra == "gram" or self._n_slow):
             self._extra, self._share = "gram", min(1.0, GROWTH * self._share)
         self._n_slow += 1
+
+
+def beyond(tol: float) -> float:
+    """The relative gap up to which rows in hand, if these are all, are fitted with a matrix."""
+    return max(BEYOND * tol, EXACT)
+
+
+def with_functions(problem: Problem, rows: Chunk) -> Chunk:
+    """The rows; few sparse ones with their functions, which each step with a matrix looks at."""
+    X, bases = rows.X, problem.bases
+    if not isinstance(X, Csr) or bases.dense:
+        return rows
+    present_rows = present(X, bases)
+    assert isinstance(present_rows, Csr)  # as the rows are
+    return replace(rows, X=written(present_rows, bases))
 
 
 def _sums_at(problem: Problem, theta: np.ndarray, rows: Chunk) -> Sums:

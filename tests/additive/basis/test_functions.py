@@ -16,6 +16,7 @@ from streamlearn.additive.basis import (
 from streamlearn.additive.basis import (
     kernels_functions as kernels_fourier,
 )
+from streamlearn.additive.basis.written import WrittenRows, written_nbytes
 from streamlearn.additive.costs import sizes
 from streamlearn.additive.objective import add_evaluation, finish_evaluation
 from streamlearn.data.source import Csr
@@ -116,14 +117,27 @@ def test_terms_and_intercept_add_up_and_terms_have_mean_0():
     assert abs(terms.mean(1)).max() < 0.02
 
 
-@pytest.mark.parametrize("basis", ["bspline", "cosine"])
-def test_sparse_passes_are_the_dense_ones(basis):
-    """Margins, sums and Grams of stored values, and none of the p columns' coordinates."""
+@pytest.mark.parametrize(
+    ("basis", "degree", "wrote"),
+    [("bspline", 1, False), ("cosine", 1, False), *(("bspline", d, True) for d in (1, 2, 3))],
+)
+def test_sparse_passes_are_the_dense_ones(monkeypatch, basis, degree, wrote):
+    """Margins, sums and Grams of stored values, and none of the p columns' coordinates.
+
+    The columns are of many values, of two, of two of which none is 0, and of one.
+    """
     S, y = rows_of("csr", 120)
+    S = S.toarray()
+    S[:, 1], S[:, 2], S[:, 3] = S[:, 1] > 0.3, np.where(S[:, 2] > 0.3, 2.0, -1.0), 0.0
+    S = sparse.csr_array(S)
     dataset = as_dataset(S, y)
-    problem, _ = make_problem(dataset, "log_loss", n_bases=4, basis=basis)
+    problem, _ = make_problem(dataset, "log_loss", n_bases=5, basis=basis, degree=degree)
     X, bases = next(iter(dataset.iter_chunks())).X, problem.bases
     assert isinstance(X, Csr)
+    if wrote:
+        monkeypatch.setattr(explicit, "written_nbytes", lambda *_: 1 << 20)
+        X = explicit.written(X, bases)
+        assert isinstance(X, WrittenRows)
     Phi = np.hstack([evaluate(bases, d, S.toarray()[:, d]) for d in range(5)])
     rng = np.random.default_rng(0)
     W, h, r = rng.normal(size=(2, bases.dim)), rng.random(120), rng.normal(size=120)
@@ -134,6 +148,22 @@ def test_sparse_passes_are_the_dense_ones(basis):
     np.testing.assert_allclose(np.triu(gram.H), np.triu(Phi.T @ (h[:, None] * Phi)), atol=1e-4)
     np.testing.assert_allclose(gram.g, h @ Phi, atol=1e-5)
     np.testing.assert_allclose(gram.b, r @ Phi, atol=1e-5)
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_functions_of_sparse_rows_take_no_more_than_is_planned(degree):
+    """Of values above 0, where 0 is the first breakpoint, and of values around it."""
+    X = sparse.random_array((300, 6), density=0.4, rng=0, dtype=np.float32, format="csr")
+    for rows in (X, sparse.csr_array(X - 0.5 * (X > 0))):
+        dataset = as_dataset(rows, np.zeros(300))
+        problem, _ = make_problem(dataset, "squared_error", n_bases=6, degree=degree)
+        chunk = next(iter(dataset.iter_chunks()))
+        found = explicit.written(chunk.X, problem.bases)
+        room = written_nbytes(chunk.X.nbytes, problem.dim, degree)
+        if isinstance(found, WrittenRows):
+            A = found.tile.A
+            assert A.data.nbytes + A.indices.nbytes + 8 * problem.dim**2 <= room
+        assert isinstance(found, WrittenRows) == (rows is X or degree > 1)
 
 
 def test_tiles_are_as_many_as_it_takes(monkeypatch):
@@ -165,8 +195,10 @@ def test_kernels_compiled_and_as_python_agree():
         a = explicit._compressed(stored, bases.dim, c, fill, *extra).toarray()
         b = explicit._compressed(stored, bases.dim, c, plain, *extra).toarray()
         np.testing.assert_allclose(a, b, atol=1e-12)
-    gram = kernels_fourier.add_sparse_gram
+    gram, mirror = kernels_fourier.add_sparse_gram, kernels_fourier.mirror
     A, h = explicit._compressed(stored, bases.dim, c, kernels_fourier.stored_functions), np.ones(40)
-    for one in (gram, getattr(gram, "py_func", gram)):
-        one(A.data, A.indices, A.indptr, h, H := np.zeros((bases.dim, bases.dim)))
+    for add, copy in ((gram, mirror), [getattr(k, "py_func", k) for k in (gram, mirror)]):
+        add(A.data, A.indices, A.indptr, h, H := np.zeros((bases.dim, bases.dim)))
         np.testing.assert_allclose(H, np.triu((A.T @ A).toarray()), atol=1e-9)
+        copy(H)
+        np.testing.assert_allclose(H, (A.T @ A).toarray(), atol=1e-9)
