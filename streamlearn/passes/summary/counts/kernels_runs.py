@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ....numeric.jit import kernel
@@ -12,6 +14,17 @@ from .kernels_table import MAX_VALUES
 
 MAGNITUDE = np.int32(0x7FFFFFFF)
 LOWEST = np.int64(-(1 << 31))
+
+
+class Runs(NamedTuple):
+    """Different values of columns, in the order of columns and then of values."""
+
+    columns: np.ndarray
+    """(n,) int32."""
+    values: np.ndarray
+    """(n,) float64: finite and not zero, or the edge of a bin next to zero."""
+    counts: np.ndarray
+    """(n,) int64 rows, or float64 weight."""
 
 
 def ordered(columns: np.ndarray, values: np.ndarray) -> np.ndarray:

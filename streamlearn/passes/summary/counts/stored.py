@@ -10,7 +10,7 @@ do not depend on how many reads there were.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..columns import MOMENTS_NBYTES, add_columns, empty_columns, merge_columns
 from ..columns import State as ColumnState
 from ..facts import Distributions, ends_of
 from .kernels_bins import N_BINS, place_values, raise_levels
-from .kernels_runs import merge_runs, ordered, unordered
+from .kernels_runs import Runs, merge_runs, ordered, unordered
 from .kernels_table import MAX_VALUES
 
 MAX_STORED_BYTES = 32 << 20
@@ -34,17 +34,6 @@ STEP_NBYTES = 2 * STATE_NBYTES
 while two are merged, the runs of both, before the last columns are given up."""
 MIN_CAPACITY = N_BINS + MAX_VALUES
 """Entries that a column can have: with fewer a read might finish no column."""
-
-
-class Runs(NamedTuple):
-    """Different values of columns, in the order of columns and then of values."""
-
-    columns: np.ndarray
-    """(n,) int32."""
-    values: np.ndarray
-    """(n,) float64: finite and not zero, or the edge of a bin next to zero."""
-    counts: np.ndarray
-    """(n,) int64 rows, or float64 weight."""
 
 
 Waiting: TypeAlias = "tuple[np.ndarray, np.ndarray, np.ndarray | None]"
