@@ -322,7 +322,7 @@ class Choosing(PlannedChoice):
             if k and models[k - 1].split == model.split and thetas[-1].shape == shape:
                 at = thetas[-1]
             if start is None or share >= 1.0:
-                # steps to rounding cost little while a matrix is kept, as that of one output is
+                # the last steps cost little while a matrix is kept, as that of one output is
                 whole = beyond(self.tol) if model.problem.n_outputs == 1 else self.tol
                 at = own.minimise(at, tol=whole if share >= 1.0 else None)
             thetas.append(at)
