@@ -1,7 +1,7 @@
 """Rows with their functions written out: the arithmetic of passes over them.
 
-Sparse rows hold Phi - Phi(0) of what they store.  Those that a fit looks at many times hold it once
-for all looks, less one function of each column.
+Of sparse rows these are Phi - Phi(0) of the stored values.  Rows that a fit reads many times keep
+them from one pass to the next, and leave one function of each column out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Zeros(NamedTuple):
     places: np.ndarray
     """(n,) intp: where they are."""
     own: np.ndarray
-    """(dim,) intp: the place of each function's own one; dim where there is none."""
+    """(dim,) intp: for each function the place of the one of its column that is left out; dim where
+    none is."""
     others: csr_matrix
     """(n, dim): 1 at the other functions of their columns."""
 
@@ -138,7 +139,8 @@ def find_zeros(bases: Bases, base: np.ndarray) -> Zeros:
 
 def written_nbytes(nbytes: float, dim: int, degree: int) -> int:
     """Most bytes that `written` and a Gram take for sparse rows of `nbytes`; 0: too many for it."""
-    # a stored value takes 8 bytes at least; of degree 1 its functions, and else those of 0 too
+    # A stored value takes 8 bytes at least.  At degree 1 it has two functions that are not 0; at
+    # others the functions of Phi(0), which are taken from its own, add as many.
     rows = int(nbytes / 8 * (2 if degree == 1 else 2 * (degree + 1)) * VALUE_NBYTES)
     is_small = rows <= WRITTEN_NBYTES and dim <= WRITTEN_DIM
     return rows + SQUARES_NBYTES * dim**2 if is_small else 0
