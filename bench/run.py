@@ -95,9 +95,11 @@ class Session:
         return report
 
     def best(self, peer, *, key="fit_s", cache="shared", **options):
-        """The quickest of ``--repeat`` measurements; "cold" gives each a fresh kernel cache."""
+        """The quickest of ``--repeat`` measurements; "cold..." gives each a fresh kernel cache."""
         reports = [
-            self.measure(peer, cache=f"cold-{i}" if cache == "cold" else cache, **options)
+            self.measure(
+                peer, cache=f"{cache}-{i}" if cache.startswith("cold") else cache, **options
+            )
             for i in range(self.options.repeat)
         ]
         return min(reports, key=lambda report: report.get(key, float("inf")))

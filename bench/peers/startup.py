@@ -1,5 +1,6 @@
-"""Seconds of `import streamlearn`, `warm()` and a first small fit, in this fresh process."""
+"""Seconds of `import streamlearn`, `warm()`, a first small fit and the demo, in a fresh process."""
 
+import tempfile
 import time
 
 
@@ -7,7 +8,7 @@ def prepare(**options):
     return {}
 
 
-def run(report, *, what="import", **options):
+def run(report, *, what="import", rows=None, **options):
     start = time.perf_counter()
     import streamlearn
 
@@ -25,3 +26,15 @@ def run(report, *, what="import", **options):
         start = time.perf_counter()
         streamlearn.AdditiveClassifier().fit(X, y)
         report["fit_s"] = time.perf_counter() - start
+    elif what == "demo":
+        from streamlearn.demo import run_demo
+
+        said = []
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as plots:
+            run_demo(rows, None, plots, "64MiB", said.append)
+        report["demo_s"] = time.perf_counter() - start
+        lines = [line.strip() for line in "\n".join(said).splitlines() if line.strip()]
+        lines = lines[lines.index("Memory") + 1 :]
+        last = next(i for i, line in enumerate(lines) if "relative gap" in line)
+        report["said"] = lines[: last + 1]

@@ -20,6 +20,9 @@ PAGE = HERE.parent / "measured.md"
 DATA = Path(os.environ.get("STREAMLEARN_DATA", HERE.parents[2] / "shared" / "data"))
 COLUMNS = ["age", "education_num", "hours_per_week", "marital_status"]
 ROWS = (2.5e6, 10e6, 40e6)
+BUDGETS = ("64MiB", "256MiB")
+PEAK, WRITTEN_OUT = 6, 8
+"""Columns of the table of ``python -m bench memory``: our peak, and `SplineTransformer`'s."""
 STYLE = {
     "svg.hashsalt": "streamlearn",
     "svg.fonttype": "none",  # letters, not their outlines
@@ -47,28 +50,39 @@ def draw_curves(path):
 
 
 def measured_peaks(text):
-    """Peaks in bytes at 0.5, 2 and 8 GB: ours with each budget, and splines written out."""
-    ours = {}
-    for budget in ("64 MiB", "256 MiB"):
-        row = re.search(rf"^\| parquet \| {budget} \| newton \| 2 threads \|(.*)\|$", text, re.M)
-        ours[budget] = [float(cell) * 2**20 for cell in row.group(1).split("|")[:3]]
-    sentence = re.search(
-        r"0\.5 GB takes ([\d.]+) GB with `SplineTransformer`; 2 GB would take (\d+) GB and "
-        r"8 GB (\d+)",
-        " ".join(text.split()),
-    )
-    return ours, [float(number) * 1e9 for number in sentence.groups()]
+    """Peaks in bytes of the sizes in `ROWS`: ours by budget, and of splines written out.
+
+    Of the last are what was measured, and what the sizes that do not fit would take.
+    """
+    ours, measured, needed = {budget: [] for budget in BUDGETS}, [], []
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    for n_rows in ROWS:
+        of_size = [row for row in rows if row[:1] == [f"generated {round(n_rows):,} x 50"]]
+        for budget, peaks in ours.items():
+            [row] = [
+                row
+                for row in of_size
+                if row[1].startswith("parquet, ") and row[3:6] == [budget, "newton", "2 threads"]
+            ]
+            peaks.append(float(row[PEAK]) * 2**20)
+        if about := re.fullmatch(r"does not fit \(about (\d+) GB\)", row[WRITTEN_OUT]):
+            needed.append(float(about[1]) * 1e9)
+        else:
+            measured.append(float(row[WRITTEN_OUT].split()[0]) * 2**20)
+    return ours, measured, needed
 
 
 def draw_memory(path):
     """Memory against rows, both on logarithmic axes; what would be taken is hollow."""
-    ours, written_out = measured_peaks(PAGE.read_text())
+    ours, measured, needed = measured_peaks(PAGE.read_text())
     figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    for budget, color in (("64 MiB", "C0"), ("256 MiB", "C2")):
-        ax.loglog(ROWS, ours[budget], "o-", color=color, label=f"streamlearn, budget {budget}")
-    ax.loglog(ROWS, written_out, "--", color="C3", lw=1)
-    ax.loglog(ROWS[:1], written_out[:1], "s", color="C3", label="SplineTransformer, measured")
-    ax.loglog(ROWS[1:], written_out[1:], "s", color="C3", mfc="w", label="the same, would take")
+    for (budget, peaks), color in zip(ours.items(), ("C0", "C2"), strict=True):
+        label = f"streamlearn, budget {budget.replace('MiB', ' MiB')}"
+        ax.loglog(ROWS, peaks, "o-", color=color, label=label)
+    n = len(measured)
+    ax.loglog(ROWS, measured + needed, "--", color="C3", lw=1)
+    ax.loglog(ROWS[:n], measured, "s", color="C3", label="SplineTransformer, measured")
+    ax.loglog(ROWS[n:], needed, "s", color="C3", mfc="w", label="the same, would take")
     ax.set_xticks(ROWS, ["2.5 million", "10 million", "40 million"])
     ax.xaxis.minorticks_off()
     ax.set_yticks([2**25, 2**30, 2**35], ["32 MiB", "1 GiB", "32 GiB"])
