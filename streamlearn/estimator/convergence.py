@@ -22,7 +22,8 @@ class ConvergenceDisplay:
 
     Made by `from_estimator`.  The axis of gaps is logarithmic; a gap of 0 is drawn at the rounding
     of float64.  Of several outputs the largest gap and the sum of the objectives are drawn.  A fit
-    without a dual has no gap, and its panel is left out.
+    without a dual has no gap, and its panel is left out.  Boosting is drawn by its rounds: the cost
+    at the end of each, the mean over the classes.
 
     Attributes
     ----------
@@ -42,6 +43,7 @@ class ConvergenceDisplay:
         name: str = "",
     ) -> None:
         self.tolerance, self.name = tolerance, name
+        history = _joined_rounds(history)
         self.reads = np.array([record.get("read", k + 1) for k, record in enumerate(history)])
         self.gap = _series(history, ("relative_gap", "estimated_gap"), np.max)
         self.objective = _series(
@@ -130,6 +132,28 @@ class ConvergenceDisplay:
 def _floor(objective: np.ndarray) -> float:
     low, high = np.nanmin(objective), np.nanmax(objective)
     return float(low - max(high - low, 0.05 * abs(low)))
+
+
+def _joined_rounds(history: Sequence[dict[str, object]]) -> Sequence[dict[str, object]]:
+    """The records, those of each class's rounds of boosting as one record a round.
+
+    A class whose rounds have ended keeps its last cost.
+    """
+    costs: dict[object, dict[object, list[float]]] = {}
+    others = []
+    for record in history:
+        if "label" not in record:
+            others.append(record)
+            continue
+        of_strength = costs.setdefault(record["tau"], {})
+        last = np.asarray(record["costs"])[-1]
+        of_strength.setdefault(record["label"], []).append(float(last))
+    rounds: list[dict[str, object]] = []
+    for of_strength in costs.values():
+        for k in range(max(map(len, of_strength.values()))):
+            ends = [own[min(k, len(own) - 1)] for own in of_strength.values()]
+            rounds.append({"objective": float(np.mean(ends))})
+    return [*rounds, *others]
 
 
 def _series(

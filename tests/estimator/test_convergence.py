@@ -58,3 +58,17 @@ def test_a_fit_of_one_read_says_so():
     said = [text.get_text() for panel in display.axes_ for text in panel.texts]
     assert said.count("measured once") == len(display.axes_)
     assert "measured once" in model.report()
+
+
+def test_boosting_is_drawn_by_rounds():
+    """One point a round: the mean of the classes' costs, each kept once its rounds have ended."""
+    X, y = rows()
+    model = sl.JensenShannonBoostClassifier(n_learners=3).fit(X, y)
+    display = sl.ConvergenceDisplay.from_estimator(model)
+    costs = {}
+    for record in model.history_:
+        costs.setdefault(record["label"], []).append(record["costs"][-1])
+    assert len(costs) == 3
+    assert len(display.objective) == max(map(len, costs.values()))
+    assert display.objective[0] == pytest.approx(np.mean([own[0] for own in costs.values()]))
+    assert display.objective[-1] == pytest.approx(model.certificate_.objective)

@@ -105,14 +105,26 @@ def hashed_columns(
     """Numbers of the columns that tell rows apart, at most 8, so that copies share a half.
 
     There are none where the columns have so few values that whole values would go to one half, nor
-    where a subject has several rows, which must share one and differ in some columns.
+    where a subject has several rows, which must share one and differ in some columns.  Values are
+    hashed as float32, which may hold few of a column's, as of times in seconds since 1970.
     """
     if siblings > 1:
         return np.empty(0, np.intp)
-    distinct = np.where(columns.few, np.diff(columns.value_ends), np.inf)[live]
+    distinct = np.where(columns.few, np.diff(columns.value_ends), np.inf)
+    held = _float32_values(columns)
+    distinct = np.where(held < total, np.minimum(distinct, held), distinct)[live]
     order = np.argsort(-distinct, kind="stable")[:HASHED]
     enough = len(order) and np.prod(distinct[order]) >= total
     return live[np.sort(order)] if enough else np.empty(0, np.intp)
+
+
+def _float32_values(columns: ColumnFacts) -> np.ndarray:
+    """(p,) at least 1: about how many float32 numbers lie in the range of each column."""
+    largest = np.fmax(np.abs(columns.min), np.abs(columns.max))
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = np.spacing(largest.astype(np.float32)).astype(np.float64)
+        steps = (columns.max - columns.min) / step
+    return np.fmax(steps, 1.0)  # of what overflows or is missing, 1
 
 
 def boost(
