@@ -57,7 +57,7 @@ def test_speed(tmp_path):
     pytest.importorskip("interpret", reason="the EBM rival needs the bench extra")
     record, printed = bench(tmp_path, "speed")
     assert not record["failed"]
-    assert len(record["rows"]) == 18
+    assert len(record["rows"]) == 19
     assert "| ratio |" in printed
 
 
