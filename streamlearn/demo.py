@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import streamlearn as sl
 
+from .data.files.regular import refuse_unwritable
 from .warming import load_newton
 
 if TYPE_CHECKING:
@@ -38,16 +39,30 @@ def run_demo(
     plots: str,
     memory_budget: str,
     say: Callable[[str], object],
+    *,
+    overwrite: bool = False,
 ) -> dict[str, object]:
-    """Write, describe, plan, train, evaluate and compare; what was found, as plain values."""
+    """Write, describe, plan, train, evaluate and compare; what was found, as plain values.
+
+    What an earlier demo left in `folder` is replaced only with `overwrite`.
+    """
+    refuse_unwritable(plots, folder=True)
     with tempfile.TemporaryDirectory(prefix="streamlearn-demo-") as temporary:
         root = Path(folder or temporary)
+        refuse_unwritable(root, folder=True)
         root.mkdir(parents=True, exist_ok=True)
-        return _run(n_rows or N_ROWS, root, Path(plots), memory_budget, say)
+        return _run(
+            N_ROWS if n_rows is None else n_rows, root, Path(plots), memory_budget, say, overwrite
+        )
 
 
 def _run(
-    n_rows: int, root: Path, plots: Path, memory_budget: str, say: Callable[[str], object]
+    n_rows: int,
+    root: Path,
+    plots: Path,
+    memory_budget: str,
+    say: Callable[[str], object],
+    overwrite: bool,
 ) -> dict[str, object]:
     from .config import format_bytes, parse_bytes
 
@@ -55,8 +70,13 @@ def _run(
     budget = parse_bytes(memory_budget)
     data_path, model_path = str(root / "data.parquet"), str(root / "model.slm")
     small_path = str(root / "small.parquet")
+    for path in (data_path, small_path, model_path):
+        if Path(path).exists() and not overwrite:
+            raise FileExistsError(f"{path} exists already; pass overwrite=True, or another folder")
     job = {"small": small_path, "budget": budget, "model": model_path}
-    write_data(small_path, 3 * BLOCK_ROWS)  # more than a sample holds, in lanes that merge
+    write_data(
+        small_path, 3 * BLOCK_ROWS, overwrite=overwrite
+    )  # more than a sample holds, in lanes that merge
     # Where kernels must be compiled that takes longest: it goes on while the table is written, in
     # two processes.  One takes the passes of Newton's method first, the other reading and splines,
     # so that each finds compiled what the other began with.
@@ -66,7 +86,7 @@ def _run(
             for kind in ("load", "embed")
         ]
         say(f"Writing {n_rows:,} rows x {N_COLUMNS} columns to {data_path}")
-        floor = write_data(data_path, n_rows)
+        floor = write_data(data_path, n_rows, overwrite=overwrite)
         say("\nLoading libraries and kernels; the first time on a machine compiles them")
         seconds = [answer_of(process, "compiling")["load_seconds"] for process in loading]
         say(f"  {max(seconds):.1f} s")
@@ -138,7 +158,7 @@ def _run(
     return result
 
 
-def write_data(path: str, n_rows: int) -> float:
+def write_data(path: str, n_rows: int, *, overwrite: bool = False) -> float:
     """Write the rows in parts; returns the log loss of their true probabilities.
 
     Columns are uniform on [0, 1).  P(y = 1) = 1 / (1 + exp(-F)), where
@@ -147,19 +167,24 @@ def write_data(path: str, n_rows: int) -> float:
     import numpy as np
 
     from .data.write.sink import open_sink
+    from .engine.checkpoint.stopping import orderly_end
 
     names = [chr(ord("a") + j) for j in range(N_COLUMNS)]
     columns = [(name, "float32") for name in names] + [("y", "int8")]
-    sink, loss = open_sink(path, columns=columns, format="parquet", overwrite=True), 0.0
-    for part, start in enumerate(range(0, n_rows, BLOCK_ROWS)):
-        rng = np.random.Generator(np.random.Philox(key=[0, part]))
-        X = rng.random((N_COLUMNS, min(BLOCK_ROWS, n_rows - start)), dtype=np.float32)
-        F = 2 * np.sin(6 * X[0]) + 2 * np.cos(9 * X[1]) + 12 * (X[2] - 0.5) ** 2
-        F += X[3:8].sum(axis=0) - 3
-        y = (rng.random(len(F)) < 1 / (1 + np.exp(-F))).astype(np.int8)
-        loss += float(np.logaddexp(0, np.where(y == 1, -F, F), dtype=np.float64).sum())
-        sink.write(part, 0, {**dict(zip(names, X, strict=True)), "y": y})
-    sink.commit(n_rows)
+    loss = 0.0
+    with (
+        orderly_end(),
+        open_sink(path, columns=columns, format="parquet", reads=(), overwrite=overwrite) as sink,
+    ):
+        for part, start in enumerate(range(0, n_rows, BLOCK_ROWS)):
+            rng = np.random.Generator(np.random.Philox(key=[0, part]))
+            X = rng.random((N_COLUMNS, min(BLOCK_ROWS, n_rows - start)), dtype=np.float32)
+            F = 2 * np.sin(6 * X[0]) + 2 * np.cos(9 * X[1]) + 12 * (X[2] - 0.5) ** 2
+            F += X[3:8].sum(axis=0) - 3
+            y = (rng.random(len(F)) < 1 / (1 + np.exp(-F))).astype(np.int8)
+            loss += float(np.logaddexp(0, np.where(y == 1, -F, F), dtype=np.float64).sum())
+            sink.write(part, 0, {**dict(zip(names, X, strict=True)), "y": y})
+        sink.commit(n_rows)
     return loss / n_rows
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import streamlearn as sl
 
+from .data.files.regular import refuse_unwritable
 from .data.source import Chunk
 from .estimator.model import Estimator, Model
 from .estimator.predicting import answer_chunk, run
@@ -56,6 +57,7 @@ def draw_model(
             f"{type(model).__name__} has nothing to draw: it makes features and is fitted to no "
             "target; plot the model that learns from them"
         )
+    refuse_unwritable(folder, folder=True)
     figures: dict[str, Figure] = {}
     with _drawing():
         if hasattr(model, "shape_function"):
@@ -87,6 +89,7 @@ def draw_comparison(
 
     The legend has the names of the files, with their folders if these alone tell them apart.
     """
+    refuse_unwritable(folder, folder=True)
     models = [sl.load(file) for file in files]
     for file, model in zip(files, models, strict=True):
         if not hasattr(model, "shape_function"):

@@ -1,6 +1,7 @@
 """The command line: what it prints, what it exits with, and one sentence for every error."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -337,6 +338,12 @@ def test_every_predictor_is_in_the_list_of_models(data, tmp_path):
             assert name in told
 
 
+PATHS = (
+    *("h/target=1/p.parquet", "/data/memory_budget/what=a", "s3://b/features=2/at_risk/x.parquet"),
+    *("'out/overwrite=True/a.parquet'", "target=1/p.parquet", "/a(1)/target=1"),
+)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -346,10 +353,35 @@ def test_every_predictor_is_in_the_list_of_models(data, tmp_path):
         ("features=[...] or C=1", "--features [...] or C=1"),
         ("max_seconds=3 needs checkpoint=", "--max-seconds 3 needs --checkpoint"),
         ("the model's n_features=3", "the model's n_features=3"),
+        *[(kept, kept) for kept in PATHS],
+        *[
+            (f"cannot read {kept}, row group 3", f"cannot read {kept}, row group 3")
+            for kept in PATHS
+        ],
+        ("open_dataset(..., target=...)", "open_dataset(..., target=...)"),
+        ("cv='gcv' or set_config(memory_budget=1)", "cv='gcv' or set_config(memory_budget=1)"),
+        ("fit it to data.at_risk(...)", "fit it to --at-risk COLUMN=CUTS"),
+        ("a model of data.ordinal_steps(classes)", "a model of --ordinal-steps CLASSES"),
+        ("what fit(checkpoint=...) was given", "what fit --checkpoint was given"),
+        ("call fit(..., validation=0.1)", "call fit --validation 0.1"),
+        ("sl.cross_validate(model, data, param_grid=...)",) * 2,
     ],
 )
 def test_messages_name_the_options(text, told):
-    assert with_flags(text, main.commands.values()) == told
+    """Those of the command alone: predict and fit share none of theirs but these."""
+    name = "predict" if "overwrite" in text else "fit"
+    assert with_flags(text, main.commands, name) == told
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_messages_name_no_option_that_there_is_not(name):
+    """Of all that a message says, what begins with two dashes is an option of the command."""
+    own = {flag for option in main.commands[name].params for flag in option.opts}
+    every = {flag for command in main.commands.values() for p in command.params for flag in p.opts}
+    words = {flag.removeprefix("--").replace("-", "_") for flag in every}
+    for word in words:
+        told = with_flags(f"pass {word}=True, {word}=3, {word}= or {word}", main.commands, name)
+        assert set(re.findall(r"--[a-z-]+", told)) <= own
 
 
 def test_calibration_of_strings_and_of_more_rows_than_bins(tmp_path):

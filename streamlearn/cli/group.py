@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 import click
 
@@ -56,26 +56,73 @@ class Commands(click.Group):
             code, told = OUT_OF_TIME, str(error)
         except (StreamlearnError, NotFittedError, ValueError, TypeError, OSError) as error:
             code, told = FAILED, " ".join([str(error), *getattr(error, "__notes__", ())])
+        except AttributeError as error:
+            if error.name is not None:  # Python's own, of an object that lacks it: a bug
+                raise
+            code, told = FAILED, str(error)
         except KeyboardInterrupt:
             click.echo("interrupted; run the same line again to go on from a checkpoint", err=True)
             sys.exit(INTERRUPTED)
-        click.echo("error: " + with_flags(" ".join(told.split()), self.commands.values()), err=True)
+        told = with_flags(" ".join(told.split()), self.commands, ctx.invoked_subcommand or "")
+        click.echo(f"error: {told}", err=True)
         sys.exit(code)
 
 
-def with_flags(text: str, commands: Iterable[click.Command]) -> str:
-    """A message of the library with its keyword arguments as the options of the command line."""
-    options = [option for command in commands for option in command.params if option.opts]
-    for option in options:
-        if isinstance(option, click.Option):
-            flag = max(option.opts, key=len)
-            name = flag.removeprefix("--").replace("-", "_")
-            text = re.sub(rf"\b{name}=True\b", flag, text)
-            text = re.sub(rf"(?<![\w'-]){name}=(?=[\w'\"(\[.])", f"{flag} ", text)
-            text = re.sub(rf"(?<![\w'-]){name}=", flag, text)
-            if "_" in name:
-                text = re.sub(rf"(?<![\w'-]){name}\b", flag, text)
+def with_flags(text: str, commands: Mapping[str, click.Command], name: str) -> str:
+    """A message of the library with keyword arguments as the options of the command `name`.
+
+    Paths stay as they are, and so do calls but for those of a command, ``fit(checkpoint=...)``,
+    and those that an option stands for, ``data.at_risk(...)``.
+    """
+    flags = _flags(commands[name])
+    parts = _KEPT.split(text)  # every second one is kept
+    parts[::2] = [_with_flags(part, flags) for part in parts[::2]]
+    parts[1::2] = [_call_with_flags(part, commands) for part in parts[1::2]]
+    return "".join(parts)
+
+
+_KEPT = re.compile(r"([\w.]+\((?:[^()]|\([^()]*\))*\)|\S*/\S*)")
+"""A call, or a word with a slash."""
+_CALL = re.compile(r"(?:\w+\.)?(\w+)\((.*)\)")
+
+
+def _flags(command: click.Command) -> dict[str, click.Option]:
+    """The options of a command by the names that keyword arguments have."""
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    return {_flag(option).removeprefix("--").replace("-", "_"): option for option in options}
+
+
+def _flag(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+def _with_flags(text: str, flags: Mapping[str, click.Option]) -> str:
+    for name, option in flags.items():
+        flag = _flag(option)
+        text = re.sub(rf"\b{name}=True\b", flag, text)
+        text = re.sub(rf"(?<![\w'-]){name}=(?=[\w'\"(\[.])", f"{flag} ", text)
+        text = re.sub(rf"(?<![\w'-]){name}=", flag, text)
+        if "_" in name:
+            text = re.sub(rf"(?<![\w'-]){name}\b", flag, text)
     return text
+
+
+def _call_with_flags(text: str, commands: Mapping[str, click.Command]) -> str:
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return text
+    name, arguments = call[1], [one.strip() for one in call[2].split(",")]
+    if name in commands:
+        flags, told = _flags(commands[name]), [name]
+        for keyword, _, value in (one.partition("=") for one in arguments if one != "..."):
+            if keyword not in flags:
+                return text
+            told += [_flag(flags[keyword])] + [value] * (value != "...")
+        return " ".join(told)
+    options = [flags[name] for flags in map(_flags, commands.values()) if name in flags]
+    if "_" not in name or not options:
+        return text
+    return f"{_flag(options[0])} {options[0].metavar}"
 
 
 @click.group(cls=Commands, epilog=OVERVIEW)

@@ -120,6 +120,21 @@ def make_model(name: str, settings: dict[str, object]) -> BaseEstimator:
     return known[name]().set_params(**settings)
 
 
+def load_model(
+    model_file: str, target: str | None = None, weight: str | None = None
+) -> BaseEstimator:
+    """The model in a file; no target or weight is among its features."""
+    model = sl.load(model_file)
+    features = list(map(str, getattr(model, "feature_names_in_", ())))
+    for flag, name in (("--target", target), ("--weight", weight)):
+        if name in features:
+            raise ValueError(
+                f"{flag} {name}: the model was trained on the column {name!r}; name another "
+                "column, or fit without it (fit --features)"
+            )
+    return model
+
+
 def predictors() -> dict[str, type[BaseEstimator]]:
     """The public estimators that predict, by name."""
     from sklearn.base import BaseEstimator

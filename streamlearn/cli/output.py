@@ -8,7 +8,6 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -55,9 +54,3 @@ def warned() -> Iterator[None]:
         yield
     for warning in caught:
         click.echo(f"warning: {warning.message}", err=True)
-
-
-def check_folder(output: str) -> None:
-    """Refuse an output that cannot be written before the fit, not after it."""
-    if "://" not in output and not Path(output).absolute().parent.is_dir():
-        raise FileNotFoundError(f"no folder {Path(output).absolute().parent} for --output {output}")

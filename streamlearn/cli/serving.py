@@ -5,10 +5,17 @@ from __future__ import annotations
 import click
 from click import option
 
-import streamlearn as sl
-
+from ..data.write.place import name_of, refuse_place
 from .group import command
-from .options import needed_target, one_or_all, open_rows, parse_cuts, parse_names, settings_of
+from .options import (
+    load_model,
+    needed_target,
+    one_or_all,
+    open_rows,
+    parse_cuts,
+    parse_names,
+    settings_of,
+)
 from .output import report
 
 WHAT = ("prediction", "decision", "probability", "explanation", "deviation", "uncertainty")
@@ -62,7 +69,8 @@ def predict(
 
     if survival is not None and ordinal_steps is not None:
         raise click.UsageError("--survival and --ordinal-steps are two answers; ask for one")
-    model, rows = sl.load(model_file), one_or_all(data)
+    refuse_place(output, [name_of(model_file)])
+    model, rows = load_model(model_file), one_or_all(data)
     with settings_of(memory_budget):
         if survival is not None:
             what = "survival"
@@ -98,7 +106,7 @@ def evaluate(
     from ..estimator.scores.scoring import evaluate, suitable_metrics
 
     target = needed_target("evaluate", target)
-    model = sl.load(model_file)
+    model = load_model(model_file, target, weight)
     wanted = metric or suitable_metrics(model)
     with settings_of(memory_budget):
         if at_risk is None and ordinal_steps is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from click import argument, option
 
-import streamlearn as sl
-
+from ..data.files.regular import refuse_unwritable
+from ..data.write.place import name_of, refuse_source
 from .group import command
-from .options import one_or_all, parse_names, parse_numbers, settings_of
-from .output import check_folder, report
+from .options import load_model, one_or_all, parse_names, parse_numbers, settings_of
+from .output import report
 
 
 @command(
@@ -65,7 +67,7 @@ def plot(
         return
     if (data is None) != (target is None and rows is None):
         raise click.UsageError("--data goes together with --target or --rows")
-    model = sl.load(model_file)
+    model = load_model(model_file, target)
     with settings_of(memory_budget):
         paths = draw_model(model, output, features, data, target, rows)
     report(
@@ -98,8 +100,9 @@ def report_page(
     """
     if bool(data) != (target is not None):
         raise click.UsageError("DATA and --target go together")
-    check_folder(output)
-    model = sl.load(model_file)
+    refuse_unwritable(Path(output))
+    refuse_source(output, [name_of(one) for one in (model_file, *data)])
+    model = load_model(model_file, target, weight)
     source = one_or_all(data) or None
     with settings_of(memory_budget):
         path = model.report(source, target, weight, output=output)
@@ -108,9 +111,12 @@ def report_page(
 
 @command(
     "demo --rows 20000 --plots .",
-    rows=option("--rows", default=None, type=int, help="Rows to write; default 3 million."),
+    rows=option("--rows", type=click.IntRange(min=1000), help="Rows to write; default 3 million."),
     folder=option(
         "--folder", default=None, help="Where to write; default a temporary folder, removed."
+    ),
+    overwrite=option(
+        "--overwrite", is_flag=True, help="Replace what an earlier demo left in the folder."
     ),
     plots=option("--plots", default=".", show_default=True, help="Folder for the plots."),
     memory_budget=option(
@@ -118,7 +124,12 @@ def report_page(
     ),
 )
 def demo(
-    rows: int | None, folder: str | None, plots: str, memory_budget: str, json_output: bool
+    rows: int | None,
+    folder: str | None,
+    overwrite: bool,
+    plots: str,
+    memory_budget: str,
+    json_output: bool,
 ) -> None:
     """Train on more data than memory, now.
 
@@ -128,6 +139,6 @@ def demo(
     from ..demo import run_demo
 
     say = (lambda text: None) if json_output else click.echo
-    result = run_demo(rows, folder, plots, memory_budget, say)
+    result = run_demo(rows, folder, plots, memory_budget, say, overwrite=overwrite)
     if json_output:
         report(result, "", json_output=True)

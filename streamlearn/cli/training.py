@@ -9,8 +9,11 @@ from click import option
 
 import streamlearn as sl
 
+from ..data.files.regular import refuse_unwritable
+from ..data.write.place import name_of, refuse_source
 from .group import NOT_CONVERGED, command
 from .options import (
+    load_model,
     make_model,
     needed_target,
     one_or_all,
@@ -18,7 +21,7 @@ from .options import (
     parse_settings,
     settings_of,
 )
-from .output import check_folder, report, warned
+from .output import report, warned
 
 
 def parse_grid(
@@ -77,8 +80,9 @@ def fit(
     """
     target = needed_target("fit", target)
     model = make_model(model_name, settings)
-    check_folder(output)
+    refuse_unwritable(output)
     dataset = open_rows(data, target, weight, features, at_risk, ordinal_steps)
+    refuse_source(output, dataset.store.locations())
     with settings_of(memory_budget, progress, max_seconds), warned():
         model.fit(dataset, validation=validation, checkpoint=checkpoint)
     sl.save(model, output)
@@ -160,11 +164,12 @@ def compress(
     DATA are rows like those to come; targets are not needed, because the small model learns the
     answers of the large one.  Prints how far they differ.
     """
-    check_folder(output)
-    model = sl.load(model_file)
+    refuse_unwritable(output)
+    model = load_model(model_file, weight=weight)
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else list(map(str, names))
     dataset = sl.open_dataset(one_or_all(data), weight=weight, features=features)
+    refuse_source(output, [name_of(model_file), *dataset.store.locations()])
     with settings_of(memory_budget), warned():
         small = sl.compress(model, dataset, prototypes, checkpoint=checkpoint, **settings)
     sl.save(small, output)

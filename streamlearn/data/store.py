@@ -177,6 +177,13 @@ class Store(ABC):
     def fingerprint(self) -> Mapping[str, object]:
         """Identity of the content, found without reading it: JSON, no times, no absolute paths."""
 
+    def locations(self) -> tuple[str, ...]:
+        """Files and folders that the rows lie in, by `files.remote.one_name`.
+
+        Nothing is written over them.  Empty where the rows lie in memory, or nobody can tell.
+        """
+        return ()
+
     def versions(self) -> Mapping[str, str]:
         """Versions (`files.versions`) of what lies in files, as it was when the store was opened.
 

@@ -30,22 +30,33 @@ def write_parquet(dataset: Choice, path: str | os.PathLike[str], *, overwrite: b
             f"{dataset.n_features} sparse columns are not written to parquet; use to_zarr"
         )
     columns = [(name, dataset.dtype.name) for name in dataset.feature_names]
-    sink = open_sink(path, columns=columns + _extra(dataset), format="parquet", overwrite=overwrite)
-    _write_all(dataset, sink, 0)
+    columns += _extra(dataset)
+    reads = dataset.store.locations()
+    with (
+        orderly_end(),
+        open_sink(
+            path, columns=columns, format="parquet", reads=reads, overwrite=overwrite
+        ) as sink,
+    ):
+        _write_all(dataset, sink, 0)
 
 
 def write_zarr(dataset: Choice, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """The rows of a dataset as a zarr group: ``X``, target and weight as ``y`` and ``weight``."""
     if dataset.sparse:
         raise SourceError("a sparse dataset is not written to zarr; AnnData writes CSR groups")
-    sink = open_sink(
-        path,
-        columns=[("X", dataset.dtype.name), *_extra(dataset, "y", "weight")],
-        format="zarr",
-        overwrite=overwrite,
-        attributes={"feature_names": list(dataset.feature_names)},
-    )
-    _write_all(dataset, sink, ASSEMBLY_NBYTES)
+    with (
+        orderly_end(),
+        open_sink(
+            path,
+            columns=[("X", dataset.dtype.name), *_extra(dataset, "y", "weight")],
+            format="zarr",
+            reads=dataset.store.locations(),
+            overwrite=overwrite,
+            attributes={"feature_names": list(dataset.feature_names)},
+        ) as sink,
+    ):
+        _write_all(dataset, sink, ASSEMBLY_NBYTES)
 
 
 def _extra(
@@ -64,17 +75,12 @@ def _extra(
 
 def _write_all(dataset: Choice, sink: Sink, assembly_bytes: int) -> None:
     fold: Fold[int, int] = Fold(int, partial(_write_part, sink), add_sums)
-    with orderly_end():
-        try:
-            needs = partial(_needs, sink, assembly_bytes)
-            with planned_reads(dataset, needs, f"to_{sink.format}") as (_, reads):
-                n_rows = reads.fold(fold, name="export")
-            if not n_rows and sink.format == "zarr":
-                raise SourceError(f"no rows are left to write to {sink.target}")
-            sink.commit(n_rows)
-        except BaseException:
-            sink.abort()
-            raise
+    needs = partial(_needs, sink, assembly_bytes)
+    with planned_reads(dataset, needs, f"to_{sink.format}") as (_, reads):
+        n_rows = reads.fold(fold, name="export")
+    if not n_rows and sink.format == "zarr":
+        raise SourceError(f"no rows are left to write to {sink.target}")
+    sink.commit(n_rows)
 
 
 def _needs(sink: Sink, assembly_bytes: int, dataset: Source) -> Sequence[Needs]:

@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.files.archive import MALFORMED, read_archive, write_archive
+from ..data.files.regular import refuse_unwritable
+from ..data.files.remote import is_url
 from ..errors import ArchiveError
 from ..numeric.parametric import class_name, subclasses
 from .base import StreamEstimator
@@ -38,6 +40,7 @@ def save(model: Estimator, path: str | os.PathLike[str]) -> None:
     array([1.])
     """
     check_is_fitted(model)
+    refuse_unwritable(path)
     tree = {
         "kind": KIND,
         "format": FORMAT,
@@ -78,7 +81,20 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
     >>> load("model.slm").predict([[0.1], [0.9]]), load("model.slm").certificate_.n_passes
     (array([False,  True]), 2)
     """
-    tree = read_archive(path)
+    try:
+        tree = read_archive(path)
+    except OSError as error:
+        if is_url(os.fspath(path)):
+            raise  # it says which address
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise OSError(
+                f"the model file {path} cannot be read: {error.strerror}; pass a file that you "
+                "may read"
+            ) from error
+        raise FileNotFoundError(
+            f"no model file {os.path.abspath(path)}; pass the file that sl.save, or fit on the "
+            "command line, has written"
+        ) from None
     try:
         return _model_of(tree, path)
     except ArchiveError:

@@ -280,7 +280,8 @@ def write_answers(
     collection, dataset = (
         (matched(model, X), None) if is_dask(X) else (None, open_features(model, X))
     )
-    with writing(path, [(name, str(like.dtype)) for name in names], overwrite=overwrite) as sink:
+    columns = [(name, str(like.dtype)) for name in names]
+    with writing(path, columns, dataset, overwrite=overwrite) as sink:
         if dataset is None:
             n_rows = write_blocks(model, collection, what, sink, names)
         else:
@@ -305,7 +306,7 @@ def write_rows(
     check_what(model, what)
     rows = open_features(model, dataset)
     fold: Fold[int, int]
-    with writing(path, [(name, "float64") for name in names], overwrite=overwrite) as sink:
+    with writing(path, [(name, "float64") for name in names], rows, overwrite=overwrite) as sink:
         fold = Fold(int, partial(_write_part, model, what, sink, names, made), add_sums)
         row = row_size(model, what, np.empty((0, len(names))), written=True)
         sink.commit(run(model, rows, fold, name="predict_to", row=row))
@@ -313,19 +314,25 @@ def write_rows(
 
 @contextmanager
 def writing(
-    path: str | os.PathLike[str], columns: list[tuple[str, str]], *, overwrite: bool
+    path: str | os.PathLike[str],
+    columns: list[tuple[str, str]],
+    dataset: Dataset | None,
+    *,
+    overwrite: bool,
 ) -> Iterator[Sink]:
-    """A sink at `path`, of (name, dtype) columns: whole once it is committed, or not at all."""
+    """A sink at `path`, of (name, dtype) columns: whole once it is committed, or not at all.
+
+    `dataset`: what is read meanwhile; None of a dask collection, which does not say where it lies.
+    """
     from ..data.write.sink import open_sink
 
     format = "zarr" if str(path).rstrip("/").endswith(".zarr") else "parquet"
-    sink = open_sink(path, columns=columns, format=format, overwrite=overwrite)
-    with orderly_end():
-        try:
-            yield sink
-        except BaseException:
-            sink.abort()
-            raise
+    reads = () if dataset is None else dataset.store.locations()
+    with (
+        orderly_end(),
+        open_sink(path, columns=columns, format=format, reads=reads, overwrite=overwrite) as sink,
+    ):
+        yield sink
 
 
 def answer_columns(model: Model, like: np.ndarray, what: str) -> list[str]:

@@ -28,31 +28,34 @@ READ_AHEAD = 4 << 20
 def find_files(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     storage_options: Mapping[str, object] | None = None,
-) -> tuple[AbstractFileSystem, list[str], str]:
-    """(file system or None if local, paths, root): files named by `source`, in a fixed order.
+) -> tuple[AbstractFileSystem, list[str], str, list[str]]:
+    """(file system or None if local, paths, root, folders): files that `source` names, in order.
 
     Folders are searched for parquet files at any depth; names starting with ``_`` or ``.`` are left
     out, as the writers of such files mean them to be.  ``part.10`` comes after ``part.9``.
+    `folders` are those that were searched.
     """
     if isinstance(source, str | os.PathLike):
-        fs, paths, root = _expand(source, storage_options)
+        fs, paths, root, folders = _expand(source, storage_options)
     else:
         if not len(source):
             raise SourceError("an empty list of files; pass at least one path")
         found = [_expand(one, storage_options) for one in source]
-        if len({None if fs is None else type(fs) for fs, _, _ in found}) > 1:
+        if len({None if fs is None else type(fs) for fs, *_ in found}) > 1:
             raise SourceError("a list of files on different file systems; open each on its own")
-        fs, root = found[0][0], os.path.commonpath([root for _, _, root in found])
-        paths = [path for _, some, _ in found for path in some]
+        fs, root = found[0][0], os.path.commonpath([root for _, _, root, _ in found])
+        paths = [path for _, some, _, _ in found for path in some]
+        folders = [folder for *_, some in found for folder in some]
     twice = [path for path, times in Counter(paths).items() if times > 1]
     if twice:
         raise SourceError(f"files named twice: {twice[:3]}; name each file once")
-    return fs, paths, root
+    return fs, paths, root, folders
 
 
 def _expand(
     source: str | os.PathLike[str], storage_options: Mapping[str, object] | None
-) -> tuple[AbstractFileSystem, list[str], str]:
+) -> tuple[AbstractFileSystem, list[str], str, list[str]]:
+    folders = []
     if is_url(source):
         fs, path = filesystem(str(source), storage_options)
         local = False
@@ -68,6 +71,7 @@ def _expand(
                 wanted = "file matches the glob"
             elif fs.isdir(path):
                 root, wanted = path.rstrip("/"), f"file ending in {', '.join(_SUFFIXES)} under"
+                folders = [root]
                 paths = [p for p in fs.find(path) if p.endswith(_SUFFIXES) and not _hidden(p, root)]
             elif fs.exists(path):
                 paths, root, wanted = [path], os.path.dirname(path), ""
@@ -84,7 +88,7 @@ def _expand(
     if local:
         for one in paths:
             refuse_unless_file(one, SourceError)
-    return None if local else fs, sorted(paths, key=_natural), root
+    return None if local else fs, sorted(paths, key=_natural), root, folders
 
 
 def _glob(fs: AbstractFileSystem, pattern: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,20 @@ def filesystem(
         return url_to_fs(url, **url_options(storage_options))
     except (ImportError, ValueError) as error:
         raise SourceError(f"cannot open {url!r}: {error}") from error
+
+
+def is_local(fs: AbstractFileSystem | None) -> bool:
+    """Whether a file system is that of this machine; None is, too."""
+    if fs is None:
+        return True
+    return "file" in ([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol)
+
+
+def one_name(fs: AbstractFileSystem | None, path: str) -> str:
+    """The path with all links followed, or the URL: one place has one name."""
+    if is_local(fs) or fs is None:
+        return os.path.realpath(path)
+    return str(fs.unstrip_protocol(path)).rstrip("/")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import SourceError
 from ..columns import Buffer, find_columns
+from ..files.remote import one_name
 from ..files.versions import Versions
 from ..levels import LevelCoder
 from ..source import Chunk, Csr
@@ -87,6 +88,9 @@ class ArrayStore(Store):
             "columns": [[column.name, column.dtype] for column in self.columns],
             "rows_hash": digest.hexdigest(),
         }
+
+    def locations(self) -> tuple[str, ...]:
+        return tuple(one_name(None, path) for path in self.files.paths)
 
     def versions(self) -> Mapping[str, str]:
         names = (f"mapped file {i}, {Path(path).name}" for i, path in enumerate(self.files.paths))

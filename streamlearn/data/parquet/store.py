@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..files.listing import find_files
+from ..files.remote import one_name
 from ..source import Convert
 from .files import ParquetFiles
 from .filter import RowFilter
@@ -34,17 +35,23 @@ def open_parquet(
     storage_options: Mapping[str, object] | None = None,
 ) -> ParquetStore:
     """A store of parquet files; reads their footers, in parallel."""
-    fs, paths, root = find_files(source, storage_options)
-    return ParquetStore(fs, paths, root, filters)
+    fs, paths, root, folders = find_files(source, storage_options)
+    return ParquetStore(fs, paths, root, folders, filters)
 
 
 class ParquetStore(ParquetFiles):
     """Rows of parquet files, those that a filter leaves."""
 
     def __init__(
-        self, fs: AbstractFileSystem, paths: list[str], root: str, filters: object
+        self,
+        fs: AbstractFileSystem,
+        paths: list[str],
+        root: str,
+        folders: list[str],
+        filters: object,
     ) -> None:
         super().__init__(fs, paths, root)
+        self.folders = folders
         self.row_filter: RowFilter | None = None
         if filters is not None:
             self._add_filter(filters)
@@ -89,6 +96,9 @@ class ParquetStore(ParquetFiles):
             "columns": [[column.name, column.dtype] for column in self.columns],
             "filter": None if self.row_filter is None else str(self.row_filter),
         }
+
+    def locations(self) -> tuple[str, ...]:
+        return tuple(one_name(self.fs, path) for path in (*self.folders, *self.paths))
 
     def versions(self) -> Mapping[str, str]:
         return self.footers.versions.listed()

@@ -154,6 +154,9 @@ class RowsAtRisk(Store):
             "rows": self.data.fingerprint(),
         }
 
+    def locations(self) -> tuple[str, ...]:
+        return self.data.store.locations()
+
     def versions(self) -> Mapping[str, str]:
         return self.data.versions()
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import SourceError
-from ..files.remote import as_os_errors, filesystem, is_url
+from ..files.remote import as_os_errors, is_local
+from .place import WRITTEN_BY, place_of, refuse_foreign, refuse_place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,10 +48,13 @@ def open_sink(
     *,
     columns: Sequence[tuple[str, str]],
     format: str,
+    reads: Sequence[str],
     overwrite: bool = False,
     attributes: Mapping[str, object] | None = None,
 ) -> Sink:
     """Begin a folder of parts; the target does not exist, or stays as it is, until `commit`.
+
+    Used as a context: parts are removed if it ends by an error.
 
     Parameters
     ----------
@@ -59,8 +63,11 @@ def open_sink(
         Numpy dtype names; strings and objects become strings (parquet only).
     format : {"parquet", "zarr"}
         A folder of parquet files, or a zarr v3 group of one array a column.
+    reads : sequence of str
+        `Store.locations` of what is read meanwhile: a target that is, holds or lies in one of them
+        is refused.
     overwrite : bool
-        Replace an existing target at `commit`.
+        Replace an earlier output at `commit`; whatever else lies at the target is refused.
     attributes : dict, optional
         JSON values kept with the arrays (zarr only).
     """
@@ -83,26 +90,25 @@ def open_sink(
             f"{said}: rows are written as a folder of parquet files, or as a zarr group, not as "
             f"{suffix}; choose a name without it, or with .parquet or .zarr"
         )
-    if is_url(said):
-        fs, target = filesystem(said)
-    else:
-        from fsspec.implementations.local import LocalFileSystem
-
-        fs, target = LocalFileSystem(), os.path.abspath(said)
-    target = target.rstrip("/")
+    fs, target = place_of(said)
+    refuse_place(said, reads)
     folder, name = posixpath.split(target)
     staging = posixpath.join(folder, f".{name}.writing-{uuid.uuid4().hex[:12]}")
     try:
         with as_os_errors():
-            exists = fs.exists(target)
-            if not exists or overwrite:
-                fs.makedirs(staging)
+            if fs.exists(target):
+                refuse_foreign(fs, target, said)
+                if not overwrite:
+                    raise FileExistsError(
+                        f"{said} exists already; pass overwrite=True, or another path"
+                    )
+            fs.makedirs(staging)
+    except FileExistsError:
+        raise
     except OSError as error:
         raise OSError(
             error.errno, f"cannot write {said}: {error}; choose a folder you may write to"
         ) from error
-    if exists and not overwrite:
-        raise FileExistsError(f"{said} exists already; pass overwrite=True, or another path")
     return Sink(fs, target, staging, kinds, format, overwrite, dict(attributes or {}))
 
 
@@ -117,6 +123,17 @@ class Sink:
     format: str
     overwrite: bool
     attributes: dict[str, object]
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        try:
+            self.abort()
+        except (OSError, ValueError) as failed:
+            error.add_note(f"{self.staging} could not be removed: {failed}; remove it yourself")
 
     def write(self, lane_index: int, part_index: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write one part whole; parts are rows in the order of (lane_index, part_index)."""
@@ -148,7 +165,7 @@ class Sink:
 
     @property
     def _local(self) -> bool:
-        return "file" in np.atleast_1d(self.fs.protocol)
+        return is_local(self.fs)
 
     def _parts(self, suffix: str) -> list[str]:
         found = self.fs.ls(self.staging, detail=False)
@@ -184,8 +201,7 @@ class Sink:
         """Remove the parts written; the target is as it was before."""
         with self._reaching():
             self.fs.invalidate_cache()
-            if self.fs.exists(self.staging):
-                self.fs.rm(self.staging, recursive=True)
+            self._remove(self.staging)
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
@@ -221,12 +237,30 @@ class Sink:
                     f"{self.target} was made while it was being written; what was to be written "
                     "is discarded by abort(), pass overwrite=True or another path"
                 )
+            refuse_foreign(self.fs, self.target, self.target)  # perhaps put there meanwhile
             old = self.staging + "-old"
             self._move(self.target, old)
-        self._move(ready, self.target)
+        try:
+            self._move(ready, self.target)
+        except BaseException:
+            if old is not None:
+                self._remove(self.target)
+                self._move(old, self.target)
+            raise
         for rest in (old, self.staging):
-            if rest is not None and self.fs.exists(rest):
-                self.fs.rm(rest, recursive=True)
+            try:
+                if rest is not None:
+                    self._remove(rest)
+            except (OSError, ValueError) as error:
+                what = "what it replaced" if rest == old else "the files it was made of"
+                raise OSError(
+                    f"{self.target} is written, but {what} could not be removed and lies in "
+                    f"{rest}: {error}; remove that folder yourself"
+                ) from error
+
+    def _remove(self, folder: str) -> None:
+        if self.fs.exists(folder):
+            self.fs.rm(folder, recursive=True)
 
     def _move(self, a: str, b: str) -> None:
         if self._local:
@@ -248,7 +282,7 @@ class Sink:
 
             store = FsspecStore(_asynchronous(self.fs), path=ready)
         group = zarr.open_group(store, mode="w", zarr_format=3)
-        group.attrs.update(self.attributes)
+        group.attrs.update({**self.attributes, **WRITTEN_BY})
         row_bytes = 0
         for i in range(len(self.columns)):
             shape, dtype = self._shape_of(i)

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import zarr
-from zarr.storage import LocalStore
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+from zarr.storage import FsspecStore, LocalStore
 
 from ...errors import SourceError
 from ..column_types import column_type, is_plain
 from ..columns import check_shape, find_columns, is_all, select_csr
+from ..files.remote import one_name
 from ..memory.vectors import Vector
 from ..source import Chunk, Csr
 from ..store import Column, Reader, Store
@@ -182,6 +184,18 @@ class ZarrStore(Store):
                 if isinstance(vector, ZarrVector) and vector.categories is not None
             ],
         }
+
+    def locations(self) -> tuple[str, ...]:
+        found = []
+        for store in (array.store for array in self._arrays()):
+            if isinstance(store, LocalStore):
+                found.append(one_name(None, str(store.root)))
+            elif isinstance(store, FsspecStore):
+                fs = store.fs
+                if isinstance(fs, AsyncFileSystemWrapper):
+                    fs = fs.sync_fs
+                found.append(one_name(fs, store.path))
+        return tuple(dict.fromkeys(found))
 
     def versions(self) -> Mapping[str, str]:
         return {k: v for chunks in self.chunks.values() for k, v in chunks.versions().items()}

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ... import __version__
+from ...data.files.regular import refuse_unwritable
 from ..convergence import EPSILON, ONE_READ, ConvergenceDisplay
 from ..facts import Parts, facts_of
 from .figures import BAND, MOST_ROWS, Curve, Reported, Rows, with_few_lines
@@ -27,6 +28,8 @@ def write_report(
 ) -> str:
     """The page as text, or written to `output`, whose path is returned."""
     check_is_fitted(model)
+    if output is not None:
+        refuse_unwritable(Path(output))
     if data is None and (y is not None or sample_weight is not None):
         raise ValueError(
             "report got y or sample_weight without data; pass the rows too, or leave both out"
@@ -55,8 +58,6 @@ def write_report(
     if output is None:
         return whole
     path = Path(output)
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"no folder {path.absolute().parent} for the report {path}")
     path.write_text(whole, encoding="utf-8")
     return str(path)
 

@@ -29,7 +29,7 @@ def left_behind(folder):
 
 def test_parts_are_in_row_order_whoever_wrote_them_first(tmp_path):
     path = tmp_path / "scores.parquet"
-    sink = open_sink(path, columns=COLUMNS, format="parquet")
+    sink = open_sink(path, columns=COLUMNS, format="parquet", reads=())
     for lane, k, start, stop in [(2, 0, 70, 100), (0, 1, 20, 30), (0, 0, 0, 20), (1, 0, 30, 70)]:
         pickle.loads(pickle.dumps(sink)).write(lane, k, part(start, stop))
     sink.write(1, 0, part(30, 70))  # a task that was run twice
@@ -45,7 +45,7 @@ def test_parts_are_in_row_order_whoever_wrote_them_first(tmp_path):
 
 
 def test_abort_leaves_nothing(tmp_path):
-    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet")
+    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet", reads=())
     sink.write(0, 0, part(0, 5))
     sink.abort()
     sink.abort()
@@ -54,7 +54,7 @@ def test_abort_leaves_nothing(tmp_path):
 
 def test_a_lost_part_is_not_published(tmp_path):
     for format, columns in (("parquet", COLUMNS), ("zarr", COLUMNS[:1])):
-        sink = open_sink(tmp_path / "a", columns=columns, format=format)
+        sink = open_sink(tmp_path / "a", columns=columns, format=format, reads=())
         sink.write(0, 0, {name: part(0, 5)[name] for name, _ in columns})
         with pytest.raises(SourceError, match="5 rows were written, expected 7"):
             sink.commit(7)
@@ -64,16 +64,18 @@ def test_a_lost_part_is_not_published(tmp_path):
 
 def test_existing_targets_are_refused_unless_overwritten(tmp_path):
     path = tmp_path / "a"
-    path.mkdir()
-    (path / "precious").touch()
+    first = open_sink(path, columns=COLUMNS, format="parquet", reads=())
+    first.write(0, 0, part(0, 7))
+    first.commit(7)
     with pytest.raises(FileExistsError, match="exists already; pass overwrite=True"):
-        open_sink(path, columns=COLUMNS, format="parquet")
-    sink = open_sink(path, columns=COLUMNS, format="parquet", overwrite=True)
+        open_sink(path, columns=COLUMNS, format="parquet", reads=())
+    sink = open_sink(path, columns=COLUMNS, format="parquet", reads=(), overwrite=True)
     sink.write(0, 0, part(0, 5))
-    assert (path / "precious").exists()
+    assert pq.read_table(path).num_rows == 7
     sink.commit(5)
+    assert pq.read_table(path).num_rows == 5
     assert left_behind(path) == ["_SUCCESS", "part-0000000000-000000.parquet"]
-    late = open_sink(tmp_path / "b", columns=COLUMNS, format="parquet")
+    late = open_sink(tmp_path / "b", columns=COLUMNS, format="parquet", reads=())
     late.write(0, 0, part(0, 5))
     (tmp_path / "b").mkdir()
     with pytest.raises(FileExistsError, match="was made while"):
@@ -88,23 +90,23 @@ def test_no_permission_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "makedirs", refuse)
     with pytest.raises(PermissionError, match="cannot write .*a.parquet.*choose a folder"):
-        open_sink(tmp_path / "a.parquet", columns=COLUMNS, format="parquet")
+        open_sink(tmp_path / "a.parquet", columns=COLUMNS, format="parquet", reads=())
 
 
 def test_a_file_in_the_way_is_said(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="cannot write .*choose a folder"):
-        open_sink(tmp_path / "file" / "a", columns=COLUMNS, format="parquet")
+        open_sink(tmp_path / "file" / "a", columns=COLUMNS, format="parquet", reads=())
 
 
 def test_bad_columns_are_named(tmp_path):
     with pytest.raises(SourceError, match="named twice"):
-        open_sink(tmp_path / "a", columns=[("x", "f4")] * 2, format="parquet")
+        open_sink(tmp_path / "a", columns=[("x", "f4")] * 2, format="parquet", reads=())
     with pytest.raises(SourceError, match="'label' are strings; write parquet"):
-        open_sink(tmp_path / "a", columns=COLUMNS, format="zarr")
+        open_sink(tmp_path / "a", columns=COLUMNS, format="zarr", reads=())
     with pytest.raises(ValueError, match="format='csv'"):
-        open_sink(tmp_path / "a", columns=COLUMNS, format="csv")
-    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet")
+        open_sink(tmp_path / "a", columns=COLUMNS, format="csv", reads=())
+    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet", reads=())
     with pytest.raises(ValueError, match="'label'.*not those"):
         sink.write(0, 0, {"prediction": np.zeros(2)})
     with pytest.raises(ValueError, match=r"\[2, 3\] rows in one part"):
@@ -118,7 +120,7 @@ def test_types_and_missing_values(tmp_path):
     arrays = {kind: np.array([0, 1, 1], kind) for kind in kinds}
     arrays["float32"][1] = np.nan
     arrays |= {"words": np.array(["a", None, "bé"], object), "holes": np.array([1, np.nan, 3])}
-    sink = open_sink(tmp_path / "a", columns=columns, format="parquet")
+    sink = open_sink(tmp_path / "a", columns=columns, format="parquet", reads=())
     sink.write(0, 0, arrays)
     sink.commit(3)
     table = pq.read_table(next((tmp_path / "a").glob("part*")))
@@ -131,7 +133,7 @@ def test_types_and_missing_values(tmp_path):
 
 
 def test_no_rows_make_an_empty_table(tmp_path):
-    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet")
+    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet", reads=())
     sink.commit(0)
     assert pq.read_table(tmp_path / "a").schema.names == ["prediction", "label"]
 
@@ -146,6 +148,7 @@ def test_zarr_arrays_are_chunk_aligned(tmp_path, monkeypatch):
         tmp_path / "a.zarr",
         columns=columns,
         format="zarr",
+        reads=(),
         attributes={"feature_names": list("abc")},
     )
     cuts = [0, 5, 6, 30, 53]
@@ -167,12 +170,16 @@ def test_zarr_arrays_are_chunk_aligned(tmp_path, monkeypatch):
 def test_urls():
     memory = fsspec.filesystem("memory")
     for overwrite in (False, True):
-        sink = open_sink("memory://out/a", columns=COLUMNS, format="parquet", overwrite=overwrite)
+        sink = open_sink(
+            "memory://out/a", columns=COLUMNS, format="parquet", reads=(), overwrite=overwrite
+        )
         sink.write(0, 0, part(0, 5))
         sink.commit(5)
         found = sorted(os.path.basename(p) for p in memory.find("/out"))
         assert found == ["_SUCCESS", "part-0000000000-000000.parquet"]
-    zarr_sink = open_sink("memory://out/z.zarr", columns=[("X", "float64")], format="zarr")
+    zarr_sink = open_sink(
+        "memory://out/z.zarr", columns=[("X", "float64")], format="zarr", reads=()
+    )
     zarr_sink.write(0, 0, {"X": np.arange(10.0).reshape(5, 2)})
     zarr_sink.commit(5)
     X = next(iter(open_dataset("memory://out/z.zarr").iter_chunks())).X
@@ -238,7 +245,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, data):
         data(target="y").map(fail).to_parquet(tmp_path / "out")
     with pytest.raises(ZeroDivisionError):
         data(target="y").map(fail).to_zarr(tmp_path / "out")
-    with pytest.raises(FileExistsError, match="exists already"):
+    with pytest.raises(ValueError, match="in.parquet, which is read"):
         data(target="y").to_parquet(tmp_path / "in.parquet")
     with pytest.raises(SourceError, match="no rows are left"):
         data(target="y").where_hash(0.0, 0.0, 0).to_zarr(tmp_path / "out")
@@ -256,7 +263,7 @@ def test_sparse_rows_say_where_to_go(tmp_path):
 
 def test_only_columns_of_words_are_coded_by_dictionaries(tmp_path):
     """A dictionary of float64 took Arrow 50 MiB beside parts of 2 MiB."""
-    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet")
+    sink = open_sink(tmp_path / "a", columns=COLUMNS, format="parquet", reads=())
     sink.write(0, 0, part(0, 50))
     sink.commit(50)
     (path,) = (tmp_path / "a").glob("*.parquet")
