@@ -5,6 +5,12 @@ class StreamlearnError(Exception):
     """Base of every error this package raises on purpose."""
 
 
+def leave_out(kind: str) -> str:
+    """Advice on rows that cannot be used, for the end of a message; `kind` is their source's."""
+    way = "with open_dataset(..., filters=...)" if "parquet" in kind else "of the data"
+    return f"leave such rows out {way}, or give them weight 0"
+
+
 class MemoryBudgetError(StreamlearnError, MemoryError):
     """The plan does not fit the memory budget; raised before the first read.
 

@@ -101,8 +101,7 @@ class _Embedding(WithoutStream, ShowsFacts, TransformerMixin, BaseEstimator):
             dataset, make_plan(dataset, [needs]), name=type(self).__name__, identity={}
         ) as run:
             summary = collect_summary(run.fold, dataset, limit)
-        place = partial(_place, dataset)
-        summary.require_finite(place, missing=self.missing == "level")
+        summary.require_finite(dataset, missing=self.missing == "level")
         bases = fit_bases(summary, shape, dataset.dtype)
         self._keep(bases, reference_vector(summary, bases, dataset.sparse), dataset.sparse)
         return self
@@ -240,10 +239,6 @@ def _embed_block(block: object, model: _Embedding) -> np.ndarray:
     X = np.vstack(block) if isinstance(block, list) and block else block
     features: np.ndarray = model._in_memory(open_features(model, X)).toarray()
     return features
-
-
-def _place(dataset: Dataset, row: int) -> str:
-    return dataset.store.place(row, row + 1)
 
 
 class SplineEmbedding(_Embedding):

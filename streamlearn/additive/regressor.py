@@ -183,7 +183,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
 
     def _adjustment(self, dataset: Source, summary: Summary) -> Adjustment:
         loss, column = self._loss, -1
-        check_targets(loss, summary.target)
+        check_targets(loss, summary.target, dataset.kind)
         for name, given in (("exposure", self.exposure), ("offset", self.offset)):
             if given is not None and loss.rescaled(2.0) != loss:
                 raise ValueError(
@@ -204,7 +204,7 @@ edits_, merged_, smoothing_, effective_dof_, scale_, line_smoothing_
                     "offset"
                 )
             column = find_column(self, "exposure", self.exposure, dataset)
-            check_exposures(self.exposure, summary.columns[column])
+            check_exposures(self.exposure, summary.columns[column], dataset.kind)
         elif self.offset is not None:
             column = find_column(self, "offset", self.offset, dataset)
         self._column_of_mean = column

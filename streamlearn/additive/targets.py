@@ -18,6 +18,7 @@ import numpy as np
 
 from ..data.mapped import MappedSource
 from ..data.source import Chunk, Csr, Source
+from ..errors import leave_out
 from ..estimator.rows.encoding import hint_of, place_of
 from ..numeric.links import IDENTITY, LOG, Link
 from ..numeric.losses import LOSSES, Loss
@@ -86,7 +87,10 @@ def exposures(adjustment: Adjustment, chunk: Chunk) -> np.ndarray | float:
     if adjustment.column < 0:
         return 1.0
     values = column_of(chunk, adjustment.column)
-    return values if adjustment.exposure else np.exp(values)
+    if not adjustment.exposure:
+        return np.exp(values)
+    # of a row of weight 0, which is absent, the exposure may be none
+    return values if chunk.weight is None else np.where(chunk.weight > 0, values, 1.0)
 
 
 def column_of(chunk: Chunk, column: int) -> np.ndarray:
@@ -130,20 +134,20 @@ def without_column(summary: Summary, column: int) -> Summary:
     return replace(summary, columns=summary.columns.with_values(column, *flat))
 
 
-def check_exposures(name: str | int, summary: ColumnSummary) -> None:
-    """Refuse exposures that are not above 0."""
+def check_exposures(name: str | int, summary: ColumnSummary, kind: str) -> None:
+    """Refuse exposures that are not above 0; `kind`: that of their source."""
     if not summary.min > 0:
         raise ValueError(
             f"exposure={name!r} must be above 0 in every row, its smallest value is "
-            f"{summary.min:.6g}; leave such rows out with filters, or give them weight 0"
+            f"{summary.min:.6g}; {leave_out(kind)}"
         )
 
 
-def check_targets(loss: Loss, labels: Labels) -> None:
-    """Refuse targets that are not of the loss's kind."""
+def check_targets(loss: Loss, labels: Labels, kind: str) -> None:
+    """Refuse targets that are not of the loss's kind; `kind`: that of their source."""
     if not loss.target.holds(labels.min, labels.max):
         raise ValueError(
             f"loss={loss.name!r} takes {loss.target.wanted}; the target {labels.name!r} lies "
-            f"between {labels.min:.6g} and {labels.max:.6g}; use loss='squared_error', or leave "
-            "such rows out with filters"
+            f"between {labels.min:.6g} and {labels.max:.6g}; use loss='squared_error', or "
+            f"{leave_out(kind)}"
         )

@@ -20,7 +20,7 @@ from .source import Chunk, Convert, Source
 from .store import Store
 
 Chosen = TypeVar("Chosen", bound="Choice")
-UNNAMED = ("array", "memmap", "scipy.sparse", "zarr", "dask.array")
+UNNAMED = ("array", "memmap", "frame", "scipy.sparse", "zarr", "dask.array")
 """Kinds of stores whose columns are called x0, x1, ... for want of a name."""
 
 

@@ -30,6 +30,7 @@ DAY = 86400.0
 REMEDIES = {
     "binary": "decode it to text",
     "null": "leave it out",
+    "mixed": "turn all into strings, or all into numbers",
     "nested": "one column for each of its values",
 }
 """Every type that no reader turns into numbers, refused by its name, and what to make of it."""
@@ -46,8 +47,10 @@ def column_type(dtype: np.dtype, place: str) -> str:
         return dtype.newbyteorder("=").name
     if dtype.kind == "f":
         return dtype.newbyteorder("=").name if dtype.itemsize <= 8 else "float64"
-    if dtype.kind in "USOT":
+    if dtype.kind in "UOT":
         return "string"
+    if dtype.kind == "S":  # decoded, the classes of a target would not be its own labels
+        return "binary"
     if dtype.kind == "M":
         return "date" if np.datetime_data(dtype)[0] in ("Y", "M", "W", "D") else "timestamp"
     return "duration" if dtype.kind == "m" else "nested"
@@ -104,5 +107,5 @@ def seconds_of(values: np.ndarray) -> np.ndarray:
 
 def remedy(dtypes: list[str]) -> str:
     """Advice on what to make of columns of these types, for the end of a refusal."""
-    ways = [f"of a {name}: {REMEDIES[name]}" for name in REMEDIES if name in dtypes]
+    ways = [f"{name} values: {REMEDIES[name]}" for name in REMEDIES if name in dtypes]
     return f" ({'; '.join(ways)})" if ways else ""

@@ -101,8 +101,6 @@ class Buffer:
 
 def as_target(values: np.ndarray) -> np.ndarray:
     """Target values as a chunk carries them: numbers as stored, strings as str objects or None."""
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
     return values.astype(object) if values.dtype.kind in "UT" else values
 
 

@@ -53,6 +53,10 @@ class SourceOver(Source):
         return self.source.dtype
 
     @property
+    def kind(self) -> str:
+        return self.source.kind
+
+    @property
     def column_types(self) -> Mapping[str, str]:
         return self.source.column_types
 

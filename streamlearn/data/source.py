@@ -298,6 +298,11 @@ class Source(ABC):
     # What its rows are.
 
     @property
+    def kind(self) -> str:
+        """Name of what holds the rows, for messages: ``parquet``, ``array``, ..."""
+        return type(self).__name__
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         return ()
 

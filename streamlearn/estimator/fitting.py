@@ -19,7 +19,7 @@ from ..engine.plan import Needs, Plan
 from ..engine.planning import Counted, make_plan, plan_within, with_counts
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
-from ..errors import SourceError
+from ..errors import SourceError, leave_out
 from ..numeric.parametric import Parametric, class_name
 from ..passes.sample import SampledRead
 from ..passes.summary.labels import Labels
@@ -38,7 +38,7 @@ from .rows.class_weights import weigh_classes
 from .rows.inputs import open_scored, open_training
 from .rows.levels import settle_training
 from .rows.spread import check_spread, check_target, warn_of_target
-from .rows.targets import coded
+from .rows.targets import coded, words_refused
 from .rows.weights import warn_of_weights
 
 _FITTED = (
@@ -136,13 +136,10 @@ def train(
     if is_classifier(model):
         model.classes_ = find_classes(summary.target)
     elif summary.target.kind == "string":
-        raise ValueError(
-            f"the target {dataset.target!r} holds strings, {type(model).__name__} needs numbers; "
-            "choose a numeric column, or a classifier"
-        )
+        raise words_refused(dataset.target)
     else:
         check_target(summary.target)
-        warn_of_target(summary.target, summary.n_rows - summary.n_absent)
+        warn_of_target(summary.target, summary.n_rows - summary.n_absent, dataset.kind)
     classes = getattr(model, "classes_", None)
     if held_out is None and calibration_rows is None:  # whose chunks may have more rows
         count_rows(run, summary, summary_needs(model, dataset, limit))
@@ -245,18 +242,15 @@ def check_summary(dataset: Dataset, summary: Summary, *, missing: bool = False) 
             "Sample weights must contain at least one non-zero number: a row of weight 0 is absent"
         )
 
-    def place(row: int) -> str:
-        return dataset.store.place(row, row + 1)
-
-    summary.require_finite(place, missing=missing)
+    summary.require_finite(dataset, missing=missing)
     labels = summary.target
     if labels.first_bad is not None:
         row = labels.first_bad
         what = "missing" if labels.kind == "string" else "NaN (missing)"
         raise SourceError(
             f"the target {labels.name!r} holds {labels.missing:g} {what} and "
-            f"{labels.infinite:g} inf (infinite) values, the first in row {row} ({place(row)}); "
-            "leave these rows out with filters, or give them weight 0"
+            f"{labels.infinite:g} inf (infinite) values, the first in row {row} "
+            f"({dataset.store.place(row, row + 1)}); {leave_out(dataset.kind)}"
         )
 
 

@@ -31,6 +31,7 @@ from ..solvers.calibration import empty_histograms
 from .model import Estimator, HasCosts
 from .rows import class_weights, encoding
 from .rows.inputs import open_data
+from .rows.targets import check_kind
 
 SUMMARY = "summary"
 NOT_COUNTED = "how many values the columns of sparse rows have: their facts are not counted yet"
@@ -77,6 +78,7 @@ def plan(model: Estimator, data: object, *, memory_budget: int | float | str | N
     model = clone(model)
     model._validate_params()
     dataset = open_data(data)
+    check_kind(model, dataset)
     before: tuple[Needs, ...] = ()
     if model._encodes or model._accepts_levels:
         kinds = encoding.kinds_of(model, dataset)

@@ -224,7 +224,7 @@ def _fit(
     summary = collect_summary(read, dataset, limit, costs._moments_only())
     if summary.n_rows == 0 or not summary.total_weight > 0:
         raise ValueError("compress needs at least one row of positive weight in X")
-    summary.require_finite(lambda row: dataset.store.place(row, row + 1))
+    summary.require_finite(dataset)
     replan(run, partial(all_needs, costs, dataset, summary))
     sample = read.sample().chunk()
     probe = run.restore("original")

@@ -73,7 +73,7 @@ def read(source):
 
 
 def test_every_type_is_refused_or_read():
-    assert set(ARROW) == set(REMEDIES)
+    assert {*ARROW, "mixed"} == set(REMEDIES)  # which Arrow has no type for
     assert set(MEASURES) == set(MEASURED)
     assert not set(REMEDIES) & {*NUMBERS, *CATEGORIES, *MEASURED}
     assert [name for name in REMEDIES if is_readable(name)] == []
@@ -142,7 +142,7 @@ def test_decimals_may_be_target_and_weight(tmp_path):
         np.testing.assert_array_equal(chunk.weight, [1.25, 2, 1.25])
 
 
-@pytest.mark.parametrize("name", REMEDIES)
+@pytest.mark.parametrize("name", ARROW)
 @pytest.mark.parametrize("kind", ["parquet", "table", "pandas"])
 def test_a_refusal_names_the_type(tmp_path, name, kind):
     source = contain(pa.table({"x": np.arange(3.0), "odd": ARROW[name]}), kind, tmp_path)

@@ -1,7 +1,7 @@
 """Bytes of a row that answers and scores are planned with, beside what numpy allocates for them."""
 
 import tracemalloc
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -116,6 +116,8 @@ def test_answers_take_what_is_planned(name, target):
 def test_scores_take_what_is_planned(name, target):
     model, y = fitted(name, target)
     chunk = rows(y)
+    judged = scoring.Judged("y", "array", hasattr(model, "classes_"))
+    score = partial(scoring._step, (model,), known_only=False, rows=judged)
     for metric in metrics.NAMES:
         try:
             metrics.check_metric(model, metric)
@@ -125,7 +127,7 @@ def test_scores_take_what_is_planned(name, target):
             continue  # these targets are not above 0
         one = metrics.find_metric(metric)
         planned = decided(model) + scoring.scored_bytes(model, [one])
-        found = allocated(lambda one=one: scoring._step((model,), (one,), False, [[None]], chunk))
+        found = allocated(lambda one=one: score((one,), state=[[None]], chunk=chunk))
         assert found - BLOCKS <= planned <= RATIO * found + FEW, (metric, found, planned)
 
 

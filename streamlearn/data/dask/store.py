@@ -25,6 +25,19 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
 
+LENGTHS = {
+    "dask.array": "X.compute_chunk_sizes() finds them",
+    "dask.dataframe": "X.to_dask_array(lengths=True) is an array that knows them",
+}
+"""Kind of a collection whose lengths may be unknown -> how they become known; none of others."""
+BESIDE = {
+    "dask.array": "a dask array that is cut like X",
+    "dask.dataframe": "the name of a column of X, or a series made of X's columns",
+}
+"""Kind of a collection -> what gives a value for each of its rows, whatever their number."""
+A_BLOCK_EACH = "a list of Delayed, one for each block of X"
+
+
 class DaskStore(Store):
     """Partitions of a dask collection, none of them computed."""
 
@@ -48,7 +61,7 @@ class DaskStore(Store):
         if self.known is None:
             raise SourceError(
                 f"the {self.kind} does not know the lengths of its partitions before a first pass; "
-                "X.compute_chunk_sizes() (arrays) or X.to_dask_array(lengths=True) finds them"
+                f"{LENGTHS.get(self.kind, 'pass a dask array of known chunks')}"
             )
         return self.known
 
@@ -121,7 +134,7 @@ def open_dask(source: object, y: object = None, sample_weight: object = None) ->
             continue
         while name in names:
             name = "_" + name
-        parts, dtype, token = open_column(name, values, len(blocks), known)
+        parts, dtype, token = open_column(name, values, len(blocks), known, kind)
         apart.append(parts)
         extra.append(Column(name, dtype))
         identity += [token] if token else []
@@ -187,9 +200,9 @@ def is_frame(source: object, *names: str) -> TypeGuard[dd.DataFrame | dd.Series]
 
 
 def open_column(
-    name: str, values: object, n_blocks: int, known: tuple[int, ...] | None
+    name: str, values: object, n_blocks: int, known: tuple[int, ...] | None, kind: str
 ) -> tuple[list[object], str, str]:
-    """`y` or `sample_weight` cut like X: delayed blocks, `Column.dtype`, name."""
+    """`y` or `sample_weight` cut like X, of this kind: delayed blocks, `Column.dtype`, name."""
     import dask.array as da
     from dask import delayed
     from dask.delayed import Delayed
@@ -208,9 +221,10 @@ def open_column(
             array = raveled(name, values)
         else:
             if known is None:
+                first = f"{LENGTHS[kind]}; or " if kind in LENGTHS else ""
                 raise SourceError(
                     f"{name} is an array in memory, but the lengths of X's partitions are unknown: "
-                    f"call X.compute_chunk_sizes() first, or pass {name} as a dask collection"
+                    f"{first}pass as {name} {BESIDE.get(kind, A_BLOCK_EACH)}"
                 )
             vector = as_vector(name, values)
             check_length(name, known, len(vector))
@@ -224,7 +238,7 @@ def open_column(
     if len(parts) != n_blocks:
         raise SourceError(
             f"X has {n_blocks} partitions but {name} has {len(parts)}; they must be cut alike: "
-            f"call compute_chunk_sizes() on both, or derive {name} from the same collection as X"
+            f"pass as {name} {BESIDE.get(kind, A_BLOCK_EACH)}"
         )
     return parts, dtype, token
 

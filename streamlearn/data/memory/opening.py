@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import SourceError
-from ..column_types import is_readable
+from ..column_types import is_readable, remedy
 from ..columns import check_shape
 from ..store import Store
 from .arrays import ArrayStore
 from .arrow import BATCH_ROWS
 from .memory_map import MapPart, mapped_files
 from .parts import DensePart, Part, SparsePart, VectorsPart
-from .vectors import ArrayVector, Vector, series_vector
+from .vectors import ArrayVector, Vector, as_series, series_vector
 
 if TYPE_CHECKING:
     from .stream import StreamStore
@@ -46,7 +46,8 @@ def open_arrays(source: object, y: object = None, sample_weight: object = None) 
     """
     store = as_store(source, y, sample_weight)
     if store.n_rows is not None:  # a stream's length is known when it has been read
-        check_shape(store.n_rows, store.columns, "X")
+        n_given = sum(name is not None for name in (store.default_target, store.default_weight))
+        check_shape(store.n_rows, store.columns[: len(store.columns) - n_given], "X")
     return store
 
 
@@ -83,8 +84,9 @@ def as_store(
                 f"rows, {name} has {len(vector)}; they must be of equal length"
             )
         if not is_readable(vector.column.dtype):
+            kind = vector.column.dtype
             raise SourceError(
-                f"{name} holds {vector.column.dtype} values; expected all numbers or all strings"
+                f"{name} holds {kind} values; expected all numbers or all strings{remedy([kind])}"
             )
         vectors.append(vector)
     files = mapped_files((source, y, sample_weight))
@@ -130,7 +132,8 @@ def as_part(source: Any, module: str) -> tuple[Part, str]:
         names = column_names(list(source.columns))
         columns = [source.iloc[:, j] for j in range(len(names))]
         vectors = [series_vector(*pair) for pair in zip(names, columns, strict=True)]
-        return VectorsPart(vectors, len(source)), "pandas"
+        own = all(isinstance(name, str) for name in source.columns)
+        return VectorsPart(vectors, len(source)), "pandas" if own else "frame"
     if module in ("polars", "pyarrow"):
         from .arrow import table_vectors
 
@@ -185,7 +188,7 @@ def as_vector(name: str, values: Any) -> Vector:
     """`y` or `sample_weight` as one column; a column vector is raveled, with a warning."""
     module = type(values).__module__.split(".")[0]
     if module == "pandas" and values.ndim == 1:
-        return series_vector(name, values)
+        return series_vector(name, as_series(values))
     if module in ("polars", "pyarrow") and not is_frame(values):
         from .arrow import array_vector
 

@@ -75,7 +75,10 @@ def is_missing(value: object) -> bool:
 
 
 def plain_objects(name: str, array: np.ndarray) -> tuple[np.ndarray, str]:
-    """Python objects as what they are: strings (None where missing), numbers, or ``nested``."""
+    """Python objects as what they are: strings (None where missing) or numbers.
+
+    What no reader takes is ``binary``, ``mixed`` (strings and others) or ``nested``.
+    """
     missing = np.array([is_missing(value) for value in array], bool)
     rest = array[~missing]
     if all(isinstance(v, str) for v in rest):
@@ -91,8 +94,9 @@ def plain_objects(name: str, array: np.ndarray) -> tuple[np.ndarray, str]:
         return plain_dates(array, missing)
     if any(isinstance(v, decimal.Decimal) for v in rest):
         plain = np.array([float(v) for v in rest.tolist()])
-    if any(isinstance(v, str) for v in rest) or plain.ndim != 1 or plain.dtype.kind not in "biuf":
-        return array, "nested"
+    if plain.ndim != 1 or plain.dtype.kind not in "biuf":
+        unread = {"S": "binary", "U": "mixed"}
+        return array, unread.get(plain.dtype.kind, "nested") if plain.ndim == 1 else "nested"
     if not missing.any():
         return plain, plain.dtype.name
     numbers = np.full(len(array), np.nan)
@@ -220,6 +224,13 @@ def _numpy_type(dtype: ExtensionDtype) -> np.dtype | None:
         return dtype.subtype  # sparse ones
     except AttributeError:
         return None
+
+
+def as_series(values: object) -> pd.Series:
+    """A column of pandas as the series that it would be: its arrays and indexes are none yet."""
+    import pandas as pd
+
+    return values if isinstance(values, pd.Series) else pd.Series(values, copy=False)
 
 
 def series_vector(name: str, series: pd.Series) -> Vector:

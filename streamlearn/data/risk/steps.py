@@ -232,8 +232,5 @@ def _refuse(chunk: Chunk, counts: np.ndarray, bad: np.ndarray, say: Callable[[in
     here = bad if chunk.weight is None else bad & (chunk.weight > 0)
     if here.any():
         row = int(here.argmax())
-        raise SourceError(
-            f"in row {chunk.rows[row]} {say(row)}; leave such rows out with filters, or give them "
-            "weight 0"
-        )
+        raise SourceError(f"in row {chunk.rows[row]} {say(row)}")
     counts[bad] = 0

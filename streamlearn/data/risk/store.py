@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ...errors import SourceError
+from ...errors import SourceError, leave_out
 from ..choice import Choice, Chosen
 from ..column_types import CATEGORIES
 from ..columns import Buffer, select_csr
@@ -232,7 +232,8 @@ class RiskReader:
         try:
             entered = self._store.steps.enter(told)
         except SourceError as error:
-            raise SourceError(f"{self._below.place(ref)}: {error}") from error
+            advice = leave_out(self._below.kind)
+            raise SourceError(f"{self._below.place(ref)}: {error}; {advice}") from error
         weight = chunk.weight if self._weighted else None
         X = self._features.kept(chunk.X)
         return Subjects(chunk.numbers, X, weight, words, entered)

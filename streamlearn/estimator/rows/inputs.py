@@ -19,6 +19,7 @@ from ...data.open import dataset_of, open_dataset
 from ..model import TakesRows
 from .encoding import encoded
 from .levels import as_trained
+from .targets import check_kind
 
 if TYPE_CHECKING:
     from ...data.dask.map import DaskCollection
@@ -51,6 +52,7 @@ def open_training(model: TakesRows, X: object, y: object, sample_weight: object)
             f"{type(model).__name__} requires y to be passed, but the target y is None; pass y, a "
             "column name as y, or a dataset opened with open_dataset(..., target=...)"
         )
+    check_kind(model, dataset)
     _check_sparse(model, dataset)
     names = dataset.feature_names
     if dataset.is_named:
@@ -76,6 +78,7 @@ def open_scored(model: TakesRows, X: object, y: object, sample_weight: object) -
             "scoring needs the targets: pass y, a column name as y, or a dataset opened with "
             "open_dataset(..., target=...)"
         )
+    check_kind(model, dataset)
     return dataset
 
 
@@ -189,13 +192,7 @@ def open_pair(X: object, y: object, sample_weight: object) -> Dataset:
 
         open_store = open_dask
     store = open_store(X, y, sample_weight)
-    given = (store.default_target, store.default_weight)
-    if len(store.columns) == sum(name is not None for name in given):
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape=({store.n_rows}, 0)) while a minimum of 1 is "
-            "required; pass at least one column"
-        )
-    return dataset_of(store, *given)
+    return dataset_of(store, store.default_target, store.default_weight)
 
 
 def check_weights(sample_weight: object) -> np.ndarray | DaskCollection | None:
@@ -203,12 +200,20 @@ def check_weights(sample_weight: object) -> np.ndarray | DaskCollection | None:
     if sample_weight is None or is_dask(sample_weight):
         return sample_weight
     weight = np.asarray(sample_weight)
-    if weight.dtype.kind not in "biuf":
-        weight = weight.astype(np.float64)
     if weight.ndim != 1:
+        got = f"shape {weight.shape}" if weight.ndim else f"{weight.item()!r} for all rows"
         raise ValueError(
-            f"Sample weights must be 1D array or scalar, got shape {weight.shape}; pass one a row"
+            f"sample_weight must be a 1D array of one number a row, got {got}; for equal weights "
+            "pass np.full(len(X), weight)"
         )
+    if weight.dtype.kind not in "biuf":
+        try:
+            weight = weight.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"sample_weight must hold a number for each row, got others in an array of dtype "
+                f"{weight.dtype}; give a row that is to be left out weight 0"
+            ) from error
     for bad, what in ((~np.isfinite(weight), "finite"), (weight < 0, "at least 0")):
         if bad.any():
             row = int(bad.argmax())
@@ -221,7 +226,12 @@ def check_weights(sample_weight: object) -> np.ndarray | DaskCollection | None:
 
 
 def _check_names(model: TakesRows, X: object, dataset: Dataset, reset: bool) -> None:
-    """scikit-learn's own checks of feature names and count for a table in memory."""
+    """scikit-learn's own checks of feature names and count for a table in memory.
+
+    Where it sees no names though there are some, as of a dict, `match_features` goes by them.
+    """
+    if dataset.is_named and dataset.kind not in ("pandas", "polars"):
+        return
     known = hasattr(X, "shape") and len(X.shape) == 2
     shown = X if known else np.empty((1, dataset.n_features))
     validate_data(model, shown, reset=reset, skip_check_array=True)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from ...errors import SourceError
+from ...errors import SourceError, leave_out
 from ...passes.summary.labels import Labels
 from ...passes.summary.summary import Summary
 
@@ -54,8 +54,8 @@ def check_target(target: Labels) -> None:
         raise SourceError(
             f"the target {target.name!r} goes from {target.min:.3g} to {target.max:.3g}, so that "
             f"its variance is {square:.3g} in float64; divide it by "
-            f"{max(abs(target.min), abs(target.max)):.0e} with Dataset.map, or clip values that "
-            "are wrong"
+            f"{max(abs(target.min), abs(target.max)):.0e} before it is given, or correct values "
+            "that are wrong"
         )
 
 
@@ -67,12 +67,12 @@ def check_targets_of(y: np.ndarray, name: str) -> None:
     far = np.abs(y).max()
     raise SourceError(
         f"the target {name!r} has values up to {far:.3g}, whose squares are infinite in float64; "
-        f"divide it by {far:.0e}, in all calls of partial_fit, or clip values that are wrong"
+        f"divide it by {far:.0e}, in all calls of partial_fit, or correct values that are wrong"
     )
 
 
-def warn_of_target(target: Labels, n_rows: int, stacklevel: int = 6) -> None:
-    """Say that one row holds much of the variance of a numeric target.
+def warn_of_target(target: Labels, n_rows: int, kind: str, stacklevel: int = 6) -> None:
+    """Say that one row holds much of the variance of a numeric target, of a `kind` of source.
 
     The loss that a regression minimises is then mostly that of few rows, or the score is.
     """
@@ -83,9 +83,8 @@ def warn_of_target(target: Labels, n_rows: int, stacklevel: int = 6) -> None:
         warnings.warn(
             f"the target {target.name!r} has {share:.0%} of the variance in one row of {n_rows:,}, "
             f"where it is {far:.6g} and its mean {target.mean:.6g}: squared errors, and R^2, are "
-            "those of a few rows; leave wrong targets out with filters, or clip them with "
-            "Dataset.map; if they are right, fit their logarithm or a robust loss, and score by "
-            "mean_absolute_error",
+            f"those of a few rows; where targets are wrong, {leave_out(kind)}; if they are right, "
+            "fit their logarithm or a robust loss, and score by mean_absolute_error",
             UserWarning,
             stacklevel=stacklevel,
         )

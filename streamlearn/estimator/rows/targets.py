@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from ...data.mapped import MappedSource
 from ...data.source import Chunk, Csr, Source
@@ -39,12 +40,30 @@ def is_finite(chunk: Chunk) -> bool:
         return all(np.isfinite(v.sum()) or np.isfinite(v).all() for v in values)
 
 
+def words_refused(target: str | None) -> ValueError:
+    """The refusal of a target of words where a regressor learns or is judged."""
+    return ValueError(
+        f"the target {target!r} holds strings, a regressor needs numbers; choose a numeric column, "
+        "or a classifier"
+    )
+
+
+def check_kind(model: object, dataset: Source) -> None:
+    """Refuse, before the rows are read, a target of strings for a regressor."""
+    target = dataset.target
+    if is_regressor(model) and target is not None and dataset.column_types[target] == "string":
+        raise words_refused(target)
+
+
 def coded(dataset: Source, classes: np.ndarray | None) -> MappedSource:
     """The dataset with `y` as float64: codes of the sorted classes, or (None) the number itself."""
-    return MappedSource(dataset, partial(code_targets, classes, not dataset.in_memory))
+    code = partial(code_targets, classes, not dataset.in_memory, target=dataset.target)
+    return MappedSource(dataset, code)
 
 
-def code_targets(classes: np.ndarray | None, in_place: bool, chunk: Chunk) -> Chunk:
+def code_targets(
+    classes: np.ndarray | None, in_place: bool, chunk: Chunk, *, target: str | None = None
+) -> Chunk:
     """Replace the chunk's labels by their codes; rows of weight 0 that no sum can take go.
 
     `in_place`: the chunk's X may be changed.
@@ -54,6 +73,8 @@ def code_targets(classes: np.ndarray | None, in_place: bool, chunk: Chunk) -> Ch
     if chunk.y is None:
         return chunk
     if classes is None:
+        if chunk.y.dtype == object:
+            raise words_refused(target)
         chunk.y = np.asarray(chunk.y, dtype=np.float64)
         return chunk
     codes = encode(chunk.y, classes)

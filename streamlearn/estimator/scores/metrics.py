@@ -122,7 +122,7 @@ def _codes(model: Scored, chunk: Chunk, what: str) -> np.ndarray:
     """(m,) codes of the labels, each of which must be one of the model's classes."""
     codes = encode(chunk.target, model.classes_).astype(np.intp)
     if (codes < 0).any():
-        label = chunk.target[codes < 0][0]
+        label = chunk.target[codes < 0].tolist()[0]
         raise ValueError(
             f"{what}: label {label!r} was not in the training data, so it has no probability; "
             "leave its rows out or score accuracy"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from ...data.dataset import Dataset
 from ...data.source import Chunk
-from ...errors import SourceError
+from ...errors import SourceError, leave_out
 from ...passes.fold import Fold
 from .. import predicting
 from ..model import Model
 from ..restored import n_outputs
 from ..row_size import NUMBER_BYTES, RowSize, decision_bytes
 from ..rows.inputs import open_scored, used_columns
-from ..rows.targets import encode, is_finite
+from ..rows.targets import encode, is_finite, words_refused
 from .metrics import OF_QUANTILES, Metric, Sums, check_metric, find_metric
 
 States = list[list[Sums]]
@@ -48,9 +49,10 @@ def evaluate_models(
         for name in scoring:
             check_metric(model, name)
     metrics = tuple(find_metric(name) for name in scoring)
+    judged = Judged(dataset.target, dataset.kind, hasattr(models[0], "classes_"))
     fold: Fold[States, States] = Fold(
         partial(_start, len(models), len(scoring)),
-        partial(_step, tuple(models), metrics, known_only),
+        partial(_step, tuple(models), metrics, known_only, judged),
         partial(_merge, metrics),
     )
     n_classes = max(len(getattr(model, "classes_", ())) for model in models)
@@ -99,9 +101,19 @@ def suitable_metrics(model: object) -> list[str]:
     return ["accuracy", "log_loss"] if hasattr(model, "predict_proba") else ["accuracy"]
 
 
-def check_labelled(chunk: Chunk) -> None:
-    """Refuse rows whose target is missing or not finite."""
+class Judged(NamedTuple):
+    """Facts of the rows that are scored, for messages."""
+
+    target: str | None
+    kind: str
+    classifies: bool
+
+
+def check_labelled(chunk: Chunk, rows: Judged) -> None:
+    """Refuse rows whose target is missing or not finite, or strings where numbers are predicted."""
     if chunk.target.dtype == object:
+        if not rows.classifies:
+            raise words_refused(rows.target)
         bad = np.array([label is None for label in chunk.target.tolist()])
     else:
         bad = (
@@ -112,8 +124,8 @@ def check_labelled(chunk: Chunk) -> None:
     if bad.any():
         at = int(bad.argmax())
         raise SourceError(
-            f"the target is {chunk.target[at]!r} in row {chunk.rows[at]}: such a row cannot be "
-            "scored; leave it out with filters, or give it weight 0"
+            f"the target is {chunk.target[at : at + 1].tolist()[0]!r} in row {chunk.rows[at]}, "
+            f"which cannot be scored; {leave_out(rows.kind)}"
         )
 
 
@@ -121,12 +133,15 @@ def _start(n_models: int, n_metrics: int) -> list[list[np.ndarray | None]]:
     return [[None] * n_metrics for _ in range(n_models)]
 
 
-def _step(models: tuple, metrics: tuple, known_only: bool, state: list, chunk: Chunk) -> list:
+def _step(
+    models: tuple, metrics: tuple, known_only: bool, rows: Judged, state: list, chunk: Chunk
+) -> list:
+    if chunk.weight is not None and not chunk.weight.all():
+        if chunk.target.dtype == object or not is_finite(chunk):
+            chunk = chunk.where(chunk.weight > 0)
     if chunk.n_rows == 0:
         return state
-    if chunk.weight is not None and not chunk.weight.all() and not is_finite(chunk):
-        chunk = chunk.where(chunk.weight > 0)
-    check_labelled(chunk)
+    check_labelled(chunk, rows)
     if known_only and hasattr(models[0], "classes_"):
         chunk = chunk.where(encode(chunk.target, models[0].classes_) >= 0)
         if chunk.n_rows == 0:

@@ -6,13 +6,13 @@ copies) and do not depend on chunking or merge order; moments do only in roundin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from ...errors import SourceError
+from ...data.choice import Choice
+from ...errors import SourceError, leave_out
 from .facts import ColumnFacts, ColumnSummary
 from .labels import Labels, OrderBias
 from .text import format_summary
@@ -81,8 +81,8 @@ class Summary:
         """Whether the rows are sorted by target."""
         return OrderBias(False, 0.0, "") if self.labels is None else self.labels.order_bias
 
-    def require_finite(self, place: Callable[[int], str], *, missing: bool = False) -> None:
-        """Raise `SourceError` if a feature holds NaN or infinity; `place(row)` says where.
+    def require_finite(self, dataset: Choice, *, missing: bool = False) -> None:
+        """Raise `SourceError` if a feature of the dataset summarised holds NaN or infinity.
 
         With `missing` NaN is let pass; in categories it always is.
         """
@@ -99,6 +99,7 @@ class Summary:
         row = int(first.first_bad or 0)
         raise SourceError(
             f"column {first.name!r} holds {first.missing:g} NaN (missing) and {first.infinite:g} "
-            f"infinite values, the first in row {row} ({place(row)}){more}; expected finite "
-            "numbers: leave these rows out with filters, or replace the values with Dataset.map"
+            f"infinite values, the first in row {row} ({dataset.store.place(row, row + 1)})"
+            f"{more}; expected finite numbers: {leave_out(dataset.kind)}, or replace the values "
+            "(Dataset.map does as they are read)"
         )

@@ -152,7 +152,7 @@ def test_pandas_categories_and_objects():
     data["o"] = pd.Series([1, 2.5, None], dtype=object)
     data["mixed"] = pd.Series(["a", 1, 2], dtype=object)
     store = open_arrays(data)
-    assert [c.dtype for c in store.columns] == ["dictionary", "dictionary", "float64", "nested"]
+    assert [c.dtype for c in store.columns] == ["dictionary", "dictionary", "float64", "mixed"]
     np.testing.assert_array_equal(read(store, ["o"], 0, 3).X, [[1], [2.5], [np.nan]])
     assert read(store, ["o"], 0, 3, "c").y.tolist() == ["u", None, "v"]
     assert read(store, ["o"], 0, 3, "k").y.tolist() == [3, 1, 3]
@@ -294,7 +294,7 @@ def test_bad_input_of_other_kinds():
         open_arrays(X, Y[:-1])
     with pytest.raises(SourceError, match=r"y should be a 1d array, got an array of shape \(50, 2"):
         open_arrays(X, X[:, :2])
-    with pytest.raises(SourceError, match="y holds nested values"):
+    with pytest.raises(SourceError, match="y holds mixed values; .* turn all into strings"):
         open_arrays(X, np.array(["a", 1] * 25, object))
     big = open_arrays(np.array([[1], [2**53 + 2]])).open(["x0"], None, None, np.dtype("f8"))
     with pytest.raises(SourceError, match=r"X, rows 0 to 2: integer 9007199254740994 is beyond 2"):

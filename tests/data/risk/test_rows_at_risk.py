@@ -242,7 +242,7 @@ def test_fingerprints_tell_steps_apart():
     [
         (
             {"time": -1.0},
-            r"rows 0 to 9: in row 4 the duration 'time' is -1; .* at least 0 .*filter",
+            r"rows 0 to 9: in row 4 the duration 'time' is -1; .* at least 0 .* leave such rows",
         ),
         ({"time": np.nan}, "duration 'time' is nan"),
         ({"time": np.inf}, "duration 'time' is inf"),

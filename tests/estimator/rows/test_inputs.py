@@ -5,6 +5,9 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from estimator.ridge import RidgeClassifier, RidgeRegressor
@@ -213,3 +216,87 @@ class TestNames:
 def test_path_that_is_not_there(tmp_path):
     with pytest.raises((SourceError, FileNotFoundError), match=r"nothing\.parquet"):
         RidgeRegressor().fit(str(tmp_path / "nothing.parquet"), "y")
+
+
+def table_inputs(X, folder):
+    """Name -> f() -> rows without a target, of every kind of input."""
+    table = pa.table(dict(zip(NAMES, X.T, strict=True)))
+    path = folder / "t.parquet"
+    pq.write_table(table, path)
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    return {
+        "array": lambda: X,
+        "list": X.tolist,
+        "sparse": lambda: scipy.sparse.csr_array(X),
+        "dict": lambda: dict(zip(NAMES, X.T, strict=True)),
+        "frame": lambda: pd.DataFrame(X, columns=NAMES),
+        "numbered frame": lambda: pd.DataFrame(X),
+        "polars": lambda: pl.from_arrow(table),
+        "lazy": lambda: pl.from_arrow(table).lazy(),
+        "arrow": lambda: table,
+        "batch": lambda: table.to_batches()[0],
+        "reader": table.to_reader,
+        "stream": Stream,
+        "arrow dataset": lambda: pyarrow.dataset.dataset(path),
+        "path": lambda: path,
+        "dataset": lambda: sl.open_dataset(path),
+        "dask array": lambda: da.from_array(X, chunks=(100, 3)),
+        "dask frame": lambda: dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=2),
+    }
+
+
+UNNAMED = ("array", "list", "sparse", "numbered frame", "dask array")
+
+
+@pytest.mark.filterwarnings("error:.*feature names")
+def test_what_was_fitted_is_predicted_without_a_warning_of_names(table, tmp_path):
+    X, _, z = table
+    kinds = table_inputs(X, tmp_path)
+    named, unnamed = (RidgeRegressor().fit(kinds[kind](), z) for kind in ("dict", "numbered frame"))
+    assert not hasattr(unnamed, "feature_names_in_")
+    expected = named.predict(kinds["dict"]())
+    for kind, made in kinds.items():
+        model = unnamed if kind in UNNAMED else named
+        found = np.asarray(model.predict(made()))
+        np.testing.assert_allclose(found, expected, err_msg=kind)
+        if not kind.startswith(("dask", "lazy", "reader", "stream", "arrow d", "path", "dataset")):
+            again = RidgeRegressor().fit(made(), z)  # whose targets lie beside the rows
+            assert hasattr(again, "feature_names_in_") == (kind not in UNNAMED), kind
+            np.testing.assert_allclose(again.predict(made()), expected, err_msg=kind)
+
+
+def test_names_that_are_partly_numbers_are_refused(table):
+    X, _, z = table
+    with pytest.raises(TypeError, match="only supported if all input features have string names"):
+        RidgeRegressor().fit(pd.DataFrame(X, columns=["a", 1, "c"]), z)
+
+
+WEIGHTS = {
+    "one number": (2.0, r"1D array of one number a row, got 2\.0 for all rows"),
+    "a table": (np.ones((500, 2)), r"1D array of one number a row, got shape \(500, 2\)"),
+    "words": (["a"] * 500, r"must hold a number for each row, got others .* dtype <U1"),
+    "a hole": (pd.array([None] + [1] * 499, dtype="Int64"), "finite, got nan in row 0"),
+    "objects": ([{}] * 500, "must hold a number for each row, got others .* dtype object"),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_weights_that_are_no_row_of_numbers(kind, table):
+    X, _, z = table
+    weight, message = WEIGHTS[kind]
+    model = RidgeRegressor().fit(X, z)
+    for verb in (RidgeRegressor().fit, model.score):
+        with pytest.raises(ValueError, match=message):
+            verb(X, z, weight)
+
+
+def test_a_table_without_rows_or_columns_is_counted_without_its_target(table):
+    X, _, z = table
+    with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 3\)\)"):
+        RidgeRegressor().fit(X[:0], z[:0], z[:0])
+    with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(500, 0\)\)"):
+        RidgeRegressor().fit(X[:, :0], z, np.ones(500))

@@ -208,12 +208,13 @@ def test_missing_and_infinite_are_counted_apart_and_named():
     assert (column.count, column.min, column.max) == (len(clean), clean.min(), clean.max())
     assert abs(column.mean - clean.astype(np.longdouble).mean()) < 1e-12
     assert (other.missing, other.infinite, other.first_bad) == (0, 1, 100)
-    summary = dataset(bad).summary()
+    rows = dataset(bad)
+    summary = rows.summary()
     with pytest.raises(
-        sl.SourceError, match=r"'x1' holds 2 NaN .* row 7 \(part 7\); also in 'x12'"
+        sl.SourceError, match=r"'x1' holds 2 NaN .* row 7 \(X, rows 7 to 8\); also in 'x12'"
     ):
-        summary.require_finite(lambda row: f"part {row}")
-    dataset(X).summary().require_finite(str)
+        summary.require_finite(rows)
+    dataset(X).summary().require_finite(dataset(X))
     assert "Missing values in 1 column: x1 2 (first in row 7)." in str(summary)
 
 
