@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -148,9 +149,9 @@ def test_no_file_that_is_read_is_replaced(made, unread, name):
     line = file_writers(made)[name]
     own = [word for word in map(str, line) if word.endswith((".slm", ".parquet"))]
     for read in own:
-        before = open(read, "rb").read()
+        before = Path(read).read_bytes()
         assert "is a file that is read; choose another name" in refused(*line, "-o", read)
-        assert open(read, "rb").read() == before
+        assert Path(read).read_bytes() == before
 
 
 def test_python_refuses_such_a_file_too(made, tmp_path, unread):
@@ -212,7 +213,7 @@ def test_a_model_file_that_is_not_there_is_said(made, tmp_path, name):
     for missing in (tmp_path / "none.slm", made / "t.parquet" / "m.slm"):
         told = refused(name, missing, *line)
         assert f"no model file {missing}; pass the file that sl.save, or fit" in told
-    assert "is a folder, expected a file" in refused(name, tmp_path, *line)
+    assert "is a folder, expected a file" in refused(name, made, *line)
     with pytest.raises(FileNotFoundError, match="no model file .*none.slm; pass the file"):
         sl.load(tmp_path / "none.slm")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 from click import argument, option
 
@@ -100,7 +98,7 @@ def report_page(
     """
     if bool(data) != (target is not None):
         raise click.UsageError("DATA and --target go together")
-    refuse_unwritable(Path(output))
+    refuse_unwritable(output, local=True)
     refuse_source(output, [name_of(one) for one in (model_file, *data)])
     model = load_model(model_file, target, weight)
     source = one_or_all(data) or None

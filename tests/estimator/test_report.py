@@ -287,7 +287,7 @@ def test_rows_without_a_model_of_them_are_refused(frame, tmp_path):
     model = sl.AdditiveRegressor(n_bases=5).fit(X, z)
     with pytest.raises(ValueError, match="sample_weight without data"):
         model.report(y=z)
-    with pytest.raises(FileNotFoundError, match="no folder .* for the report"):
+    with pytest.raises(FileNotFoundError, match="no folder .* for the output"):
         model.report(output=tmp_path / "none" / "report.html")
     with pytest.raises(ValueError, match="scoring needs the targets"):
         model.report(X)

@@ -23,14 +23,16 @@ def refuse_unless_file(path: str | os.PathLike[str], error: type[StreamlearnErro
         )
 
 
-def refuse_unwritable(path: str | os.PathLike[str], *, folder: bool = False) -> None:
+def refuse_unwritable(
+    path: str | os.PathLike[str], *, folder: bool = False, local: bool = False
+) -> None:
     """Refuse an output that cannot be written, before the work that makes it.
 
     A file lies in a folder that is there; a `folder` is made, with its parents.  Of a URL only its
-    protocol is looked at.
+    protocol is looked at; what writes to `local` paths alone takes it for one.
     """
     said = os.fspath(path)
-    if is_url(said):
+    if is_url(said) and not local:
         filesystem(said)
         return
     place = os.path.abspath(said)

@@ -29,7 +29,7 @@ def write_report(
     """The page as text, or written to `output`, whose path is returned."""
     check_is_fitted(model)
     if output is not None:
-        refuse_unwritable(Path(output))
+        refuse_unwritable(output, local=True)
     if data is None and (y is not None or sample_weight is not None):
         raise ValueError(
             "report got y or sample_weight without data; pass the rows too, or leave both out"
