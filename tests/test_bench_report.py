@@ -94,13 +94,21 @@ def test_without_results_or_without_the_line_it_says_so(tmp_path):
 
 
 def test_every_ratio_of_the_readme_is_on_the_page():
-    """No number is typed in the README that the page of measurements does not hold."""
-    measured = set(re.findall(r"[\d,]*\d(?:\.\d+)?", report.PAGE.read_text()))
+    """No number is typed in the README that no bench wrote on the page of measurements."""
+    _, _, written = report.PAGE.read_text().partition(report.MARK)
+    measured = set(re.findall(r"[\d,]*\d(?:\.\d+)?", written))
     readme = (ROOT / "README.md").read_text()
     begin, end = (readme.index(f"## {name}\n") for name in ("Measured", "When not to use it"))
     told = re.findall(r"[\d,]*\d(?:\.\d+)?", readme[begin:end])
     assert len(told) > 30
     assert set(told) <= measured, sorted(set(told) - measured)
+
+
+def test_the_guide_above_the_saved_results_measures_nothing():
+    """What is typed there has no table and no decimals, which is how results are told."""
+    guide, _, _ = report.PAGE.read_text().partition(report.MARK)
+    assert not [line for line in guide.splitlines() if line.startswith("|")]
+    assert not re.findall(r"\d+\.\d+", guide)
 
 
 def test_runs_of_the_same_second_have_files_of_their_own(tmp_path):
