@@ -420,11 +420,11 @@ def with_coders(model: Encodes, dataset: Dataset) -> Dataset:
     for name, old in zip(dataset.feature_names, encoding.names, strict=True):
         before, now = kinds.get(old, "float64"), types.get(name, "float64")
         if (before in CATEGORIES) != (now in CATEGORIES):
-            said = now in CATEGORIES
+            said = "strings" if now in CATEGORIES else "no strings"
+            was = "categories" if before in CATEGORIES else "numbers"
             raise ValueError(
-                f"column {name!r} holds {'strings' if said else 'no strings'}, but "
-                f"{'numbers' if said else 'categories'} when {type(model).__name__} was trained; "
-                "convert it to the type it had"
+                f"column {name!r} holds {said}, but {'times' if before in TIMES else was} when "
+                f"{type(model).__name__} was trained; convert it to the type it had"
             )
         # an array of numbers has times as Dataset gives them, in seconds
         if before in TIMES and now not in TIMES and dataset.is_named:

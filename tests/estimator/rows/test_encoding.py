@@ -369,6 +369,8 @@ def test_a_column_keeps_its_type(table):
         model.predict(frame.assign(city=1.0))
     with pytest.raises(ValueError, match="'when' holds float64 values, but timestamp values"):
         model.predict(frame.assign(when=1.0))
+    with pytest.raises(ValueError, match="'when' holds strings, but times when Super"):
+        model.predict(frame.assign(when="2020-01-01"))
 
 
 def test_another_encoding_is_another_fit(table, tmp_path):
