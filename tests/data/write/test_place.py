@@ -105,8 +105,9 @@ WRITERS = {
 
 def callers(name):
     """(function, node) of every call of `name` in the package, but for its own definition."""
-    for file in PACKAGE.rglob("*.py"):
-        for function in ast.walk(ast.parse(file.read_text())):
+    texts = [file.read_text() for file in PACKAGE.rglob("*.py")]
+    for text in texts:
+        for function in ast.walk(ast.parse(text)) if f"{name}(" in text else ():
             if isinstance(function, ast.FunctionDef) and function.name != name:
                 for node in ast.walk(function):
                     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == name:
