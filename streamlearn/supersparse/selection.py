@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.source import Source
 from ..numeric.checks import check_integer
+from ..solvers.split_errors import TRAINS, Split
 from .descent import descend, warm_start
 from .equations import error_of, removal_order
 from .model import ModelState, SuperSparseModel
@@ -95,7 +96,8 @@ class SelectedPrototypes(SuperSparseModel):
         jobs, searches = [], []
         for split in [*range(self.cv), -1]:
             part = rows if split < 0 else rows.part(splits != split)
-            check_split(part, sizes[-1], self.cv, rows.n_rows)
+            if split >= 0:
+                check_split(part, sizes[-1], Split(split, self.cv), rows.n_rows)
             for m, Z in descent(part, sizes, self):
                 trail: list[Incumbent] = []
                 jobs.append((split, m))
@@ -181,10 +183,8 @@ def descent(
     return out
 
 
-def check_split(part: SampleObjective, m: int, cv: int, n_rows: int) -> None:
+def check_split(part: SampleObjective, m: int, split: Split, n_rows: int) -> None:
     """Refuse more prototypes than a split has training rows."""
     if m > part.n_rows:
-        raise ValueError(
-            f"n_prototypes up to {m} but of n_samples={n_rows} a split of cv={cv} leaves "
-            f"{part.n_rows} to train on; use fewer prototypes or splits"
-        )
+        lack = f"n_prototypes is up to {m} but n_samples={part.n_rows} of {n_rows} are left"
+        raise split.lacks(TRAINS, lack, "use fewer prototypes")
