@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from ...data.dataset import Dataset
 from ...data.source import Source
@@ -32,6 +32,7 @@ from ...engine.together.costs import needs_together
 from ...engine.together.lockstep import Lockstep
 from ...errors import CheckpointError, MemoryBudgetError
 from ...numeric.checks import check_integer
+from ...numeric.sequences import number_of
 from ...passes.summary.reading import facts_nbytes, most_state_bytes, state_nbytes
 from ...passes.summary.summary import Summary
 from ...solvers.split_errors import JUDGES, TRAINS, Split
@@ -99,6 +100,12 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         found = list(values) if several else [given]
         if not found:
             raise ValueError(f"{name} is empty; give at least one value to try")
+        allowed = self._plain._parameter_constraints.get(self._choices[name], ())
+        single = {name: [one for one in allowed if one != "array-like"]}
+        for value in found:
+            validate_parameter_constraints(single, {name: value}, caller_name=type(self).__name__)
+            if isinstance(value, Integral):
+                number_of(name, value, "numbers that a float can hold")
         return found
 
     def _takes_tuples(self, name: str) -> bool:
