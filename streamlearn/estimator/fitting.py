@@ -98,7 +98,9 @@ def fit(
             restore_fitted(model, fitted)
         model._n_served = run.n_served
         tasks.end()
-    warn_unless_converged(type(model).__name__, model.certificate_)
+        if not model.certificate_.converged:
+            remedies = model._remedies(dataset)
+            warn_unless_converged(type(model).__name__, model.certificate_, remedies)
 
 
 def train(
