@@ -113,7 +113,7 @@ class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator
         return {**self._own_remedies(dataset), **more_of(self.get_params(deep=False))}
 
     def _own_remedies(self, dataset: Source) -> dict[str, object]:
-        """Those of the family."""
+        """Parameters with values that help in this family alone."""
         return {}
 
     def _moments_only(self) -> bool:

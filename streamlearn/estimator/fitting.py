@@ -39,7 +39,7 @@ from .rows.inputs import open_scored, open_training
 from .rows.levels import settle_training
 from .rows.spread import check_spread, check_target, warn_of_target
 from .rows.targets import coded, words_refused
-from .rows.weights import warn_of_weights
+from .rows.weights import check_weights, warn_of_weights
 
 _FITTED = (
     "classes",
@@ -246,6 +246,7 @@ def check_summary(dataset: Dataset, summary: Summary, *, missing: bool = False) 
             "give some rows a weight",
         )
 
+    check_weights(summary)
     summary.require_finite(dataset, missing=missing)
     labels = summary.target
     if labels.first_bad is not None:
