@@ -1,4 +1,4 @@
-"""Categories that are neither words nor numbers are refused by name, from every source in memory."""
+"""Categories that are neither words nor numbers are refused by name, whatever holds them."""
 
 import numpy as np
 import pandas as pd
