@@ -30,6 +30,20 @@ class SourceError(StreamlearnError, ValueError):
     """The data cannot be read as asked: names the file, row group or chunk, and the rows."""
 
 
+class LackError(SourceError):
+    """Rows lack what a fit or a score asks of them, for instance a second class.
+
+    `lack` is what they hold and what is asked for; `remedy` is what helps if they are all the rows.
+    """
+
+    def __init__(self, lack: str, remedy: str) -> None:
+        super().__init__(f"{lack}; {remedy}")
+        self.lack, self.remedy = lack, remedy
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.lack, self.remedy)
+
+
 class CheckpointError(StreamlearnError, RuntimeError):
     """A checkpoint is of another fit or version, in use by another fit, or damaged."""
 

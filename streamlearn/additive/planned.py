@@ -24,7 +24,7 @@ from .basis.column_bases import BASIS_CONSTRAINTS
 from .basis.resolution import AUTO, CountOfSplines
 from .costs import needs, pair_choice, sizes
 from .costs.pairs import beside_sample, bound_note, with_pairs
-from .costs.solver_choice import DUAL_C, DUAL_ROUNDS, DUAL_TOL, Choice, choose
+from .costs.solver_choice import DUAL_C, DUAL_ROUNDS, DUAL_TOL, PEGASOS, Choice, choose, solvers_of
 from .inspect.merging import Mergeable
 from .multi_class import APART, AUTO_CLASSES, JOINT, OPEN_NOTE, why_apart
 from .pairs import AUTO as AUTO_INTERACTIONS
@@ -289,6 +289,26 @@ class Planned(Mergeable):
             why = self._why_apart(dataset, summary)
             choice = choice.because(f"one class against the rest as {why}")
         return choice
+
+    def _own_remedies(self, dataset: Source) -> dict[str, object]:
+        """A smaller C, and of solvers the first that these parameters go with."""
+        found: dict[str, object] = {}
+        if isinstance(C := vars(self).get("C"), Real):  # those that choose have several
+            found["C"] = float(C) / 10
+        for solver in self._other_solvers() if "solver" in vars(self) else ():
+            other = copy(self)
+            other.solver = solver
+            try:
+                other._choice(dataset)
+            except ValueError:
+                continue
+            return {"solver": solver, **found}
+        return found
+
+    def _other_solvers(self) -> list[str]:
+        """The loss's solvers but the one used, and none that ends less near to the optimum."""
+        used = self.certificate_.solver
+        return [one for one in solvers_of(self._loss) if one not in (used, PEGASOS)]
 
     def _one_c(self, size: sizes.Size) -> Choice:
         """The solver of a fit with one C, were nothing chosen."""

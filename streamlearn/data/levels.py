@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import chain, islice
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -38,6 +39,12 @@ def word_of(value: Word, name: str) -> str | None:
                 "leave the column out with features="
             )
         return str(value)
+    if not isinstance(value, Real | np.bool_):
+        raise SourceError(
+            f"column {name!r} holds categories of {type(value).__name__}, such as {value!r}; a "
+            "category is a string, a number or a truth value: give them as strings, or times as "
+            "a column of times"
+        )
     number = float(value)
     return str(int(number)) if number == int(number) else repr(number)
 

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from ..data.source import Source
 from . import fitting, predicting
 from .callbacks import CallbackSupportMixin, with_callbacks
+from .certificate import more_of
 from .facts import Parts, ShowsFacts, facts_of
 from .report.figures import Figure
 from .report.report import write_report
@@ -106,6 +107,14 @@ class StreamEstimator(FitsPaths, CallbackSupportMixin, ShowsFacts, BaseEstimator
     def _n_fits(self, dataset: Source) -> tuple[int, int]:
         """Fewest and most reads of one kind, such as the summary: of fits that one is made of."""
         return 1, 1
+
+    def _remedies(self, dataset: Source) -> dict[str, object]:
+        """Parameters with values, each of which helps where the fit to `dataset` stopped short."""
+        return {**self._own_remedies(dataset), **more_of(self.get_params(deep=False))}
+
+    def _own_remedies(self, dataset: Source) -> dict[str, object]:
+        """Parameters with values that help in this family alone."""
+        return {}
 
     def _moments_only(self) -> bool:
         """Whether `_fit` needs no quantiles or distinct values of columns: a smaller summary."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..config import format_bytes
+
+SMALL_TOL = 1e-4
+"""Tolerance that is advised where there is none."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,21 +102,39 @@ def _show(name: str, value: float | str | np.ndarray) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.10g}"
 
 
-def warn_unless_converged(name: str, certificate: Certificate) -> None:
-    """Say so when a fit stopped short: criterion reached, tolerance, passes."""
+def more_of(parameters: Mapping[str, object]) -> dict[str, object]:
+    """More reads and a larger tolerance than these parameters have: what helps in every family."""
+    found: dict[str, object] = {}
+    for name in ("max_passes", "n_passes"):
+        if isinstance(passes := parameters.get(name), Integral):
+            found[name] = 2 * int(passes)
+    if isinstance(tol := parameters.get("tol"), Real):
+        found["tol"] = float(f"{10 * float(tol):.1g}") if float(tol) > 0 else SMALL_TOL
+    return found
+
+
+def warn_unless_converged(
+    name: str, certificate: Certificate, remedies: Mapping[str, object]
+) -> None:
+    """Say so when a fit stopped short: criterion reached, tolerance, passes.
+
+    `remedies`: parameters to set, any of which helps.
+    """
     if certificate.converged:
         return
-    reached = certificate.relative_gap
-    if reached is None:
-        reached = certificate.objective
-    got = "" if reached is None else f" of {reached:.3g}"
-    wanted = (
-        "" if certificate.tolerance is None else f"; the tolerance is {certificate.tolerance:.3g}"
-    )
+    reached, tolerance = certificate.relative_gap, certificate.tolerance
+    if reached is not None:
+        at = f"at a {certificate.criterion} of {reached:.3g}"
+    elif certificate.objective is not None:  # of which the criterion is a change
+        at = f"at an objective of {certificate.objective:.6g} with no small {certificate.criterion}"
+    else:
+        at = f"at a {certificate.criterion}"
+    wanted = "" if tolerance is None else f"; the tolerance is {tolerance:.3g}"
     why = f" ({certificate.reason})" if certificate.reason else ""
+    advice = ", ".join(f"{parameter}={value!r}" for parameter, value in remedies.items())
     warnings.warn(
-        f"{name} stopped after {certificate.n_passes} passes at a {certificate.criterion}{got}"
-        f"{wanted}{why}; raise max_passes or tol, or scale the features",
+        f"{name} stopped after {certificate.n_passes} passes {at}{wanted}{why}; "
+        + (f"set one of {advice}, or scale the features" if advice else "scale the features"),
         ConvergenceWarning,
         stacklevel=4,
     )

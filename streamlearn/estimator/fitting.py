@@ -19,7 +19,7 @@ from ..engine.plan import Needs, Plan
 from ..engine.planning import Counted, make_plan, plan_within, with_counts
 from ..engine.run import Run
 from ..engine.scratch.materialise import materialised
-from ..errors import SourceError, leave_out
+from ..errors import LackError, SourceError, leave_out
 from ..numeric.parametric import Parametric, class_name
 from ..passes.sample import SampledRead
 from ..passes.summary.labels import Labels
@@ -39,7 +39,7 @@ from .rows.inputs import open_scored, open_training
 from .rows.levels import settle_training
 from .rows.spread import check_spread, check_target, warn_of_target
 from .rows.targets import coded, words_refused
-from .rows.weights import warn_of_weights
+from .rows.weights import check_weights, warn_of_weights
 
 _FITTED = (
     "classes",
@@ -98,7 +98,9 @@ def fit(
             restore_fitted(model, fitted)
         model._n_served = run.n_served
         tasks.end()
-    warn_unless_converged(type(model).__name__, model.certificate_)
+        if not model.certificate_.converged:
+            remedies = model._remedies(dataset)
+            warn_unless_converged(type(model).__name__, model.certificate_, remedies)
 
 
 def train(
@@ -233,15 +235,18 @@ def hold_out_calibration(model: object, dataset: Dataset) -> tuple[Dataset, Data
 def check_summary(dataset: Dataset, summary: Summary, *, missing: bool = False) -> None:
     """Refuse data without rows, or with features or targets that are missing or not finite."""
     if summary.n_rows == 0:
-        raise SourceError(
+        raise LackError(
             "Found array with 0 sample(s) (no rows are left after filters and splits) while a "
-            "minimum of 1 is required; widen the filters"
+            "minimum of 1 is required",
+            "widen the filters",
         )
     if not summary.total_weight > 0:
-        raise ValueError(
-            "Sample weights must contain at least one non-zero number: a row of weight 0 is absent"
+        raise LackError(
+            "Sample weights must contain at least one non-zero number: a row of weight 0 is absent",
+            "give some rows a weight",
         )
 
+    check_weights(summary)
     summary.require_finite(dataset, missing=missing)
     labels = summary.target
     if labels.first_bad is not None:
@@ -267,9 +272,10 @@ def find_classes(labels: Labels) -> np.ndarray:
         labels.counts > 0
     ]  # a label whose rows all weigh 0 is absent
     if len(classes) < 2:
-        raise ValueError(
+        raise LackError(
             f"the target {labels.name!r} holds 1 class ({classes.tolist()[0]!r}), a classifier "
-            "needs at least 2 classes; check the target, the filters and the weights"
+            "needs at least 2 classes",
+            "check the target, the filters and the weights",
         )
     return classes
 

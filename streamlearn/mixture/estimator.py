@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.source import Chunk, Source
 from ..engine.plan import Needs
 from ..engine.run import Run
+from ..errors import LackError
 from ..estimator import predicting
 from ..estimator.base import StreamClassifier
 from ..estimator.certificate import Certificate
@@ -216,6 +217,8 @@ class SVMMixtureClassifier(StreamClassifier):
                     f"n_components={n!r} with gate='generative': two levels of Gaussians are one "
                     f"flat mixture; use n_components={n[0] * n[1]}, or gate='rbf' or 'linear'"
                 )
+        if not isinstance(self.gate, str):  # one that chooses has several; each is judged alone
+            return
         if self.gate == "generative" and self.tau == 0:
             raise ValueError("tau=0 with gate='generative' is no density; use tau='scale'")
         if self.gate == "rbf-unnormalised":
@@ -252,9 +255,10 @@ class SVMMixtureClassifier(StreamClassifier):
         self._waiting = self._held = None
         k = needs.counts(self.n_components)[0]
         if summary.n_rows < k:
-            raise ValueError(
+            raise LackError(
                 f"n_components={self.n_components!r} are {k} components for n_samples="
-                f"{summary.n_rows} rows; a component needs a row of its own: ask for fewer"
+                f"{summary.n_rows} rows",
+                "a component needs a row of its own: ask for fewer",
             )
         state, solver = training.fit(self, run, dataset, summary, validation, sample)
         self._keep(state.problem, state.point.at, state.point.mass)

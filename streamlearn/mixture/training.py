@@ -250,7 +250,8 @@ def stream(
             n_components=problem.tree.n_leaves,
         )
         if mean - before <= model.tol * abs(mean):
-            reason = f"a read raised the mean log-likelihood by {mean - before:.2g}"
+            moved = "raised" if mean >= before else "lowered"
+            reason = f"a read {moved} the mean log-likelihood by {abs(mean - before):.2g}"
             break
         before = mean
     point = run.fold(evaluation_fold(problem, state.average), source, name="measure")

@@ -22,6 +22,7 @@ from ..estimator.fitting import share_fitted
 from ..estimator.report.figures import Curve, Figure, Rows
 from ..estimator.rows.encoding import column_names, column_of, feature_names, n_features
 from ..estimator.rows.streams import WithoutStream
+from ..numeric.sequences import number_of, numbers_of
 from .columns import blocks, project
 from .kernels import ScaledColumns
 
@@ -51,19 +52,23 @@ class Piece(TypedDict):
     title: str
 
 
+STRENGTHS = "a number above 0 (float('inf') for no penalty), or a sequence of them"
+
+
 def check_tau(tau: float | Sequence[float] | np.ndarray) -> list[float]:
     """The strengths to fit, one or a path of several."""
-    values = list(tau) if isinstance(tau, Sequence | np.ndarray) else [tau]
+    if isinstance(tau, Real):
+        return [_positive(number_of("tau", tau, STRENGTHS))]
+    values = [_positive(value) for value in numbers_of("tau", tau, STRENGTHS).tolist()]
     if not values:
         raise ValueError("tau is an empty sequence; give at least one value, such as tau=[15]")
-    for value in values:
-        number = isinstance(value, int | float | np.integer | np.floating)
-        if not number or isinstance(value, bool) or not value > 0:
-            raise ValueError(
-                f"tau must be > 0 (float('inf') for no penalty), or a sequence of such, got "
-                f"{value!r}"
-            )
-    return [float(value) for value in values]
+    return values
+
+
+def _positive(tau: float) -> float:
+    if not tau > 0:
+        raise ValueError(f"tau={tau!r}; expected {STRENGTHS}")
+    return tau
 
 
 def column_numbers(model: PursuitModel, columns: Sequence[int | str]) -> list[int]:

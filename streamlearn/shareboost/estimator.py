@@ -17,6 +17,7 @@ from ..estimator.certificate import Certificate
 from ..estimator.rows.class_weights import CONSTRAINT
 from ..estimator.rows.encoding import column_of
 from ..estimator.scores.paths import Candidate
+from ..numeric.sequences import labels_of
 from ..passes.summary.summary import Summary
 from . import needs
 from .design import TARGET, Layout
@@ -33,6 +34,7 @@ from .training import Settings, Training
 
 DECIDED_ROWS, DECIDED_BYTES = 1 << 14, 1 << 20
 """Rows of which features are made at a time, at most, and their bytes."""
+GROUPS = "a list of the group of each column, such as [0, 0, 1], all numbers or all strings"
 PRIOR = 0.5
 """Total weight times ``ridge="auto"`` of a column of variance 1: the penalty that
 `sklearn.linear_model.LogisticRegression` with nothing set has of scaled columns."""
@@ -240,10 +242,10 @@ class ShareBoostClassifier(PathModel, Selector, StreamClassifier):
     def _feature_groups(self) -> np.ndarray | None:
         """(n_features,) group of each feature; None if each is alone."""
         if not hasattr(self, "n_features_in_"):  # a plan is made before there is a table
-            return None if self.groups is None else np.asarray(self.groups)
+            return None if self.groups is None else labels_of("groups", self.groups, GROUPS)
         of = column_of(self)
         if self.groups is not None:
-            labels = np.asarray(self.groups)
+            labels = labels_of("groups", self.groups, GROUPS)
             if labels.shape != (self.n_features_in_,):
                 raise ValueError(
                     f"groups has shape {labels.shape}, expected ({self.n_features_in_},): the "

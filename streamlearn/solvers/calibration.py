@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.source import Chunk
+from ..errors import LackError
 from ..numeric.checks import check_array
 from ..numeric.links import sigmoid, two_classes
 from ..passes.fold import Fold
@@ -104,16 +105,17 @@ def calibrate(method: str, histograms: Sequence[np.ndarray]) -> Calibration:
 
     Raises
     ------
-    ValueError
+    LackError
         If no rows were held out.
     """
     scores, values = [], []
     for histogram in histograms:
         full = histogram[0] > 0
         if not full.any():
-            raise ValueError(
+            raise LackError(
                 f"calibration={method!r} holds out a tenth of the rows by their numbers' hash, and "
-                "none of so few is in it; fit more rows, or leave calibration out"
+                "none of so few is in it",
+                "fit more rows, or leave calibration out",
             )
         weight, positive, total = histogram[:, full]
         fit = fit_sigmoid if method == "sigmoid" else fit_isotonic

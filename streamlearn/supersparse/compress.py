@@ -157,7 +157,7 @@ def compress(
                 _check_original(answers, finished["probe"], checkpoint)
                 restore_fitted(model, finished["model"])
                 model.deviation_ = finished["deviation"]
-    warn_unless_converged("compress", model.certificate_)
+    warn_unless_converged("compress", model.certificate_, model._remedies(dataset))
     return model
 
 

@@ -23,6 +23,7 @@ from ..estimator.restored import n_outputs
 from ..estimator.rows.encoding import feature_names, n_features
 from ..estimator.rows.streams import WithoutStream
 from ..numeric.checks import check_array, check_number
+from ..numeric.sequences import numbers_of
 from ..passes.fold import nbytes_of
 from ..passes.summary.summary import Summary
 from .descent import warm_start
@@ -206,8 +207,8 @@ class SuperSparseModel(WithoutStream):
         """The parameter `init`, checked if it is an array."""
         if isinstance(self.init, str):
             return self.init
-        Z = np.array(self.init, np.float64)
         shape = (self._most_prototypes(), rows.X.shape[1])
+        Z = numbers_of("init", self.init, f"'rows', 'k-means' or an array of shape {shape}", 2)
         if Z.shape != shape or not np.isfinite(Z).all():
             raise ValueError(
                 f"init has shape {Z.shape}; expected n_prototypes x columns = {shape}, all finite"

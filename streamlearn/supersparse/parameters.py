@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.encoding import Encoding
-from ..errors import SourceError
+from ..errors import LackError, SourceError
 from ..passes.summary.facts import ColumnFacts
 from .similarity import BOUNDED, NAMES, Similarity, SimilarityParameter, make_similarity
 
@@ -198,8 +198,7 @@ def rounded_number(x: float) -> float:
 def check_rows(m: int, n_rows: int, whole: bool) -> None:
     """Refuse more prototypes than rows, where a weight of k counts as k rows."""
     if m > n_rows:
-        what = "data have" if whole else "sample has"
-        raise ValueError(
-            f"n_prototypes={m} but the {what} n_samples={n_rows}; use n_prototypes <= {n_rows}"
-            + ("" if whole else ", or raise memory_budget")
+        raise LackError(
+            f"n_prototypes={m} is more than n_samples={n_rows}",
+            f"use n_prototypes <= {n_rows}" + ("" if whole else ", or raise memory_budget"),
         )

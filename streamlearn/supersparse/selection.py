@@ -19,6 +19,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.source import Source
 from ..numeric.checks import check_integer
+from ..numeric.sequences import integers_of
+from ..solvers.split_errors import TRAINS, Split
 from .descent import descend, warm_start
 from .equations import error_of, removal_order
 from .model import ModelState, SuperSparseModel
@@ -28,6 +30,7 @@ from .search import RADII, Incumbent, Outcome, Recording, drive, refine
 
 DEFAULT_PROTOTYPES = (1, 2, 5, 10, 20, 32)
 """Numbers tried by default: with that of the estimators that do not choose."""
+NUMBERS = "numbers of prototypes to choose from, for example (2, 5, 10, 20), or None"
 MOST_PROTOTYPES, ROWS_PER_PROTOTYPE = 32, 10
 """Largest number of prototypes tried by default, and fewest rows for each of them."""
 
@@ -68,13 +71,10 @@ class SelectedPrototypes(SuperSparseModel):
         if self.n_prototypes is None:
             most = min(MOST_PROTOTYPES, max(n_rows // ROWS_PER_PROTOTYPE, 1))
             return [m for m in DEFAULT_PROTOTYPES if m <= most]
-        sizes = np.asarray(self.n_prototypes)
-        if sizes.ndim != 1 or not len(sizes) or sizes.dtype.kind not in "iu" or sizes.min() < 1:
-            raise ValueError(
-                f"n_prototypes={self.n_prototypes!r}; expected numbers of prototypes to choose "
-                "from, for example (2, 5, 10, 20), or None"
-            )
-        return sorted(set(sizes.tolist()))
+        sizes = sorted(set(integers_of("n_prototypes", self.n_prototypes, NUMBERS)))
+        if not sizes or sizes[0] < 1:
+            raise ValueError(f"n_prototypes={self.n_prototypes!r}; expected {NUMBERS}")
+        return sizes
 
     def _most_prototypes(self) -> int:
         return max(self._sizes(MOST_PROTOTYPES * ROWS_PER_PROTOTYPE))
@@ -95,7 +95,8 @@ class SelectedPrototypes(SuperSparseModel):
         jobs, searches = [], []
         for split in [*range(self.cv), -1]:
             part = rows if split < 0 else rows.part(splits != split)
-            check_split(part, sizes[-1], self.cv, rows.n_rows)
+            if split >= 0:
+                check_split(part, sizes[-1], Split(split, self.cv), rows.n_rows)
             for m, Z in descent(part, sizes, self):
                 trail: list[Incumbent] = []
                 jobs.append((split, m))
@@ -181,10 +182,8 @@ def descent(
     return out
 
 
-def check_split(part: SampleObjective, m: int, cv: int, n_rows: int) -> None:
+def check_split(part: SampleObjective, m: int, split: Split, n_rows: int) -> None:
     """Refuse more prototypes than a split has training rows."""
     if m > part.n_rows:
-        raise ValueError(
-            f"n_prototypes up to {m} but of n_samples={n_rows} a split of cv={cv} leaves "
-            f"{part.n_rows} to train on; use fewer prototypes or splits"
-        )
+        lack = f"n_prototypes is up to {m} but n_samples={part.n_rows} of {n_rows} are left"
+        raise split.lacks(TRAINS, lack, "use fewer prototypes")

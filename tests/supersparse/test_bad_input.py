@@ -52,7 +52,7 @@ def test_similarities(function, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_prototypes": 61}, "n_prototypes=61 but the data have n_samples=60"),
+        ({"n_prototypes": 61}, "n_prototypes=61 is more than n_samples=60"),
         ({"init": np.ones((3, 5))}, r"init has shape \(3, 5\); expected .*\(10, 2\)"),
         ({"init": np.full((10, 2), np.inf)}, "all finite"),
         ({"similarity": "linear", "repulsion": 0.1}, "repulsion=0.1 with similarity='linear'"),

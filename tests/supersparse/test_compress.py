@@ -189,7 +189,7 @@ def test_refused_by_name(svm):
         sl.compress(scaler, X, 3)
     with pytest.raises(ValueError, match="X has 1 features, but SVC"):
         sl.compress(svm, X[:, :1], 3)
-    with pytest.raises(ValueError, match="n_prototypes=100 but the data have n_samples=60"):
+    with pytest.raises(ValueError, match="n_prototypes=100 is more than n_samples=60"):
         sl.compress(svm, X, 100)
     with pytest.raises(TypeError, match="unexpected keyword argument 'ridges'"):
         sl.compress(svm, X, 3, ridges=1.0)

@@ -24,6 +24,7 @@ from ...data.source import Chunk, Source
 from ...engine.run import Run
 from ...passes.fold import Fold, RowState
 from ...solvers.newton import Evaluation, relative_gap
+from ...solvers.split_errors import NO_ROWS, TRAINS, Split
 from ..dual import descent
 from ..dual.cached_rows import (
     Cache,
@@ -276,8 +277,8 @@ def fit_together(
             fold, source, order, pass_index=n, name=f"{name}-{n + 1}"
         )
         if not weight.min() > 0:
-            split = int(np.argmin(weight))
-            raise ValueError(f"no rows are left to train on outside split {split}; fit more rows")
+            split = Split(int(np.argmin(weight)), turns.splits.cv)
+            raise split.lacks(TRAINS, NO_ROWS)
         kept["n_reads"] = n + 1
         for k, at in enumerate(found):
             _next_turn(kept, k, at, tol)

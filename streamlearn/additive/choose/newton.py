@@ -17,6 +17,7 @@ from ...engine.run import Run
 from ...passes.fold import Fold
 from ...passes.sums import add_sums
 from ...solvers.newton import Evaluation
+from ...solvers.split_errors import NO_ROWS, TRAINS, Split
 from ...solvers.splits import split_of_rows
 from ..basis.kernels import Sums, coordinates_rows, empty_sums
 from ..newton.sampled import SampleObjective
@@ -187,8 +188,6 @@ def samples_of(
         chunk = Chunk(rows.X, rows.y, weights[model.split], rows.rows)
         weight = chunk.n_rows if chunk.weight is None else float(chunk.weight.sum())
         if not weight > 0:
-            raise ValueError(
-                f"no rows are left to train on outside split {model.split}; fit more rows"
-            )
+            raise Split(model.split, splits.cv).lacks(TRAINS, NO_ROWS)
         samples.append(SampleObjective(model.problem, chunk, share, n_threads=n_threads))
     return samples

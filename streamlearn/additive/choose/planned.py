@@ -17,6 +17,7 @@ from ...engine.plan import Needs
 from ...estimator.scores.choosing import ChoosesBySplits, Member
 from ...estimator.scores.metrics import check_gain, find_metric
 from ...estimator.scores.paths import Candidate
+from ...numeric.sequences import integers_of, numbers_of
 from ...passes.summary.summary import Summary
 from ..costs import needs, pair_choice, sizes
 from ..costs.pairs import with_pairs
@@ -27,6 +28,9 @@ from . import costs as cost
 
 GRID = (-3, 4)
 """An integer `Cs` is so many powers of 10, evenly spaced between these."""
+
+STRENGTHS = "a number of values, or one or more positive finite numbers, such as Cs=[0.1, 1.0]"
+COUNTS = "an integer from 2 to 256, or one or more of them, such as n_bases=[5, 20]"
 
 OF_MOMENTS = ("r2", "neg_mean_squared_error")
 """Metrics that follow from the moments of a split, without a read that scores."""
@@ -174,13 +178,14 @@ class PlannedChoice(ChoosesBySplits, AdditiveModel):
 
 def candidates(Cs: Any, n_bases: npt.ArrayLike) -> list[Candidate]:
     """All of them, the simplest first: few splines, then small C."""
-    if np.ndim(Cs) == 0:
+    if isinstance(Cs, Integral):
         values = np.logspace(*GRID, int(Cs))
     else:
-        values = np.unique(np.asarray(Cs, dtype=np.float64))
+        values = np.unique(numbers_of("Cs", Cs, STRENGTHS))
         if not len(values) or not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError(f"Cs must be positive finite numbers, got {Cs!r}")
-    counts = np.unique(np.atleast_1d(n_bases))
-    if counts.dtype.kind != "i" or not len(counts) or not ((counts > 1) & (counts < 257)).all():
-        raise ValueError(f"n_bases must be an integer from 2 to 256 or several, got {n_bases!r}")
+            raise ValueError(f"Cs={Cs!r}; expected {STRENGTHS}")
+    several = [n_bases] if isinstance(n_bases, Integral) else n_bases
+    counts = sorted(set(integers_of("n_bases", several, COUNTS)))
+    if not counts or not 1 < counts[0] <= counts[-1] < 257:
+        raise ValueError(f"n_bases={n_bases!r}; expected {COUNTS}")
     return [{"C": float(C), "n_bases": int(n)} for n in counts for C in values]

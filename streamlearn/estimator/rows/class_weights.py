@@ -19,6 +19,7 @@ from ...data.dataset import Dataset
 from ...data.source import Chunk
 from ...engine.plan import Needs
 from ...engine.run import Run
+from ...numeric.sequences import number_of
 from ...passes.fold import read_all, run_fold
 from ...passes.summary.labels import Labels
 from ...passes.summary.reading import state_nbytes, step_nbytes_per_row, summary_fold
@@ -26,6 +27,7 @@ from ...passes.summary.summary import Summary
 from .encoding import Checkpoint, in_a_run
 from .targets import encode
 
+FACTORS = "a finite number above 0 for each class that it names"
 CONSTRAINT: list[object] = [StrOptions({"balanced"}), dict, None]
 """Values that the parameter `class_weight` may have."""
 
@@ -66,7 +68,9 @@ def class_factors(class_weight: object, labels: np.ndarray, counts: np.ndarray) 
             f"class_weight names {unknown[:5]}, which are none of the classes {known[:10]}; "
             "leave them out"
         )
-    factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
+    factors = np.array(
+        [number_of("class_weight", class_weight.get(k, 1.0), FACTORS) for k in known]
+    )
     if not (np.isfinite(factors).all() and (factors > 0).all()):
         raise ValueError(f"class_weight must be finite and above 0, got {class_weight}")
     return factors

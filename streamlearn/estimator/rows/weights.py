@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
+
 from ...passes.summary.summary import Summary
 
 FAR = 10.0
 """Factor between the sum of weights and the number of rows from which a fit warns."""
+LEAST, MOST = 1e-100, 1e100
+"""Sums of weights that are taken: their squares, times the rows', are numbers of float64."""
 SAID = "the weights of .* rows add up to"
 """Pattern of the warning."""
+
+
+def check_weights(summary: Summary) -> None:
+    """Refuse weights whose squares, or whose products with rows, would leave float64."""
+    n, total = summary.n_rows - summary.n_absent, float(summary.total_weight)
+    if not LEAST <= total <= MOST:
+        by = f"mean, {total / n:.6g}" if np.isfinite(total) and n else "largest"
+        raise ValueError(
+            f"the sample weights of {n:,} rows add up to {total:.6g}, and sums from {LEAST:g} to "
+            f"{MOST:g} can be computed with: a weight counts copies of its row; divide the weights "
+            f"by their {by}"
+        )
 
 
 def warn_of_weights(name: str, summary: Summary) -> None:

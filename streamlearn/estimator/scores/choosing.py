@@ -12,8 +12,7 @@ checkpoint keeps all it has read: one that goes on without the others finds the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -22,7 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from ...data.dataset import Dataset
 from ...data.source import Source
@@ -33,8 +32,10 @@ from ...engine.together.costs import needs_together
 from ...engine.together.lockstep import Lockstep
 from ...errors import CheckpointError, MemoryBudgetError
 from ...numeric.checks import check_integer
+from ...numeric.sequences import number_of
 from ...passes.summary.reading import facts_nbytes, most_state_bytes, state_nbytes
 from ...passes.summary.summary import Summary
+from ...solvers.split_errors import JUDGES, TRAINS, Split
 from ...solvers.splits import split_shares
 from .. import fitting
 from ..base import StreamEstimator
@@ -99,6 +100,12 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
         found = list(values) if several else [given]
         if not found:
             raise ValueError(f"{name} is empty; give at least one value to try")
+        allowed = self._plain._parameter_constraints.get(self._choices[name], ())
+        single = {name: [one for one in allowed if one != "array-like"]}
+        for value in found:
+            validate_parameter_constraints(single, {name: value}, caller_name=type(self).__name__)
+            if isinstance(value, Integral):
+                number_of(name, value, "numbers that a float can hold")
         return found
 
     def _takes_tuples(self, name: str) -> bool:
@@ -278,7 +285,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             def fit_without(split: int) -> list[Member]:
                 """The fits of a split, in the order of `groups`."""
                 train, _ = splits[split]
-                with self._named(split):
+                with Split(split, self.cv).named(TRAINS):
                     return [
                         self._fit_without(joint, train, several.of_split(place, split, n))
                         for n, joint in enumerate(joints)
@@ -292,7 +299,7 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
                     )
                 ordered = [models[k] for k in range(len(candidates))]
                 own = None if place is None else several.scores_of_split(place, split)
-                with self._named(split):
+                with Split(split, self.cv).named(JUDGES):
                     return self._scores_of_split(ordered, rows, splits[split][1], own)
 
             lockstep = Lockstep(plan(self, rows).peak_bytes)
@@ -321,18 +328,6 @@ class ChoosesBySplits(WithoutStream, StreamEstimator):
             self.history_.append(record)
             tasks.record(record)
         tasks.end()
-
-    @contextmanager
-    def _named(self, split: int) -> Iterator[None]:
-        """Note on errors that they come of a split: it may lack what all rows have."""
-        try:
-            yield
-        except ValueError as error:
-            error.add_note(
-                f"This was in split {split + 1} of cv={self.cv}.  Where all rows have what is "
-                f"asked for, lower cv, or fit {self._plain.__name__}, which does not choose."
-            )
-            raise
 
     def _results_of(
         self, tried: Sequence[Candidate], scores: np.ndarray, fits: Sequence[Member]

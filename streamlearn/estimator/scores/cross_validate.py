@@ -16,6 +16,7 @@ from ...data.order import HashShare
 from ...engine.scratch.materialise import materialised
 from ...engine.together.lockstep import Lockstep, n_served
 from ...errors import MemoryBudgetError
+from ...solvers.split_errors import JUDGES, TRAINS, Split
 from ...solvers.splits import split_shares
 from ..model import Model
 from ..planning import plan
@@ -169,8 +170,17 @@ def cross_validate(
     with materialised(opened) as rows:
         fits = _within_budget(model, fits_of(model, candidates), candidates, rows)
 
-        def fit_without(train: Dataset) -> tuple[list[Model], int]:
+        def fit_without(split: int) -> tuple[list[Model], int]:
             """The candidates' models, and the reads that were made for them."""
+            train, _ = splits[split]
+            with Split(split, cv, seed="seed").named(TRAINS):
+                return fit_all(train)
+
+        def score(split: int, models: Sequence[Model]) -> tuple[np.ndarray, int]:
+            with Split(split, cv, seed="seed").named(JUDGES):
+                return scores_of_split(models, splits[split][1], scoring)
+
+        def fit_all(train: Dataset) -> tuple[list[Model], int]:
             fitted: dict[int, Model] = {}
             n_reads = 0
             for numbers in fits:
@@ -183,13 +193,8 @@ def cross_validate(
 
         splits = [without_split(rows, edges, split, seed) for split in range(cv)]
         lockstep = Lockstep()
-        fitted = lockstep.run([partial(fit_without, train) for train, _ in splits])
-        scored = lockstep.run(
-            [
-                partial(scores_of_split, models, apart, scoring)
-                for (models, _), (_, apart) in zip(fitted, splits, strict=True)
-            ]
-        )
+        fitted = lockstep.run([partial(fit_without, split) for split in range(cv)])
+        scored = lockstep.run([partial(score, k, models) for k, (models, _) in enumerate(fitted)])
     scores = np.column_stack([of_split for of_split, _ in scored])
     n_score_passes = sum(n_reads for _, n_reads in scored)
     n_passes = sum(n_reads for _, n_reads in fitted) + n_score_passes

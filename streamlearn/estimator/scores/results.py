@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import LackError
 from .paths import Candidate
 
 Results = dict[str, Any]
@@ -47,7 +48,12 @@ def best_index(results: Results, *, one_standard_error: bool, default: int | Non
     """
     mean = results["mean_test_score"]
     if np.isnan(mean).all():
-        raise ValueError("none of the splits holds a row to judge on; fit more rows")
+        cv = sum(key.startswith("split") for key in results)
+        raise LackError(
+            f"none of the splits 1 to {cv} of cv={cv} has both rows (of a weight above 0) to judge "
+            "on, its own, and rows to train on, those outside it",
+            "fit more rows, or give another random_state, which deals the rows to the splits",
+        )
     best = int(np.nanargmax(mean))
     scores = np.array([results[key] for key in results if key.startswith("split")])
     n = int(np.sum(~np.isnan(scores[:, best])))

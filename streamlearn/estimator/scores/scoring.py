@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data.dataset import Dataset
 from ...data.source import Chunk
-from ...errors import SourceError, leave_out
+from ...errors import LackError, SourceError, leave_out
 from ...passes.fold import Fold
 from .. import predicting
 from ..model import Model
@@ -67,17 +67,19 @@ def evaluate_models(
         row=RowSize(scored_bytes(models[0], metrics)),
     )
     if not any(sums is not None for row in state for sums in row):
-        raise ValueError("no rows to score: the dataset is empty, or its filters leave nothing")
+        raise LackError(
+            "there are no rows to score", "the dataset is empty, or its filters leave nothing"
+        )
     scores = [
         {n: metric.finish(sums) for n, metric, sums in zip(scoring, metrics, row, strict=True)}
         for row in state
     ]
     for name, metric in zip(scoring, metrics, strict=True):
         if metric.ranks and any(np.isnan(of_model[name]) for of_model in scores):
-            raise ValueError(
+            raise LackError(
                 f"{name} is not defined: it compares the rows of each class with all others, and "
-                "the rows scored lack one of the two for some class; score more rows, or another "
-                "metric"
+                "the rows scored lack one of the two for some class",
+                "score more rows, or another metric",
             )
     return scores
 

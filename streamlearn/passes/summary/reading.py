@@ -290,6 +290,7 @@ def _start(counting: Counting, labelled: bool) -> State:
     }
 
 
+@np.errstate(over="ignore", invalid="ignore")  # sums of huge weights are inf, and refused
 def _step(
     counting: Counting, starts: np.ndarray, target: str | None, state: State, chunk: Chunk
 ) -> State:

@@ -57,7 +57,8 @@ def divergence(plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
 def noise_of(sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """(2,) sum of squares of each class's weights, scaled to mass 1; 1 / rows if they are even."""
     totals = sums.sum(0)
-    return squares / np.where(totals > 0, totals, 1.0) ** 2
+    mass = np.where(totals > 0, totals, 1.0)
+    return squares / mass / mass  # a square of what is very small is 0
 
 
 def charge_of_bins(sums: np.ndarray, noise: float) -> np.ndarray:
@@ -95,7 +96,7 @@ def significance(sums: np.ndarray, squares: np.ndarray, heights: np.ndarray) -> 
     totals = sums.sum(0)
     if not (totals > 0).all():
         return 1.0
-    noise = float((squares / totals**2).sum())
+    noise = float((squares / totals / totals).sum())
     h = sums / totals
     mean = h.mean(1)
     centred = heights - mean @ heights

@@ -177,5 +177,5 @@ def test_a_split_that_leaves_no_rows_is_refused(tmp_path):
     X, y = table(N)
     weight = np.where(split_of_rows(np.arange(N), 2, 0) == 1, 1.0, 0.0)
     data = written(X, y, weight, tmp_path)
-    with pytest.raises(ValueError, match="no rows are left to train on outside split 1"):
+    with pytest.raises(ValueError, match="split 2 of cv=2: in the rows outside it, .* no rows"):
         sl.AdditiveClassifierCV("hinge", Cs=[1.0], n_bases=4, cv=2).fit(data)
