@@ -132,6 +132,7 @@ def _warm_additive() -> None:
     from .data.source import Chunk
     from .numeric.bases.bsplines import Coordinates
     from .numeric.losses import LogLoss
+    from .passes.summary.counts.few_rows import count_rows, keep_rows
     from .passes.summary.counts.stored import (
         add_stored,
         finish_stored,
@@ -159,6 +160,8 @@ def _warm_additive() -> None:
                 rows = reader.read(ref)
                 assert fold.merge is not None
                 fold.merge(fold.step(fold.start(), rows), fold.step(fold.start(), rows))
+                if kind is np.asarray:  # as the rows of a wide table are counted
+                    list(count_rows(keep_rows([], rows), 3, False))
                 for dtype in (np.float32, np.float64):
                     at = make_point(W.astype(dtype), model.intercept_)
                     sums = empty_sums(*W.shape)

@@ -20,6 +20,7 @@ from .source import Chunk, Convert, Source
 from .store import Store
 
 Chosen = TypeVar("Chosen", bound="Choice")
+EXACT, WORDS = frozenset((*SINGLE, *CATEGORIES)), frozenset(CATEGORIES)
 UNNAMED = ("array", "memmap", "frame", "scipy.sparse", "zarr", "dask.array")
 """Kinds of stores whose columns are called x0, x1, ... for want of a name."""
 
@@ -97,13 +98,14 @@ class Choice(Source):
 
     @cached_property
     def dtype(self) -> np.dtype:
-        single = all(self._types[name] in (*SINGLE, *CATEGORIES) for name in self.columns)
+        single = EXACT.issuperset(map(self._types.__getitem__, self.columns))
         return np.dtype(np.float32 if single else np.float64)
 
     @cached_property
     def categorical(self) -> tuple[str, ...]:
         """Feature columns of strings or dictionaries whose levels are not known yet."""
-        return tuple(name for name in self.columns if self._types[name] in CATEGORIES)
+        found = WORDS.intersection(map(self._types.__getitem__, self.columns))
+        return tuple(name for name in self.columns if self._types[name] in found) if found else ()
 
     @property
     def sparse(self) -> bool:

@@ -49,8 +49,9 @@ def find_columns(
             f"{what} has no column {', '.join(map(repr, missing[:5]))}; "
             f"it has {', '.join(repr(column.name) for column in columns[:20])}"
         )
-    for j in found:
-        if not is_number(columns[j].dtype):
+    words = {kind for kind in {columns[j].dtype for j in found} if not is_number(kind)}
+    for j in found if words else ():
+        if columns[j].dtype in words:
             raise SourceError(
                 f"{what}: column {columns[j].name!r} holds {columns[j].dtype} values, which are "
                 "read as numbers only once their levels are known (Dataset.with_levels); leave it "

@@ -147,6 +147,8 @@ class Dataset(Choice):
             plain = set(f.plain_columns)
             names = tuple(name for name in names if name in plain)
         coders = self.store.levels
+        if not coders:
+            return {}
         found = {name: coders[name] for name in names if name in coders}
         return {name: coder.words for name, coder in found.items() if isinstance(coder, Coder)}
 

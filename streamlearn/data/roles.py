@@ -19,17 +19,18 @@ def check_columns(
     refuse_duplicates(columns)
     if not columns:
         raise SourceError("no feature columns: every column is the target or the weight")
-    missing = [name for name in columns if name not in types]
-    if missing:
+    # as sets: a dataset is made anew for each choice, and a wide one has 100,000 names
+    if not types.keys() >= set(columns):
+        missing = [name for name in columns if name not in types]
         raise SourceError(f"no column {some(missing)}; the columns are {some(list(types))}")
     for role, name in (("target", target), ("weight", weight)):
         if name is not None and name not in types:
             raise SourceError(f"no {role} column {name!r}; the columns are {some(list(types))}")
         if name is not None and name in columns:
             raise SourceError(f"the {role} {name!r} is among the features; leave it out of them")
-    allowed = (*NUMBERS, *MEASURED, *(CATEGORIES if store.takes_levels else ()))
-    bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in allowed]
-    if bad:
+    allowed = {*NUMBERS, *MEASURED, *(CATEGORIES if store.takes_levels else ())}
+    if not allowed.issuperset(map(types.__getitem__, columns)):
+        bad = [f"{name!r} ({types[name]})" for name in columns if types[name] not in allowed]
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise SourceError(
             "features must be numbers, times or categories (strings), but these columns "

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Protocol, Self
 
@@ -39,6 +39,25 @@ class Column:
     dtype: str
     """A name of `column_types`: a numpy dtype name (``float32``, ``bool``), ``string``,
     ``dictionary``, or what is refused: ``timestamp``, ``duration``, ``decimal``, ``nested``, ..."""
+
+
+NUMBERED = 1 << 14
+"""Columns of the widest table whose records are kept for the next one: 3 MiB."""
+
+
+def numbered_columns(n: int, dtype: str) -> tuple[Column, ...]:
+    """Columns x0, x1, ... of one type: an array has no other names.
+
+    Those of the last tables are kept: 10,000 records take as long to make as a prediction.
+    """
+    return _numbered(n, dtype) if n <= NUMBERED else _make_numbered(n, dtype)
+
+
+def _make_numbered(n: int, dtype: str) -> tuple[Column, ...]:
+    return tuple(Column(f"x{j}", dtype) for j in range(n))
+
+
+_numbered = lru_cache(2)(_make_numbered)
 
 
 class Store(ABC):

@@ -12,7 +12,7 @@ from streamlearn.data.dataset import Dataset
 from streamlearn.data.open import dataset_of, open_dataset
 from streamlearn.data.row_ranges import GROUP_BYTES, SLICE_BYTES, cut_runs
 from streamlearn.data.source import Chunk, Csr
-from streamlearn.data.store import Column, Store
+from streamlearn.data.store import NUMBERED, Column, Store
 from streamlearn.errors import SourceError
 
 
@@ -309,3 +309,16 @@ def test_open_refuses_what_it_does_not_know():
 def test_values_in_place_of_a_columns_name_are_refused(role, values):
     with pytest.raises(TypeError, match=f"{role} is the name of a column, got .* fit arrays X, y"):
         open_dataset(np.zeros((3, 2)), **{role: values})
+
+
+def test_columns_of_arrays_are_made_once_unless_they_are_very_many():
+    """10,000 records a prediction took as long as the prediction."""
+    X = np.zeros((2, 300), np.float32)
+    stores = [open_dataset(X).store for _ in range(2)]
+    assert stores[0].columns is stores[1].columns
+    assert [c.name for c in stores[0].columns[:2]] == ["x0", "x1"]
+    assert open_dataset(X.astype(np.float64)).store.columns[0].dtype == "float64"
+    wide = np.zeros((1, NUMBERED + 1), np.float32)
+    first, second = (open_dataset(wide).store for _ in range(2))
+    assert first.columns == second.columns
+    assert first.columns is not second.columns

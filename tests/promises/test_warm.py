@@ -77,6 +77,9 @@ for dtype in ("float32", "float64"):
     wide = scipy.sparse.random_array((n, 300), density=0.02, rng=0, dtype=dtype, format="csr")
     for s in (None, weight):
         sl.AdditiveClassifier(n_bases=6, max_passes=4).fit(wide, two, s).predict(wide)
+    few = rng.random((300, 200)).astype(dtype)  # so wide that its rows are kept and sorted
+    for s in (None, weight[:300]):
+        sl.AdditiveClassifier(n_bases=60, max_passes=4).fit(few, two[:300], s).predict(few)
     sl.SuperSparseClassifier(3).fit(dense, two).predict(dense)
     sl.SuperSparseRegressor(3).fit(dense, number).predict(dense)
 """

@@ -17,7 +17,7 @@ from ...errors import SourceError
 from ..column_types import column_type, is_plain
 from ..columns import check_shape
 from ..memory.opening import as_store, as_vector, raveled
-from ..store import Column, Reader, Store
+from ..store import Column, Reader, Store, numbered_columns
 from .reader import Block, DaskReader, Known, describe_block, describe_vector
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def open_collection(
             raise SourceError(f"dask array: expected numbers, got {source.dtype}")
         array = source.rechunk({1: -1}) if len(source.chunks[1]) > 1 else source
         column = column_type(array.dtype, "dask array")
-        columns = tuple(Column(f"x{j}", column) for j in range(array.shape[1]))
+        columns = numbered_columns(array.shape[1], column)
         sparse = type(array._meta).__module__.split(".")[0] == "scipy"
         known = None if np.isnan(array.shape[0]) else array.chunks[0]
         blocks = list(array.to_delayed().ravel())

@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import SourceError
 from ..column_types import column_type, is_plain
 from ..columns import copy_numbers, is_all
-from ..store import Column
+from ..store import numbered_columns
 from .parts import Part
 
 READ_BYTES = 1 << 20
@@ -56,7 +56,7 @@ class MapPart(Part):
             raise SourceError(f"{path}: expected numbers, got {X.dtype}")
         self.path, self.offset, self.dtype = path, offset, X.dtype
         self.n_rows, self.width = X.shape
-        self.columns = tuple(Column(f"x{j}", dtype) for j in range(self.width))
+        self.columns = numbered_columns(self.width, dtype)
         self.order = "C" if X.flags.c_contiguous else "F"
         self.stride = X.strides[1]
 

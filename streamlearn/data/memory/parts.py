@@ -13,7 +13,7 @@ from ..column_types import column_type, is_plain, is_readable
 from ..columns import Buffer, as_selector, copy_numbers, is_all, select_csr
 from ..levels import LevelCoder
 from ..source import Csr
-from ..store import Column
+from ..store import Column, numbered_columns
 from .vectors import CodedVector, Vector
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class DensePart(Part):
             raise SourceError(f"{what}: expected numbers, got {X.dtype}; encode strings first")
         self.X = X
         self.n_rows = len(X)
-        self.columns = tuple(Column(f"x{j}", dtype) for j in range(X.shape[1]))
+        self.columns = numbered_columns(X.shape[1], dtype)
         self.order = "F" if abs(X.strides[0]) < abs(X.strides[1]) else "C"
 
     def view(
@@ -116,7 +116,7 @@ class SparsePart(Part):
             csr.sum_duplicates()
         self.data, self.indices, self.indptr = csr.data, csr.indices, csr.indptr
         self.n_rows = csr.shape[0]
-        self.columns = tuple(Column(f"x{j}", dtype) for j in range(csr.shape[1]))
+        self.columns = numbered_columns(csr.shape[1], dtype)
 
     def csr(self, start: int, stop: int, which: Sequence[int], buffer: Buffer) -> Csr:
         """The rows of columns `which`, their values in `buffer` if the dtype differs."""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..checks import check_array, check_offsets
-from ..jit import kernel
+from ..jit import inlined, kernel
 from ..recent import kept_for_recent
 from ..simd.add import TABLE, search_column
 from .basis import Basis
@@ -248,15 +248,9 @@ def join_bases(
     missing[size > 1] = np.isposinf(every[end[size > 1] - 1])
     n_bases = np.where(kind > LEVELS, n_functions + missing, size - 1 + degree)
     n_bases = np.where(size > 1, n_bases, 0)
-    return Bases(
-        every,
-        np.concatenate([[0], end]).astype(np.intp),
-        degree,
-        np.concatenate([[0], np.cumsum(n_bases)]).astype(np.intp),
-        False,
-        kind,
-        own,
-    )
+    ends = end, np.cumsum(n_bases)
+    first_knot, first = (np.concatenate([[0], one]).astype(np.intp) for one in ends)
+    return Bases(every, first_knot, degree, first, False, kind, own)
 
 
 @kept_for_recent
@@ -355,7 +349,12 @@ def coordinate(x, columns, d):
         trial = min(j + step, m)
         j = trial if x >= columns.knots[a + np.uintp(trial)] else j
         step //= 2
-    place = a + np.uintp(j)
+    return coordinate_within(x, columns, a + np.uintp(j), j)
+
+
+@inlined
+def coordinate_within(x, columns, place, j):
+    """Return the coordinate of a value of interval j, which begins at knots[place]."""
     kind = columns.knots.dtype.type
     t = (kind(x) - columns.knots[place]) * columns.inverse[place]
     t = t if t > 0 else kind(0)

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import kernel
-from .bsplines import Bases, Columns, as_columns, basis_values, coordinate, functions_at
+from .bsplines import (
+    Bases,
+    Columns,
+    as_columns,
+    basis_values,
+    coordinate_within,
+    functions_at,
+)
 
 GAUSS = np.array([0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6])
 """Points of Gauss's rule of two points on [0, 1], equal weights: exact for cubic polynomials, which
@@ -111,8 +118,9 @@ def points_of_column(pieces, i, d, columns, is_spline, n_finite, u, share):
     Its histogram is number i of the pieces.  A piece is cut at the breakpoints, so that each part
     is within one of the `n_finite` intervals; what lies outside is where the outermost one is.
     """
-    n, total = 0, 0.0
-    first, last, at = pieces.ends[i], pieces.ends[i + 1], columns.at[d]
+    n, total, within = 0, 0.0, 0
+    first, last, at = pieces.ends[i], pieces.ends[i + 1], np.uintp(columns.at[d])
+    knots, n_intervals = columns.knots, columns.n_intervals[d]
     for k in range(first, last):
         total += pieces.mass[k]
     total = max(total, 1e-300)
@@ -120,21 +128,29 @@ def points_of_column(pieces, i, d, columns, is_spline, n_finite, u, share):
         a, hi, part = pieces.lo[k], pieces.hi[k], pieces.mass[k] / total
         if part == 0.0:
             continue
+        # pieces ascend: this one begins where the last one did, or not far on
+        if a < knots[at + np.uintp(within)]:
+            within = 0
+        while within < n_intervals and a >= knots[at + np.uintp(within + 1)]:
+            within += 1
+        begin = coordinate_within(a, columns, at + np.uintp(within), within)
         if not a < hi:
-            u[n], share[n] = coordinate(a, columns, d), part
+            u[n], share[n] = begin, part
             n += 1
             continue
         width = 0.5 * hi - 0.5 * a  # halves: the difference may be beyond float64
-        j = np.intp(coordinate(a, columns, d))
-        z = min(hi, columns.knots[at])
+        j = np.intp(begin)
+        z = min(hi, knots[at])
         if a < z:
             u[n], share[n] = 0.0, part * ((0.5 * z - 0.5 * a) / width)
             n, a = n + 1, z
         while a < hi and j < n_finite:
-            z = min(hi, columns.knots[at + j + 1])
+            place = at + np.uintp(j)
+            z = min(hi, knots[place + np.uintp(1)])
             if a < z:
-                mine = part * ((0.5 * z - 0.5 * a) / width)
-                k0, inverse = columns.knots[at + j], columns.inverse[at + j]
+                inside = 0.5 * z - 0.5 * a  # all of it, nearly always: no division
+                mine = part if inside == width and width > 0.0 else part * (inside / width)
+                k0, inverse = knots[place], columns.inverse[place]
                 f0, f1 = (a - k0) * inverse, (z - k0) * inverse
                 points = 2 if is_spline else POINTS
                 for q in range(points):
@@ -180,10 +196,12 @@ def add_sizes(pieces, begin, columns, local, missing, W, shifts, out):
             continue
         n_finite = columns.n_intervals[d] - degree * missing[d]
         n = points_of_column(pieces, i, d, columns, True, n_finite, u, share)
+        size = out[d]
         for k in range(n):
             at = first + basis_values(u[k], columns.n_intervals[d], degree, phi)
             for j in range(len(W)):
                 f = -shifts[j, d]
                 for q in range(degree + 1):
                     f += phi[q] * W[j, at + q]
-                out[d] += share[k] * abs(f) / len(W)
+                size += share[k] * abs(f) / len(W)
+        out[d] = size

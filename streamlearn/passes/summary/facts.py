@@ -15,8 +15,10 @@ from .counts.kernels_bins import COARSEST, N_BINS
 from .counts.kernels_pieces import Counts, write_pieces
 from .counts.quantiles import Cdf, quantiles
 
-BLOCK_PIECES = 1 << 17
-"""Pieces of distributions that are worked on at once: 3 MiB, and as much again in temporaries."""
+BLOCK_PIECES = 1 << 15
+"""Pieces of distributions that are worked on at once: 768 KiB, and as much again in temporaries.
+
+Larger ones than 1 MiB (`numeric.malloc`) are mapped anew each time: longer than the work."""
 NAME_NBYTES = 100
 """Bytes of a column's name, an object of its own."""
 SCALARS_NBYTES = 128

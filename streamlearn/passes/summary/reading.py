@@ -255,10 +255,11 @@ def _column_nbytes(dataset: Source, moments_only: bool) -> np.ndarray:
 def _counted_nbytes(dataset: Source) -> np.ndarray:
     """(p,) bytes of each column's counts; bytes and booleans have at most 256 values: no bins."""
     types, names = dataset.column_types, dataset.feature_names
-    small, more = {"bool", "int8", "uint8"}, BYTES_NBYTES if dataset.sparse else 0
+    kinds, more = {"bool", "int8", "uint8"}, BYTES_NBYTES if dataset.sparse else 0
     sizes = np.full(len(names), COLUMN_NBYTES + more)
-    if not small.isdisjoint(types.values()):
-        sizes[[types.get(name) in small for name in names]] = TABLE_NBYTES + more
+    small = {name for name, kind in types.items() if kind in kinds}
+    if not small.isdisjoint(names):  # asked several times a fit; the target may be one
+        sizes[[name in small for name in names]] = TABLE_NBYTES + more
     return sizes
 
 

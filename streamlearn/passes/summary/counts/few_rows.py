@@ -15,7 +15,8 @@ import numpy as np
 from ....data.source import Chunk, Source
 from ..columns import State, add_columns, empty_columns
 from ..facts import Distributions, ends_of
-from .kernels_bins import place_values, raise_levels
+from .kernels_bins import raise_levels
+from .kernels_sorted import bins_of_columns, runs_of_columns
 from .kernels_table import MAX_VALUES
 
 BLOCK_VALUES = 1 << 16
@@ -77,28 +78,25 @@ def sorted_distributions(
         V[:, weight == 0.0] = np.nan
         order = np.argsort(V, axis=1, kind="stable")
         V = np.take_along_axis(V, order, axis=1)
-    finite = np.isfinite(V)
-    own = V[finite]
-    at, ends = _runs(own, ends_of(np.count_nonzero(finite, axis=1)))
-    counts: np.ndarray = at[1:] - at[:-1]
-    if weight is not None:
-        counts = _sums(weight[order][finite], at)
-    at = at[:-1]
-    values, distinct = own[at].astype(np.float64), np.diff(ends)
+    at, lengths = np.empty((2, V.size), np.intp)
+    ends = np.zeros(len(V) + 1, np.intp)
+    runs_of_columns(V, at, lengths, ends)
+    values, lengths = V.ravel()[at[: ends[-1]]].astype(np.float64), lengths[: ends[-1]]
+    counts = lengths if weight is None else _sums(weight[order][np.isfinite(V)], lengths)
+    distinct = np.diff(ends)
     few = distinct <= MAX_VALUES
-    known = np.repeat(few, distinct)
-    binned = np.flatnonzero(~known & (values != 0.0))
-    levels, ends = levels_of(moments, few), np.searchsorted(binned, ends).astype(np.intp)
-    numbers = np.empty(ends[-1], np.uint16)
-    place_values(values[binned], ends, levels, moments["low"], moments["high"], numbers)
-    at, bin_ends = _runs(numbers, ends)
+    known, binned = np.repeat(few, distinct), np.zeros(len(values), bool)
+    levels, bin_ends = levels_of(moments, few), np.zeros(len(V) + 1, np.intp)
+    numbers, lengths = np.empty(len(values), np.uint16), np.empty(len(values), np.intp)
+    low, high = moments["low"], moments["high"]
+    bins_of_columns(values, ends, few, levels, low, high, binned, numbers, lengths, bin_ends)
     return Distributions(
         few,
         values[known],
         counts[known],
         ends_of(np.where(few, distinct, 0)),
-        numbers[at[:-1]],
-        _sums(counts[binned], at),
+        numbers[: bin_ends[-1]].copy(),
+        _sums(counts[binned], lengths[: bin_ends[-1]]),
         bin_ends,
         levels.astype(np.uint8),
     )
@@ -111,20 +109,9 @@ def levels_of(moments: State, few: np.ndarray) -> np.ndarray:
     return np.where(few, 0, levels)
 
 
-def _runs(values: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places where the runs of equal values of every column begin, and the end of the last one.
-
-    Beside them the ends of each column's runs.
-    """
-    first = np.ones(len(values) + 1, bool)
-    np.not_equal(values[1:], values[:-1], out=first[1:-1])
-    first[ends] = True
-    at = np.flatnonzero(first)
-    return at, np.searchsorted(at, ends).astype(np.intp)
-
-
-def _sums(counts: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The sums of the runs of counts that `at` gives the ends of."""
+def _sums(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The sums of the runs of counts of these lengths."""
+    at = ends_of(lengths)
     if counts.dtype.kind == "i":  # differences of sums are exact, and quicker
         sums = ends_of(counts)[at]
         return sums[1:] - sums[:-1]

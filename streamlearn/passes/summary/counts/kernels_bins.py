@@ -82,17 +82,23 @@ def cut_value(value, level):
 
 
 @kernel
-def place_values(values, ends, levels, low, high, places):
-    """Write to `places` the numbers of the bins of columns of values, none of them zero, in place.
+def bin_number(value, level, low, high):
+    """Number of the bin of a value that is not zero, in a column from `low` to `high`.
 
     Numbers ascend as the values do: those of the negative values from 0, the bin of `low`, and
     those of the positive ones to `N_BINS` - 1, the bin of `high`.
     """
+    end = high if value > 0.0 else low
+    inside = (magnitude_of(end) >> level) - (magnitude_of(value) >> level)
+    return N_BINS - 1 - inside if value > 0.0 else inside
+
+
+@kernel
+def place_values(values, ends, levels, low, high, places):
+    """Write the numbers of the bins of columns of values, none of them zero, in place."""
     for j in range(len(levels)):
         for i in range(ends[j], ends[j + 1]):
-            end = high[j] if values[i] > 0.0 else low[j]
-            inside = (magnitude_of(end) >> levels[j]) - (magnitude_of(values[i]) >> levels[j])
-            places[i] = N_BINS - 1 - inside if values[i] > 0.0 else inside
+            places[i] = bin_number(values[i], levels[j], low[j], high[j])
 
 
 @kernel
