@@ -20,6 +20,7 @@ MANY_PARAMETERS = {
     "cli/training.py:cross_validate": "one parameter for each option on the command line",
     "cli/training.py:fit": "one parameter for each option on the command line",
     "data/parquet/pages/kernels.py:decode_mapped": "kernel: one array for each table of a page",
+    "passes/summary/counts/kernels_sorted.py:bins_of_columns": "a kernel's columns and results",
     "pursuit/boosting/kernels.py:weigh_rows": "kernel: one array for each number of a row",
     "pursuit/kernels.py:place_rows": "kernel: one array for each number of a placed row",
     "pursuit/kernels.py:add_tables": "kernel: one array for each number of a placed row",

@@ -42,21 +42,22 @@ LOSS_MARGIN = 0.05
 FEW_MARGIN = 1.0
 
 CLASSIFIERS, CHOOSERS = ".*Classifier(CV)?", "(?!SuperSparse|Additive).*CV"
+ONE_CLASS = "the target 'y' holds 1 class .* needs at least 2 classes; (.*; if not, )?check"
 REFUSALS = {
-    (CLASSIFIERS, "1 row"): "the target 'y' holds 1 class .* needs at least 2 classes; check",
-    (CLASSIFIERS, "one class"): "the target 'y' holds 1 class .* needs at least 2 classes; check",
+    (CLASSIFIERS, "1 row"): ONE_CLASS,
+    (CLASSIFIERS, "one class"): ONE_CLASS,
     ("AdditiveRegressorCV", "1 row"): "cv=5 splits .* n_samples=1; fit more rows",
-    ("SuperSparseRegressorCV", "1 row"): "n_prototypes up to .* cv=3 leaves 0 .*; use fewer",
-    ("ProjectionPursuitRegressorCV", "1 row"): "no rows (.|\\n)*in split [1-5] of cv=5.* lower cv",
-    ("SuperSparseClassifierCV", "2 rows"): "n_prototypes up to .* cv=3 leaves 0 .*; use fewer",
-    ("SuperSparseRegressor", "1 row"): "n_prototypes=10 but .*n_samples=1; use n_prototypes <= 1",
+    ("SuperSparseRegressorCV", "1 row"): "split 2 of cv=3: .* n_samples=0 .*; .*use fewer",
+    ("ProjectionPursuitRegressorCV", "1 row"): "split [1-5] of cv=5: .*no rows.* use a smaller cv",
+    ("SuperSparseClassifierCV", "2 rows"): "split 2 of cv=3: .* n_samples=0 .*; .*use fewer",
+    ("SuperSparseRegressor", "1 row"): "n_prototypes=10 is more .*n_samples=1; use n_prototypes <= 1",
     **{
         (name, f"{n} rows"): said
         for n in (2, 3)
         for name, said in {
-            "SuperSparse(Classifier|Regressor)": f"n_prototypes=10 but .*n_samples={n}; use",
+            "SuperSparse(Classifier|Regressor)": f"n_prototypes=10 is more .*n_samples={n}; use",
             "SVMMixtureClassifier": f"n_components=10 .* n_samples={n} rows; .*: ask for fewer",
-            CHOOSERS: r"(?s).*in split [1-5] of cv=5.* lower cv, or fit",
+            CHOOSERS: "split [1-5] of cv=5: in .*; .* use a smaller cv",
         }.items()
     },
     (".*Regressor(CV)?", "target of 1e.*"): "the target 'y' goes from .*; divide it",
